@@ -41,10 +41,10 @@ class Bench:
     def repository(self, name: str, files: int) -> Path:
         return repository.create(self.scratch / name, files, self.env)
 
-    def loopty(self, name: str, files: int, attempts: int) -> Loopty:
-        """loopty in a repository of `files` files, with a budget of `attempts` attempts."""
+    def loopty(self, name: str, files: int, attempts: int, sandbox: str = "auto") -> Loopty:
+        """loopty in a repository of `files` files, with a budget of `attempts` attempts and a kind of sandbox."""
         loopty = Loopty(self.loopty_executable, self.repository(f"{name}-loopty", files), self.env)
-        loopty.init(attempts)
+        loopty.init(attempts, sandbox)
         return loopty
 
     def loopty_with(self, name: str, task: str, files: Mapping[str, str]) -> Loopty:

@@ -21,6 +21,9 @@ class Cost:
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(self.cpu_seconds + other.cpu_seconds, self.wall_seconds + other.wall_seconds)
 
+    def __sub__(self, other: "Cost") -> "Cost":
+        return Cost(self.cpu_seconds - other.cpu_seconds, self.wall_seconds - other.wall_seconds)
+
     def __truediv__(self, units: float) -> "Cost":
         return Cost(self.cpu_seconds / units, self.wall_seconds / units)
 

@@ -29,6 +29,9 @@ kind = "random"
 
 [pools]
 attempts = {attempts}
+
+[sandbox]
+kind = "{sandbox}"
 """
 
 
@@ -48,12 +51,12 @@ class Loopty:
 
     def code_task(self, attempts: int) -> str:
         """A task that edits code instead of a parameter."""
-        head, _, _ = _TASK.format(attempts=attempts).partition("[parameters")
+        head, _, _ = _TASK.format(attempts=attempts, sandbox="auto").partition("[parameters")
         return f'{head}[proposer]\nkind = "mutate"\n\n[pools]\nattempts = {attempts}\n'
 
-    def init(self, attempts: int) -> None:
-        """Write and commit a task that allows `attempts` attempts."""
-        self.write({"loopty.toml": _TASK.format(attempts=attempts)})
+    def init(self, attempts: int, sandbox: str = "auto") -> None:
+        """Write and commit a task that allows `attempts` attempts, in this kind of sandbox."""
+        self.write({"loopty.toml": _TASK.format(attempts=attempts, sandbox=sandbox)})
 
     def write(self, files: Mapping[str, str]) -> None:
         """Write and commit these files."""

@@ -206,7 +206,7 @@ def message_and_line(stdout: str, stderr: str) -> tuple[str, str]:
     except ValueError:
         told = {}
     cause = told.get("explanation", {}).get("cause", {})
-    found = re.search(r"(loopty init --.+)$", last)
+    found = re.search(r"(loopty init --(?!.*PROGRAM).+)$", last)  # an example is no line to paste
     settings = "; ".join(item["line"] for item in cause.get("settings", ()))
     line = cause.get("shell") or told.get("line") or settings or (found[1] if found else "")
     reason = told.get("reason") or last.removeprefix("loopty: ")

@@ -47,12 +47,14 @@ def sample_lines(seed: str, rows: Sequence[WildResult]) -> Iterator[str]:
     tried = [row for row in rows if not row.passed_over]
     alone = sum(row.proven for row in tried)
     with_line = sum(row.proven_with_line for row in tried)
+    unhelped = [row for row in tried if row.line and not (row.proven or row.proven_with_line)]
     yield f"### Sample {seed}: {SAMPLES.get(seed, '')}"
     yield ""
     yield (
         f"Of {len(tried)} repositories, {alone} were proven by `loopty init --yes` alone "
         f"({_percent(alone, tried)}), {with_line} more with the line of the message "
-        f"(together {_percent(alone + with_line, tried)})."
+        f"(together {_percent(alone + with_line, tried)}). For {len(unhelped)} others the message had a line that "
+        f"did not lead there here, and for {len(tried) - alone - with_line - len(unhelped)} it had none."
     )
     yield ""
     yield f"| {' | '.join(TITLES)} |"

@@ -30,7 +30,7 @@ Run().finish(program.answer(2))
 
 
 @pytest.mark.parametrize("isolated", [True, False], ids=["apart", "together"])
-@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("kind", ["namespaces", "bubblewrap", "landlock"])
 def test_a_changed_candidate_is_measured_and_kept(place, kind, isolated):
     place.write("loopty.toml", TASK.format(kind=kind, isolated=str(isolated).lower()))
     place.write("evaluate.py", APART if isolated else TOGETHER)

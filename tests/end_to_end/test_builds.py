@@ -40,7 +40,7 @@ def built(place):
     return place
 
 
-@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("kind", ["namespaces", "bubblewrap", "landlock"])
 def test_a_build_in_the_tree_works_as_it_is_and_leaves_nothing(built, kind):
     built.write("loopty.toml", TASK.format(kind=kind, more=""))
     built.commit()
@@ -83,7 +83,7 @@ touch build/$(cat src/x.txt) build/more
 """
 
 
-@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("kind", ["namespaces", "bubblewrap", "landlock"])
 def test_a_cache_is_filled_by_the_baseline_alone(place, kind):
     place.write("bench.sh", COUNT)
     place.write("src/x.txt", "base\n")

@@ -54,7 +54,7 @@ needs_python = pytest.mark.skipif(shutil.which("python3", path="/usr/bin") is No
 
 
 @needs_python
-@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("kind", ["namespaces", "bubblewrap", "landlock"])
 def test_an_environment_that_is_not_active_runs_the_candidates_own_files(python_place, kind):
     place = python_place
     place.write("loopty.toml", TASK.format(command='"sh bench.sh"', isolated="false", kind=kind))

@@ -62,3 +62,20 @@ def test_a_named_resource_is_held_by_one_trial_at_a_time(place):
     found = spans(place, f'resources = ["gpu {uuid.uuid4()}"]', 0.2)
     assert len(found) == 4
     assert most_at_once(found) == 1
+
+
+def test_four_processes_share_one_slot_and_say_for_what_they_wait(place):
+    place.write("loopty.toml", TASK.replace("width = 4", "width = 1").format(resources=""))
+    place.write("bench.py", BENCH.replace("SECONDS", "1.2"))
+    place.commit()
+    place.loopty("run", "1")
+    nodes = [place.json("new", "--parent", "1", "--param", f"x=0.{number}")["node"] for number in range(1, 5)]
+    runners = [place.start("run", node) for node in nodes]
+    said = [runner.communicate(timeout=120)[1] for runner in runners]
+    assert [runner.returncode for runner in runners] == [0, 0, 0, 0]
+    found = [
+        tuple(json.loads((place.top / f".loopty/nodes/{node}/traces/task_span.json").read_text()))
+        for node in nodes
+    ]
+    assert most_at_once(found) == 1
+    assert any("waiting for a slot: width = 1" in text for text in said)

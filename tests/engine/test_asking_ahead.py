@@ -168,6 +168,23 @@ async def test_nothing_is_asked_ahead_where_proposals_have_a_pace(bench):
     assert [early for *_, early in run.proposer.known] == [False] * 3
 
 
+async def test_a_proposer_that_has_nothing_ahead_is_asked_when_a_trial_can_start(bench):
+    """Also when no trial ends in between: the question of the control gave none."""
+
+    class Empty:
+        name = "empty"
+
+        async def propose(self, _ask):
+            for _ in range(9):
+                await asyncio.sleep(0)
+            raise Exhausted("nothing")
+
+    proposer = WaitingProposer(turns=lambda _: 0, answer=lambda _, ask: None if ask.early else point(ask))
+    run = bench(x_of, proposer=proposer, control=Empty(), pools=Pools(attempts=4, control=4))
+    await run.drive()
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 4
+
+
 @pytest.mark.parametrize(("width", "questions"), [(1, 4), (2, 3), (4, 4), (4, 1)])
 async def test_both_kinds_of_slots_are_full_and_the_attempts_are_not_exceeded(bench, width, questions):
     proposer = WaitingProposer(turns=lambda _: 30, width=questions)

@@ -76,7 +76,9 @@ def test_the_run_is_unchanged(old_ledger):
         call: {name.replace("worst_", "max_"): value for name, value in hold.items()}
         for call, hold in before.get("holds", {}).items()
     }
-    assert spend.get("reservations", {}) == reservations
+    found = spend.get("reservations", {})
+    assert all(call.pop("since") > 0 for call in found.values()), "the time is that of the event"
+    assert found == reservations
     assert (spend.get("tokens"), spend.get("unread")) == (before.get("tokens"), before.get("unread"))
     assert Cohorts.of(run).fingerprint == before["fingerprint"]
     assert codec.plain(Trials.of(run).running) == before.get("flights", {})

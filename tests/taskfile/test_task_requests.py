@@ -3,6 +3,7 @@ from dataclasses import fields
 
 import pytest
 
+from loopty.domain.cascade_spec import CascadeStage
 from loopty.domain.gate_spec import Gate
 from loopty.domain.model import ModelSpec
 from loopty.domain.task import Audit, Benchmark, SandboxSpec
@@ -88,7 +89,8 @@ def test_every_key_of_the_schema_was_considered():
     """A new key fails here until somebody has decided whether it reaches outside: see task_requests."""
     harmless_or_asked = {
         Benchmark: "command timeout_seconds files result score_key scratch caches writable_copy isolated data env "
-        "mounts network resources devices share_devices grace_seconds",
+        "mounts network resources devices share_devices grace_seconds cascade",
+        CascadeStage: "name command timeout_seconds metric minimum maximum",
         SandboxSpec: "kind require engine image gpus",
         Audit: "command files data timeout_seconds",
         Gate: "name command when timeout_seconds metric minimum maximum",

@@ -2,7 +2,8 @@
 
     python3 -I -S -B model_port.py COMMAND ARGUMENT...
 
-The port leads to the socket in LOOPTY_MODEL_SOCKET, and the environment variables that clients read name the port.
+The port leads to the socket in LOOPTY_MODEL_SOCKET, and the environment variables that clients read name the port;
+LOOPTY_MODEL_PORT, where it is set, is its number.
 The command replaces this process, so its streams, its signals and its exit code are its own; a process beside it
 forwards, and ends with the sandbox.
 """
@@ -23,7 +24,9 @@ _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 
 def main(argv: list[str]) -> None:
     try:
-        listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
+        listener = socket.create_server(
+            ("127.0.0.1", int(os.environ.get("LOOPTY_MODEL_PORT", 0))), backlog=_BACKLOG
+        )
     except OSError as error:
         notice = f"loopty: no loopback here ({error.strerror}): reach the model through LOOPTY_MODEL_SOCKET\n"
         os.write(2, notice.encode())

@@ -11,6 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 
+from loopty.agents.agent_work import AgentChoice, AgentSessions
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.proposer_factory import ProposerFactory, make_pruner
 from loopty.campaign.run_entry import enter_run
@@ -84,7 +85,14 @@ def start_session(
     task, run = context.task, enter_run(context, new_run)
     on_step(f"making the proposer ({task.proposer.kind})")
     models = context.role_models(run)
-    factory = ProposerFactory(task, context.files, NodeLeftovers(context.state), models)
+
+    def agent_sessions(choice: AgentChoice) -> AgentSessions:
+        from loopty.campaign.agent_factory import AgentFactory
+
+        places = context.repository, context.state, context.files
+        return AgentFactory(task.sandbox, unsafe, *places, models, context.owner).sessions(choice)
+
+    factory = ProposerFactory(task, context.files, NodeLeftovers(context.state), models, agent_sessions)
     proposers = {Pool.ATTEMPT: factory.proposer()}
     if task.pools.control:
         proposers[Pool.CONTROL] = factory.control()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from loopty.agents.agent_work import OpenSessions
 from loopty.domain.model import Role
 from loopty.domain.task import PluginChoice, Task
 from loopty.engine.protocols import Proposer, Pruner, Selector
@@ -27,6 +28,7 @@ class ProposerFactory:
     files: NodeFiles
     leftovers: NodeLeftovers
     models: RoleModels
+    agent_sessions: OpenSessions
 
     def proposer(self) -> Proposer:
         """The proposer of attempts, screened by the verifier where the task asks for that."""
@@ -69,6 +71,7 @@ class ProposerFactory:
             self.models.embedder,
             make_selector,
             self._make_proposer,
+            self.agent_sessions,
         )
 
 

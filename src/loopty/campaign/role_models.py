@@ -49,6 +49,22 @@ class RoleModels:
 
         return make_endpoint(self._catalogue, budget, self.purse, self._archive, self._replies)
 
+    @property
+    def archive(self) -> Archive:
+        """The prompts and replies of calls."""
+        return self._archive
+
+    def serve_agent(self, operator: str) -> ServeTrial | None:
+        """Serves the evolver's model to a coding agent; None where the task names no such model."""
+        budget = self._task.roles.evolver
+        if not budget.model:
+            return None
+        from loopty.models.endpoint.endpoint_factory import make_endpoint
+
+        return make_endpoint(
+            self._catalogue, budget, self.purse, self._archive, self._replies, Role.EVOLVER, operator
+        )
+
     def price_warnings(self) -> list[str]:
         """One sentence for each model whose price is unknown."""
         names = {self._task.roles.of(role).model for role in Role} - {""}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from loopty.agents.agent_table import AGENTS, ANY_COMMAND, agents_on
 from loopty.cli.findings import Finding
 from loopty.cli.output import here, json_option, print_beside, print_json
 from loopty.sandboxes.back_ends import BACK_ENDS
@@ -16,6 +17,8 @@ from loopty.sandboxes.back_ends import BACK_ENDS
 if TYPE_CHECKING:
     from loopty.domain.task import SandboxSpec, Task
     from loopty.taskfile.task_requests import TaskRequest
+
+_AGENTS = [name for name in AGENTS if name != ANY_COMMAND]
 
 
 @click.command("doctor")
@@ -29,8 +32,10 @@ if TYPE_CHECKING:
 @click.option(
     "--failed", is_flag=True, help="With --attack: show only attacks that got through or could not be tried."
 )
+@click.option("--agent", type=click.Choice(_AGENTS), help="Check this coding agent: its program and its login.")
+@click.option("--ask", is_flag=True, help="With --agent: also send it a one-line prompt, which costs tokens.")
 @json_option
-def command(attack: bool, kind: str | None, failed: bool, as_json: bool) -> None:
+def command(attack: bool, kind: str | None, failed: bool, agent: str | None, ask: bool, as_json: bool) -> None:
     """Check what works on this machine, by trying it, and say how to fix the rest.
 
     Exits with 1 when something that loopty needs is missing. With --attack: when an attack gets through although
@@ -38,11 +43,21 @@ def command(attack: bool, kind: str | None, failed: bool, as_json: bool) -> None
     """
     if (kind or failed) and not attack:
         raise click.UsageError(f"{'--sandbox' if kind else '--failed'} goes with --attack")
+    if ask and not agent:
+        raise click.UsageError("--ask goes with --agent")
+    if attack and agent:
+        raise click.UsageError("--attack and --agent exclude each other")
     if attack:
         from loopty.cli.doctor_attacks import attack_sandbox
 
         sys.exit(0 if attack_sandbox(_sandbox_spec(kind), failed, as_json) else 1)
-    findings = [_python(), _git(), *_sandboxes(), _sqlite(), *_extras(), _task(), *_trust(), *_models()]
+    if agent:
+        from loopty.cli.doctor_agents import agent_findings
+
+        findings = list(agent_findings(agent, ask))
+    else:
+        findings = [_python(), _git(), *_sandboxes(), _sqlite(), *_extras(), _task(), *_trust(), *_models()]
+        findings += _agents()
     if as_json:
         from loopty.kit import codec
 
@@ -123,6 +138,14 @@ def _trust() -> Iterator[Finding]:
             asked if is_trusted else f"nothing of the task runs before you allow, with `loopty trust`: {asked}"
         )
         yield Finding("trust", is_trusted, detail, needed=False)
+
+
+def _agents() -> list[Finding]:
+    """The coding agents on the search path."""
+    return [
+        Finding(f"agent {name}", True, f"on your PATH; `loopty doctor --agent {name}` says more", needed=False)
+        for name in agents_on()
+    ]
 
 
 def _models() -> list[Finding]:

@@ -225,8 +225,9 @@ def _say_paragraph(text: str) -> None:
 
 def _print_result(proven: ProvenTask, path: Path, load_line: str, as_json: bool) -> None:
     """Print what was proven; `load_line` is what is left to try where nothing was."""
+    from loopty.agents.agent_table import agents_on
     from loopty.report.figures import figure
-    from loopty.report.init_text import noise_text, proposer_text
+    from loopty.report.init_text import agents_text, noise_text, proposer_text
 
     check, draft, noise = proven.check, proven.draft, proven.noise
     is_last_resort = check.problem is not None and not proven.has_line and bool(load_line)
@@ -246,12 +247,15 @@ def _print_result(proven: ProvenTask, path: Path, load_line: str, as_json: bool)
     if noise:
         _say_paragraph(noise_text(noise.metric, noise.values, noise.percent))
     _say_paragraph(proposer_text(draft.proposer))
+    if draft.write and (agents := agents_on()):
+        _say_paragraph(agents_text(agents))
     say("next: loopty optimize")
     say_own_path()
 
 
 def _plain(proven: ProvenTask) -> dict[str, object]:
     """The result for programs."""
+    from loopty.agents.agent_table import agents_on
     from loopty.kit import codec
     from loopty.report.init_text import proposer_text
 
@@ -273,5 +277,6 @@ def _plain(proven: ProvenTask) -> dict[str, object]:
         if noise
         else None,
         "proposer": {"kind": draft.proposer, "about": proposer_text(draft.proposer)},
+        "agents": agents_on(),
         **({"explanation": check.explanation.plain()} if check.explanation else {}),
     }

@@ -79,6 +79,8 @@ class Loop:
         self._trials_ended = 0
         self._waiting: set[Pool] = set()
         """Pools whose proposer has nothing until a trial ends."""
+        self._not_ahead: set[Pool] = set()
+        """Pools whose proposer has nothing until a trial ends or can start."""
         self._exhausted: dict[Pool, str] = {}
         self._rung_changes: Counter[Pool] = Counter()
         """Consecutive changes of rung without a proposal."""
@@ -182,9 +184,12 @@ class Loop:
                 return
             elif not self._fill_slot(claims):
                 break
-        for pool in self._proposers if not self._cancel.is_set() else ():
+        for pool in self._pools_to_ask_ahead():
             while self._questions.can_ask_ahead(pool) and self._wants_question(pool):
                 self._questions.ask(pool, self._trials_ended, early=True)
+
+    def _pools_to_ask_ahead(self) -> list[Pool]:
+        return [pool for pool in self._proposers if pool not in self._not_ahead and not self._cancel.is_set()]
 
     def _fill_slot(self, claims: Counter[Pool]) -> bool:
         """Bring one free slot closer to a trial; False when nothing can be done now.
@@ -214,6 +219,7 @@ class Loop:
             self._trials.remove(task)
             self._trials_ended += 1
             self._waiting.clear()
+            self._not_ahead.clear()
             task.result()
         for question, task_of_question in self._questions.ended():
             self._collect_answer(question, task_of_question)
@@ -230,9 +236,10 @@ class Loop:
             raise
         else:
             if suggestion is not None:
-                self._questions.put(question.pool, ReadyAnswer(suggestion, known_event))
+                files = self._commit(suggestion) if isinstance(suggestion, Proposal) else ""
+                self._questions.put(question.pool, ReadyAnswer(suggestion, known_event, files))
             elif question.trials_ended == self._trials_ended:
-                self._waiting.add(question.pool)
+                (self._not_ahead if question.early else self._waiting).add(question.pool)
 
     def _wants_question(self, pool: Pool) -> bool:
         """Whether one more proposal of this pool could get a trial."""
@@ -281,7 +288,7 @@ class Loop:
             case Refusal() as refusal:
                 self._refuse(pool, refusal)
             case Proposal() as proposal:
-                if trial := self._add(proposal, pool, answer.known_event):
+                if trial := self._add(proposal, pool, answer):
                     self._run_in_background(trial)
 
     def _record_stall(self, outage: Outage, since: float) -> None:
@@ -293,16 +300,15 @@ class Loop:
     def _refuse(self, pool: Pool, refusal: Refusal) -> None:
         self._record_event(decisions.refuse_proposal(self._run, pool, refusal))
 
-    def _add(self, proposal: Proposal, pool: Pool, known_event: int) -> Trial | None:
-        """Commit the proposal and add its node before anything of it runs; None when it gets no trial now."""
-        parent = self.history[proposal.parent]
-        files = self._commit(parent, proposal)
+    def _add(self, proposal: Proposal, pool: Pool, answer: ReadyAnswer) -> Trial | None:
+        """Add the node of a proposal before anything of it runs; None when it gets no trial now."""
+        files = answer.files
         if isinstance(files, str):
             self._refuse(pool, proposal.as_refusal(files, Objection.FORBIDDEN))
             return None
 
         def add(history: History) -> list[Event]:
-            return decisions.add_node(history, proposal, files, pool, known_event=known_event)
+            return decisions.add_node(history, proposal, files, pool, known_event=answer.known_event)
 
         try:
             return self._trial_runner.trial(self._trial_runner.add_and_start(add))
@@ -310,8 +316,9 @@ class Loop:
             self._record(add)
             return None
 
-    def _commit(self, parent: Node, proposal: Proposal) -> CommittedFiles | str:
+    def _commit(self, proposal: Proposal) -> CommittedFiles | str:
         """The proposal as a commit, or why it is not allowed."""
+        parent = self.history[proposal.parent]
         if reason := decisions.parent_refusal(parent) or self._workspaces.refusal(parent, proposal):
             return reason
         message = f"{proposal.operator}: {proposal.summary}"

@@ -10,7 +10,7 @@ from typing import Any
 
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Suggestion
-from loopty.engine.protocols import Ask, Proposer, Purse
+from loopty.engine.protocols import Ask, CommittedFiles, Proposer, Purse
 from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.record.proposals import Proposals
@@ -30,6 +30,8 @@ class Question:
     since: float
     trials_ended: int
     """How many trials of the session had ended when it was asked."""
+    early: bool
+    """Whether no slot was free for a trial of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class ReadyAnswer:
     suggestion: Suggestion
     known_event: int
     """The last event that the proposer knew of."""
+    files: CommittedFiles | str = ""
+    """The commit of a proposal, made while trials run so that none waits for it, or why it is not allowed."""
 
 
 Reply = tuple[Suggestion | None, int]
@@ -102,7 +106,7 @@ class OpenQuestions:
         """Ask the pool's proposer; `early` says that no slot is free for a trial of the answer."""
         task = asyncio.create_task(self._reply(pool, early))
         task.add_done_callback(self._done.append)
-        self._open[task] = Question(pool, self._clock(), trials_ended)
+        self._open[task] = Question(pool, self._clock(), trials_ended, early)
 
     def put(self, pool: Pool, answer: ReadyAnswer) -> None:
         """Let an answer wait until it is taken."""
@@ -148,7 +152,7 @@ class OpenQuestions:
         running = {trial_parts(name)[0]: trial.pool for name, trial in Trials.of(run).running.items()}
         busy = (path for node, of in running.items() if of is pool for path in self._history[node].edits)
         generator_at = _generators(run, pool)
-        return Ask(
+        ask = Ask(
             self._history,
             self._run,
             pool,
@@ -159,6 +163,8 @@ class OpenQuestions:
             early,
             frozenset(running),
         )
+        assert ask.position == answered + ahead  # read now: it belongs to the moment of the question
+        return ask
 
 
 def _generators(run: Run, pool: Pool) -> Callable[[int], random.Random]:

@@ -74,12 +74,10 @@ class Ask:
     running: Collection[NodeId] = frozenset()
     """Nodes whose trials were running when the question was asked: it knows nothing of their results."""
 
-    position: int = field(init=False)
-    """How many answers this pool's proposer had given, with those still expected, when it was asked."""
-
-    def __post_init__(self) -> None:
-        answered = Proposals.of(self.history.runs[self.run], self.pool).answer_count
-        object.__setattr__(self, "position", answered + self.ahead)
+    @functools.cached_property
+    def position(self) -> int:
+        """How many answers this pool's proposer had given, with those still expected, when this was first read."""
+        return Proposals.of(self.history.runs[self.run], self.pool).answer_count + self.ahead
 
     @functools.cached_property
     def rng(self) -> random.Random:

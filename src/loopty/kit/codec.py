@@ -48,17 +48,25 @@ def _build_flattener(cls: type) -> Convert:
     if issubclass(cls, enum.Enum):
         return lambda value: value.value
     if issubclass(cls, Mapping):
-        return lambda value: {str(key): plain(item) for key, item in value.items()}
+        return _flatten_mapping
     if issubclass(cls, list | tuple):
         return lambda value: [plain(item) for item in value]
     return _same
 
 
+def _flatten_mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
+    known, data = _FLATTENERS, {}
+    for key, item in value.items():
+        flatten = known.get(type(item)) or _flattener(type(item))
+        data[str(key)] = item if flatten is _same else flatten(item)
+    return data
+
+
 def _fields(values: Callable[[Any], Iterable[Any]], defaults: list[tuple[str, Any]], value: Any) -> dict[str, Any]:
-    data = {}
+    known, data = _FLATTENERS, {}
     for (name, default), item in zip(defaults, values(value), strict=True):
         if item is not default and item != default:
-            flatten = _flattener(type(item))
+            flatten = known.get(type(item)) or _flattener(type(item))
             data[name] = item if flatten is _same else flatten(item)
     return data
 

@@ -64,6 +64,8 @@ class Subject:
     pool: Pool | None = None
     allowance: Allowance | None = None
     """The trial's limit, where the call is made for a trial; not recorded."""
+    on_call: Callable[[str], None] | None = None
+    """Called with the name of each call that is reserved; not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +184,8 @@ class Meter:
         )
         if allowance:
             allowance.reserve(call, maximum)
+        if subject.on_call:
+            subject.on_call(call)
         admission.tokens = expected.tokens
         self._in_flight += 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from loopty.agents.agent_work import OpenSessions
 from loopty.domain.access import Access
 from loopty.domain.leftovers import Leftovers
 from loopty.domain.model import Role, RoleModel
@@ -60,6 +61,8 @@ class Services:
     """The selector of this kind, or of this table with its `kind` and its options."""
     make_proposer: Callable[[PluginChoice], Proposer]
     """Another proposer: a ladder is made of several."""
+    agent_sessions: OpenSessions
+    """Sessions of a coding agent, each in a sandbox and a tree of its own. Raises Misuse where it cannot work."""
 
     def prompt_context(self, options: PromptContextOptions, access: Access | None) -> PromptContext:
         """Writes the task and the search into prompts; with `access`, also which files may be changed."""

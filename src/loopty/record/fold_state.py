@@ -14,7 +14,7 @@ from loopty.domain.pool import Pool
 from loopty.kit import codec
 from loopty.record.node_index import NodeIndex
 from loopty.record.node_record import Node
-from loopty.record.run_record import Run
+from loopty.record.run_record import Run, RunPages
 
 _PAGE_HEAD = re.compile(r'\{"id":"[0-9.]+","pool":"([a-z]+)"')
 
@@ -28,6 +28,7 @@ class FoldState:
         self.runs: dict[int, Run] = {}
         self._nodes: dict[NodeId, Node | str] = {}
         self._index = NodeIndex(lambda: map(self.__getitem__, list(self._nodes)))
+        self._run_pages = RunPages()
         self._changed: dict[str, None] = {}
         """In the order in which pages first changed: a ledger keeps them so, and nodes in their order."""
 
@@ -134,7 +135,9 @@ class FoldState:
     def take_changed_pages(self) -> dict[str, str]:
         """Take the pages that changed since the last call."""
         pages = {
-            key: codec.text(self.runs[int(key[4:])]) if key.startswith("run ") else self.page(NodeId(key))
+            key: self._run_pages.text(self.runs[int(key[4:])])
+            if key.startswith("run ")
+            else self.page(NodeId(key))
             for key in self._changed
         }
         self._changed.clear()

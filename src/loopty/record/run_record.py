@@ -76,3 +76,32 @@ def _part(cls: type[T], parts: Mapping[str, Any]) -> T:
     if isinstance(part, dict) and isinstance(parts, dict):
         part = parts[cls.__name__] = codec.build(cls, part)
     return part or cls()
+
+
+class RunPages:
+    """Writes runs as the ledger saves them. Parts are values that never change, so each is encoded once."""
+
+    def __init__(self) -> None:
+        self._texts: dict[int, tuple[Any, str]] = {}
+        """The texts of the last page, with the parts that they encode, by the parts' identity."""
+
+    def text(self, run: Run) -> str:
+        """The run as one line of JSON: the same as `codec.text`."""
+        known, self._texts = self._texts, {}
+
+        def encode(part: Any) -> str:
+            entry = known.get(id(part))
+            entry = entry if entry and entry[0] is part else (part, codec.text(part))
+            self._texts[id(part)] = entry
+            return entry[1]
+
+        def encode_parts(parts: Mapping[str, Any]) -> str:
+            return ",".join(f'"{name}":{encode(part)}' for name, part in parts.items())
+
+        texts = [codec.text(replace(run, parts={}, pools={}))[1:-1]]
+        if run.parts:
+            texts.append(f'"parts":{{{encode_parts(run.parts)}}}')
+        if run.pools:
+            pools = ",".join(f'"{pool}":{{{encode_parts(parts)}}}' for pool, parts in run.pools.items())
+            texts.append(f'"pools":{{{pools}}}')
+        return f"{{{','.join(texts)}}}"

@@ -23,6 +23,16 @@ def proposer_text(kind: str) -> str:
     return f"proposer {kind}: {_PROPOSERS[kind]}"
 
 
+def agents_text(agents: Sequence[str]) -> str:
+    """The coding agents that were found, as the recommended proposers."""
+    first, *others = agents
+    more = f" (also found: {', '.join(others)})" if others else ""
+    return (
+        f"recommended: {first}, which is on your PATH, can propose changes with your login{more}: under "
+        f'[proposer], kind = "agent" and agent = "{first}"'
+    )
+
+
 def noise_text(metric: str, values: Sequence[float], percent: float) -> str:
     """How much the score varied, with advice where it is much."""
     runs = f"{len(values)} checked runs"

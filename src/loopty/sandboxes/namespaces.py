@@ -177,7 +177,9 @@ class _NamespaceTree:
         self.is_ready = self._is_released = self._is_killed = False
         self._dead = asyncio.Event()
         connection.setblocking(False)
-        asyncio.get_running_loop().add_reader(connection, self._on_message)
+        # By number: the loop would describe the socket in an exception that it catches.
+        self._number = connection.fileno()
+        asyncio.get_running_loop().add_reader(self._number, self._on_message)
 
     @property
     def kernel_stop(self) -> Stop | None:
@@ -221,7 +223,7 @@ class _NamespaceTree:
         self.kill()
         deadline = time.monotonic() + _START_SECONDS
         while self._pidfd is None and not self._dead.is_set() and (left := deadline - time.monotonic()) > 0:
-            if _is_readable(self._connection.fileno(), left):
+            if _is_readable(self._number, left):
                 self._on_message()
         if self._pidfd is not None:
             _is_readable(self._pidfd, None)
@@ -229,7 +231,7 @@ class _NamespaceTree:
 
     def close(self) -> None:
         loop = asyncio.get_running_loop()
-        loop.remove_reader(self._connection)
+        loop.remove_reader(self._number)
         self._connection.close()
         if self._pidfd is not None:
             loop.remove_reader(self._pidfd)
@@ -274,7 +276,7 @@ class _NamespaceTree:
     def _on_end(self) -> None:
         """The first process has closed its end: it is dead, dying, or was never made."""
         loop = asyncio.get_running_loop()
-        loop.remove_reader(self._connection)
+        loop.remove_reader(self._number)
         if self._pidfd is None or _is_readable(self._pidfd, 0):
             self._dead.set()
         else:

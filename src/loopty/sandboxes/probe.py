@@ -263,7 +263,8 @@ def _interpreter() -> tuple[str, tuple[Mount, ...]]:
 
 
 def _command_lines() -> Iterator[Path]:
-    return Path("/proc").glob("[0-9]*/cmdline")
+    # Not by a pattern: pathlib fails on a process that ends while it looks.
+    return (path / "cmdline" for path in Path("/proc").iterdir() if path.name.isdecimal())
 
 
 def _content(path: Path) -> bytes:

@@ -64,15 +64,22 @@ def system_entries() -> Iterator[SystemEntry]:
 
 def links_of(launch: Launch) -> Iterator[tuple[str, str]]:
     """The paths of links, where nothing is mounted and that nothing shows, and where they lead."""
-    mounted = (*map(str, system_paths()), *(mount.target for mount in launch.mounts))
+    # As texts, because pathlib would take a millisecond for all of them.
+    mounted = (*_system_texts(), *(_as_folder(mount.target) for mount in launch.mounts))
     for path, leads_to in launch.links.items():
-        if not any(_is_below(path, other) or _is_below(other, path) for other in mounted):
+        link = _as_folder(path)
+        if not link.startswith(mounted) and not any(other.startswith(link) for other in mounted):
             yield path, leads_to
 
 
-def _is_below(path: str, folder: str) -> bool:
-    """Whether a path is this folder or below it; as texts, because pathlib takes a millisecond for all of them."""
-    return f"{path.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")
+@functools.cache
+def _system_texts() -> tuple[str, ...]:
+    return tuple(_as_folder(str(path)) for path in system_paths())
+
+
+def _as_folder(path: str) -> str:
+    """The path with one slash at its end, which paths below it begin with."""
+    return f"{path.rstrip('/')}/"
 
 
 def facts_of_devices(launch: Launch) -> tuple[str, ...]:
@@ -98,5 +105,5 @@ def refuse_mount_points_that_a_trial_could_move(launch: Launch) -> None:
     for target in (*(mount.target for mount in launch.mounts), *launch.scratch):
         normal = os.path.normpath(target)
         for above in writable:
-            if normal != above and _is_below(normal, above):
+            if normal != above and normal.startswith(_as_folder(above)):
                 raise SandboxError(f"{target} cannot be mounted inside {above}, which the trial may write")

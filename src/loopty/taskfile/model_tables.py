@@ -21,6 +21,8 @@ from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
 _EMBEDDING_PROPOSER = "llm-code"
 MODEL_PROPOSERS = ("llm-parameters", _EMBEDDING_PROPOSER)
 """Proposers that call the evolver's model."""
+AGENT_PROPOSER = "agent"
+"""The proposer that calls the evolver's model if there is one: its caps also hold for the agent's own login."""
 _SECRET_NAME = re.compile(
     r"(?i)(.*[_-])?(api[_-]?key|authorization|password|secret|bearer|credentials?|(access|auth)[_-]?token"
     r"|(extra|default)[_-]headers)"
@@ -198,14 +200,25 @@ def proposer_kinds(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Any]]:
             yield ("proposer", "rungs", index, "kind"), rung.get("kind")
 
 
+def agent_tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
+    """The options of each coding agent: of the proposer, or of rungs of a ladder."""
+    for path, options in _tables(proposer):
+        if options.get("kind") == AGENT_PROPOSER:
+            yield path, options
+
+
+def _tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
+    yield ("proposer",), {**proposer.options, "kind": proposer.kind}
+    rungs = proposer.options.get("rungs")
+    for index, rung in enumerate(rungs if isinstance(rungs, list) else ()):
+        if isinstance(rung, Mapping):
+            yield ("proposer", "rungs", index), rung
+
+
 def embedding_entries(proposer: PluginChoice) -> Iterator[tuple[KeyPath, str]]:
     """The embedding model that the proposer, or each rung, compares changes with, and its key path."""
-    rungs = proposer.options.get("rungs")
-    rung_tables = [
-        (("proposer", "rungs", index), rung) for index, rung in enumerate(rungs if isinstance(rungs, list) else ())
-    ]
-    for path, options in ((("proposer",), {**proposer.options, "kind": proposer.kind}), *rung_tables):
-        if not isinstance(options, Mapping) or options.get("kind") != _EMBEDDING_PROPOSER:
+    for path, options in _tables(proposer):
+        if options.get("kind") != _EMBEDDING_PROPOSER:
             continue  # in another package's proposer, `embedding` may mean something else
         if isinstance(name := options.get("embedding"), str) and name:
             yield (*path, "embedding"), name

@@ -62,6 +62,9 @@ PROPOSERS = Plugins(
         "llm-code": Plugin(
             "loopty.proposers.code.code_options:CodeOptions", "loopty.proposers.code.code_proposer:make_proposer"
         ),
+        "agent": Plugin(
+            "loopty.proposers.agent_options:AgentOptions", "loopty.proposers.agent_proposer:make_proposer"
+        ),
         "ladder": Plugin("loopty.proposers.ladder:LadderOptions", "loopty.proposers.ladder:make_proposer"),
         "random": _RANDOM,
         "tpe": _SAMPLER,

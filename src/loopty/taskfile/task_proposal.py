@@ -154,7 +154,8 @@ def nothing_to_measure(facts: RepositoryFacts) -> str:
     if line := init_line_that_loads(facts):
         more = "calls what should be faster, and name it; or begin with how long the package takes to load"
         return f"{text} {more}: {line}"
-    return f"{text} prints `score: 1.5`, or one whose CPU time counts, and name it"
+    example = "loopty init --yes --command 'make && python3 -m loopty_sdk.cpu_time ./PROGRAM INPUT'"
+    return f"{text} prints `score: 1.5`, and name it; or name a command whose CPU time counts, as in: {example}"
 
 
 def init_line_that_loads(facts: RepositoryFacts) -> str:

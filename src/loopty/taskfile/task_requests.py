@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from loopty.agents.agent_table import ANY_COMMAND
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import SandboxSpec, Task
 from loopty.kit.dataclass import dataclass
 from loopty.models.hosts import is_private
 from loopty.models.keys import key_location
 from loopty.models.weights import KNOWN_WEIGHTS
-from loopty.taskfile.model_tables import embedding_entries, proposer_kinds
+from loopty.taskfile.model_tables import agent_tables, embedding_entries, proposer_kinds
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS
 from loopty.workspaces.git_folders import WORK_FOLDER
 
@@ -49,6 +51,7 @@ def task_requests(task: Task, top: Path, user_models: Mapping[str, ModelSpec]) -
         *_benchmark_requests(task, top),
         *_sandbox_requests(task.sandbox),
         *_plugin_requests(task),
+        *_agent_requests(task),
         *model_requests(task, top, user_models),
     }
     return tuple(sorted(requests))
@@ -118,6 +121,30 @@ def _plugin_requests(task: Task) -> Iterator[TaskRequest]:
             yield TaskRequest(".".join(map(str, path)), f"the proposer {kind!r} of another package")
     if task.control.kind not in CONTROLS.kinds:
         yield TaskRequest("control.kind", f"the control {task.control.kind!r} of another package")
+
+
+def _agent_requests(task: Task) -> Iterator[TaskRequest]:
+    """What coding agents ask for: with a model of the evolver's, neither a login nor the network."""
+    if task.roles.evolver.model:
+        return
+    for path, options in agent_tables(task.proposer):
+        name, key = str(options.get("agent")), ".".join(map(str, path))
+        what = f"the command {options.get('command')!r}" if name == ANY_COMMAND else f"your login of {name}"
+        yield TaskRequest(
+            f"{key}.agent", f"a coding agent with {what}, the network and the services of this machine"
+        )
+        yield from (
+            TaskRequest(f"{key}.login", f"to give it {file!r} of your home") for file in _texts(options, "login")
+        )
+        for variable in _texts(options, "variables"):
+            yield TaskRequest(f"{key}.variables", f"to give it your variable {variable}")
+        if args := _texts(options, "args"):
+            yield TaskRequest(f"{key}.args", f"to start it with {' '.join(args)!r}")
+
+
+def _texts(options: Mapping[str, Any], name: str) -> list[str]:
+    found = options.get(name, ())
+    return [str(item) for item in found] if isinstance(found, list | tuple) else []
 
 
 def _paths_outside(top: Path, paths: Iterable[str]) -> Iterator[str]:

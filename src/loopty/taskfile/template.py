@@ -81,6 +81,8 @@ attempts = {draft.attempts}
 kind = {toml_value(draft.proposer):<28} # for code without a model: mutate; with a model: llm-code
                                     # for parameters: tpe | random | grid | cmaes | gp | qmc | nsga2;
                                     # with a model: llm-parameters. Several in turn: ladder
+                                    # a coding agent with your login: kind = "agent", agent = "codex" (or claude,
+                                    # opencode, pi, gemini, qwen, aider, …): docs/agents.md of loopty
 
 # [roles.evolver]                   # the model for llm-code and llm-parameters: docs/models.md of loopty
 # model = "openai:gpt-5-mini"       # reads its key from OPENAI_API_KEY; "local:smollm2" needs none

@@ -6,25 +6,26 @@ from collections.abc import Mapping
 
 from loopty.domain.model import Role
 from loopty.domain.task import RoleBudget, Task
-from loopty.taskfile.model_tables import MODEL_PROPOSERS, proposer_kinds, verifier_use
+from loopty.taskfile.model_tables import AGENT_PROPOSER, MODEL_PROPOSERS, proposer_kinds, verifier_use
 
 
 def idle_roles(task: Task) -> Mapping[Role, str]:
     """The roles whose settings have no effect, each with the reason and the remedy."""
+    has_agent = any(kind == AGENT_PROPOSER for _, kind in proposer_kinds(task.proposer))
     reasons = {Role.EVOLVER: _evolver_idle_reason(task), Role.VERIFIER: _verifier_idle_reason(task)}
     messages: dict[Role, str] = {}
     for role in Role:
         budget = task.roles.of(role)
         if budget.model and (reason := reasons.get(role)):
             messages[role] = f"the {role} has model {budget.model}, but {reason}"
-        elif not budget.model and budget != RoleBudget():
+        elif not budget.model and budget != RoleBudget() and not (has_agent and role is Role.EVOLVER):
             messages[role] = f'[roles.{role}] names no model, so its settings have no effect: add model = "…"'
     return messages
 
 
 def _evolver_idle_reason(task: Task) -> str | None:
     """Why nothing calls the evolver's model, or None. Proposers of other packages get no model to call."""
-    if any(kind in MODEL_PROPOSERS for _, kind in proposer_kinds(task.proposer)):
+    if any(kind in (*MODEL_PROPOSERS, AGENT_PROPOSER) for _, kind in proposer_kinds(task.proposer)):
         return None
     kind = task.proposer.kind
     unused = "no rung of the ladder calls it" if kind == "ladder" else f"the proposer {kind} calls no model"

@@ -38,21 +38,28 @@ class Drafts:
         self._files = files
 
     def lay_out(
-        self, parent: Node, root: Node, folder: SafeFolder, layout: SafeFile, sparse: bool = False
+        self,
+        parent: Node,
+        root: Node,
+        folder: SafeFolder,
+        layout: SafeFile,
+        sparse: bool = False,
+        is_shown: Callable[[str], bool] = lambda _: True,
     ) -> list[str]:
         """Write a draft below the parent; returns the files that may be changed. `sparse`: no others are written.
 
-        `root` is the run's baseline: it has the files that no node may change.
+        `root` is the run's baseline: it has the files that no node may change. Of these, only those that are shown
+        are written.
         """
         writable = self._files.writable_files(parent.commit)
-        fixed = [] if sparse else self._files.fixed_files(root.commit)
+        fixed = [] if sparse else list(filter(is_shown, self._files.fixed_files(root.commit)))
         if folder.exists():
             raise Misuse(f"{folder.shown_path} is left from a lost ledger: move it away, then try again")
         path = folder.make().path_for_programs()
         self._repository.check_out(root.commit, fixed, path)
         # A candidate may have written `.gitattributes`, and an edit is stored as it is: no filter runs here.
         self._repository.write_files(parent.commit, writable, path)
-        known: dict[str, Any] = {name: _digest(_file_at(folder, name).read()) for name in writable}
+        known: dict[str, Any] = {name: digest_of(_file_at(folder, name).read()) for name in writable}
         known |= _protect(folder, set(fixed))
         layout.write(json.dumps(known).encode())
         return writable
@@ -100,11 +107,11 @@ def edits_in(
         raise Misuse(f"{error}; a draft is a directory of your own") from None
     except Unreadable as error:
         raise Misuse(f"{layout.shown_path} {error}: make a new node with `loopty new`") from None
-    entries = dict(_entries_below(folder))
+    entries = dict(entries_below(folder))
     touched = [path for path, signature in entries.items() if laid_out.get(path) != signature]
     left_out = set(files_to_ignore([path for path in touched if path not in laid_out]))
     contents = {path: _content(folder, path) for path in touched if path not in left_out}
-    changed = {path: content for path, content in contents.items() if laid_out.get(path) != _digest(content)}
+    changed = {path: content for path, content in contents.items() if laid_out.get(path) != digest_of(content)}
     fixed = {path: content for path, content in changed.items() if isinstance(laid_out.get(path), list)}
     for path in same_as_committed(fixed) if fixed else ():
         del changed[path]
@@ -136,11 +143,11 @@ def _file_at(folder: SafeFolder, path: str) -> SafeFile:
     return folder.below(*above).file(name)
 
 
-def _digest(content: bytes) -> str:
+def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _entries_below(folder: SafeFolder) -> Iterator[tuple[str, list[int]]]:
+def entries_below(folder: SafeFolder) -> Iterator[tuple[str, list[int]]]:
     """The files and links in a draft. Each folder is opened from the one above it, so that none is left."""
     with folder.handle() as root:
         for current, directories, names, inner in os.fwalk(".", onerror=_refuse_unreadable, dir_fd=root):

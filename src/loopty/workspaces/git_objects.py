@@ -50,6 +50,8 @@ class GitObjects:
         self._trees = BoundedCache[Tree](2048)
         self._roots = BoundedCache[str](2048)
         """The trees of commits. What this process wrote need not be read."""
+        self._empty_tree = ""
+        """The name of the tree without files, once this process has written it."""
 
     def tree_of(self, commit: str) -> str:
         """The tree of a commit."""
@@ -137,10 +139,10 @@ class GitObjects:
 
     def join(self, parents: Sequence[str], message: str, known_id: str) -> str:
         """Write a commit without files that has these parents, dated 1970."""
-        tree = self._store.write("tree", b"", known_id)
+        self._empty_tree = self._empty_tree or self._store.write("tree", b"", known_id)
         above = "".join(f"parent {parent}\n" for parent in parents)
         signature = f"{LOOPTY} 0 +0000"
-        text = f"tree {tree}\n{above}author {signature}\ncommitter {signature}\n\n{message}\n"
+        text = f"tree {self._empty_tree}\n{above}author {signature}\ncommitter {signature}\n\n{message}\n"
         return self._store.write("commit", text.encode(), known_id)
 
     def _edit_tree(self, tree: str | None, edits: Mapping[str, TreeEntry | None], known_id: str) -> str | None:

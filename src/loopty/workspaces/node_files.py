@@ -64,6 +64,9 @@ class NodeFiles:
         self._task = task
         self._refs = NodeRefs(repository)
         self._folders = NodeFolders(state)
+        self._last_edits: tuple[str, Edits] | None = None
+        """The commit and the edits that were checked last: a proposer asks before the loop does."""
+        self._last_refusal: str | None = None
         self._named_in_command = frozenset(
             name for command in task.benchmark.commands for name in _paths_in_command(command)
         )
@@ -159,6 +162,37 @@ class NodeFiles:
             and (self.is_benchmark_file(path) or (access.is_visible(path) and not access.is_writable(path)))
         ]
 
+    def is_shown_to_agents(self, path: str) -> bool:
+        """Whether a coding agent sees this file, which it may not change.
+
+        An agent has a shell, so it sees less than a trial: no hidden file, no file that usually holds a key, not
+        the task file, and not the evaluator where that runs apart from the candidate.
+        """
+        return (
+            path != TASK_FILE
+            and self._task.access.is_visible(path)
+            and not globs.matches(path.lower(), _KEY_FILES)
+            and not (self._task.benchmark.isolated and self.is_benchmark_file(path))
+        )
+
+    def may_change(self, path: str) -> bool:
+        """Whether a proposal may change this file."""
+        return self._task.access.is_writable(path) and not self.is_benchmark_file(path)
+
+    def writable_folders(self, commit: str) -> list[str]:
+        """The outermost folders that hold everything a proposal may change; the top is an empty name."""
+        anchors = [globs.anchor(pattern) for pattern in self._task.access.write]
+        entries = self._repository.entries(commit, filter(None, anchors))
+        folders = set()
+        for pattern, anchor in zip(self._task.access.write, anchors, strict=True):
+            has_wildcard = anchor != pattern.strip("/").removeprefix("./")
+            is_folder = has_wildcard or (anchor in entries and entries[anchor].mode == DIRECTORY)
+            # An editor writes a new file beside the old one before it replaces that.
+            folders.add(anchor if is_folder else str(PurePosixPath(anchor).parent).removeprefix("."))
+        return [
+            one for one in sorted(folders) if not any(one.startswith(_prefix(other)) for other in folders - {one})
+        ]
+
     def readable_files(self, commit: str) -> list[str]:
         """The regular files that a proposer may see, including the benchmark's unless they are hidden.
 
@@ -186,6 +220,12 @@ class NodeFiles:
             return fault
         if not edits:
             return None
+        if self._last_edits != (parent.commit, edits):
+            self._last_edits = parent.commit, dict(edits)
+            self._last_refusal = self._edits_refusal(parent, edits)
+        return self._last_refusal
+
+    def _edits_refusal(self, parent: Node, edits: Edits) -> str | None:
         if reason := self._task.access.refusal(edits):
             return reason
         entries = self._repository.entries(parent.commit, _with_parents(edits))
@@ -314,6 +354,10 @@ def _shell_words(line: str) -> Sequence[str]:
         return shlex.split(line)
     except ValueError:  # a shell line that only the shell can read
         return line.split()
+
+
+def _prefix(folder: str) -> str:
+    return f"{folder}/" if folder else ""
 
 
 def _anchors(patterns: Iterable[str]) -> tuple[str, ...]:

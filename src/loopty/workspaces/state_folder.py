@@ -114,6 +114,11 @@ class StateFolder:
         """The folders of discarded nodes."""
         return self.home.file("folded.sqlite")
 
+    @property
+    def agents(self) -> SafeFolder:
+        """The sessions of coding agents, each removed when its proposal is recorded."""
+        return self.home.below("agents")
+
     def node_folder(self, node: NodeId) -> SafeFolder:
         """A node's folder: description, diff, parameters, metrics, result, logs, traces, analysis."""
         return self.home.below("nodes", node.name)

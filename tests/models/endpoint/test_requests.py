@@ -50,6 +50,9 @@ HOSTED = {
     "a search of Google": {"tools": [{"functionDeclarations": []}, {"googleSearch": {}}]},
     "options of a search": {"web_search_options": {}, "plugins": [{"id": "web"}]},
     "another server": {"mcp_servers": [{"type": "url", "url": "https://example.com"}]},
+    "a search in a namespace": {"tools": [{"type": "namespace", "name": "n", "tools": [{"type": "web_search"}]}]},
+    "a namespace that is no list": {"tools": [{"type": "namespace", "tools": {"type": "function"}}]},
+    "a nested namespace": {"tools": [{"type": "namespace", "tools": [{"type": "namespace", "tools": []}]}]},
     "code": {"tools": [{"type": "code_interpreter", "container": {"type": "auto"}}]},
     "a picture from elsewhere": {"messages": [{"content": [{"image_url": {"url": "https://example.com/x.png"}}]}]},
     "a file from elsewhere": {"contents": [{"parts": [{"fileData": {"fileUri": "https://example.com/x.pdf"}}]}]},
@@ -66,6 +69,7 @@ async def test_the_provider_is_not_used_to_leave_the_sandbox(served, server, bod
 
 OWN = {
     "a function": {"tools": [{"type": "function", "function": {"parameters": {"url": "https://example.com"}}}]},
+    "functions in a namespace": {"tools": [{"type": "namespace", "tools": [{"type": "function", "name": "f"}]}]},
     "a tool of Anthropic": {
         "tools": [{"name": "look", "input_schema": {"properties": {"url": {"type": "string"}}}}]
     },

@@ -1,4 +1,4 @@
-"""Serves the user role's model to one trial, at a socket that only its sandbox can see."""
+"""Serves a role's model to one trial or one coding agent, at a socket that only its sandbox can see."""
 
 from __future__ import annotations
 
@@ -52,6 +52,8 @@ class EndpointTerms:
     cache: Cache
     allowance: Price
     """The limit on what the requests of one trial may cost together."""
+    role: Role = Role.USER
+    operator: str = BENCHMARK
 
 
 class Endpoint:
@@ -60,8 +62,10 @@ class Endpoint:
     def __init__(self, terms: EndpointTerms, node: NodeId) -> None:
         self._terms = terms
         self._node = node
-        self._subject = Subject(BENCHMARK, node, allowance=Allowance(terms.allowance))
         self._access = TrialAccess(terms.spec.model or terms.model)
+        self._subject = Subject(
+            terms.operator, node, allowance=Allowance(terms.allowance), on_call=self._access.calls.append
+        )
         self._connections: set[asyncio.Task[None]] = set()
         self._answers: set[asyncio.Task[None]] = set()
         self._request_bytes = RequestBytes()
@@ -194,7 +198,9 @@ class Endpoint:
     def _record_hit(self) -> None:
         purse = self._terms.purse
         with contextlib.suppress(Exhausted):  # a cap that is used up does not forbid free answers
-            call = purse.reserve(Role.USER, 0, 0.0, model=self._terms.model, operator=CACHED_CALL, node=self._node)
+            call = purse.reserve(
+                self._terms.role, 0, 0.0, model=self._terms.model, operator=CACHED_CALL, node=self._node
+            )
             purse.settle(call, 0, 0.0, Usage())
 
     def _check_key(self, request: Request) -> None:

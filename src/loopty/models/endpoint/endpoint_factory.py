@@ -1,4 +1,4 @@
-"""Makes the endpoint that serves the user role's model to trials."""
+"""Makes the endpoint that serves a role's model to trials, or to coding agents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from loopty.models.catalogue import Catalogue
 from loopty.models.endpoint.answer_source import AnswerSource
 from loopty.models.endpoint.cache import Cache
 from loopty.models.endpoint.chat_api import RoleModelSource
-from loopty.models.endpoint.endpoint import Endpoint, EndpointTerms
+from loopty.models.endpoint.endpoint import BENCHMARK, Endpoint, EndpointTerms
 from loopty.models.endpoint.forwarder import Forwarder
 from loopty.models.endpoint.trial_access import ServeTrial, TrialAccess
 from loopty.models.endpoint.upstream import Upstream, local_upstream, upstream_of
@@ -25,24 +25,33 @@ from loopty.models.spend_caps import Price
 
 
 def make_endpoint(
-    catalogue: Catalogue, budget: RoleBudget, purse: RunPurse, archive: Archive, folder: SafeFolder
+    catalogue: Catalogue,
+    budget: RoleBudget,
+    purse: RunPurse,
+    archive: Archive,
+    folder: SafeFolder,
+    role: Role = Role.USER,
+    operator: str = BENCHMARK,
 ) -> ServeTrial:
-    """A function that serves the user role's model to a trial, paid from the purse; `folder` caches replies.
+    """A function that serves a role's model to a trial or an agent, paid from the purse; `folder` caches replies.
 
     Raises Misuse when the model is unknown, its key is missing, or money is capped but the price is unknown.
     """
     name, spec = budget.model, catalogue.spec(budget.model)
     allowance = _allowance(budget)
-    prices.require_cap(Role.USER, name, spec, allowance, "trial_tokens under [roles.user]")
+    # Only a benchmark asks the same again and again: an agent that got old replies would repeat old work.
+    cache = budget.cache if role is Role.USER else "never"
+    if role is Role.USER:
+        prices.require_cap(role, name, spec, allowance, "trial_tokens under [roles.user]")
     source: AnswerSource
     if (upstream := _upstream(catalogue, name)) is not None:
         model = upstream.model
-        source = Forwarder(upstream, spec, catalogue.meter(Role.USER, name, purse), catalogue.retry(name))
+        source = Forwarder(upstream, spec, catalogue.meter(role, name, purse), catalogue.retry(name))
     else:
-        role_model = catalogue.role_model(Role.USER, name, purse, archive)
+        role_model = catalogue.role_model(role, name, purse, archive)
         model, source = role_model.model, RoleModelSource(role_model)
     terms = EndpointTerms(
-        model, spec, source, purse, Cache(folder, budget.cache, f"{model} {spec.url}"), allowance
+        model, spec, source, purse, Cache(folder, cache, f"{model} {spec.url}"), allowance, role, operator
     )
 
     def serve(node: NodeId, listener: socket.socket) -> AbstractAsyncContextManager[TrialAccess]:

@@ -64,6 +64,13 @@ def _kind(tool: Any) -> str:
 
 
 def _runs_here(tool: dict[str, Any]) -> bool:
+    if tool.get("type") == "namespace":
+        inner = tool.get("tools")
+        return isinstance(inner, list) and all(isinstance(one, dict) and _is_plain_tool(one) for one in inner)
+    return _is_plain_tool(tool)
+
+
+def _is_plain_tool(tool: dict[str, Any]) -> bool:
     if (kind := tool.get("type")) is not None:
         return isinstance(kind, str) and kind.startswith(_OWN_TOOLS)
     return "name" in tool or set(tool) <= _DECLARATIONS

@@ -24,6 +24,8 @@ class TrialAccess:
         """The name by which the trial asks for the model."""
         self.key = f"loopty-{secrets.token_hex(16)}"
         """The trial's own key."""
+        self.calls: list[str] = []
+        """The names of its calls."""
         self.exhausted: Exhausted | None = None
         self.outage: Outage | None = None
         self.refusal = ""

@@ -1,0 +1,1 @@
+"""Coding agents: how each is started without a terminal, and what its output says. Nothing here runs anything."""

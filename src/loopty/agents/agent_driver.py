@@ -1,0 +1,101 @@
+"""A driver: everything that loopty knows about one coding agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from loopty.agents.agent_stream import AgentEvent, ReadLine
+from loopty.kit.dataclass import dataclass, field
+
+QUIET = {
+    "DO_NOT_TRACK": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_AUTOUPDATER": "1",
+    "NO_UPDATE_NOTIFIER": "1",
+    "NO_COLOR": "1",
+}
+"""Variables by which many programs neither report home, nor update themselves, nor print colours."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEndpoint:
+    """The metered model that loopty serves to one session: an address on loopback, and a key for it alone."""
+
+    address: str
+    key: str
+    model: str
+
+    @property
+    def openai_url(self) -> str:
+        return f"{self.address}/v1"
+
+    @property
+    def key_variables(self) -> dict[str, str]:
+        """The key under the names that clients read."""
+        return dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"), self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOrder:
+    """One start of an agent."""
+
+    prompt: str
+    prompt_file: str
+    """The same prompt in a file, as a path inside the sandbox."""
+    home: str
+    """The agent's home, as a path inside the sandbox."""
+    model: str = ""
+    """The model to ask for; empty: the agent's own choice."""
+    args: tuple[str, ...] = ()
+    """More arguments, from the task file."""
+    endpoint: AgentEndpoint | None = None
+    """None: the agent uses its own login."""
+    session: str = ""
+    """The session to resume; empty: a new one."""
+    command: tuple[str, ...] = ()
+    """The command of the agent `command`."""
+    files: tuple[str, ...] = ()
+    """The files that may be changed, for agents that must be told which to open."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCommand:
+    """How to start the agent."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Settings to write below the agent's home before it starts."""
+
+
+def _read_no_result(_content: bytes) -> Iterable[AgentEvent]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDriver:
+    """One coding agent."""
+
+    name: str
+    program: str
+    """The program on the user's search path; empty for any command."""
+    install: str
+    """The command that installs it."""
+    make_command: Callable[[AgentOrder], AgentCommand]
+    read_line: ReadLine
+    credentials: tuple[str, ...] = ()
+    """Files of its login, below the home: the agent gets a copy, and a login that it renews is copied back."""
+    settings: tuple[str, ...] = ()
+    """Files below the home that it gets a copy of. They may name programs to start: they are not copied back."""
+    variables: tuple[str, ...] = ()
+    """Variables that can hold its key."""
+    home_variables: Mapping[str, str] = field(default_factory=dict)
+    """Variables by which a user moves a folder of the home, with that folder."""
+    login: str = ""
+    """How to log in."""
+    can_resume: bool = True
+    counts_all_parts: bool = False
+    """Whether a resumed session reports the tokens of the earlier parts again."""
+    result_file: str = ""
+    """A file below the home that it writes at its end, where its output does not say everything."""
+    read_result: Callable[[bytes], Iterable[AgentEvent]] = _read_no_result

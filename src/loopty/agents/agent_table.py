@@ -1,0 +1,46 @@
+"""The coding agents that a task file can name: one line each. Nothing is imported before it is wanted."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+
+from loopty.agents.agent_driver import AgentDriver
+from loopty.kit.dataclass import replace
+
+ANY_COMMAND = "command"
+AGENTS = {
+    "codex": "loopty.agents.codex",
+    "claude": "loopty.agents.claude_code",
+    "opencode": "loopty.agents.opencode",
+    "pi": "loopty.agents.pi_agent",
+    "gemini": "loopty.agents.gemini_cli",
+    "qwen": "loopty.agents.qwen_code",
+    "aider": "loopty.agents.aider",
+    "mini-swe-agent": "loopty.agents.mini_swe_agent",
+    ANY_COMMAND: "loopty.agents.any_command",
+}
+PROGRAMS = {"mini-swe-agent": "mini"}
+"""The program of an agent, where it has another name."""
+TEXT = "text"
+STREAMS = (TEXT, *(name for name in AGENTS if name != ANY_COMMAND))
+"""The formats in which a command can print its events."""
+
+
+def load_driver(name: str, stream: str = TEXT) -> AgentDriver:
+    """The driver of this agent. `stream`: the agent whose format the output of any command has."""
+    driver: AgentDriver = importlib.import_module(AGENTS[name]).DRIVER
+    if name != ANY_COMMAND or stream == TEXT:
+        return driver
+    other = load_driver(stream)
+    return replace(driver, read_line=other.read_line, counts_all_parts=other.counts_all_parts)
+
+
+def agents_on(path: str | None = None) -> list[str]:
+    """The agents whose programs are on the search path, by default the user's."""
+    return [name for name in AGENTS if name != ANY_COMMAND and shutil.which(program_of(name), path=path)]
+
+
+def program_of(name: str) -> str:
+    """The program to look for on the search path."""
+    return PROGRAMS.get(name, name)

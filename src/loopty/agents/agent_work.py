@@ -1,0 +1,70 @@
+"""What a proposer orders from a coding agent, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from loopty.agents.agent_endings import SessionEnd
+from loopty.agents.agent_table import TEXT
+from loopty.domain.ids import NodeId
+from loopty.domain.proposal import Edits
+from loopty.engine.protocols import Ask
+from loopty.kit.dataclass import dataclass
+from loopty.record.node_record import Node
+
+
+@dataclass(frozen=True, slots=True)
+class AgentChoice:
+    """Which agent works, and how."""
+
+    agent: str
+    command: str | tuple[str, ...] = ""
+    stream: str = TEXT
+    model: str = ""
+    args: tuple[str, ...] = ()
+    login: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    timeout_seconds: float = 1800.0
+    memory_mb: int = 4096
+    disk_mb: int = 4096
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The command of the agent `command`."""
+        return ("/bin/sh", "-c", self.command) if isinstance(self.command, str) else self.command
+
+
+@dataclass(frozen=True, slots=True)
+class AgentWork:
+    """What a session left."""
+
+    parent: NodeId
+    end: SessionEnd
+    text: str
+    """The agent's last words."""
+    edits: Edits
+    left_out: tuple[str, ...] = ()
+    """Files that it changed and may not change."""
+    fault: str = ""
+    """Why its files cannot be read; empty where they can."""
+    calls: tuple[str, ...] = ()
+    """The calls behind it; the last is the session itself."""
+
+
+class AgentSessions(Protocol):
+    """Sessions of one coding agent, each in a tree of its own."""
+
+    async def unfinished(self, ask: Ask) -> AgentWork | None:
+        """The work of a session that an earlier process paid for and did not use; None where there is none.
+
+        A session that was interrupted is resumed first. Raises as `work` does.
+        """
+        ...
+
+    async def work(self, ask: Ask, parent: Node, prompt: str) -> AgentWork:
+        """Let the agent change the files of a node. Raises Exhausted when a cap is used up."""
+        ...
+
+
+OpenSessions = Callable[[AgentChoice], AgentSessions]

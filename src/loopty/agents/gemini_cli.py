@@ -1,0 +1,67 @@
+"""Gemini CLI, by Google: `gemini -p`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from loopty.agents.agent_driver import QUIET, AgentCommand, AgentDriver, AgentOrder
+from loopty.agents.agent_stream import AgentEnd, AgentEvent, count, json_fields, table, words
+from loopty.domain.model import Usage
+
+_QUIET_SETTINGS = {
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+    "general": {"enableAutoUpdate": False, "disableAutoUpdate": True, "disableUpdateNag": True},
+}
+
+
+def make_command(order: AgentOrder) -> AgentCommand:
+    argv = ["gemini", "--approval-mode", "yolo", "--skip-trust", "-o", "stream-json"]
+    env, files = {**QUIET, "GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_TELEMETRY_ENABLED": "false"}, {}
+    model = order.model
+    if order.endpoint:
+        model = order.endpoint.model
+        env |= {**order.endpoint.key_variables, "GOOGLE_GEMINI_BASE_URL": order.endpoint.address}
+        settings = {**_QUIET_SETTINGS, "security": {"auth": {"selectedType": "gemini-api-key"}}}
+        files[".gemini/settings.json"] = json.dumps(settings)
+    if model:
+        argv += ["-m", model]
+    if order.session:
+        argv += ["--resume", order.session]
+    return AgentCommand((*argv, *order.args, "-p", order.prompt), env, files)
+
+
+def read_line(line: str) -> Iterator[AgentEvent]:
+    """The events of one line of `stream-json`."""
+    fields = json_fields(line)
+    match words(fields, "type"):
+        case "init":
+            yield AgentEvent(session=words(fields, "session_id"))
+        case "tool_use":
+            yield AgentEvent(tool=words(fields, "tool_name"))
+            yield AgentEvent(text="\n", is_continued=True)
+        case "message" if words(fields, "role") == "assistant":
+            yield AgentEvent(text=words(fields, "content"), is_continued=fields.get("delta") is True)
+        case "error":
+            yield AgentEvent(fault=words(fields, "message"))
+        case "result":
+            stats = table(fields, "stats")
+            usage = Usage(count(stats, "input_tokens"), count(stats, "output_tokens"), count(stats, "cached"))
+            is_clean = words(fields, "status") == "success"
+            fault = "" if is_clean else words(table(fields, "error"), "message") or words(fields, "status")
+            end = AgentEnd.CLEAN if is_clean else AgentEnd.CRASHED
+            yield AgentEvent(usage=usage, is_total=True, end=end, fault=fault)
+
+
+DRIVER = AgentDriver(
+    name="gemini",
+    program="gemini",
+    install="npm install -g @google/gemini-cli",
+    make_command=make_command,
+    read_line=read_line,
+    credentials=(".gemini/oauth_creds.json",),
+    settings=(".gemini/settings.json", ".gemini/google_accounts.json"),
+    variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    login="gemini, then choose a login",
+)

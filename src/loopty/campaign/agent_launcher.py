@@ -1,0 +1,233 @@
+"""Starts a coding agent in the sandbox, follows its stream, and says how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+import loopty_sdk
+from loopty.agents.agent_driver import AgentCommand, AgentDriver
+from loopty.agents.agent_endings import SessionEnd, classify_end
+from loopty.agents.agent_stream import AgentStream
+from loopty.agents.agent_work import AgentChoice
+from loopty.domain.errors import Misuse
+from loopty.domain.launch import Bounds, Launch, Mount, Sandbox, Stop
+from loopty.evaluators.tree_command import OutputFollower, TreeCommand
+from loopty.kit import untrusted_files
+from loopty.kit.dataclass import dataclass, field
+from loopty.kit.safe_folder import SafeFolder
+from loopty.sandboxes.command_programs import command_programs
+from loopty.sandboxes.program_folders import program_folders
+from loopty.sandboxes.toolchain import Toolchain, is_shown_by_default, user_toolchain
+
+HOME = "/loopty/home"
+TREE = "/loopty/tree"
+MODEL_PORT = 8790
+"""Inside a sandbox without a network, where every port is free."""
+MODEL_ADDRESS = f"http://127.0.0.1:{MODEL_PORT}"
+_SDK = "/loopty/sdk"
+_MODEL_SOCKET = "/loopty/model"
+_PROMPT_FILE = ".loopty-prompt.md"
+PROMPT_FILE = f"{HOME}/{_PROMPT_FILE}"
+_PROCESSES = 1024
+_OUTPUT_MB = 256
+_STDERR_BYTES = 1 << 14
+_LARGEST_RESULT = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class AgentJob:
+    """One start of an agent."""
+
+    command: AgentCommand
+    prompt: str
+    tree: tuple[Mount, ...]
+    home: SafeFolder
+    folder: SafeFolder
+    """Where its output is kept."""
+    part: int
+    """How often the session was started, from 1: each part has files of its own."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """The user's variables that it may see."""
+    model_socket: Path | None = None
+    """Where its model is served; None: it uses the network and its own login."""
+
+    @property
+    def output_name(self) -> str:
+        return f"output-{self.part}"
+
+    @property
+    def error_name(self) -> str:
+        return f"errors-{self.part}"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRun:
+    """What an agent said, and how it ended."""
+
+    stream: AgentStream
+    end: SessionEnd
+
+
+Watch = Callable[[AgentStream], str]
+"""Says why an agent must stop now, given its stream so far; empty when it may go on."""
+
+OnStream = Callable[[AgentStream], None]
+
+
+class AgentLauncher:
+    """Runs one agent, any number of times."""
+
+    def __init__(
+        self,
+        driver: AgentDriver,
+        choice: AgentChoice,
+        sandbox: Sandbox,
+        trial_owner: tuple[int, int] | None,
+        top: Path | None = None,
+        environments: tuple[Path, ...] = (),
+    ) -> None:
+        """`environments` are folders of the repository at `top` with programs and packages. Raises Misuse."""
+        self.driver = driver
+        self.choice = choice
+        self._sandbox = sandbox
+        self._trial_owner = trial_owner
+        self._environments = environments
+        self._toolchain, self._programs = _programs(driver, choice, top, environments)
+
+    async def run(
+        self, job: AgentJob, watch: Watch = lambda _: "", on_stream: OnStream = lambda _: None
+    ) -> AgentRun:
+        """Run the agent to its end or to its limit; no process of it is alive afterwards, even when cancelled.
+
+        `on_stream` is called at the start with the stream, which grows meanwhile.
+        """
+        await asyncio.to_thread(self._prepare, job)
+        stream, stop, reasons = AgentStream(self.driver.read_line), asyncio.Event(), list[str]()
+
+        def feed(text: str) -> None:
+            stream.feed(text)
+            if not reasons and (reason := watch(stream)):
+                reasons.append(reason)
+                stop.set()
+
+        on_stream(stream)
+        launch = self._launch(job)
+        follower = OutputFollower(TreeCommand((), feed, _ignore), launch.stdout, launch.stderr)
+        following = asyncio.create_task(follower.follow())
+        try:
+            end = await self._sandbox.run(launch, stop)
+        finally:
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await following
+            follower.pass_on(is_end=True)
+            stream.close()
+            self._read_result(job, stream)
+        limit = reasons[0] if reasons else self._limit_words(end.stop)
+        errors = job.folder.file(job.error_name).read(_STDERR_BYTES, tail=True).decode(errors="replace")
+        return AgentRun(stream, classify_end(stream, end.code, limit, errors))
+
+    def _prepare(self, job: AgentJob) -> None:
+        for name, text in {**job.command.files, _PROMPT_FILE: job.prompt}.items():
+            *above, last = PurePosixPath(name).parts
+            job.home.below(*above).file(last).write(text.encode(errors="replace"))
+        if self._trial_owner:
+            with job.home.handle() as top:
+                for _, directories, names, inner in os.fwalk(".", dir_fd=top):
+                    os.fchown(inner, *self._trial_owner)
+                    for name in (*directories, *names):
+                        os.chown(name, *self._trial_owner, dir_fd=inner, follow_symlinks=False)
+
+    def _launch(self, job: AgentJob) -> Launch:
+        choice, command = self.choice, job.command
+        mounts = [*self._mounts(), *job.tree, Mount(job.home.path_for_programs(), HOME, writable=True)]
+        argv, env = command.argv, {**job.variables, **command.env}
+        if job.model_socket is not None:
+            sdk = Path(loopty_sdk.__file__).resolve().parent
+            mounts += [Mount(sdk, f"{_SDK}/loopty_sdk"), Mount(job.model_socket, _MODEL_SOCKET)]
+            env |= {"LOOPTY_MODEL_SOCKET": _MODEL_SOCKET, "LOOPTY_MODEL_PORT": str(MODEL_PORT)}
+            argv = ("python3", "-I", "-S", "-B", f"{_SDK}/loopty_sdk/model_port.py", *argv)
+        own = {"PATH": self._path, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "HOME": HOME}
+        return Launch(
+            argv=argv,
+            cwd=TREE,
+            bounds=Bounds(choice.timeout_seconds, choice.memory_mb, _PROCESSES, _OUTPUT_MB, choice.disk_mb),
+            stdout=job.folder.file(job.output_name).path_for_programs(),
+            stderr=job.folder.file(job.error_name).path_for_programs(),
+            env={**self._toolchain.variables, **own, **env},
+            mounts=tuple(mounts),
+            network=job.model_socket is None,
+        )
+
+    def _mounts(self) -> Iterator[Mount]:
+        shown = self._toolchain.prefixes
+        more = [path for path in (*self._programs, *self._environments) if not is_shown_by_default(path, shown)]
+        for path in dict.fromkeys((*shown, *more)):
+            yield Mount(path.resolve(), str(path))
+
+    @property
+    def _path(self) -> str:
+        """The search path: the agent's own folder first, because its name may mean another program elsewhere."""
+        program = shutil.which(self.driver.program) if self.driver.program else None
+        first = [str(Path(program).parent)] if program else []
+        programs = [str(folder / "bin") for folder in self._environments]
+        return ":".join(dict.fromkeys([*first, *self._toolchain.path.split(":"), *programs]))
+
+    def _read_result(self, job: AgentJob, stream: AgentStream) -> None:
+        if not self.driver.result_file:
+            return
+        with contextlib.suppress(OSError, untrusted_files.Unreadable), job.home.handle() as home:
+            content = untrusted_files.content(Path(self.driver.result_file), _LARGEST_RESULT, home)
+            for event in self.driver.read_result(content or b""):
+                stream.apply(event)
+
+    def _limit_words(self, stop: Stop | None) -> str:
+        if stop is None:
+            return ""
+        choice = self.choice
+        return {
+            Stop.TIME: f"still working after {choice.timeout_seconds:g} s (timeout_seconds)",
+            Stop.MEMORY: f"used more than {choice.memory_mb} MB of memory (memory_mb)",
+            Stop.OUTPUT: f"printed more than {_OUTPUT_MB} MB",
+            Stop.DISK: f"wrote more than {choice.disk_mb} MB to disk (disk_mb)",
+            Stop.CANCELLED: "stopped",
+        }[stop]
+
+
+def require_program(driver: AgentDriver) -> None:
+    """Raise Misuse where the agent is not installed."""
+    if driver.program and shutil.which(driver.program) is None:
+        raise Misuse(
+            f"{driver.name} is not installed ({driver.program} is not on your PATH): {driver.install}; "
+            f"`loopty doctor --agent {driver.name}` says more"
+        )
+
+
+def read_output(folder: SafeFolder, name: str, stream: AgentStream) -> None:
+    """Read the whole output of an earlier start."""
+    path = folder.file(name).path_for_programs()
+    OutputFollower(TreeCommand((), stream.feed, _ignore), path, path).pass_on(is_end=True)
+    stream.close()
+
+
+def _ignore(_text: str) -> None:
+    pass
+
+
+def _programs(
+    driver: AgentDriver, choice: AgentChoice, top: Path | None, environments: tuple[Path, ...]
+) -> tuple[Toolchain, list[Path]]:
+    """The user's toolchain, and what the agent's own program needs besides."""
+    require_program(driver)
+    home = Path(os.environ.get("HOME") or "/nonexistent")
+    if not driver.program:
+        names = command_programs([choice.command], None)
+        return user_toolchain(names, top, environments), []
+    program = shutil.which(driver.program)
+    assert program is not None
+    return user_toolchain((driver.program, "node"), top, environments), list(program_folders(Path(program), home))

@@ -1,0 +1,60 @@
+"""The options of the proposer `agent`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from loopty.agents.agent_table import AGENTS, STREAMS, TEXT
+from loopty.agents.agent_work import AgentChoice
+from loopty.kit.dataclass import dataclass
+from loopty.kit.option import option
+from loopty.proposers.prompt_context import PromptContextOptions
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    agent: str = option(
+        "The coding agent: `codex`, `claude`, `opencode`, `pi`, `gemini`, `qwen`, `aider`, `mini-swe-agent`, or "
+        "`command` for any command (see `docs/agents.md`).",
+        choices=tuple(AGENTS),
+    )
+    command: str | tuple[str, ...] = option(
+        "For `command`: a shell line, or a list of arguments. It reads its prompt from the file named by "
+        "$LOOPTY_PROMPT_FILE, edits the files of the current directory, and prints what it did.",
+        "",
+    )
+    stream: str = option("For `command`: the agent whose format its output has.", TEXT, choices=STREAMS)
+    model: str = option(
+        "The model that the agent asks for with its own login. Default: its own choice. With a model under "
+        "`[roles.evolver]`, that one is served to it instead, metered and capped.",
+        "",
+    )
+    args: tuple[str, ...] = option("More arguments for the agent's program.", ())
+    login: tuple[str, ...] = option(
+        "More files below your home of which the agent gets a copy, such as its settings.", ()
+    )
+    variables: tuple[str, ...] = option("More variables of your environment that the agent may see.", ())
+    timeout_seconds: float = option("Wall-clock limit of one session.", 1800.0, above=0)
+    memory_mb: int = option("Memory of the agent's whole process tree.", 4096, above=0)
+    disk_mb: int = option("Files that one session may write.", 4096, above=0)
+    parents: str | Mapping[str, Any] = option(
+        "Which node is changed next: `best`, `tournament` or `root`, as for `llm-code`.", "best"
+    )
+    briefing: PromptContextOptions = option("How much context the agent gets.", PromptContextOptions())
+
+    @property
+    def choice(self) -> AgentChoice:
+        """Which agent works, and how."""
+        return AgentChoice(
+            self.agent,
+            self.command,
+            self.stream,
+            self.model,
+            self.args,
+            self.login,
+            self.variables,
+            self.timeout_seconds,
+            self.memory_mb,
+            self.disk_mb,
+        )

@@ -1,0 +1,44 @@
+"""The prompt of a coding agent, and the summary that it ends with."""
+
+from __future__ import annotations
+
+import re
+
+from loopty.kit.fence import FENCED_IS_DATA, one_line
+from loopty.record.node_record import Node
+
+_LONGEST_SUMMARY = 120
+_SUMMARY = re.compile(r"^\W*SUMMARY\W*:?\s*(.+)$", re.MULTILINE)
+_HEAD = """\
+You are one step of a search that improves a program. Make one change to it that you expect to improve the
+objective below, and leave it in the files. {fences}
+
+The current directory holds the files of node {node}, and you change them in place. Somebody else measures the
+result after you are done, with a benchmark that you cannot change. You can read, build, test and profile here;
+what counts is only what is then in the files that may be changed. No person reads along, so ask nothing and wait
+for nothing.
+"""
+_TAIL = """\
+# What to do
+
+- Make one change with a clear idea behind it. Look at what was tried before and at how it ended: do not repeat it.
+- Change only the files that may be changed. Everything else is read-only or is put back: tests, the benchmark,
+  notes and helpers of yours are no part of the result. Remove temporary files.
+- The program must stay correct. Check it with what is here: tests, a type checker, a small run.
+- Do not use git, and do not look for the files of the search itself.
+- End with one line: `SUMMARY:` and what you changed and why, in at most 15 words.
+"""
+
+
+def agent_prompt(parent: Node, context: str) -> str:
+    """The whole prompt of a session; `context` is about the task and the search so far."""
+    head = _HEAD.format(fences=FENCED_IS_DATA, node=parent.id.name)
+    return f"{head}\n{context}\n{_TAIL}"
+
+
+def agent_summary(text: str) -> str:
+    """What the agent says that it did, in one line; empty where it says nothing."""
+    if found := _SUMMARY.findall(text):
+        return one_line(found[-1].strip("` "), _LONGEST_SUMMARY)
+    lines = [line for line in text.splitlines() if line.strip()]
+    return one_line(lines[0], _LONGEST_SUMMARY) if lines else ""

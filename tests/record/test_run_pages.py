@@ -1,0 +1,27 @@
+"""A run is written part by part, and reads as if it were written as a whole."""
+
+from loopty.kit import codec
+from loopty.record.run_record import RunPages
+
+from ..views.story import random_story
+
+
+def test_a_page_from_known_parts_equals_the_page_of_the_whole_run():
+    story = random_story(4, 12, control=5)
+    pages = RunPages()
+    for run in (story.history.runs[1], story.history.runs[1]):
+        assert pages.text(run) == codec.text(run)
+    before = pages.text(story.history.runs[1])
+    story.reserves(500, 0.25)
+    story.refuses()
+    after = pages.text(story.history.runs[1])
+    assert after == codec.text(story.history.runs[1])
+    assert after != before
+
+
+def test_a_run_without_parts_has_none_in_its_page():
+    run = random_story(1, 1).history.runs[1]
+    bare = codec.build(
+        type(run), {key: value for key, value in codec.plain(run).items() if key not in ("parts", "pools")}
+    )
+    assert RunPages().text(bare) == codec.text(bare)
