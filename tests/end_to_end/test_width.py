@@ -73,9 +73,6 @@ def test_four_processes_share_one_slot_and_say_for_what_they_wait(place):
     runners = [place.start("run", node) for node in nodes]
     said = [runner.communicate(timeout=120)[1] for runner in runners]
     assert [runner.returncode for runner in runners] == [0, 0, 0, 0]
-    found = [
-        tuple(json.loads((place.top / f".loopty/nodes/{node}/traces/task_span.json").read_text()))
-        for node in nodes
-    ]
+    found = [tuple(json.loads(kept_of(place, node).read("traces/task_span.json"))) for node in nodes]
     assert most_at_once(found) == 1
     assert any("waiting for a slot: width = 1" in text for text in said)
