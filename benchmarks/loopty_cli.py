@@ -43,6 +43,7 @@ class Loopty:
         self._folder = folder
         self._env = env
         self._experiments = 0
+        self._attempts = 0
 
     @property
     def folder(self) -> Path:
@@ -56,6 +57,7 @@ class Loopty:
 
     def init(self, attempts: int, sandbox: str = "auto") -> None:
         """Write and commit a task that allows `attempts` attempts, in this kind of sandbox."""
+        self._attempts = attempts
         self.write({"loopty.toml": _TASK.format(attempts=attempts, sandbox=sandbox)})
 
     def write(self, files: Mapping[str, str]) -> None:
@@ -86,6 +88,12 @@ class Loopty:
         (draft / "src0" / "file0.py").write_text(f"VALUE = {-self._experiments}\n")
         return cost_of_new + self.verb("run", node)
 
+    def one_more_trial(self) -> Cost:
+        """Resume `optimize` with a budget of one more attempt and return its cost."""
+        self._attempts += 1
+        (self._folder / "loopty.toml").write_text(_TASK.format(attempts=self._attempts))
+        return self.verb("optimize")
+
     def watch_optimize(self) -> list[Sample]:
         """Run `optimize` to its end and return samples of trials done and CPU spent."""
         return sample_command(
@@ -100,6 +108,7 @@ class Loopty:
         """Lengthen the record with copies of an attempt that really ran, as a `chain` or as `siblings`."""
         python = str(Path(self._loopty).with_name("python"))
         run_for_output([python, str(_LONG_RECORD), shape, str(count)], self._folder, self._env)
+        self._attempts = count
 
     def _trials(self) -> int:
         """The nodes so far: those with a folder, and those whose folders are folded into one file."""
