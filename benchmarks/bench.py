@@ -17,6 +17,8 @@ class Bench:
     cache: Path
     scratch: Path
     quick: bool
+    million: bool = False
+    """Whether the long record has a million trials, whose making takes many minutes."""
 
     @functools.cached_property
     def env(self) -> dict[str, str]:

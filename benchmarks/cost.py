@@ -17,15 +17,18 @@ _PR_SET_CHILD_SUBREAPER = 36
 class Cost:
     cpu_seconds: float
     wall_seconds: float
+    memory_mb: float = 0.0
+    """The most that one of its processes had at once; 0 where it was not measured."""
 
     def __add__(self, other: "Cost") -> "Cost":
-        return Cost(self.cpu_seconds + other.cpu_seconds, self.wall_seconds + other.wall_seconds)
+        memory = max(self.memory_mb, other.memory_mb)
+        return Cost(self.cpu_seconds + other.cpu_seconds, self.wall_seconds + other.wall_seconds, memory)
 
     def __sub__(self, other: "Cost") -> "Cost":
         return Cost(self.cpu_seconds - other.cpu_seconds, self.wall_seconds - other.wall_seconds)
 
     def __truediv__(self, units: float) -> "Cost":
-        return Cost(self.cpu_seconds / units, self.wall_seconds / units)
+        return Cost(self.cpu_seconds / units, self.wall_seconds / units, self.memory_mb)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +76,14 @@ def run_command(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Comma
         if child.returncode != 0:
             raise CommandFailed(argv, child.returncode, stderr.read())
         cpu_seconds = usage.ru_utime + usage.ru_stime + _orphans_cpu_seconds()
-        return CommandOutput(Cost(cpu_seconds, wall_seconds), stdout.read())
+        return CommandOutput(Cost(cpu_seconds, wall_seconds, usage.ru_maxrss / 1024), stdout.read())
 
 
 def median(costs: Sequence[Cost]) -> Cost:
     return Cost(
         statistics.median(each.cpu_seconds for each in costs),
         statistics.median(each.wall_seconds for each in costs),
+        statistics.median(each.memory_mb for each in costs),
     )
 
 

@@ -41,9 +41,11 @@ class Loopty:
         self._folder = folder
         self._env = env
         self._experiments = 0
+        self._attempts = 0
 
     def init(self, attempts: int, sandbox: str = "auto") -> None:
         """Write and commit a task that allows `attempts` attempts, in this kind of sandbox."""
+        self._attempts = attempts
         self.write({"loopty.toml": _TASK.format(attempts=attempts, sandbox=sandbox)})
 
     def write(self, files: Mapping[str, str]) -> None:
@@ -74,6 +76,12 @@ class Loopty:
         (draft / "src0" / "file0.py").write_text(f"VALUE = {-self._experiments}\n")
         return cost_of_new + self.verb("run", node)
 
+    def one_more_trial(self) -> Cost:
+        """Resume `optimize` with a budget of one more attempt and return its cost."""
+        self._attempts += 1
+        (self._folder / "loopty.toml").write_text(_TASK.format(attempts=self._attempts, sandbox="auto"))
+        return self.verb("optimize")
+
     def watch_optimize(self) -> list[Sample]:
         """Run `optimize` to its end and return samples of trials done and CPU spent."""
         return sample_command(
@@ -88,6 +96,7 @@ class Loopty:
         """Lengthen the record with copies of an attempt that really ran, as a `chain` or as `siblings`."""
         python = str(Path(self._loopty).with_name("python"))
         run_for_output([python, str(_LONG_RECORD), shape, str(count)], self._folder, self._env)
+        self._attempts = count
 
     def _trials(self) -> int:
         nodes = self._folder / ".loopty" / "nodes"

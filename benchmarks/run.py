@@ -1,6 +1,6 @@
 """Measure loopty beside its peers and print the ratios.
 
-python benchmarks/run.py [--quick] [--only NAME] [--json OUT] [--cache FOLDER] [--loopty EXECUTABLE]
+python benchmarks/run.py [--quick] [--million] [--only NAME] [--json OUT] [--cache FOLDER] [--loopty EXECUTABLE]
 """
 
 import argparse
@@ -14,6 +14,7 @@ from pathlib import Path
 import measure_git
 import measure_growth
 import measure_isolation
+import measure_long_record
 import measure_proposal
 import measure_slots
 import measure_start
@@ -34,6 +35,7 @@ _MEASUREMENTS = {
     "verbs": measure_verbs.rows,
     "isolated": measure_isolation.rows,
     "views": measure_views.rows,
+    "long": measure_long_record.rows,
     "workspace": measure_workspace.rows,
     "git": measure_git.rows,
     "growth": measure_growth.rows,
@@ -45,7 +47,7 @@ def main() -> None:
     adopt_orphans()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="loopty-bench-") as scratch:
-        bench = Bench(options.loopty, options.cache, Path(scratch), options.quick)
+        bench = Bench(options.loopty, options.cache, Path(scratch), options.quick, options.million)
         for name in options.only or _MEASUREMENTS:
             started = time.monotonic()
             rows += _measure(name, bench)
@@ -74,6 +76,11 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--quick", action="store_true", help="smaller sizes and fewer repeats: under three minutes"
+    )
+    parser.add_argument(
+        "--million",
+        action="store_true",
+        help="the long record has a million trials: many minutes and 3 GB of disk",
     )
     parser.add_argument("--json", type=Path, metavar="OUT", help="also write the rows to this file")
     parser.add_argument(

@@ -11,7 +11,8 @@ from ..models.server import Behaviour, Connection, answer, raw_answer
 
 _SHELLS = ("exec_command", "shell_command", "shell", "bash", "Bash", "run_shell_command")
 _DONE = "SUMMARY: nine is more"
-_EDIT = "src/x.txt\n```\n<<<<<<< SEARCH\n5\n=======\n9\n>>>>>>> REPLACE\n```\n" + _DONE
+_EDIT = "src/x.txt\n```\n9\n```\n" + _DONE
+_SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 _COUNTS = 100, 20
 _FILLED = {"integer": 10000, "number": 10000, "boolean": False, "array": [], "object": {}}
 
@@ -58,6 +59,8 @@ def _events(*events: dict[str, Any], named: bool = False, last: str = "") -> Beh
 def _chat(body: dict[str, Any], commands: tuple[str, ...], is_stream: bool) -> Behaviour:
     tools = {tool["function"]["name"]: tool["function"].get("parameters") for tool in body.get("tools") or ()}
     done = sum(message["role"] == "tool" for message in body["messages"])
+    if _SUBMIT in json.dumps(body["messages"]):  # mini-swe-agent ends by a command
+        commands = (*commands, f"echo {_SUBMIT} && echo '{_DONE}'")
     step = _next(tools, done, commands)
     usage = {"prompt_tokens": _COUNTS[0], "completion_tokens": _COUNTS[1], "total_tokens": sum(_COUNTS)}
     if isinstance(step, str):

@@ -271,11 +271,12 @@ def test_a_verdict_that_was_edited_into_the_ledger_is_named(code_place):
 
 def test_status_on_a_long_record_notices_an_edit_and_says_how_much_it_checked(code_place, monkeypatch):
     code_place.loopty("run", "1")
-    monkeypatch.setattr(status, "_CHECKED_EVENTS", 2)
+    monkeypatch.setattr(status, "_CHECKED", 2)
     monkeypatch.chdir(code_place.top)
     output = CliRunner().invoke(status.command, []).stderr
-    assert "every node, and the newest 2 of " in output
-    assert json.loads(CliRunner().invoke(status.command, ["--json"]).stdout)["checked_events"] == 2
+    assert "what is shown here, every node and the newest 2 of " in output
+    found = json.loads(CliRunner().invoke(status.command, ["--json"]).stdout)
+    assert (found["checked_events"], found["checked_nodes"]) == (2, 1)
     with sqlite3.connect(code_place.state / "ledger.sqlite") as db:
         db.execute("UPDATE pages SET body = json_set(body, '$.reason', 'x') WHERE key = '1'")
     assert "the record of node 1 was changed" in CliRunner().invoke(status.command, []).stderr

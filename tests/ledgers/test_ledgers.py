@@ -12,11 +12,14 @@ import apsw
 import pytest
 
 from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
+from loopty.domain.pool import Pool
 from loopty.kit import codec
 from loopty.kit.safe_folder import UnsafePath
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.recorder import Recorder
+from loopty.record.trials import TrialStarted
 from loopty.testing.ledger_suite import LedgerConformance, child_events, run_events
 
 
@@ -199,6 +202,38 @@ def test_a_look_at_the_newest_events_notices_what_was_changed_in_them_and_in_eve
         db.execute(edit)
     found = SqliteLedger(path).flaw(newest_events=2)
     assert (found is None) == ("number = 2" in edit and "DELETE" not in edit), found
+
+
+def test_a_look_at_the_newest_nodes_notices_what_was_changed_in_them_and_in_all_that_was_read(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    recorder = Recorder(SqliteLedger(path), lambda: 12.5)
+    recorder.record(lambda _: run_events())
+    for _ in range(4):
+        recorder.record(child_events)
+    assert SqliteLedger(path).flaw(1, 2) is None
+    for node, is_seen_at_once in (("1.4", True), ("1.1", False)):
+        with sqlite3.connect(path) as db:
+            before = db.execute("SELECT body FROM pages WHERE key = ?", (node,)).fetchone()
+            db.execute(f"{SET}'$.summary', 'x') WHERE key = ?", (node,))
+        ledger, named = SqliteLedger(path), f"the record of node {node} was changed"
+        assert (ledger.flaw(1, 2) == named) == is_seen_at_once
+        assert ledger.history()[NodeId(node)].summary == "x"
+        assert ledger.flaw(1, 2) == named, "it was read"
+        assert ledger.flaw() == named
+        with sqlite3.connect(path) as db:
+            db.execute("UPDATE pages SET body = ? WHERE key = ?", (*before, node))
+
+
+@pytest.mark.parametrize(
+    "column", ["handle = 9", "pool = 'control'", "waits = 1", "identity = 'x'", "facts = '[]'"]
+)
+def test_an_edit_of_what_a_node_is_found_by_is_noticed(tmp_path, column):
+    path = tmp_path / "ledger.sqlite"
+    recorder = Recorder(SqliteLedger(path), lambda: 12.5)
+    recorder.record(lambda _: [*run_events(), TrialStarted(NodeId("1"), 1, Pool.ATTEMPT, "me")])
+    with sqlite3.connect(path) as db:
+        db.execute(f"UPDATE pages SET {column} WHERE key = '1'")
+    assert SqliteLedger(path).flaw() == "the record of node 1 was changed"
 
 
 def test_writers_in_turn_and_rebuilt_pages_leave_no_flaw(tmp_path):

@@ -1,5 +1,6 @@
 """A ledger of the previous layout is migrated when it is opened, and keeps its content."""
 
+import contextlib
 import json
 import sqlite3
 from pathlib import Path
@@ -10,6 +11,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.kit import codec
+from loopty.ledgers.digests import digest_sum, page_digest, seal_digest
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
@@ -23,6 +25,9 @@ from loopty.record.rungs import LadderState
 from loopty.record.sessions import Session
 from loopty.record.trials import TrialCounts, Trials
 from loopty.record.verdicts import Incumbents, NodeReopened, VerdictWithdrawn
+
+from ..record.test_fold import fold
+from ..record.test_lazy_nodes import DraftingRun, answers
 
 OLD = Path(__file__).with_name("layout_1.sql").read_text()
 NEWER = {DraftDropped, FilesRemoved, NodeReopened, VerdictWithdrawn}
@@ -116,3 +121,52 @@ def test_a_migrated_ledger_has_digests(old_ledger):
     ledger = SqliteLedger(old_ledger)
     ledger.history()
     assert ledger.flaw() is None
+
+
+PLACES = ("handle", "run", "pool", "waits", "identity", "facts")
+INDEXES = ("nodes_by_handle", "nodes_by_pool", "nodes_by_identity", "waiting_nodes", "call_events")
+
+
+def give_previous_layout(path: Path) -> None:
+    """Turn a ledger into one whose pages do not have what nodes are found by."""
+    # Closed at once: two SQLite libraries of one process must not have the file open together.
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        for index in INDEXES:
+            db.execute(f"DROP INDEX {index}")
+        for column in PLACES:
+            db.execute(f"ALTER TABLE pages DROP COLUMN {column}")
+        digests = {key: page_digest(key, body) for key, body in db.execute("SELECT key, body FROM pages")}
+        db.executemany("UPDATE pages SET digest = ? WHERE key = ?", [(each, key) for key, each in digests.items()])
+        total = digest_sum(digests.values())
+        ((number, last),) = db.execute("SELECT number, digest FROM events ORDER BY number DESC LIMIT 1")
+        seal = (total, seal_digest(last, total), number)
+        db.execute("UPDATE events SET page_sum = ?, seal = ? WHERE number = ?", seal)
+        db.execute("UPDATE fold SET version = 14")
+        db.execute("PRAGMA user_version = 3")
+
+
+@pytest.fixture
+def previous_ledger(tmp_path) -> Path:
+    path = tmp_path / "ledger.db"
+    ledger = SqliteLedger(path)
+    run = DraftingRun(ledger, 5)
+    for _ in range(120):
+        run.step()
+    ledger.close()
+    give_previous_layout(path)
+    return path
+
+
+def test_nodes_of_the_previous_layout_are_found_as_before(previous_ledger):
+    ledger = SqliteLedger(previous_ledger)
+    assert answers(ledger.history()) == answers(fold(ledger))
+    assert ledger.flaw() is None
+    assert SqliteLedger(previous_ledger).history().count == ledger.history().count
+
+
+def test_an_edit_in_the_previous_layout_does_not_survive_the_migration(previous_ledger):
+    with contextlib.closing(sqlite3.connect(previous_ledger)) as db, db:
+        db.execute("UPDATE pages SET body = json_set(body, '$.summary', 'forged') WHERE key = '1'")
+    ledger = SqliteLedger(previous_ledger)
+    assert ledger.history()[NodeId("1")].summary != "forged"
+    assert answers(ledger.history()) == answers(fold(ledger))

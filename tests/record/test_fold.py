@@ -150,7 +150,9 @@ def content(history):
         history.number,
         {number: codec.plain(run) for number, run in history.runs.items()},
         [(node, history[node]) for node in history.ids],
-        {pool: history.nodes_of_pool(1, pool) for pool in Pool},
+        {pool: list(history.nodes_of_pool(1, pool)) for pool in Pool},
+        {pool: [node.id for node in history.waiting_nodes(1, pool)] for pool in Pool},
+        {pool: list(history.facts(1, pool)) for pool in Pool},
     )
 
 

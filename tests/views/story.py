@@ -15,7 +15,6 @@ from loopty.domain.space import Value
 from loopty.domain.task import Noise
 from loopty.judge.confirmation import start_confirmation
 from loopty.judge.judge import MeasureAgain, judge
-from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
 from loopty.record.calls import CallReserved
 from loopty.record.cohorts import MachineSeen, RunRebaselined
@@ -23,6 +22,7 @@ from loopty.record.event import Event, Recorded
 from loopty.record.history import History
 from loopty.record.node_gates import GateAdded
 from loopty.record.nodes import NodeAdded
+from loopty.record.nodes_in_memory import NodesInMemory
 from loopty.record.proposals import ProposalRefused
 from loopty.record.recorder import Recorder
 from loopty.record.runs import RunStarted
@@ -31,6 +31,16 @@ from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents
 
 OWNER = "host:4711:99"
+
+
+class _NodesWithReads(NodesInMemory):
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[NodeId] = []
+
+    def page(self, node: NodeId) -> str | None:
+        self.read.append(node)
+        return super().page(node)
 
 
 Measured = Callable[[NodeId], float]
@@ -153,8 +163,14 @@ class Story:
     def stops(self, reason: str) -> None:
         self.tell(SessionEnded(1, reason))
 
-    def run_page(self) -> str:
-        return codec.text(self.recorder.history.runs[1])
+    def history_and_reads(self) -> tuple[History, list[NodeId]]:
+        """The history as another process opens it, and the nodes that are read from its pages, as they are."""
+        saved, folded = _NodesWithReads(), History()
+        for recorded in self.ledger.read():
+            folded.apply(recorded)
+        pages = folded.take_changed_pages()
+        saved.save(pages)
+        return History.open(folded.number, [pages["run 1"].body], saved), saved.read
 
     def _finished(self, metrics: Mapping[str, float]) -> Outcome:
         return Outcome(Ending.FINISHED, metrics, seconds=0.5, integrity=self.integrity, fingerprint=self.machine)

@@ -22,7 +22,7 @@ def reserved(call: str, role: str = "evolver", node: str = "1", pool: Pool | Non
 
 
 def calls(story: Story) -> tuple[ModelCall, ...]:
-    return calls_of_node(story.ledger.read(), story.history[NODE])
+    return calls_of_node(story.ledger.read_calls(), story.history[NODE])
 
 
 def node_from(*calls: str) -> NodeAdded:
@@ -72,7 +72,7 @@ def refusal_of(*calls: str, index: int = 0, remaining: int = 0, pool: Pool = Poo
 
 
 def fruitless(story: Story, node: str = "1") -> dict[str, str]:
-    found = fruitless_calls_of(story.ledger.read(), story.history[NodeId(node)])
+    found = fruitless_calls_of(story.ledger.read_calls(), story.history[NodeId(node)])
     return {call.reserved.call: call.fruitless_reason for call in found}
 
 
@@ -119,7 +119,7 @@ def test_a_partly_refused_batch_comes_with_its_nodes():
     story.tell(
         node_from("first", "batch"), refusal_of("first", "batch", index=1), refusal_of("first", "batch", index=2)
     )
-    (batch,) = fruitless_calls_of(story.ledger.read(), story.history[NodeId("1")])
+    (batch,) = fruitless_calls_of(story.ledger.read_calls(), story.history[NodeId("1")])
     assert (batch.reserved.call, batch.fruitless_reason, batch.new_nodes) == ("batch", "", [NODE])
     assert [event.reason for event in batch.own_refusals] == ["no 1", "no 2"]
     assert batch.at > 1000
@@ -128,6 +128,6 @@ def test_a_partly_refused_batch_comes_with_its_nodes():
 def test_the_node_of_the_last_refused_attempt_is_known_if_a_model_made_it():
     story = Story()
     story.tell(reserved("made"), CallSettled(1, "made", 9, 0.1), refusal_of("made"), refusal_of(pool=Pool.CONTROL))
-    assert all_calls(story.ledger.read(), 1).last_refused_parent == "1"
+    assert all_calls(story.ledger.read_calls(), 1).last_refused_parent == "1"
     story.refuses()
-    assert all_calls(story.ledger.read(), 1).last_refused_parent is None
+    assert all_calls(story.ledger.read_calls(), 1).last_refused_parent is None

@@ -53,7 +53,14 @@ class PaidRun(Story):
         self.tell(ProposalRefused(1, Pool.ATTEMPT, "rewrite", "no", objection, calls, left))
 
     def spend(self, pools: Pools | None = None, roles: Roles | None = None) -> SpendReport:
-        return spend(self.ledger.read(), 1, lambda model: model.startswith("local:"), pools, roles)
+        return spend(
+            self.ledger.history(),
+            self.ledger.read_calls(),
+            1,
+            lambda model: model.startswith("local:"),
+            pools,
+            roles,
+        )
 
 
 def names(rows: tuple[SpendRow, ...]) -> dict[str, int]:
@@ -170,7 +177,7 @@ def test_only_kept_nodes_with_calls_count_as_kept(run: PaidRun) -> None:
 
 def test_the_calls_of_another_run_are_not_counted(run: PaidRun) -> None:
     run.calls("a")
-    assert spend(run.ledger.read(), 2, lambda _: False).total.calls == 0
+    assert spend(run.ledger.history(), run.ledger.read_calls(), 2, lambda _: False).total.calls == 0
 
 
 def test_the_caps_of_the_budget_are_listed(run: PaidRun) -> None:

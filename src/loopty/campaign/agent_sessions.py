@@ -190,12 +190,12 @@ class SandboxedSessions:
             self._keep(record, stream.text, usage, failure)
             self._settle(record.call, usage, stream.cost_usd, failure)
             place.save(replace(record, is_booked=True, has_ended=not failure))
+        if access and access.exhausted and not end.has_work:  # first: the agent takes it for an outage
+            place.remove()
+            raise access.exhausted
         if end.end is AgentEnd.UNAVAILABLE:
             place.remove()
             raise Outage(f"{self._driver.name}: {end.reason}; try `loopty doctor --agent {self._driver.name}`")
-        if access and access.exhausted and not end.has_work:
-            place.remove()
-            raise access.exhausted
         return await self._take_work(place, record, end, stream.text, (*calls, record.call))
 
     async def _has_begun(self, place: SessionFolder, stream: AgentStream) -> bool:

@@ -79,33 +79,40 @@ def run_status(state: StateFolder, history: History, run: int) -> RunStatus:
     return status(history, history.runs[run], time.time(), is_alive, task.pools, task.width, task.noise)
 
 
-def report(record: SavedRecord, run: int, top: int, parameter: str | None = None) -> Report:
-    """Everything that `loopty report` shows; `parameter` is the one to draw the scores against."""
+def report(
+    record: SavedRecord, run: int, top: int, parameter: str | None = None, most_points: int | None = None
+) -> Report:
+    """Everything that `loopty report` shows; `parameter` is the one to draw the scores against.
+
+    It has every point of the chart, or about `most_points` of them.
+    """
     from loopty.views.goodput import goodput
     from loopty.views.leaderboard import leaderboard
     from loopty.views.other_machines import other_cohorts
     from loopty.views.parameter_importance import parameter_importance
     from loopty.views.parameter_slice import parameter_slice, parameters_of
+    from loopty.views.rated_nodes import rated_nodes
     from loopty.views.score_points import points
     from loopty.views.verdict_tally import tally
 
     history = record.history
-    if parameter is not None and parameter not in (known := parameters_of(history, run)):
+    rated = rated_nodes(history, run)
+    if parameter is not None and parameter not in (known := parameters_of(history, run, rated)):
         names = ", ".join(known) or "none"
         raise Misuse(f"no trial has the parameter {parameter}: there are {names}")
-    where, importance = run_status(record.state, history, run), parameter_importance(history, run)
+    where, importance = run_status(record.state, history, run), parameter_importance(history, run, rated)
     task = task_or_none(record.state.top)
     trial_slots, model_slots = (task.width, task.questions) if task else (1, 1)
     drawn = parameter or (importance[0].name if importance else None)
     return Report(
-        points(history, run),
+        points(history, run, rated, most_points),
         leaderboard(history, run, top),
-        other_cohorts(history, run, top),
+        other_cohorts(history, run, top, rated),
         where,
-        tally(history, run),
-        goodput(history, history.runs[run], where.work_seconds, trial_slots, model_slots),
+        tally(history, run, rated),
+        goodput(history, history.runs[run], where.work_seconds, trial_slots, model_slots, rated),
         importance,
-        parameter_slice(history, run, drawn) if drawn else None,
+        parameter_slice(history, run, drawn, rated) if drawn else None,
     )
 
 
@@ -139,10 +146,10 @@ def spend_report(record: SavedRecord, run: int) -> SpendReport:
     from loopty.models.prices import free_model_check
     from loopty.views.model_spend import spend
 
-    task = task_or_none(record.state.top)
+    task, history, events = task_or_none(record.state.top), record.history, record.call_events()
     if task is None:
-        return spend(record.events(), run, free_model_check({}))
-    return spend(record.events(), run, free_model_check(task.models), task.pools, task.roles)
+        return spend(history, events, run, free_model_check({}))
+    return spend(history, events, run, free_model_check(task.models), task.pools, task.roles)
 
 
 def gates(record: SavedRecord, node: NodeId | None, run: int) -> list[tuple[str, Gate]]:

@@ -53,9 +53,12 @@ class CampaignReader:
         """Every run and node."""
         return self.record.history
 
-    def flaw(self, newest_events: int | None = None) -> str | None:
-        """What somebody changed in the record by hand, or None; looks at every event, or at the newest ones."""
-        return self.record.flaw(newest_events)
+    def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:
+        """What somebody changed in the record by hand, or None.
+
+        Looks at every event and node or at the newest ones, and at every page that was read before.
+        """
+        return self.record.flaw(newest_events, newest_nodes)
 
     def newest_run(self, run: int | None = None) -> int:
         """The number of the run that was named, else of the newest one."""
@@ -112,11 +115,16 @@ class CampaignReader:
 
         return leaderboard(self.history, self.newest_run(run), top)
 
-    def report(self, run: int | None = None, top: int = 5, parameter: str | None = None) -> Report:
-        """Chart, best nodes, status and goodput of a run; `parameter` is the one to draw the scores against."""
+    def report(
+        self, run: int | None = None, top: int = 5, parameter: str | None = None, most_points: int | None = None
+    ) -> Report:
+        """Chart, best nodes, status and goodput of a run; `parameter` is the one to draw the scores against.
+
+        The chart has every point, or about `most_points` of them.
+        """
         from loopty.campaign.queries import report
 
-        return report(self.record, self.newest_run(run), top, parameter)
+        return report(self.record, self.newest_run(run), top, parameter, most_points)
 
     def detail(self, node: str) -> NodeDetail:
         """Everything that is known about a node."""
@@ -134,14 +142,14 @@ class CampaignReader:
         """The model calls that made a node; with `fruitless` those that should have changed it and did not."""
         from loopty.views.model_calls import calls_of_node, fruitless_calls_of
 
-        found, events = self.node(node), self.record.events()
+        found, events = self.node(node), self.record.call_events()
         return fruitless_calls_of(events, found) if fruitless else calls_of_node(events, found)
 
     def last_fruitless_parent(self, run: int) -> NodeId | None:
         """The node that the last refused proposal of a model should have changed, or None."""
         from loopty.views.model_calls import calls_of_run
 
-        return calls_of_run(self.record.events(), run).last_refused_parent
+        return calls_of_run(self.record.call_events(), run).last_refused_parent
 
     def spend(self, run: int | None = None) -> SpendReport:
         """What models cost, by role, model, operator and node."""

@@ -216,4 +216,4 @@ def _add_node(context: CampaignContext, unpacked: UnpackedArtifact, manifest: Ma
             yield from decisions.add_gate(history, root, gate)
 
     context.recorder.record(decide)
-    return list(context.history.ids)[-1]
+    return context.history.node_of_handle(context.history.count)

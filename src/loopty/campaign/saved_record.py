@@ -32,18 +32,22 @@ class SavedRecord:
             raise Misuse("nothing has run here yet: start with `loopty optimize`")
         return history
 
-    def flaw(self, newest_events: int | None = None) -> str | None:
+    def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:
         """What somebody changed in the record by hand, with what to do about it, or None.
 
-        Looks at every node and run, and at every event or the newest ones.
+        Looks at every event and node or at the newest ones, and at every page that was read before.
         """
-        flaw = self.ledger.flaw(newest_events)
+        flaw = self.ledger.flaw(newest_events, newest_nodes)
         remedy = "its claims are not loopty's own: measure what you rely on with `loopty replay`"
         return f"the ledger was changed by hand ({flaw}): {remedy}" if flaw else None
 
     def events(self) -> Iterator[Recorded]:
         """All events, oldest first."""
         return self.ledger.read()
+
+    def call_events(self) -> Iterator[Recorded]:
+        """The events about model calls, oldest first."""
+        return self.ledger.read_calls()
 
 
 def _find_state(folders: GitFolders) -> StateFolder:

@@ -95,7 +95,9 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     from loopty.report.closing_text import closing_text
     from loopty.report.node_name import name_to_type
 
-    status, tally, history = campaign.status(run), campaign.tally(run), campaign.history
+    status, history = campaign.status(run), campaign.history
+    # A look at every node: the text shows only the uplift over the control.
+    tally = campaign.tally(run) if as_json or status.control else None
     if as_json:
         plain = {**codec.plain(status), **codec.plain(tally)}
         found = campaign.explanation(history.runs[run].root)

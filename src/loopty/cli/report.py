@@ -8,6 +8,9 @@ import click
 
 from loopty.cli.output import columns, here, json_option, print_json, run_option, say, terminal, unsafe_option
 
+_MOST_DRAWN = 20_000
+"""Points of the chart: it has a few thousand places for them."""
+
 
 @click.command("report")
 @click.option(
@@ -43,7 +46,7 @@ def command(top: int, run: int | None, confirm: bool, parameter: str | None, uns
     campaign = here()
     if confirm:
         campaign.confirm(run, unsafe)
-    found, flaw = campaign.report(run, top, parameter), campaign.flaw()
+    found, flaw = campaign.report(run, top, parameter, None if as_json else _MOST_DRAWN), campaign.flaw()
     if as_json:
         from loopty.kit import codec
 

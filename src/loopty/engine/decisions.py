@@ -339,4 +339,4 @@ def next_pending(history: History, run: int, pool: Pool) -> Node | None:
     found = history.runs[run]
     if TrialCounts.of(found, pool).started >= Proposals.of(found, pool).nodes:
         return None
-    return next((node for node in history.nodes(run, pool) if node.id.parent and node.is_pending), None)
+    return next(history.waiting_nodes(run, pool), None)

@@ -8,6 +8,7 @@ covers the last event and the sum of the pages. There is no key: whoever compute
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 NOTHING = b"\0" * 16
 """The digest before the first event, and the sum of no pages."""
@@ -27,6 +28,11 @@ def replace_in_sum(total: bytes, old: bytes, new: bytes) -> bytes:
     """The sum after a page with the digest `old` got the digest `new`; a page that was not there has NOTHING."""
     value = int.from_bytes(total, "big") - int.from_bytes(old, "big") + int.from_bytes(new, "big")
     return (value % _MODULUS).to_bytes(16, "big")
+
+
+def digest_sum(digests: Iterable[bytes]) -> bytes:
+    """The sum of these digests."""
+    return (sum(int.from_bytes(digest, "big") for digest in digests) % _MODULUS).to_bytes(16, "big")
 
 
 def seal_digest(last_event: bytes, total: bytes) -> bytes:

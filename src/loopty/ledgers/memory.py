@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 from loopty.record.event import Recorded
 from loopty.record.history import History
+from loopty.record.nodes_in_memory import NodesInMemory
+from loopty.record.pages import Page
 
 
 class MemoryLedger:
@@ -15,40 +17,48 @@ class MemoryLedger:
 
     def __init__(self) -> None:
         self._events: list[Recorded] = []
-        self._pages: dict[str, str] = {}
+        self._runs: dict[str, str] = {}
+        self._nodes = NodesInMemory()
         self._lock = threading.RLock()
 
     @contextmanager
     def write_lock(self) -> Iterator[MemoryWriteLock]:
         with self._lock:
-            lock = MemoryWriteLock(self._events)
+            lock = MemoryWriteLock()
             yield lock
             self._events += lock.written
-            self._pages |= lock.pages
+            self._runs |= {key: page.body for key, page in lock.pages.items() if page.place is None}
+            self._nodes.save(lock.pages)
 
     def history(self) -> History:
         with self._lock:
-            return History.open(len(self._events), list(self._pages.items()))
+            return History.open(len(self._events), list(self._runs.values()), self._nodes)
 
-    def flaw(self, newest_events: int | None = None) -> str | None:  # noqa: ARG002
+    def update(self, history: History) -> None:
+        with self._lock:
+            if history.number != len(self._events):
+                history.update(len(self._events), list(self._runs.values()))
+
+    def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:  # noqa: ARG002
         return None
 
     def read(self, after: int = 0) -> Iterator[Recorded]:
         return iter(self._events[after:])
 
+    def read_calls(self) -> Iterator[Recorded]:
+        from loopty.record.calls import is_about_calls
+
+        return (recorded for recorded in self.read() if is_about_calls(recorded.event))
+
 
 class MemoryWriteLock:
-    """The events that one holder of the lock reads and adds."""
+    """The events and pages that one holder of the lock adds."""
 
-    def __init__(self, events: Sequence[Recorded]) -> None:
-        self._events = events
+    def __init__(self) -> None:
         self.written: list[Recorded] = []
-        self.pages: dict[str, str] = {}
+        self.pages: dict[str, Page] = {}
 
-    def events_after(self, number: int) -> Iterator[Recorded]:
-        return iter(self._events[number:])
-
-    def write(self, events: Sequence[Recorded], pages: Mapping[str, str]) -> None:
+    def write(self, events: Sequence[Recorded], pages: Mapping[str, Page]) -> None:
         self.written += events
         self.pages |= pages
 

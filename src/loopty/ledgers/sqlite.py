@@ -20,67 +20,21 @@ import apsw
 from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder
-from loopty.ledgers.digests import NOTHING, event_digest, page_digest, replace_in_sum, seal_digest
+from loopty.ledgers.digests import NOTHING, event_digest, seal_digest
+from loopty.ledgers.sqlite_layout import CALL_EVENTS, MIGRATIONS, WITH_DIGESTS
+from loopty.ledgers.sqlite_pages import SqlitePages
 from loopty.record.event import Recorded
 from loopty.record.history import FOLD_VERSION, History
+from loopty.record.pages import Page
 
 _BUSY_TIMEOUT_MS = 120_000
+_EVENTS_PER_SAVE = 20_000
+"""While pages are rebuilt."""
+_FOLD_WITHOUT_PLACES = 14
+"""The version of the fold whose pages are those of today, without what nodes are found by."""
 _EVENT, _DIGESTS = "number, at, kind, body", "digest, page_sum, seal"
 _FILES = ("", "-wal", "-shm", "-journal")
 """The suffixes of the files that SQLite makes for one ledger."""
-
-
-def _rename_kind(old: str, new: str) -> str:
-    return f"UPDATE events SET kind = '{new}' WHERE kind = '{old}';"
-
-
-def _rename_field(kind: str, old: str, new: str) -> str:
-    renamed = f"json_remove(json_set(body, '$.{new}', body -> '$.{old}'), '$.{old}')"
-    return f"UPDATE events SET body = {renamed} WHERE kind = '{kind}' AND body -> '$.{old}' IS NOT NULL;"
-
-
-# The statements that migrate each schema version to the next; the file's user_version counts them.
-_MIGRATIONS = (
-    """
-    CREATE TABLE events (
-        number INTEGER PRIMARY KEY,
-        at REAL NOT NULL,
-        kind TEXT NOT NULL,
-        body TEXT NOT NULL
-    );
-    CREATE TABLE pages (place INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, body TEXT NOT NULL);
-    CREATE TABLE fold (version INTEGER NOT NULL);
-    INSERT INTO fold VALUES (0);
-    """,
-    "\n".join(
-        (
-            _rename_kind("stepped", "rung-changed"),
-            _rename_kind("directed", "directive-set"),
-            _rename_kind("stalled", "session-stalled"),
-            _rename_kind("rebaselined", "run-rebaselined"),
-            _rename_kind("reserved", "call-reserved"),
-            _rename_kind("settled", "call-settled"),
-            _rename_field("run-started", "stated", "criteria_parts"),
-            _rename_field("node-added", "asked_after", "known_event"),
-            _rename_field("node-added", "left", "remaining_in_reply"),
-            _rename_field("node-added", "item", "index_in_reply"),
-            _rename_field("proposal-refused", "left", "remaining_in_reply"),
-            _rename_field("proposal-refused", "item", "index_in_reply"),
-            _rename_field("trial-started", "rival", "incumbent"),
-            _rename_field("call-reserved", "worst_tokens", "max_tokens"),
-            _rename_field("call-reserved", "worst_money_usd", "max_money_usd"),
-        )
-    ),
-    """
-    ALTER TABLE events ADD COLUMN digest BLOB NOT NULL DEFAULT x'';
-    ALTER TABLE events ADD COLUMN page_sum BLOB;
-    ALTER TABLE events ADD COLUMN seal BLOB;
-    ALTER TABLE pages ADD COLUMN digest BLOB NOT NULL DEFAULT x'';
-    UPDATE fold SET version = 0;
-    """,
-)
-_WITH_DIGESTS = 3
-"""The schema version from which on events and pages have digests."""
 
 
 class SqliteLedger:
@@ -92,6 +46,7 @@ class SqliteLedger:
         with self._explain_errors():
             self._reads_only = self._is_read_only()
             self._db = self._open_for_reading() if self._reads_only else self._open()
+            self._pages = SqlitePages(self._db)
             self._identity = self._file_identity()
             self._tail: Tail | None = None
             """What the last write of this process left, so that the next one need not ask."""
@@ -105,7 +60,7 @@ class SqliteLedger:
         if self._reads_only:
             raise Misuse(f"{self._path} is read-only: make it and its folder writable")
         with self._explain_errors(), self._transaction("IMMEDIATE"):
-            lock = SqliteWriteLock(self._db, self._tail)
+            lock = SqliteWriteLock(self._db, self._pages, self._tail)
             yield lock
         self._tail = lock.tail
         if self._file_identity() != self._identity:
@@ -113,42 +68,61 @@ class SqliteLedger:
 
     def history(self) -> History:
         with self._explain_errors():
-            current = self._db.execute("SELECT version FROM fold").get == FOLD_VERSION
-        if not current and self._reads_only:
+            version = self._db.execute("SELECT version FROM fold").get
+        if version != FOLD_VERSION and self._reads_only:
             return self._fold()
-        if not current:
+        if version == _FOLD_WITHOUT_PLACES and self.flaw() is None:
+            self._add_places()
+        elif version != FOLD_VERSION:
             self._rebuild_pages()
-        # One transaction, so that the number and the pages belong to the same moment.
-        with self._explain_errors(), self._transaction("DEFERRED"):
-            number = self._db.execute("SELECT coalesce(max(number), 0) FROM events").get
-            pages = self._db.execute("SELECT key, body FROM pages ORDER BY place").fetchall()
-        return History.open(number, pages)
+        with self._explain_errors(), self._one_moment():
+            return History.open(self._last_number(), self._pages.runs(), self._pages)
+
+    def update(self, history: History) -> None:
+        with self._explain_errors(), self._one_moment():
+            if (number := self._last_number()) != history.number:
+                history.update(number, self._pages.runs())
 
     def read(self, after: int = 0) -> Iterator[Recorded]:
         with self._explain_errors():
             yield from _events(self._db, after)
 
-    def flaw(self, newest_events: int | None = None) -> str | None:
-        # One transaction, so that all of it belongs to the same moment.
-        with self._explain_errors(), self._transaction("DEFERRED"):
-            total, seal, start = NOTHING, None, (0, NOTHING)
-            if newest_events is not None:
-                before = "SELECT number, digest FROM events ORDER BY number DESC LIMIT 1 OFFSET ?"
-                start = self._db.execute(before, (newest_events,)).get or start
-            after, last = start
-            chain = f"SELECT {_EVENT}, {_DIGESTS} FROM events WHERE number > ? ORDER BY number"
-            events: Iterator[Any] = self._db.execute(chain, (after,))
-            for number, at, kind, body, digest, _, sealed in events:
-                last, seal = event_digest(last, number, at, kind, body), sealed
-                if last != digest:
-                    return f"event {number} was changed, or one before it removed"
-            for key, body, digest in self._db.execute("SELECT key, body, digest FROM pages"):
-                if page_digest(key, body) != digest:
-                    return f"the record of {key if key.startswith('run ') else f'node {key}'} was changed"
-                total = replace_in_sum(total, NOTHING, digest)
-            if (seal_digest(last, total) if last != NOTHING else None) != seal:
+    def read_calls(self) -> Iterator[Recorded]:
+        with self._explain_errors():
+            yield from _events(self._db, 0, f"AND ({CALL_EVENTS})")
+
+    def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:
+        with self._explain_errors(), self._one_moment():
+            last, fault = self._check_events(newest_events)
+            if fault:
+                return fault
+            seals: Any = "SELECT page_sum, seal FROM events ORDER BY number DESC LIMIT 1"
+            total, seal = self._db.execute(seals).get or (NOTHING, None)
+            if newest_nodes is None or self._pages.count() <= newest_nodes:
+                found = self._pages.first_change()
+                changed, total = (found, total) if isinstance(found, str) else (None, found)
+            else:
+                changed = self._pages.first_change_among_newest(newest_nodes)
+            if changed := changed or self._pages.first_change_seen():
+                return f"the record of {changed if changed.startswith('run ') else f'node {changed}'} was changed"
+            if (seal_digest(last, total or NOTHING) if last != NOTHING else None) != seal:
                 return "events or nodes were added or removed"
         return None
+
+    def _check_events(self, newest: int | None) -> tuple[bytes, str | None]:
+        """The digest of the last event, and what was changed in all events or in the newest ones, or None."""
+        start: Any = None
+        if newest is not None:
+            before = "SELECT number, digest FROM events ORDER BY number DESC LIMIT 1 OFFSET ?"
+            start = self._db.execute(before, (newest,)).get
+        after, last = start or (0, NOTHING)
+        chain = f"SELECT {_EVENT}, digest FROM events WHERE number > ? ORDER BY number"
+        events: Iterator[Any] = self._db.execute(chain, (after,))
+        for number, at, kind, body, digest in events:
+            last = event_digest(last, number, at, kind, body)
+            if last != digest:
+                return last, f"event {number} was changed, or one before it removed"
+        return last, None
 
     def _open(self) -> apsw.Connection:
         # SQLite opens by path. The way to the folder was checked by handle when the state was opened, and only
@@ -207,6 +181,7 @@ class SqliteLedger:
             self._db.close()
             self._path = self._path.with_name(name)
             self._db = self._open()
+            self._pages.use(self._db)
             self._identity = self._file_identity()
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
@@ -224,16 +199,33 @@ class SqliteLedger:
     def _rebuild_pages(self) -> None:
         """Rebuild the pages from the events: the saved ones come from an older version of the fold."""
         with self.write_lock() as lock:
-            history = History()
-            for recorded in lock.events_after(0):
+            self._pages.clear()
+            history, total = History(self._pages), NOTHING
+            for recorded in self.read():
                 history.apply(recorded)
-            self._db.execute("DELETE FROM pages")
-            lock.rewrite_pages(history.take_changed_pages())
+                if recorded.number % _EVENTS_PER_SAVE == 0:  # so that a long record needs little memory
+                    total = self._pages.write(history.take_changed_pages(), total)
+            lock.seal(self._pages.write(history.take_changed_pages(), total))
+            self._db.execute("UPDATE fold SET version = ?", (FOLD_VERSION,))
+
+    def _add_places(self) -> None:
+        """Save what nodes are found by beside their pages, which is much faster than to fold all events again."""
+        with self.write_lock() as lock:
+            history, total = History(self._pages), NOTHING
+            history.update(self._last_number(), self._pages.runs())
+            for run in history.runs.values():
+                history.put_run(run)
+            for nodes in self._pages.take_without_places():
+                for node in nodes:
+                    history.put(node)
+                    history.add_to_index(node)
+                total = self._pages.write(history.take_changed_pages(), total)
+            lock.seal(total)
             self._db.execute("UPDATE fold SET version = ?", (FOLD_VERSION,))
 
     def _prepare(self) -> None:
         if self._reads_only:
-            if self._version() != len(_MIGRATIONS):
+            if self._version() != len(MIGRATIONS):
                 raise Misuse(f"{self._path} comes from another version and is read-only: make it writable once")
             return
         mode = self._db.execute("PRAGMA journal_mode = WAL").get
@@ -243,17 +235,17 @@ class SqliteLedger:
                 "keep the repository on a local disk"
             )
         self._db.execute("PRAGMA synchronous = FULL")
-        if self._version() == len(_MIGRATIONS):
+        if self._version() == len(MIGRATIONS):
             return
         with self._transaction("IMMEDIATE"):
             version = self._version()  # again: another process may have been faster
-            if version > len(_MIGRATIONS):
+            if version > len(MIGRATIONS):
                 raise Misuse(f"{self._path} was written by a newer loopty (schema {version}): update loopty")
-            for migration in _MIGRATIONS[version:]:
+            for migration in MIGRATIONS[version:]:
                 self._db.execute(migration)
-            if version < _WITH_DIGESTS:
+            if version < WITH_DIGESTS:
                 self._add_digests()
-            self._db.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
+            self._db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
     def _add_digests(self) -> None:
         """Give the events of an older layout their digests; the pages get theirs when they are rebuilt."""
@@ -262,6 +254,18 @@ class SqliteLedger:
         for number, at, kind, body in events:
             last = event_digest(last, number, at, kind, body)
             self._db.execute("UPDATE events SET digest = ? WHERE number = ?", (last, number))
+
+    def _last_number(self) -> int:
+        return int(self._db.execute("SELECT coalesce(max(number), 0) FROM events").get)
+
+    @contextmanager
+    def _one_moment(self) -> Iterator[None]:
+        """Read in one transaction, so that all of it belongs to the same moment; a writer has one already."""
+        if self._db.in_transaction:
+            yield
+            return
+        with self._transaction("DEFERRED"):
+            yield
 
     def _version(self) -> int:
         return int(self._db.execute("PRAGMA user_version").get)
@@ -273,6 +277,7 @@ class SqliteLedger:
             yield
             self._db.execute("COMMIT")
         except BaseException:
+            self._pages.forget_sizes()
             if self._db.in_transaction:  # a full disk may have ended it already
                 self._db.execute("ROLLBACK")
             raise
@@ -303,18 +308,16 @@ class Tail:
 class SqliteWriteLock:
     """A write transaction."""
 
-    def __init__(self, db: apsw.Connection, tail: Tail | None) -> None:
+    def __init__(self, db: apsw.Connection, pages: SqlitePages, tail: Tail | None) -> None:
         self._db = db
+        self._pages = pages
         self.tail = tail
 
-    def events_after(self, number: int) -> Iterator[Recorded]:
-        return _events(self._db, number)
-
-    def write(self, events: Sequence[Recorded], pages: Mapping[str, str]) -> None:
+    def write(self, events: Sequence[Recorded], pages: Mapping[str, Page]) -> None:
         from loopty.record.families import encode_event
 
         tail = self._tail_before(events[0].number)
-        digest, total, rows = tail.event, self._write_pages(pages, tail.page_sum), []
+        digest, total, rows = tail.event, self._pages.write(pages, tail.page_sum), []
         for item in events:
             kind, body = encode_event(item.event)
             digest = event_digest(digest, item.number, item.at, kind, body)
@@ -324,9 +327,9 @@ class SqliteWriteLock:
         self._db.executemany(f"INSERT INTO events ({_EVENT}, {_DIGESTS}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         self.tail = Tail(events[-1].number, digest, total)
 
-    def rewrite_pages(self, pages: Mapping[str, str]) -> None:
-        """Save pages where there are none, and seal them with the last event."""
-        total, self.tail = self._write_pages(pages, NOTHING), None
+    def seal(self, total: bytes) -> None:
+        """Seal the last event with this sum of all pages' digests, because the pages were rebuilt."""
+        self.tail = None
         last = self._db.execute("SELECT number, digest FROM events ORDER BY number DESC LIMIT 1").get
         if last:
             number, digest = last
@@ -339,26 +342,11 @@ class SqliteWriteLock:
         last = self._db.execute("SELECT number, digest, page_sum FROM events ORDER BY number DESC LIMIT 1").get
         return Tail(last[0], last[1], last[2] or NOTHING) if last else Tail(0, NOTHING, NOTHING)
 
-    def _write_pages(self, pages: Mapping[str, str], total: bytes) -> bytes:
-        """Save the pages; returns the sum of all pages' digests."""
-        rows = []
-        for key, body in pages.items():
-            old = self._db.execute("SELECT digest FROM pages WHERE key = ?", (key,)).get
-            new = page_digest(key, body)
-            total = replace_in_sum(total, old or NOTHING, new)
-            rows.append((key, body, new))
-        self._db.executemany(
-            "INSERT INTO pages (key, body, digest) VALUES (?, ?, ?) "
-            "ON CONFLICT (key) DO UPDATE SET body = excluded.body, digest = excluded.digest",
-            rows,
-        )
-        return total
 
-
-def _events(db: apsw.Connection, after: int) -> Iterator[Recorded]:
+def _events(db: apsw.Connection, after: int, only: str = "") -> Iterator[Recorded]:
     from loopty.record.families import decode_event  # reading verbs open saved pages, and need no events
 
-    rows = db.execute(f"SELECT {_EVENT} FROM events WHERE number > ? ORDER BY number", (after,))
+    rows = db.execute(f"SELECT {_EVENT} FROM events WHERE number > ? {only} ORDER BY number", (after,))
     for number, at, kind, body in rows:
         yield Recorded(number, at, decode_event(kind, body))
 

@@ -110,6 +110,13 @@ class Spend(RunPart):
         return sum(self.money_usd.values()) + sum(call.money_usd for call in self.reservations.values())
 
 
+def is_about_calls(event: Event) -> bool:
+    """Whether the event is about a model call: the call itself, or a proposal that calls may have made."""
+    if isinstance(event, NodeAdded):
+        return bool(event.calls)
+    return isinstance(event, CallReserved | CallSettled | ProposalRefused)
+
+
 def _reserve(state: FoldState, event: CallReserved, at: float) -> None:
     run = state.runs[event.run]
     reservation = Reservation(

@@ -4,30 +4,40 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Metric
+from loopty.domain.objective import Metric, Objective
+from loopty.domain.outcome import Outcome
 from loopty.domain.pool import Pool
 from loopty.kit import codec
-from loopty.record.node_index import NodeIndex
 from loopty.record.node_record import Node
+from loopty.record.nodes_in_memory import NodesInMemory
+from loopty.record.pages import FactsRow, NodeFacts, NodePlace, Page, SavedNodes
+from loopty.record.pool_nodes import PoolNodes
 from loopty.record.run_record import Run, RunPages
+from loopty.record.unsaved_nodes import UnsavedNodes
 
-_PAGE_HEAD = re.compile(r'\{"id":"[0-9.]+","pool":"([a-z]+)"')
+_MOST_DECODED = 10_000
+"""Nodes that are kept decoded; with more, all are read again when they are asked for."""
 
 
 class FoldState:
     """Every run and node as the events so far leave them. Families read it and put new records into it."""
 
-    def __init__(self) -> None:
+    def __init__(self, saved: SavedNodes | None = None) -> None:
         self.number = 0
         """The number of the last event folded in."""
         self.runs: dict[int, Run] = {}
-        self._nodes: dict[NodeId, Node | str] = {}
-        self._index = NodeIndex(lambda: map(self.__getitem__, list(self._nodes)))
+        self._saved: SavedNodes = saved or NodesInMemory()
+        self._decoded: dict[NodeId, Node] = {}
+        """Some of the saved nodes."""
+        self._unsaved: dict[NodeId, Node] = {}
+        """Nodes that changed since the last save."""
+        self._index = UnsavedNodes()
+        self._counting: dict[int, tuple[Objective, Outcome | None, tuple[Metric, ...]]] = {}
+        """The counting metrics of each run, with what they follow from."""
         self._run_pages = RunPages()
         self._changed: dict[str, None] = {}
         """In the order in which pages first changed: a ledger keeps them so, and nodes in their order."""
@@ -38,14 +48,14 @@ class FoldState:
         return self.runs[max(self.runs)] if self.runs else None
 
     @property
-    def ids(self) -> Iterable[NodeId]:
+    def ids(self) -> Iterator[NodeId]:
         """All node ids, in the order in which they were added."""
-        return self._nodes.keys()
+        return itertools.chain(self._saved.ids(), self._index)
 
     @property
     def count(self) -> int:
         """The number of nodes of all runs."""
-        return len(self._nodes)
+        return self._saved.count() + len(self._index)
 
     def handle(self, node: NodeId) -> int:
         """The node's place among all nodes, from 1: its short name, which never changes."""
@@ -53,43 +63,61 @@ class FoldState:
 
     def node_of_handle(self, handle: int) -> NodeId:
         """The node with this short name."""
-        found = next(itertools.islice(self._nodes, handle - 1, None), None) if handle > 0 else None
+        new = (node for node in self._index if self._unsaved[node].handle == handle)
+        found = self._saved.node_of_handle(handle) or next(new, None)
         if found is None:
             raise Misuse(f"there is no node #{handle}: the newest is #{self.count} (see `loopty tree`)")
         return found
 
     def __getitem__(self, node: NodeId) -> Node:
-        found = self._nodes.get(node)
-        if found is None:
+        found = self._unsaved.get(node) or self._decoded.get(node)
+        return self._read(node) if found is None else found
+
+    def _read(self, node: NodeId) -> Node:
+        """Decode the page of a saved node."""
+        page = self._saved.page(node)
+        if page is None:
             meant = "" if "." in node else f", and `@{node}` is a node by its short name"
             raise Misuse(f"there is no node {node}: `loopty tree` lists them{meant}")
-        if isinstance(found, str):
-            found = self._nodes[node] = codec.build(Node, json.loads(found))
-            if found.id != node:
-                raise Misuse(f"the record of node {node} is that of {found.id}: it was changed by hand")
+        found = codec.build(Node, json.loads(page))
+        if found.id != node:
+            raise Misuse(f"the record of node {node} is that of {found.id}: it was changed by hand")
+        self._keep_decoded(found)
         return found
+
+    def _keep_decoded(self, node: Node) -> None:
+        if len(self._decoded) >= _MOST_DECODED:
+            self._decoded.clear()
+        self._decoded[node.id] = node
 
     def page(self, node: NodeId) -> str:
         """The node as one line of JSON."""
-        found = self._nodes[node]
-        return found if isinstance(found, str) else codec.text(found)
+        page = None if node in self._unsaved else self._saved.page(node)
+        return codec.text(self[node]) if page is None else page
 
-    def is_of_pool(self, node: NodeId, pool: Pool) -> bool:
-        """Whether the node is of this pool. A page that was not decoded yet tells it at its head."""
-        found = self._nodes[node]
-        head = _PAGE_HEAD.match(found) if isinstance(found, str) else None
-        return (head[1] if head else self[node].pool) == pool
-
-    def nodes_of_pool(self, run: int, pool: Pool) -> list[NodeId]:
+    def nodes_of_pool(self, run: int, pool: Pool) -> Sequence[NodeId]:
         """The nodes of one pool of one run, oldest first; the baseline is among the attempts."""
-        return self._index.nodes_of_pool(run, pool)
+        return PoolNodes(self._saved, run, pool, self._index.of_pool(run, pool))
 
     def nodes(self, run: int, pool: Pool) -> Iterator[Node]:
         return map(self.__getitem__, self.nodes_of_pool(run, pool))
 
+    def waiting_nodes(self, run: int, pool: Pool) -> Iterator[Node]:
+        """The nodes of this run and pool that wait for a trial, oldest first; the baseline is not among them."""
+        ids = (*self._saved.waiting_nodes(run, pool), *self._unsaved)
+        nodes = sorted({self[node].handle: self[node] for node in ids}.items())
+        return (node for _, node in nodes if node.id.run == run and node.pool is pool and _waits(node))
+
+    def facts(self, run: int, pool: Pool) -> Iterator[FactsRow]:
+        """The facts of every node of one pool of one run, oldest first."""
+        for row in self._saved.facts(run, pool):
+            yield self._facts_row(self._unsaved[row.node]) if row.node in self._unsaved else row
+        yield from (self._facts_row(self[node]) for node in self._index.of_pool(run, pool))
+
     def twin(self, run: int, pool: Pool, identity: str) -> NodeId | None:
         """The node of this run and pool that is the same experiment, or None; the baseline is in all pools."""
-        return self._index.twin(run, pool, identity)
+        twins = (*self._saved.twins(run, identity), *self._index.twins(run, identity))
+        return next((node for node, other in twins if other is pool or node.parent is None), None)
 
     def metrics(self, node: Node) -> tuple[Metric, ...]:
         """The metrics by which this node is compared, most important first."""
@@ -105,9 +133,13 @@ class FoldState:
         No candidate can change them. Empty while the task names none and the baseline has no result.
         """
         objective, outcome = self.runs[run].objective, self[self.runs[run].root].outcome
-        if outcome is None or not outcome.is_finished:
-            return objective.metrics
-        return objective.counting_metrics(outcome.metrics, outcome.directions)
+        known = self._counting.get(run)
+        if known is None or known[0] is not objective or known[1] is not outcome:
+            metrics = objective.metrics
+            if outcome is not None and outcome.is_finished:
+                metrics = objective.counting_metrics(outcome.metrics, outcome.directions)
+            known = self._counting[run] = objective, outcome, metrics
+        return known[2]
 
     def score(self, node: Node) -> float | None:
         """The node's value of the most important metric, or None where it has none."""
@@ -121,7 +153,7 @@ class FoldState:
         self._changed[f"run {run.number}"] = None
 
     def put(self, node: Node) -> None:
-        self._nodes[node.id] = node
+        self._unsaved[node.id] = node
         self._changed[node.id] = None
 
     def add_to_index(self, node: Node) -> None:
@@ -132,13 +164,45 @@ class FoldState:
         """Index the files of a node that was a draft until now."""
         self._index.seal(node)
 
-    def take_changed_pages(self) -> dict[str, str]:
-        """Take the pages that changed since the last call."""
+    def take_changed_pages(self) -> dict[str, Page]:
+        """Take the pages that changed since the last call, to save them: from then on they are read back."""
         pages = {
-            key: self._run_pages.text(self.runs[int(key[4:])])
+            key: Page(self._run_pages.text(self.runs[int(key[4:])]))
             if key.startswith("run ")
-            else self.page(NodeId(key))
+            else self._page(NodeId(key))
             for key in self._changed
         }
         self._changed.clear()
+        for node in self._unsaved.values():
+            self._keep_decoded(node)
+        self._unsaved.clear()
+        self._index.clear()
         return pages
+
+    def _page(self, key: NodeId) -> Page:
+        node = self._unsaved[key]
+        facts, identity = self._facts(node), self._index.identity(key)
+        place = NodePlace(node.handle, key.run, node.pool, _waits(node), identity, facts)
+        return Page(codec.text(node), place)
+
+    def _facts_row(self, node: Node) -> FactsRow:
+        return FactsRow(node.id, node.handle, node.pool, self._facts(node))
+
+    def _facts(self, node: Node) -> NodeFacts:
+        outcome, verdict = node.outcome, node.verdict
+        metrics = self.metrics(node) if outcome else ()
+        return NodeFacts(
+            node.order,
+            verdict.value if verdict else None,
+            outcome.ending.value if outcome else None,
+            outcome.fingerprint if outcome else "",
+            metrics[0].name if metrics else None,
+            outcome.metrics.get(metrics[0].name) if outcome and metrics else None,
+            node.repeats,
+            node.effect.error_rate if node.effect else None,
+            not (node.other_fingerprints or node.withdrawn or node.reopened_for),
+        )
+
+
+def _waits(node: Node) -> bool:
+    return node.is_pending and node.id.parent is not None

@@ -8,16 +8,13 @@ from typing import Protocol
 
 from loopty.record.event import Recorded
 from loopty.record.history import History
+from loopty.record.pages import Page
 
 
 class WriteLock(Protocol):
     """The exclusive right to write, held while a decision is made and recorded."""
 
-    def events_after(self, number: int) -> Iterator[Recorded]:
-        """Events with a higher number, oldest first."""
-        ...
-
-    def write(self, events: Sequence[Recorded], pages: Mapping[str, str]) -> None:
+    def write(self, events: Sequence[Recorded], pages: Mapping[str, Page]) -> None:
         """Add events, whose numbers continue without a gap, and save the pages of the fold."""
         ...
 
@@ -33,10 +30,21 @@ class Ledger(Protocol):
         """The saved fold, up to the last event."""
         ...
 
+    def update(self, history: History) -> None:
+        """Bring a history of this ledger up to the last event; also while the lock is held."""
+        ...
+
     def read(self, after: int = 0) -> Iterator[Recorded]:
         """Events with a higher number, oldest first."""
         ...
 
-    def flaw(self, newest_events: int | None = None) -> str | None:
-        """What somebody changed by hand, in words, or None. Reads every page, and every event or so many."""
+    def read_calls(self) -> Iterator[Recorded]:
+        """The events about model calls, oldest first: the calls, and the proposals that calls made."""
+        ...
+
+    def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:
+        """What somebody changed by hand, in words, or None. Reads all events and nodes, or the newest ones.
+
+        It also names a page that was read from this ledger before and does not match its digest.
+        """
         ...

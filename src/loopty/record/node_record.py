@@ -167,5 +167,10 @@ class Node:
         return self.withdrawn is not None and self.verdict is Verdict.REJECTED
 
     @property
+    def repeats(self) -> int:
+        """How often the node and the incumbent beside it were measured again."""
+        return len(self.samples) - 1 + len(self.pairing.theirs) if self.pairing else 0
+
+    @property
     def identity(self) -> str:
         return identity(self.tree, self.params)

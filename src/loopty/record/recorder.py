@@ -27,9 +27,7 @@ class Recorder:
         events: list[Recorded] = []
         try:
             with self._ledger.write_lock() as lock:
-                for recorded in lock.events_after(self.history.number):
-                    self.history.apply(recorded)
-                self.history.take_changed_pages()  # the process that wrote these events has saved their pages
+                self._ledger.update(self.history)
                 at = self._clock()
                 for event in decide(self.history):
                     events.append(Recorded(self.history.number + 1, at, event))
@@ -47,7 +45,5 @@ class Recorder:
 
     def refresh(self) -> History:
         """The history with the events that other processes have written since."""
-        for recorded in self._ledger.read(self.history.number):
-            self.history.apply(recorded)
-        self.history.take_changed_pages()
+        self._ledger.update(self.history)
         return self.history

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import dataclass, replace
@@ -173,18 +172,18 @@ def _legend(
     points: ScorePoints, scored: list[_ScoredPoint], scale: AxisScale, columns: int, terminal: Terminal
 ) -> list[str]:
     """The meaning and the number of each glyph, wrapped into lines."""
-    attempts = Counter(point.mark for point in points.items if not _is_control(point) or point.score is None)
-    control = len(points.items) - attempts.total()
-    entries = [(_INKS[mark], f"{count} {mark}") for mark in Mark if (count := attempts[mark])]
-    if control:
-        entries.append((_CONTROL, f"{control} control ({_BEST_OF_CONTROL.flat.glyph} its best)"))
+    entries = [(_INKS[mark], f"{count} {mark}") for mark in Mark if (count := points.marks.get(mark))]
+    if points.control:
+        entries.append((_CONTROL, f"{points.control} control ({_BEST_OF_CONTROL.flat.glyph} its best)"))
     entries.append((_BEST.flat, "best so far"))
     if points.under_other_fingerprints:
         entries.append((Ink("≠", "warn", 0), f"{points.under_other_fingerprints} on other machines, not drawn"))
     if above := [point.score for point in scored if point.score > scale.high]:
-        entries.append((Ink("▲", "warn", 0), f"{len(above)} off the chart, up to {figure(max(above))}"))
+        entries.append((Ink("▲", "warn", 0), f"{_count(points, above)}off the chart, up to {figure(max(above))}"))
     if below := [point.score for point in scored if point.score < scale.low]:
-        entries.append((Ink("▼", "warn", 0), f"{len(below)} off the chart, down to {figure(min(below))}"))
+        entries.append(
+            (Ink("▼", "warn", 0), f"{_count(points, below)}off the chart, down to {figure(min(below))}")
+        )
     lines, used = [""], 0
     for ink, text in entries:
         needed = len(text) + 2
@@ -194,6 +193,11 @@ def _legend(
         lines[-1] += "   " * bool(used) + f"{terminal.paint(ink.glyph, ink.style)} {text}"
         used += needed + 3 * bool(used)
     return lines
+
+
+def _count(points: ScorePoints, drawn: list[float]) -> str:
+    """How many these are; empty where some were left out."""
+    return "" if points.is_thinned else f"{len(drawn)} "
 
 
 def _row_name(failed: list[ScorePoint]) -> str:

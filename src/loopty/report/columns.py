@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import unicodedata
 from collections.abc import Iterable
 
@@ -35,12 +36,15 @@ def printable_line(text: str) -> str:
     """The text as one line without control characters: models write proposals, and copy from anywhere."""
     if text.isascii() and text.isprintable():
         return text
-    # Cc and Cf contain the escape character and the marks that reverse the writing direction.
     return "".join(
-        " " if letter.isspace() else letter
-        for letter in text
-        if letter.isspace() or unicodedata.category(letter) not in ("Cc", "Cf", "Cs")
+        " " if letter.isspace() else letter for letter in text if letter.isspace() or not _is_control(letter)
     )
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_control(letter: str) -> bool:
+    # Cc and Cf contain the escape character and the marks that reverse the writing direction.
+    return unicodedata.category(letter) in ("Cc", "Cf", "Cs")
 
 
 def width(text: str) -> int:
@@ -100,6 +104,7 @@ def cut_middle(text: str, columns: int) -> str:
     return f"{text[:head]}…{text[-(columns - head - 1) :]}"
 
 
+@functools.lru_cache(maxsize=4096)
 def _letter_width(letter: str) -> int:
     if unicodedata.combining(letter):
         return 0

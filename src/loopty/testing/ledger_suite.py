@@ -60,10 +60,12 @@ class LedgerConformance:
     def test_a_write_that_raises_leaves_no_trace(self, ledger: Ledger) -> None:
         recorder = Recorder(ledger, lambda: 0.0)
         recorder.record(lambda _: run_events())
-        before = list(ledger.read())
+        before, history = list(ledger.read()), ledger.history()
+        event = Recorded(3, 0.0, child_events(history)[0])
+        history.apply(event)
         try:
             with ledger.write_lock() as lock:
-                lock.write([Recorded(3, 0.0, child_events(recorder.history)[0])], {"1.1": "{}"})
+                lock.write([event], history.take_changed_pages())
                 raise KeyError("something went wrong")
         except KeyError:
             pass

@@ -13,13 +13,13 @@ from loopty.record.node_record import Node, Result
 from loopty.record.run_record import Run
 from loopty.record.verdicts import Incumbents
 
-_UNRANKED = (None, Verdict.REJECTED, Verdict.QUARANTINED, Verdict.HELD)
+UNRANKED = (None, Verdict.REJECTED, Verdict.QUARANTINED, Verdict.HELD)
 
 
 def comparable_result(node: Node, fingerprint: str) -> Result | None:
     """The node's result that a ranking under this fingerprint may use: finished and judged; or None."""
     result = node.result(fingerprint)
-    return result if result and result.outcome.is_finished and node.verdict not in _UNRANKED else None
+    return result if result and result.outcome.is_finished and node.verdict not in UNRANKED else None
 
 
 def has_baseline(run: Run) -> bool:

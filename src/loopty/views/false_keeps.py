@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
+from loopty.views.rated_nodes import RatedNode, rated_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +24,13 @@ class FalseKeeps:
     """At most so many of the kept ones are expected to be false: the sum of the error rates of all compared."""
 
 
-def false_keeps(history: History, run: int) -> FalseKeeps:
-    """The expected false keeps among the attempts of a run. Reads every node."""
-    effects = [(node.effect, node.verdict) for node in history.nodes(run, Pool.ATTEMPT) if node.effect]
-    kept = sum(verdict is Verdict.KEPT for _, verdict in effects)
-    return FalseKeeps(kept, len(effects), min(kept, math.fsum(effect.error_rate for effect, _ in effects)))
+def false_keeps(history: History, run: int, rated: Sequence[RatedNode] | None = None) -> FalseKeeps:
+    """The expected false keeps among the attempts of a run; `rated` are its nodes, where they are known."""
+    rated = rated_nodes(history, run) if rated is None else rated
+    compared = [
+        (node.error_rate, node.verdict)
+        for node in rated
+        if node.error_rate is not None and node.pool is Pool.ATTEMPT
+    ]
+    kept = sum(verdict == Verdict.KEPT for _, verdict in compared)
+    return FalseKeeps(kept, len(compared), min(kept, math.fsum(error_rate for error_rate, _ in compared)))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from loopty.domain.model import Role
 from loopty.domain.outcome import Ending
-from loopty.domain.pool import BUDGETED_POOLS, SEARCH_POOLS, Pool
+from loopty.domain.pool import BUDGETED_POOLS, Pool
 from loopty.kit.dataclass import dataclass
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
-from loopty.record.node_record import Node
 from loopty.record.proposals import Proposals
 from loopty.record.run_record import Run
 from loopty.record.trials import TrialCounts
 from loopty.views.cascade_costs import StageCost, stage_costs
-from loopty.views.comparable import comparable_result, incumbents
+from loopty.views.comparable import incumbents
+from loopty.views.rated_nodes import RatedNode, rated_nodes
 
 _CAUSES = {
     Ending.FAILED: "failed",
@@ -66,10 +68,20 @@ class Goodput:
     """The stages of the cascade, in their order."""
 
 
-def goodput(history: History, run: Run, seconds: float, trial_slots: int = 1, model_slots: int = 1) -> Goodput:
-    """`seconds` is the time spent on the run so far; the slots are those of the task. Reads every node."""
-    nodes = [node for pool in SEARCH_POOLS for node in history.nodes(run.number, pool) if node.id.parent]
-    results = sum(comparable_result(node, Cohorts.of(run).fingerprint) is not None for node in nodes)
+def goodput(
+    history: History,
+    run: Run,
+    seconds: float,
+    trial_slots: int = 1,
+    model_slots: int = 1,
+    rated: Sequence[RatedNode] | None = None,
+) -> Goodput:
+    """`seconds` is the time spent on the run so far; the slots are those of the task.
+
+    `rated` are the nodes of the run, where they are known.
+    """
+    rated = rated_nodes(history, run.number) if rated is None else rated
+    results = sum(node.is_comparable and not node.is_baseline for node in rated)
     tokens = Spend.of(run).total_tokens
     kept = frozenset(
         node for fingerprint in Cohorts.of(run).noise for node in incumbents(history, run, fingerprint)
@@ -95,7 +107,7 @@ def goodput(history: History, run: Run, seconds: float, trial_slots: int = 1, mo
         tuple(sorted((cost for cost in waste if cost.trials), key=lambda cost: -cost.seconds)),
         sum(Proposals.of(run, pool).refused for pool in BUDGETED_POOLS),
         TrialCost("repeat measurements", *finished),
-        sum(_repeats(node) for node in nodes if node.id not in kept),
+        sum(node.repeats for node in rated if node.repeats and not node.is_baseline and node.id not in kept),
         _share(busy_seconds, seconds, trial_slots),
         _share(asked_seconds[Role.EVOLVER], seconds, model_slots) if Role.EVOLVER in asked_seconds else None,
         stage_costs(run),
@@ -105,8 +117,3 @@ def goodput(history: History, run: Run, seconds: float, trial_slots: int = 1, mo
 def _share(busy_seconds: float, seconds: float, slots: int) -> float | None:
     """The share of a slot's time that was used, at most 1: the slots of a task may change between sessions."""
     return min(busy_seconds / (seconds * slots), 1.0) if seconds > 0 else None
-
-
-def _repeats(node: Node) -> int:
-    """How often the node and the incumbent beside it were measured again."""
-    return len(node.samples) - 1 + len(node.pairing.theirs) if node.pairing else 0

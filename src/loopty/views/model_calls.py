@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import CACHED_CALL, Role
-from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import dataclass, field
 from loopty.record.calls import CallReserved, CallSettled
@@ -14,7 +13,6 @@ from loopty.record.event import Recorded
 from loopty.record.node_record import Node
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused
-from loopty.record.verdicts import NodeJudged, VerdictWithdrawn
 
 NOT_TAKEN = "not taken"
 """No proposal has been made from its reply so far."""
@@ -80,16 +78,13 @@ class RunCalls:
     """By name, oldest first."""
     given_again: int
     """Requests answered from memory."""
-    kept: frozenset[NodeId]
-    """The kept nodes of the run, without the baseline."""
     last_refused_parent: NodeId | None
     """The node that the last refused attempt was to change; None if no model had made it."""
 
 
 def calls_of_run(events: Iterable[Recorded], run: int) -> RunCalls:
-    """The calls of a run, in one pass over the events."""
+    """The calls of a run, in one pass over the events about calls."""
     by_name: dict[str, ModelCall] = {}
-    verdicts: dict[NodeId, Verdict] = {}
     again: set[str] = set()
     last: ProposalRefused | None = None
     for item in events:
@@ -105,11 +100,8 @@ def calls_of_run(events: Iterable[Recorded], run: int) -> RunCalls:
             _link_result(by_name, event)
             if isinstance(event, ProposalRefused) and event.run == run and event.pool is Pool.ATTEMPT:
                 last = event
-        elif isinstance(event, NodeJudged | VerdictWithdrawn) and event.node.run == run and event.node.parent:
-            verdicts[event.node] = event.verdict
-    kept = frozenset(node for node, verdict in verdicts.items() if verdict is Verdict.KEPT)
     refused = by_name.get(last.calls[-1]) if last and last.calls else None
-    return RunCalls(by_name, len(again), kept, refused.reserved.node if refused else None)
+    return RunCalls(by_name, len(again), refused.reserved.node if refused else None)
 
 
 def calls_of_node(events: Iterable[Recorded], node: Node) -> tuple[ModelCall, ...]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from loopty.domain.ids import NodeId
 from loopty.domain.model import Role
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import SEARCH_POOLS
 from loopty.domain.task import Pools, Roles
 from loopty.kit.dataclass import dataclass
 from loopty.record.event import Recorded
+from loopty.record.history import History
 from loopty.views.model_calls import ModelCall, calls_of_run
 
 IsFree = Callable[[str], bool]
@@ -76,9 +78,14 @@ class SpendReport:
 
 
 def spend(
-    events: Iterable[Recorded], run: int, is_free: IsFree, pools: Pools | None = None, roles: Roles | None = None
+    history: History,
+    events: Iterable[Recorded],
+    run: int,
+    is_free: IsFree,
+    pools: Pools | None = None,
+    roles: Roles | None = None,
 ) -> SpendReport:
-    """The spend of a run, in one pass over the events; `pools` and `roles` are its budget, if known."""
+    """The spend of a run, in one pass over the events about calls; `pools` and `roles` are its budget."""
     run_calls = calls_of_run(events, run)
     settled = [call for call in run_calls.calls.values() if call.settled]
     in_flight = [call for call in run_calls.calls.values() if not call.settled]
@@ -94,8 +101,18 @@ def spend(
         _rows_by((call for call in settled if call.fruitless_reason), lambda call: call.fruitless_reason, is_free),
         sum(call.remaining for call in settled),
         run_calls.given_again,
-        sum(NodeId(row.name) in run_calls.kept for row in nodes),
+        _kept_count(history, run, frozenset(row.name for row in nodes if row.name)),
         _caps(pools, roles),
+    )
+
+
+def _kept_count(history: History, run: int, names: frozenset[str]) -> int:
+    """How many of these nodes are kept, without the baseline."""
+    if not names:
+        return 0
+    rows = (row for pool in SEARCH_POOLS for row in history.facts(run, pool))
+    return sum(
+        row.facts.verdict == Verdict.KEPT and row.node in names and row.node.parent is not None for row in rows
     )
 
 

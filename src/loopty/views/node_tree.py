@@ -74,9 +74,8 @@ def tree(history: History, top: NodeId, limit: int | None = LIMIT, controls: boo
     """
     below = _descendants(history, top)
     run = history.runs[top.run]
-    left_out = (
-        [] if controls else [node for node in below if node != top and history.is_of_pool(node, Pool.CONTROL)]
-    )
+    control = set() if controls else set(history.nodes_of_pool(top.run, Pool.CONTROL)) - {top}
+    left_out = [node for node in below if node in control] if control else []
     best = Incumbents.of(run, Pool.ATTEMPT).best
     path = frozenset(best.lineage if best else ())
     above_all = dict(below)
@@ -142,6 +141,7 @@ def _walk(
     hidden: Counter[NodeId],
     path: frozenset[NodeId],
 ) -> Iterator[TreeRow]:
+    best, fingerprint = Incumbents.of(run, Pool.ATTEMPT).best, Cohorts.of(run).fingerprint
     # A stack, not recursion: a chain may be thousands of nodes deep.
     pending = [_PendingRow(top, 0, is_last=True, skips_nodes=False)]
     while pending:
@@ -159,9 +159,9 @@ def _walk(
             hidden[node.id],
             None if is_foreign else _score(history, node, run),
             history.score(node) if is_foreign else None,
-            node.id == Incumbents.of(run, Pool.ATTEMPT).best,
+            node.id == best,
             node.id in path,
-            over_parent(history, node, Cohorts.of(run).fingerprint),
+            over_parent(history, node, fingerprint),
             param_changes(node, history[node.id.parent] if node.id.parent else None),
         )
         for position, child in onward:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from loopty.domain.pool import SEARCH_POOLS
+from collections.abc import Sequence
+
 from loopty.kit.dataclass import dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.views.comparable import machine_description
 from loopty.views.leaderboard import LeaderboardRow, leaderboard
+from loopty.views.rated_nodes import RatedNode, rated_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +22,18 @@ class Cohort:
     places: tuple[LeaderboardRow, ...]
 
 
-def other_cohorts(history: History, run: int, top: int) -> list[Cohort]:
-    """The other cohorts with the `top` best nodes of each, in the order they were first seen."""
+def other_cohorts(history: History, run: int, top: int, rated: Sequence[RatedNode] | None = None) -> list[Cohort]:
+    """The other cohorts with the `top` best nodes of each, in the order they were first seen.
+
+    `rated` are the nodes of the run, where they are known.
+    """
     record = history.runs[run]
     seen: dict[str, None] = {}
-    for pool in SEARCH_POOLS:
-        for node in history.nodes(run, pool):
-            if node.outcome:
-                seen |= dict.fromkeys((node.outcome.fingerprint, *node.other_fingerprints))
+    for node in rated_nodes(history, run) if rated is None else rated:
+        if node.ending is not None:
+            seen[node.fingerprint] = None
+            if node.record:
+                seen |= dict.fromkeys(node.record.other_fingerprints)
     cohorts = (
         Cohort(
             fingerprint,

@@ -17,7 +17,7 @@ from collections.abc import Hashable, Sequence
 from statistics import fmean
 
 from loopty.domain.outcome import Ending
-from loopty.domain.pool import SEARCH_POOLS, Pool
+from loopty.domain.pool import Pool
 from loopty.domain.space import Value
 from loopty.kit.dataclass import dataclass
 from loopty.record.cohorts import Cohorts
@@ -25,8 +25,10 @@ from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
 from loopty.views.comparable import comparable_result
+from loopty.views.rated_nodes import RatedNode, rated_nodes
 
 FEWEST_TRIALS = 20
+MOST_TRIALS = 5_000
 _GROUPS = 4
 
 
@@ -41,12 +43,15 @@ class ParameterImportance:
     """Trials that have the parameter: a conditional one counts among these alone."""
 
 
-def parameter_importance(history: History, run: int) -> list[ParameterImportance]:
+def parameter_importance(
+    history: History, run: int, rated: Sequence[RatedNode] | None = None
+) -> list[ParameterImportance]:
     """The parameters of a run, the most important first; empty where there are too few trials to say.
 
-    Only trials with the code of the best node count, attempts and control alike, under the run's fingerprint.
+    Only trials with the code of the best node count, attempts and control alike, under the run's fingerprint. Of
+    very many trials, some thousands from the whole run are enough. `rated` are its nodes, where they are known.
     """
-    points = parameter_points(history, run)
+    points = parameter_points(history, run, rated)
     found = []
     for name in dict.fromkeys(name for node, _ in points for name in node.params):
         having = [(node.params[name], score) for node, score in points if name in node.params]
@@ -57,15 +62,26 @@ def parameter_importance(history: History, run: int) -> list[ParameterImportance
     return sorted(found, key=lambda each: -each.share)
 
 
-def parameter_points(history: History, run: int) -> list[tuple[Node, float]]:
-    """The nodes with parameters and their scores, where more is better; a pruned one has the lowest of all."""
+def parameter_points(
+    history: History, run: int, rated: Sequence[RatedNode] | None = None
+) -> list[tuple[Node, float]]:
+    """The nodes with parameters and their scores, where more is better; a pruned one has the lowest of all.
+
+    Of more than MOST_TRIALS nodes, as many at even distances.
+    """
     record, metrics = history.runs[run], history.counting_metrics(run)
     best = Incumbents.of(record, Pool.ATTEMPT).best
     if best is None or not metrics:
         return []
     tree, metric, fingerprint = history[best].tree, metrics[0], Cohorts.of(record).fingerprint
     points = []
-    for node in (node for pool in SEARCH_POOLS for node in history.nodes(run, pool)):
+    nodes = [
+        node.id
+        for node in (rated_nodes(history, run) if rated is None else rated)
+        if node.score is not None or node.ending == Ending.PRUNED
+    ]
+    step = max(-(-len(nodes) // MOST_TRIALS), 1)
+    for node in map(history.__getitem__, nodes[::step]):
         if not node.params or node.tree != tree:
             continue
         result = comparable_result(node, fingerprint)
@@ -89,7 +105,8 @@ def _ranks(values: Sequence[float]) -> list[float]:
     places = defaultdict[float, list[int]](list)
     for place, value in enumerate(sorted(values)):
         places[value].append(place)
-    return [fmean(places[value]) for value in values]
+    means = {value: (equal[0] + equal[-1]) / 2 for value, equal in places.items()}
+    return [means[value] for value in values]
 
 
 def _share_between(groups: Sequence[Hashable], ranks: Sequence[float]) -> float:

@@ -12,6 +12,7 @@ from loopty.domain.space import Value
 from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.views.parameter_importance import parameter_points
+from loopty.views.rated_nodes import RatedNode
 from loopty.views.score_points import Mark
 
 
@@ -35,20 +36,25 @@ class ParameterSlice:
     points: tuple[SlicePoint, ...]
 
 
-def parameter_slice(history: History, run: int, parameter: str) -> ParameterSlice | None:
-    """The trials with the code of the best node, attempts and control alike; None if none has the parameter."""
+def parameter_slice(
+    history: History, run: int, parameter: str, rated: Sequence[RatedNode] | None = None
+) -> ParameterSlice | None:
+    """The trials with the code of the best node, attempts and control alike; None if none has the parameter.
+
+    `rated` are the nodes of the run, where they are known.
+    """
     metrics = history.counting_metrics(run)
     found = [
         SlicePoint(node.params[parameter], metrics[0].direction.sign * score, node.pool, _mark(node.verdict))
-        for node, score in sorted(parameter_points(history, run), key=lambda point: point[0].order)
+        for node, score in sorted(parameter_points(history, run, rated), key=lambda point: point[0].order)
         if parameter in node.params and math.isfinite(score)
     ]
     return ParameterSlice(parameter, metrics[0].name, metrics[0].direction, tuple(found)) if found else None
 
 
-def parameters_of(history: History, run: int) -> Sequence[str]:
+def parameters_of(history: History, run: int, rated: Sequence[RatedNode] | None = None) -> Sequence[str]:
     """The names of the parameters that trials of the run have."""
-    return list(dict.fromkeys(name for node, _ in parameter_points(history, run) for name in node.params))
+    return list(dict.fromkeys(name for node, _ in parameter_points(history, run, rated) for name in node.params))
 
 
 def _mark(verdict: Verdict | None) -> Mark:

@@ -23,12 +23,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import comb
 
 from loopty.domain.objective import Metric
-from loopty.domain.outcome import Verdict
+from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import SEARCH_POOLS
 from loopty.kit.dataclass import dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
-from loopty.record.node_record import Node
+from loopty.views.rated_nodes import RatedNode, rated_nodes
 from loopty.views.score_change import score_change
 
 FEWEST_TRIALS = 5
@@ -65,19 +65,24 @@ class Uplift:
     words: UpliftWords
 
 
-def uplift(history: History, run: int) -> Uplift | None:
-    """The uplift of a run; None without a baseline, an attempt or a control trial. Reads every node of both."""
+def uplift(history: History, run: int, rated: Sequence[RatedNode] | None = None) -> Uplift | None:
+    """The uplift of a run; None without a baseline, an attempt or a control trial.
+
+    `rated` are its nodes, where they are known.
+    """
     record = history.runs[run]
     fingerprint = Cohorts.of(record).fingerprint
     baseline, metrics = history[record.root].result(fingerprint), history.counting_metrics(run)
     if baseline is None or not baseline.outcome.is_finished or not metrics:
         return None
     metric, start = metrics[0], baseline.outcome.metrics[metrics[0].name]
+    trials = list(_trials(rated_nodes(history, run) if rated is None else rated))
+    if all(node.pool is trials[0].pool for node in trials):
+        return None
     attempts, control = (
-        [_gain(node, fingerprint, metric, start) for node in _trials(history.nodes(run, pool))]
-        for pool in SEARCH_POOLS
+        [_gain(node, fingerprint, metric, start) for node in trials if node.pool is pool] for pool in SEARCH_POOLS
     )
-    return uplift_from_gains(metric.name, attempts, control) if control and attempts else None
+    return uplift_from_gains(metric.name, attempts, control)
 
 
 def uplift_from_gains(metric: str, attempts: Gains, control: Gains) -> Uplift:
@@ -102,18 +107,18 @@ def _count_above(mine: Sequence[float], theirs: Sequence[float]) -> int:
     return sum(gain > best for gain in mine)
 
 
-def _trials(nodes: Iterable[Node]) -> Iterator[Node]:
+def _trials(nodes: Iterable[RatedNode]) -> Iterator[RatedNode]:
     """The nodes whose trial took place, oldest first; quarantined nodes had none."""
-    return (node for node in nodes if node.id.parent and node.verdict not in (None, Verdict.QUARANTINED))
+    return (node for node in nodes if not node.is_baseline and node.verdict not in (None, Verdict.QUARANTINED))
 
 
-def _gain(node: Node, fingerprint: str, metric: Metric, baseline: float) -> float | None:
+def _gain(node: RatedNode, fingerprint: str, metric: Metric, baseline: float) -> float | None:
     # Only its own trial counts: on another machine only winners are measured again, and only those of one pool.
-    if node.outcome is None or node.outcome.fingerprint != fingerprint:
+    if node.ending is None or node.fingerprint != fingerprint:
         return None
-    if not node.outcome.is_finished or node.verdict is Verdict.REJECTED:
+    if node.ending != Ending.FINISHED or node.own_score is None or node.verdict == Verdict.REJECTED:
         return 0.0
-    return max(score_change(node.outcome.metrics[metric.name], baseline, metric.direction).amount, 0.0)
+    return max(score_change(node.own_score, baseline, metric.direction).amount, 0.0)
 
 
 def _comparable_count(gains: Gains) -> int:

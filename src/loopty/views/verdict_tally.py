@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
-from loopty.domain.pool import SEARCH_POOLS, Pool
+from loopty.domain.pool import Pool
 from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.record.nodes import NodeCount
 from loopty.views.false_keeps import FalseKeeps, false_keeps
+from loopty.views.rated_nodes import RatedNode, rated_nodes
 from loopty.views.uplift import Uplift, uplift
 
 _MOST_NODES = 2000
@@ -48,23 +49,24 @@ def is_quick(history: History) -> bool:
     return sum(NodeCount.of(run).nodes for run in history.runs.values()) <= _MOST_NODES
 
 
-def tally(history: History, run: int) -> Tally:
-    """The tally of a run. Reads every node."""
-    nodes = [node for pool in SEARCH_POOLS for node in history.nodes(run, pool)]
+def tally(history: History, run: int, rated: Sequence[RatedNode] | None = None) -> Tally:
+    """The tally of a run; `rated` are its nodes, where they are known."""
+    rated = rated_nodes(history, run) if rated is None else rated
+    nodes = [node.record for node in rated if node.record]
     return Tally(
-        _verdicts(history, run, Pool.ATTEMPT),
-        _verdicts(history, run, Pool.CONTROL),
+        _verdicts(rated, Pool.ATTEMPT),
+        _verdicts(rated, Pool.CONTROL),
         tuple(
             WithdrawnVerdict(node.id, node.withdrawn.verdict, node.verdict, node.withdrawn.why, node.handle)
             for node in nodes
             if node.withdrawn and node.verdict
         ),
         tuple(node.id for node in nodes if node.reopened_for and node.verdict is None),
-        uplift(history, run),
-        false_keeps(history, run),
+        uplift(history, run, rated),
+        false_keeps(history, run, rated),
     )
 
 
-def _verdicts(history: History, run: int, pool: Pool) -> dict[Verdict, int]:
-    counts = Counter(node.verdict for node in history.nodes(run, pool) if node.verdict and node.id.parent)
+def _verdicts(rated: Sequence[RatedNode], pool: Pool) -> dict[Verdict, int]:
+    counts = Counter(node.verdict for node in rated if node.pool is pool and node.verdict and not node.is_baseline)
     return {verdict: counts[verdict] for verdict in Verdict if counts[verdict]}

@@ -1,0 +1,191 @@
+"""The pages of the fold in SQLite: written with the events, read one by one, each checked against its digest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import apsw
+
+from loopty.domain.ids import NodeId
+from loopty.domain.pool import Pool
+from loopty.kit import codec
+from loopty.ledgers.digests import NOTHING, digest_sum, page_digest, replace_in_sum
+from loopty.record.node_record import Node
+from loopty.record.pages import FactsRow, NodeFacts, Page
+
+_AT_ONCE = 10_000
+_PAGES_PER_MOVE = 1_000
+_CHECKED = "key, body, handle, run, pool, waits, identity, facts, digest"
+_POOLS = {pool.value: pool for pool in Pool}
+_FACTS = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+class SqlitePages:
+    """The pages of one ledger: the `SavedNodes` of its histories, and how they are written."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+        self._pool_sizes: dict[tuple[int, Pool], tuple[int, int]] = {}
+        """The size of a pool, with the newest handle when it was counted."""
+        self._changed: dict[str, None] = {}
+        """The keys of pages that were read and do not match their digests."""
+
+    def use(self, db: apsw.Connection) -> None:
+        """Go on with this connection, because the ledger was moved."""
+        self._db = db
+
+    def runs(self) -> list[str]:
+        """The pages of all runs."""
+        rows = self._db.execute(
+            f"SELECT {_CHECKED} FROM pages WHERE key >= 'run ' AND key < 'run!' ORDER BY place"
+        )
+        return [self._checked_body(row) for row in rows]
+
+    def page(self, node: NodeId) -> str | None:
+        rows: Any = self._db.execute(f"SELECT {_CHECKED} FROM pages WHERE key = ?", (str(node),))
+        return next((self._checked_body(row) for row in rows), None)
+
+    def count(self) -> int:
+        return int(self._db.execute("SELECT coalesce(max(handle), 0) FROM pages WHERE handle IS NOT NULL").get)
+
+    def ids(self) -> Iterator[NodeId]:
+        query = "SELECT handle, key FROM pages WHERE handle > ? ORDER BY handle LIMIT ?"
+        yield from (NodeId(key) for rows in self._batches(query) for _, key in rows)
+
+    def node_of_handle(self, handle: int) -> NodeId | None:
+        key: Any = self._db.execute("SELECT key FROM pages WHERE handle = ?", (handle,)).get
+        return NodeId(key) if key else None
+
+    def pool_size(self, run: int, pool: Pool) -> int:
+        # Nodes are only ever added, so that only those since the last question are counted.
+        last, size = self._pool_sizes.get((run, pool), (0, 0))
+        if (newest := self.count()) > last:
+            query = "SELECT count(*) FROM pages WHERE run = ? AND pool = ? AND handle > ?"
+            size += int(self._db.execute(query, (run, pool.value, last)).get)
+            self._pool_sizes[run, pool] = newest, size
+        return size
+
+    def nodes_of_pool(self, run: int, pool: Pool, start: int, stop: int) -> Sequence[NodeId]:
+        # From the nearer end: SQLite walks over what OFFSET leaves out.
+        size = self.pool_size(run, pool)
+        is_near_end = size - stop < start
+        order, offset = ("DESC", size - stop) if is_near_end else ("ASC", start)
+        query = (
+            "SELECT key FROM pages WHERE run = ? AND pool = ? AND handle IS NOT NULL "
+            f"ORDER BY handle {order} LIMIT ? OFFSET ?"
+        )
+        rows: Any = self._db.execute(query, (run, pool.value, stop - start, offset))
+        found = [NodeId(key) for (key,) in rows]
+        return found[::-1] if is_near_end else found
+
+    def twins(self, run: int, identity: str) -> Sequence[tuple[NodeId, Pool]]:
+        query = "SELECT key, pool FROM pages WHERE identity = ? AND run = ? ORDER BY handle"
+        rows: Any = self._db.execute(query, (identity, run))
+        return [(NodeId(key), _POOLS[pool]) for key, pool in rows]
+
+    def waiting_nodes(self, run: int, pool: Pool) -> Sequence[NodeId]:
+        query = "SELECT key FROM pages WHERE run = ? AND pool = ? AND waits = 1 ORDER BY handle"
+        rows: Any = self._db.execute(query, (run, pool.value))
+        return [NodeId(key) for (key,) in rows]
+
+    def facts(self, run: int, pool: Pool) -> Iterator[FactsRow]:
+        query = (
+            "SELECT handle, key, facts FROM pages "
+            "WHERE run = ? AND pool = ? AND handle > ? ORDER BY handle LIMIT ?"
+        )
+        for rows in self._batches(query, run, pool.value):
+            # All facts of a batch at once, because a call for each takes longer than its decoding.
+            decoded = json.loads(f"[{','.join(facts for _, _, facts in rows)}]")
+            for (handle, key, _), facts in zip(rows, decoded, strict=True):
+                yield FactsRow(NodeId(key), handle, pool, NodeFacts._make(facts))
+
+    def write(self, pages: Mapping[str, Page], total: bytes) -> bytes:
+        """Save the pages; returns the sum of all pages' digests, which was `total` before."""
+        for key, page in pages.items():
+            total = self._write_page(key, page, total)
+        return total
+
+    def clear(self) -> None:
+        self._db.execute("DELETE FROM pages")
+        self.forget_sizes()
+
+    def forget_sizes(self) -> None:
+        """Count the nodes of pools anew, because nodes were removed or a write was undone."""
+        self._pool_sizes.clear()
+
+    def take_without_places(self) -> Iterator[list[Node]]:
+        """Remove the pages of an older layout, some at a time and in their order, and yield the nodes in them."""
+        last: int = self._db.execute("SELECT coalesce(max(place), 0) FROM pages").get
+        # From place to place: when the last page is gone, SQLite begins to count at 1 again.
+        query, done = "SELECT place, key, body FROM pages WHERE place > ? AND place <= ? ORDER BY place LIMIT ?", 0
+        while rows := _rows(self._db, query, done, last, _PAGES_PER_MOVE):
+            first, done = rows[0][0], rows[-1][0]
+            self._db.execute("DELETE FROM pages WHERE place >= ? AND place <= ?", (first, done))
+            yield [codec.build(Node, json.loads(body)) for _, key, body in rows if not key.startswith("run ")]
+
+    def first_change_seen(self) -> str | None:
+        """The key of the first page that was read and does not match its digest."""
+        return next(iter(self._changed), None)
+
+    def first_change(self) -> str | bytes:
+        """The key of the first page that does not match its digest, or the sum of all digests."""
+        digests: list[bytes] = []
+        rows: Any = self._db.execute(f"SELECT {_CHECKED} FROM pages")
+        for row in rows:
+            digests.append(_digest(row))
+            if digests[-1] != row[-1]:
+                return str(row[0])
+        return digest_sum(digests)
+
+    def first_change_among_newest(self, count: int) -> str | None:
+        """The key of the first changed page among the runs, so many of the newest nodes, and what was read."""
+        self.runs()
+        query = f"SELECT {_CHECKED} FROM pages WHERE handle IS NOT NULL ORDER BY handle DESC LIMIT ?"
+        for row in self._db.execute(query, (count,)):
+            self._checked_body(row)
+        return self.first_change_seen()
+
+    def _batches(self, query: str, *parameters: Any) -> Iterator[list[Any]]:
+        """The rows of a query in the order of their handles, some at a time: nobody waits for the whole."""
+        last = 0
+        while rows := _rows(self._db, query, *parameters, last, _AT_ONCE):
+            yield rows
+            last = rows[-1][0]
+
+    def _checked_body(self, row: Any) -> str:
+        key, body, *_, digest = row
+        if _digest(row) != digest:
+            self._changed[key] = None
+        return str(body)
+
+    def _write_page(self, key: str, page: Page, total: bytes) -> bytes:
+        before: Any = self._db.execute("SELECT digest, identity FROM pages WHERE key = ?", (key,)).get
+        old_digest, old_identity = before or (NOTHING, None)
+        columns: tuple[Any, ...]
+        if place := page.place:
+            identity, facts = place.identity or old_identity, _FACTS.encode(place.facts)
+            columns = (place.handle, place.run, place.pool.value, int(place.waits), identity, facts)
+        else:
+            identity, facts, columns = None, None, (None, None, None, None, None, None)
+        digest = _digest((key, page.body, *columns))
+        if before is None:
+            query = f"INSERT INTO pages ({_CHECKED}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            self._db.execute(query, (key, page.body, *columns, digest))
+        else:
+            query = "UPDATE pages SET body = ?, waits = ?, facts = ?, digest = ? WHERE key = ?"
+            self._db.execute(query, (page.body, columns[3], facts, digest, key))
+            if identity != old_identity:
+                self._db.execute("UPDATE pages SET identity = ? WHERE key = ?", (identity, key))
+        return replace_in_sum(total, old_digest, digest)
+
+
+def _rows(db: apsw.Connection, query: str, *parameters: Any) -> list[Any]:
+    return db.execute(query, parameters).fetchall()
+
+
+def _digest(row: Sequence[Any]) -> bytes:
+    key, body, handle, run, pool, waits, identity, facts = row[:8]
+    place = "" if handle is None else f"\n{handle} {run} {pool} {waits} {identity} {facts}"
+    return page_digest(key, f"{body}{place}")

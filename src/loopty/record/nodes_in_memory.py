@@ -1,0 +1,68 @@
+"""Saved nodes that are all in memory: those of the ledger in memory, and of a history without a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from loopty.domain.ids import NodeId
+from loopty.domain.pool import Pool
+from loopty.record.pages import FactsRow, NodePlace, Page
+
+
+class NodesInMemory:
+    """Nodes by id, by pool and by identity, as they were last saved."""
+
+    def __init__(self) -> None:
+        self._pages: dict[NodeId, Page] = {}
+        self._by_pool: dict[tuple[int, Pool], list[NodeId]] = {}
+        self._by_identity: dict[tuple[int, str], list[tuple[NodeId, Pool]]] = {}
+
+    def save(self, pages: Mapping[str, Page]) -> None:
+        """Save the nodes among these pages."""
+        for key, page in pages.items():
+            if page.place:
+                self._save_node(NodeId(key), page, page.place)
+
+    def page(self, node: NodeId) -> str | None:
+        found = self._pages.get(node)
+        return found.body if found else None
+
+    def count(self) -> int:
+        return len(self._pages)
+
+    def ids(self) -> Iterator[NodeId]:
+        return iter(list(self._pages))
+
+    def node_of_handle(self, handle: int) -> NodeId | None:
+        return next((node for node, page in self._pages.items() if _place(page).handle == handle), None)
+
+    def pool_size(self, run: int, pool: Pool) -> int:
+        return len(self._by_pool.get((run, pool), ()))
+
+    def nodes_of_pool(self, run: int, pool: Pool, start: int, stop: int) -> Sequence[NodeId]:
+        return self._by_pool.get((run, pool), [])[start:stop]
+
+    def twins(self, run: int, identity: str) -> Sequence[tuple[NodeId, Pool]]:
+        found = self._by_identity.get((run, identity), [])
+        return sorted(found, key=lambda twin: _place(self._pages[twin[0]]).handle)
+
+    def waiting_nodes(self, run: int, pool: Pool) -> Sequence[NodeId]:
+        nodes = self._by_pool.get((run, pool), ())
+        return [node for node in nodes if _place(self._pages[node]).waits]
+
+    def facts(self, run: int, pool: Pool) -> Iterator[FactsRow]:
+        for node in list(self._by_pool.get((run, pool), ())):
+            place = _place(self._pages[node])
+            yield FactsRow(node, place.handle, pool, place.facts)
+
+    def _save_node(self, node: NodeId, page: Page, place: NodePlace) -> None:
+        if node not in self._pages:
+            self._by_pool.setdefault((place.run, place.pool), []).append(node)
+        if place.identity is not None:
+            self._by_identity.setdefault((place.run, place.identity), []).append((node, place.pool))
+        self._pages[node] = page
+
+
+def _place(page: Page) -> NodePlace:
+    assert page.place
+    return page.place

@@ -1,0 +1,53 @@
+"""What the facts beside pages tell about nodes is what the decoded nodes tell."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from loopty.domain.pool import SEARCH_POOLS
+from loopty.ledgers.memory import MemoryLedger
+from loopty.record.cohorts import Cohorts
+from loopty.views.rated_nodes import _rate_whole, rated_nodes
+from loopty.views.score_points import Mark, points
+
+from ..record.test_lazy_nodes import DraftingRun
+from .story import Story
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 2**32), steps=st.integers(1, 120))
+def test_a_rated_node_equals_what_its_page_says(seed, steps):
+    run = DraftingRun(MemoryLedger(), seed)
+    for _ in range(steps):
+        run.step()
+    history = run.recorder.history
+    present = Cohorts.of(history.runs[1]).fingerprint
+    whole = [_rate_whole(history, node, present) for pool in SEARCH_POOLS for node in history.nodes(1, pool)]
+    rated = rated_nodes(history, 1)
+    assert [node._replace(record=None) for node in rated] == [node._replace(record=None) for node in whole]
+
+
+def test_plain_nodes_are_rated_without_their_pages():
+    story = Story()
+    for number in range(50):
+        story.tries("1", 0.5 + number / 100)
+    history, read = story.history_and_reads()
+    assert len(rated_nodes(history, 1)) == 51
+    assert set(read) <= {"1"}
+
+
+def test_a_thinned_chart_keeps_what_was_kept_the_extremes_and_the_counts():
+    story = Story()
+    for number in range(300):
+        story.tries("1", -9.0 if number == 123 else 0.9 - number % 7 / 100)
+    story.tries("1", 2.0)
+    whole = points(story.history, 1)
+    thin = points(story.history, 1, most=40)
+    assert thin.is_thinned
+    assert not whole.is_thinned
+    assert len(thin.items) < 80
+    assert (thin.marks, thin.control) == (whole.marks, whole.control)
+    assert set(thin.items) <= set(whole.items)
+    assert {item for item in whole.items if item.mark is Mark.KEPT} <= set(thin.items)
+    assert min(item.score for item in thin.items) == -9.0
+    assert [item.order for item in thin.items] == sorted(item.order for item in thin.items)
+    assert thin.items[-1] == whole.items[-1]
