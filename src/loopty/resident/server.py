@@ -33,6 +33,7 @@ class Server:
         self._sources = _source_times()
         self._verbs: dict[int, socket.socket] = {}
         self._is_ending = False
+        self._stopper: socket.socket | None = None
 
     def serve(self, listener: socket.socket) -> None:
         """Serve until it is idle, its source changed, or somebody asked it to end."""
@@ -80,11 +81,14 @@ class Server:
             ended, status = os.waitpid(verb, os.WNOHANG)
             if not ended:
                 continue
-            with self._verbs.pop(verb) as connection, contextlib.suppress(OSError):
-                if os.WIFSIGNALED(status):
-                    connection.sendall(SIGNAL + b" %d\n" % os.WTERMSIG(status))
+            connection = self._verbs.pop(verb)
             if os.WIFEXITED(status) and os.WEXITSTATUS(status) == ASKED_TO_STOP:
                 self._is_ending = True
+                self._stopper = connection  # it closes as this process ends: then the lock is free, too
+                continue
+            with connection, contextlib.suppress(OSError):
+                if os.WIFSIGNALED(status):
+                    connection.sendall(SIGNAL + b" %d\n" % os.WTERMSIG(status))
 
 
 def start(place: MeetingPlace, run_verb: Callable[[], None], idle_seconds: float = IDLE_SECONDS) -> bool:
