@@ -36,3 +36,9 @@ def test_reading_verbs_import_nothing_that_only_models_need(parameter_place):
         assert "loopty.version" in imported
         assert not HEAVY & imported, verb
         assert "click" not in imported or verb != ["--version"]
+
+
+def test_a_session_folds_its_write_ahead_log_into_the_ledger(parameter_place):
+    command = [sys.executable, "-m", "loopty.cli.main", "optimize", "--quiet"]
+    subprocess.run(command, cwd=parameter_place.top, check=True)
+    assert [path.name for path in (parameter_place.top / ".git/loopty").glob("ledger*")] == ["ledger.sqlite"]

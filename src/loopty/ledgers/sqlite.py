@@ -46,7 +46,7 @@ class SqliteLedger:
         self._folder = SafeFolder(self._path.parent.parent.resolve(), (self._path.parent.name,))
         with self._explain_errors():
             self._reads_only = self._is_read_only()
-            self._db = self._open_for_reading() if self._reads_only else self._open()
+            self._use(self._open_for_reading() if self._reads_only else self._open())
             self._pages = SqlitePages(self._db)
             self._identity = self._file_identity()
             self._tail: Tail | None = None
@@ -54,7 +54,12 @@ class SqliteLedger:
             self._prepare()
 
     def close(self) -> None:
-        self._db.close()
+        self._close()
+
+    def _use(self, connection: apsw.Connection) -> None:
+        self._db = connection
+        # Also at the end of the process: only an orderly close folds the write-ahead log into the ledger.
+        self._close = weakref.finalize(self, connection.close)
 
     @contextmanager
     def write_lock(self) -> Iterator[SqliteWriteLock]:
@@ -179,7 +184,7 @@ class SqliteLedger:
             self._folder.rename(temporary, name)
             self._db.close()
             self._path = self._path.with_name(name)
-            self._db = self._open()
+            self._use(self._open())
             self._pages.use(self._db)
             self._identity = self._file_identity()
             self._db.execute("PRAGMA journal_mode = WAL")
