@@ -6,6 +6,7 @@ connections reset at once, and the SQLite that Python links is often older.
 
 from __future__ import annotations
 
+import atexit
 import os
 import time
 import weakref
@@ -38,6 +39,13 @@ _FILES = ("", "-wal", "-shm", "-journal")
 """The suffixes of the files that SQLite makes for one ledger."""
 
 
+@atexit.register
+def _close_all() -> None:
+    """Fold the write-ahead logs into the ledgers: only an orderly close does that."""
+    for connection in apsw.connections():
+        connection.close()
+
+
 class SqliteLedger:
     """Events and the pages of their fold. Use it from one thread; any number of processes may open the file."""
 
@@ -46,7 +54,7 @@ class SqliteLedger:
         self._folder = SafeFolder(self._path.parent.parent.resolve(), (self._path.parent.name,))
         with self._explain_errors():
             self._reads_only = self._is_read_only()
-            self._use(self._open_for_reading() if self._reads_only else self._open())
+            self._db = self._open_for_reading() if self._reads_only else self._open()
             self._pages = SqlitePages(self._db)
             self._identity = self._file_identity()
             self._tail: Tail | None = None
@@ -54,12 +62,7 @@ class SqliteLedger:
             self._prepare()
 
     def close(self) -> None:
-        self._close()
-
-    def _use(self, connection: apsw.Connection) -> None:
-        self._db = connection
-        # Also at the end of the process: only an orderly close folds the write-ahead log into the ledger.
-        self._close = weakref.finalize(self, connection.close)
+        self._db.close()
 
     @contextmanager
     def write_lock(self) -> Iterator[SqliteWriteLock]:
@@ -184,7 +187,7 @@ class SqliteLedger:
             self._folder.rename(temporary, name)
             self._db.close()
             self._path = self._path.with_name(name)
-            self._use(self._open())
+            self._db = self._open()
             self._pages.use(self._db)
             self._identity = self._file_identity()
             self._db.execute("PRAGMA journal_mode = WAL")
