@@ -1,6 +1,8 @@
 """Drive loopty through its command line, as a user would."""
 
+import contextlib
 import json
+import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -42,6 +44,16 @@ class Loopty:
         self._env = env
         self._experiments = 0
         self._attempts = 0
+
+    @property
+    def folder(self) -> Path:
+        """Its repository."""
+        return self._folder
+
+    def code_task(self, attempts: int) -> str:
+        """A task that edits code instead of a parameter."""
+        head, _, _ = _TASK.format(attempts=attempts, sandbox="auto").partition("[parameters")
+        return f'{head}[proposer]\nkind = "mutate"\n\n[pools]\nattempts = {attempts}\n'
 
     def init(self, attempts: int, sandbox: str = "auto") -> None:
         """Write and commit a task that allows `attempts` attempts, in this kind of sandbox."""
@@ -99,5 +111,12 @@ class Loopty:
         self._attempts = count
 
     def _trials(self) -> int:
-        nodes = self._folder / ".loopty" / "nodes"
-        return sum(1 for _ in nodes.iterdir()) if nodes.exists() else 0
+        """The nodes so far: those with a folder, and those whose folders are folded into one file."""
+        state = self._folder / ".git" / "loopty"
+        nodes, folded = state / "nodes", state / "folded.sqlite"
+        plain = sum(1 for _ in nodes.iterdir()) if nodes.exists() else 0
+        if not folded.exists():
+            return plain
+        with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(folded)) as db:
+            return plain + (db.execute("SELECT max(rowid) FROM folders").fetchone()[0] or 0)
+        return plain

@@ -1,7 +1,7 @@
 """Make the commits of nodes and let git keep them as loopty does, inside loopty's own environment.
 
 Called as `python loopty_nodes.py refs|branches COUNT` in a repository with `src0/file0.py`. `branches` gives each
-node a branch, as `git config loopty.branches true` does.
+node a branch, as `git config loopty.branches true` does, and leaves its objects loose.
 """
 
 import sys
@@ -19,9 +19,12 @@ def main(kind: str, count: int) -> None:
         edits = {"src0/file0.py": f"VALUE = {-number}\n"}
         commit = repository.commit(base, edits, modes, f"mutate: {number}\n").commit
         if kind == "branches":
-            repository.make_branch(f"loopty-1.{number + 1}", commit)
+            repository.refs.make_branch(f"loopty-1.{number + 1}", commit)
         else:
             refs.hold(1, [commit])
+            refs.pack(1, number + 1)
+    if kind == "refs":
+        refs.finish_packs(1)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """CPU of the user's own git commands in a repository with very many nodes, over that in one without any."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import repository
 from bench import Bench
 from cost import Cost, measure_cost, measure_in_turns, run_for_output
-from table import Row, Target, cpu, growth
+from table import Figure, Row, Target, cpu, growth
 
 _FILES = 1000
 _NODES = Path(__file__).with_name("loopty_nodes.py")
@@ -15,6 +16,7 @@ _COMMANDS = {
     "git status": ("status", "--short"),
     "git log": ("log", "--decorate", "--oneline", "--max-count=100"),
     "git branch": ("branch", "--all"),
+    "git count-objects": ("count-objects", "--verbose"),
 }
 
 
@@ -29,6 +31,13 @@ def rows(bench: Bench) -> Iterator[Row]:
         yield from _rows(name, nodes, lambda kind, words=words: _run(bench, clones[kind], words), bench)
     fetches = {kind: _fetch(bench, remote, clone) for kind, clone in clones.items()}
     yield from _rows("git fetch of a commit", nodes, lambda kind: fetches[kind](), bench)
+    copies = {kind: _clone_again(bench, clone) for kind, clone in clones.items()}
+    yield from _rows("git clone", nodes, lambda kind: copies[kind](), bench)
+    sizes = {kind: _objects(bench, clone) for kind, clone in clones.items()}
+    for unit, each in (("files", 0), ("KB", 1)):
+        ours, theirs = ((sizes[kind][each] - sizes["none"][each]) / nodes for kind in ("refs", "branches"))
+        what = f"objects of a node, {unit} of {nodes:,} nodes"
+        yield Row(what, Figure(f"{ours:.3g}", ours), Figure(f"a branch each, loose: {theirs:.3g}", theirs))
 
 
 def _rows(name: str, nodes: int, run: Callable[[str], Cost], bench: Bench) -> Iterator[Row]:
@@ -43,8 +52,27 @@ def _clone(bench: Bench, remote: Path, kind: str) -> Path:
     target = bench.scratch / f"git-{kind}"
     run_for_output(["git", "clone", "--quiet", f"file://{remote}", str(target)], bench.scratch, bench.env)
     # What a fetch starts in the background is not part of its cost.
-    run_for_output(["git", "config", "gc.auto", "0"], target, bench.env)
+    run_for_output(["git", "config", "maintenance.auto", "false"], target, bench.env)
     return target
+
+
+def _clone_again(bench: Bench, clone: Path) -> Callable[[], Cost]:
+    """Clones the clone, each time into a new folder."""
+    numbers = itertools.count()
+
+    def clone_again() -> Cost:
+        target = bench.scratch / f"{clone.name}-copy-{next(numbers)}"
+        return measure_cost(["git", "clone", "--quiet", f"file://{clone}", str(target)], bench.scratch, bench.env)
+
+    return clone_again
+
+
+def _objects(bench: Bench, clone: Path) -> tuple[int, float]:
+    """The files below `.git/objects` and `.git/refs`, and the KB that they take on disk."""
+    folders = [str(clone / ".git" / name) for name in ("objects", "refs")]
+    files = sum(1 for folder in folders for path in Path(folder).rglob("*") if path.is_file())
+    lines = run_for_output(["du", "--summarize", "--block-size=1", *folders], clone, bench.env).splitlines()
+    return files, sum(int(line.split()[0]) for line in lines) / 1000
 
 
 def _run(bench: Bench, clone: Path, words: tuple[str, ...]) -> Cost:

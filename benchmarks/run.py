@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import measure_disk
 import measure_git
 import measure_growth
 import measure_isolation
@@ -38,6 +39,7 @@ _MEASUREMENTS = {
     "long": measure_long_record.rows,
     "workspace": measure_workspace.rows,
     "git": measure_git.rows,
+    "disk": measure_disk.rows,
     "growth": measure_growth.rows,
 }
 

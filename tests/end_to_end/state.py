@@ -1,11 +1,16 @@
 """The state that a verb must not change."""
 
+import contextlib
 import hashlib
 import os
+import sqlite3
 import subprocess
 from pathlib import Path
 
+from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.sqlite import SqliteLedger
+from loopty.workspaces.folded_folders import FoldedFolders
+from loopty.workspaces.node_folders import NodeFolder
 
 from .conftest import GIT, Place
 
@@ -15,6 +20,30 @@ OURS = ("objects/", "loopty/", "refs/loopty/", "refs/heads/loopty-")
 def events(place: Place) -> list:
     """All events in the ledger of this repository."""
     return [item.event for item in SqliteLedger(place.state / "ledger.sqlite").read()]
+
+
+def kept_of(place: Place, node: str) -> NodeFolder:
+    """What loopty keeps of a node in its state, as plain files or folded."""
+    folded = FoldedFolders(SafeFolder(place.state).file("folded.sqlite"))
+    return NodeFolder(SafeFolder(place.state, ("nodes", node)), folded.files(node))
+
+
+def has_analysis(place: Place, node: str) -> bool:
+    """Whether the node has its verdict, and the files with it."""
+    try:
+        return bool(kept_of(place, node).read("analysis.md"))
+    except OSError:
+        return False
+
+
+def node_count(place: Place) -> int:
+    """The number of nodes in the ledger while another process writes it."""
+    ledger = place.state / "ledger.sqlite"
+    if not ledger.exists():
+        return 0
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(ledger, timeout=30)) as db:
+        return db.execute("SELECT count(*) FROM events WHERE kind = 'node-added'").fetchone()[0]
+    return 0
 
 
 def user_state(place: Place) -> dict:

@@ -1,5 +1,7 @@
 """Builds that write beside their sources, in a private copy of the tree."""
 
+import os
+
 import pytest
 
 TASK = """
@@ -95,6 +97,23 @@ def test_a_cache_is_filled_by_the_baseline_alone(place, kind):
         assert node["outcome"]["metrics"]["score"] == 2  # what the baseline left, and nothing of another candidate
     (cache,) = (place.state / "caches").iterdir()
     assert sorted(path.name for path in cache.glob("0/*")) == ["base", "more"]
+
+
+def test_a_trial_that_uses_a_cache_makes_it_young_again(place):
+    place.write("bench.sh", COUNT)
+    place.write("src/x.txt", "base\n")
+    place.write("loopty.toml", CACHE_TASK.format(kind="bubblewrap", more=""))
+    place.commit()
+    place.loopty("run", "1")
+    (cache,) = (place.state / "caches").iterdir()
+    os.utime(cache, (1, 1))
+    (place.state / "caches" / "making-0123-4194305-ab").mkdir()  # of a process that was killed
+    assert len(place.json("gc")["caches"]) == 1
+    made = place.json("new", "--parent", "1")
+    (place.top / made["workspace"] / "src/x.txt").write_text("new\n")
+    place.loopty("run", made["node"])
+    assert place.json("gc")["caches"] == []
+    assert list((place.state / "caches").iterdir()) == [cache]
 
 
 def test_a_cache_is_linked_into_a_writable_copy(place):

@@ -12,9 +12,13 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.outcome import Verdict
+from loopty.kit.safe_folder import SafeFolder
+from loopty.workspaces import object_packs
+from loopty.workspaces.folded_folders import FoldedFolders
+from loopty.workspaces.repository import Repository
 
 from .conftest import CODE_TASK, NUMBER_BENCH, Place
-from .state import events
+from .state import events, kept_of
 
 LOST = {"1.2", "1.1.1", "1.2.1"}
 """Discarded nodes on which nothing is built."""
@@ -67,7 +71,7 @@ def assert_sound(place: Place) -> None:
         assert history[node].commit in place.held_commits()
         assert place.git("ls-tree", "-r", history[node].commit)
         place.loopty("diff", node)
-        assert (place.top / ".loopty/nodes" / node / "description.md").exists()
+        assert kept_of(place, node).read("description.md")
     assert place.git("show", f"{history['1.3.1'].commit}:src/shared") == "in a kept node, too\n"
 
 
@@ -101,7 +105,7 @@ def test_files_of_discarded_nodes_go_and_nothing_else(old_place):
     assert removed["objects"] == len(before - objects(old_place))
     assert own not in objects(old_place)
     for node in LOST:
-        assert not (old_place.state / "nodes" / node).exists()
+        assert folder_size(old_place, node) == 0
         assert not (old_place.top / ".loopty/nodes" / node).exists()
         assert old_place.commit_of(node) not in old_place.held_commits()
         assert old_place.commit_of(node) not in objects(old_place)
@@ -177,7 +181,8 @@ def test_the_oldest_go_until_the_rest_fits(old_place):
 
 def folder_size(place: Place, node: str) -> int:
     folders = (place.state / "nodes" / node, place.top / ".loopty/nodes" / node)
-    return sum(path.lstat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
+    plain = sum(path.lstat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
+    return plain + FoldedFolders(SafeFolder(place.state).file("folded.sqlite")).size(node)
 
 
 def test_old_exports_go_and_are_made_again(old_place):
@@ -189,7 +194,63 @@ def test_old_exports_go_and_are_made_again(old_place):
     assert "reproduced" in old_place.loopty("replay", "1.3.1").stdout
 
 
+def test_objects_of_discarded_nodes_leave_the_packs_too(old_place, monkeypatch):
+    monkeypatch.setattr(object_packs, "_FEWEST", 5)
+    repository = Repository.open(old_place.top)
+    repository.packs.pack_loose("refs/loopty/runs/1")
+    packs = list((old_place.top / ".git/objects/pack").glob("loopty-*.pack"))
+    assert len(packs) == 1
+    own = old_place.git("rev-parse", f"{old_place.commit_of('1.2')}:src/own").strip()
+    assert old_place.json("gc", "--older-than", "0s")["objects"] == 0  # git may need the pack for a new commit
+    for path in packs:
+        os.utime(path, (1, 1))
+    assert old_place.json("gc", "--older-than", "0s", "--yes")["objects"] > 3
+    assert own not in objects(old_place)
+    assert_sound(old_place)
+
+
+def make_cache(place: Place, name: str, age_days: float, size: int) -> None:
+    folder = place.state / "caches" / name
+    (folder / "0").mkdir(parents=True)
+    (folder / "0/object.o").write_bytes(bytes(size))
+    at = time.time() - age_days * 86_400
+    os.utime(folder, (at, at))
+
+
+def caches(place: Place) -> set[str]:
+    return {path.name for path in (place.state / "caches").iterdir()}
+
+
+def test_build_caches_that_nobody_has_used_for_long_go(old_place):
+    make_cache(old_place, "old", 15, 2000)
+    make_cache(old_place, "young", 13, 2000)
+    assert "1 build cache  2.0 kB" in old_place.loopty("gc").stdout
+    assert caches(old_place) == {"old", "young"}
+    removed = old_place.json("gc", "--yes")
+    assert (removed["caches"], removed["cache_bytes"]) == (["old"], 2000)
+    assert caches(old_place) == {"young"}
+
+
+def test_build_caches_go_before_nodes_until_the_rest_fits(old_place):
+    make_cache(old_place, "old", 2, 2000)
+    make_cache(old_place, "young", 1, 2000)
+    nodes = sum(folder_size(old_place, node) for node in LOST | NEEDED)
+    shown = old_place.json("gc", "--max-size", str(nodes + 2000))
+    assert (shown["caches"], shown["nodes"]) == (["old"], [])
+    shown = old_place.json("gc", "--max-size", str(nodes - 1))
+    assert (shown["caches"], shown["nodes"]) == (["old", "young"], ["1.1.1"])
+    assert old_place.json("gc", "--max-size", str(nodes + 4000))["caches"] == []
+
+
+def test_the_tree_marks_nodes_without_files(old_place):
+    old_place.loopty("gc", "--older-than", "0s", "--yes")
+    lines = old_place.loopty("tree", "--all").stdout.splitlines()
+    marked = {line.lstrip("│├└─┄ ").split()[0] for line in lines if "(files removed)" in line}
+    assert marked == LOST
+
+
 def test_nothing_of_a_living_run_goes(old_place):
+    make_cache(old_place, "old", 100, 2000)
     sleeper = [sys.executable, "-c", LIVING, str(old_place.top)]
     with subprocess.Popen(sleeper, stdout=subprocess.PIPE, text=True) as living:
         try:
@@ -243,7 +304,7 @@ def test_killed_at_any_instant_it_loses_nothing(old_place):
         process.communicate()
         assert_sound(old_place)
     old_place.loopty("gc", "--older-than", "0s", "--yes")
-    assert not any((old_place.state / "nodes" / node).exists() for node in LOST)
+    assert not any(folder_size(old_place, node) for node in LOST)
     assert_sound(old_place)
 
 
@@ -253,7 +314,7 @@ def test_eight_at_once_remove_it_once(old_place):
     assert [process.returncode for process in processes] == [0] * 8, outputs
     removed = [item for item in events(old_place) if type(item).__name__ == "FilesRemoved"]
     assert [set(item.nodes) for item in removed] == [LOST]
-    assert not any((old_place.state / "nodes" / node).exists() for node in LOST)
+    assert not any(folder_size(old_place, node) for node in LOST)
     assert_sound(old_place)
 
 

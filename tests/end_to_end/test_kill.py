@@ -86,7 +86,7 @@ def test_ctrl_c_stops_cleanly_with_a_hint_and_resuming_finishes_the_run(place):
     place.write("loopty.toml", PARAMETER_TASK.format(attempts=6, command=json.dumps(slow)))
     place.commit()
     process = place.start("optimize")
-    while not (place.top / ".loopty/nodes/1.1").exists():
+    while not (place.state / "nodes/1.1").exists():
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)

@@ -77,7 +77,7 @@ def test_a_second_optimize_on_the_same_run_is_refused_with_the_owner(parameter_p
     toml = (parameter_place.top / "loopty.toml").read_text()
     parameter_place.write("loopty.toml", toml.replace('command = "', 'command = "sleep 0.5; '))
     first = parameter_place.start("optimize", "--quiet")
-    while not (parameter_place.top / ".loopty/nodes/1.1").exists():
+    while not (parameter_place.state / "nodes/1.1").exists():
         assert first.poll() is None
     second = parameter_place.loopty("optimize", code=2)
     assert "driven by" in second.stderr

@@ -38,6 +38,7 @@ def made(tmp_path_factory):
 @pytest.mark.parametrize(("node", "name"), [("1.1", "kept"), ("1.2", "discarded"), ("1.3", "failed")])
 def test_the_folder_is_complete(made, node, name):
     folder = made.top / ".loopty/nodes" / node
+    made.loopty("show", node)
     assert name in (folder / "description.md").read_text()
     assert f"+{CONTENT[name]}" in (folder / "change.diff").read_text()
     assert not (folder / "params.json").exists(), "it has no parameters"
@@ -68,8 +69,9 @@ def test_proposed_nodes_are_kept_and_have_a_folder_too(made):
     history, held = made.history(), made.held_commits()
     for node in history.ids:
         assert history[node].commit in held
+        made.loopty("show", node)
         folder = made.top / ".loopty/nodes" / node
-        assert {"description.md", "change.diff", "analysis.md"} <= {p.name for p in folder.iterdir()}
+        assert {"description.md", "analysis.md"} <= {p.name for p in folder.iterdir()}
     assert made.git("for-each-ref", "--format=%(refname)").split() == ["refs/heads/main", "refs/loopty/runs/1"]
 
 

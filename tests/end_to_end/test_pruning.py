@@ -50,6 +50,7 @@ def test_a_trial_that_cannot_become_good_is_pruned_and_its_partial_metrics_are_k
     assert better.outcome.metrics == {"height": 18, "cost": 3}
     assert (doomed.outcome.ending, doomed.verdict) == (Ending.PRUNED, Verdict.DISCARDED)
     assert "median" in doomed.outcome.reason
+    place.loopty("show", doomed.id)
     folder = place.top / ".loopty/nodes" / doomed.id
     rows = (folder / "metrics.csv").read_text().splitlines()
     assert rows[0] == "iteration,height,cost (lower is better)"

@@ -5,6 +5,8 @@ import time
 
 import pytest
 
+from .state import node_count
+
 PARAMETERS = """
 seed = 7
 [benchmark]
@@ -63,7 +65,7 @@ def interrupt(place, after: int) -> None:
     """Start `loopty optimize`, and interrupt it once there are this many nodes."""
     process = place.start("optimize", "--quiet")
     deadline = time.monotonic() + 60
-    while len(list(place.top.glob(".loopty/nodes/*"))) < after and time.monotonic() < deadline:
+    while node_count(place) < after and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)

@@ -173,6 +173,7 @@ def repack(place, tree, tmp_path):
     from loopty.kit.safe_folder import SafeFolder
     from loopty.workspaces.artifact import open_artifact
     from loopty.workspaces.artifact_pack import pack_artifact
+    from loopty.workspaces.node_folders import NodeFolder
     from loopty.workspaces.repository import Repository
 
     place.loopty("export", "1", "--to", str(tmp_path / "honest"))
@@ -180,7 +181,9 @@ def repack(place, tree, tmp_path):
     with open_artifact(tmp_path / "honest") as artifact:
         manifest = replace(artifact.manifest, tree=tree, baseline_tree=tree, commit=commit, baseline_commit=commit)
         task = (artifact.folder / "loopty.toml").read_bytes()
-    pack_artifact(Repository.open(place.top), manifest, task, SafeFolder(tmp_path), tmp_path / "trap")
+    pack_artifact(
+        Repository.open(place.top), manifest, task, NodeFolder(SafeFolder(tmp_path), {}), tmp_path / "trap"
+    )
     return tmp_path / "trap"
 
 

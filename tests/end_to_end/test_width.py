@@ -5,6 +5,8 @@ import uuid
 
 from loopty.domain.outcome import Ending
 
+from .state import kept_of
+
 TASK = """
 width = 4
 [benchmark]
@@ -41,7 +43,9 @@ def spans(place, resources: str, seconds: float) -> list[tuple[float, float]]:
     place.loopty("optimize", "--quiet")
     history = place.history()
     assert all(history[node].outcome.ending is Ending.FINISHED for node in history.ids)
-    return [tuple(json.loads(path.read_text())) for path in place.top.glob(".loopty/nodes/1.*/traces/*.json")]
+    folders = [kept_of(place, node) for node in history.ids if node != "1"]
+    names = [(folder, f"traces/{name}") for folder in folders for name in folder.names_below("traces")]
+    return [tuple(json.loads(folder.read(name))) for folder, name in names]
 
 
 def most_at_once(found: list[tuple[float, float]]) -> int:
@@ -69,9 +73,6 @@ def test_four_processes_share_one_slot_and_say_for_what_they_wait(place):
     runners = [place.start("run", node) for node in nodes]
     said = [runner.communicate(timeout=120)[1] for runner in runners]
     assert [runner.returncode for runner in runners] == [0, 0, 0, 0]
-    found = [
-        tuple(json.loads((place.top / f".loopty/nodes/{node}/traces/task_span.json").read_text()))
-        for node in nodes
-    ]
+    found = [tuple(json.loads(kept_of(place, node).read("traces/task_span.json"))) for node in nodes]
     assert most_at_once(found) == 1
     assert any("waiting for a slot: width = 1" in text for text in said)

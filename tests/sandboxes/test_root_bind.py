@@ -11,7 +11,7 @@ import pytest
 
 import loopty
 from loopty.domain.launch import Mount
-from loopty.sandboxes.owned_names import fresh_name
+from loopty.kit.owned_names import fresh_name
 from loopty.sandboxes.root_bind import BindAliases
 from loopty.sandboxes.trial_user import trial_owner
 

@@ -32,7 +32,9 @@ from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Result
 from loopty.workspaces.artifact import open_artifact, unpack_artifact
 from loopty.workspaces.artifact_pack import pack_artifact
+from loopty.workspaces.git_bundle import write_bundle
 from loopty.workspaces.manifest import Manifest
+from loopty.workspaces.node_folders import NodeFolder
 from loopty.workspaces.repository import Repository
 
 TASK = b'[benchmark]\ncommand = "sh bench.sh"\ntimeout_seconds = 5\n'
@@ -86,7 +88,9 @@ class Winner:
     folder: Path
 
     def pack(self, target: Path, force: bool = False) -> str:
-        return pack_artifact(self.repository, self.manifest, TASK, SafeFolder(self.folder), target, force)
+        return pack_artifact(
+            self.repository, self.manifest, TASK, NodeFolder(SafeFolder(self.folder), {}), target, force
+        )
 
 
 def make_winner(user) -> Winner:
@@ -98,7 +102,7 @@ def make_winner(user) -> Winner:
     node = repository.commit(
         baseline.commit, {"src/x.txt": "6\n", "src/raw.bin": b"\0\xff\r\n", "a/b/c.txt": None}, {}, "six\n"
     )
-    repository.make_branch("loopty-1.3", node.commit)
+    repository.refs.make_branch("loopty-1.3", node.commit)
     folder = user.top.parent / "node"
     folder.mkdir()
     (folder / "result.json").write_text('{"score": 6}')
@@ -172,18 +176,24 @@ def test_an_unpacked_artifact_is_a_repository_at_the_baseline_without_history(wi
     assert user.git("log", "--all", "--format=%s", at=top).split() == [b"baseline", b"winner"]
     assert user.git("status", "--porcelain", at=top) == b""
     assert b"secret" not in user.git("rev-list", "--objects", "--all", at=top)
-    assert unpacked.repository.snapshot("as it is").tree == winner.manifest.baseline_tree
+    assert unpacked.repository.working_tree.snapshot("as it is").tree == winner.manifest.baseline_tree
 
 
 def test_an_untracked_task_file_is_included_and_changes_no_tree(user, tmp_path):
     user.commits({"src/x.txt": "5\n"})
     baseline = user.repository.head()
     node = user.repository.commit(baseline.commit, {"src/x.txt": "6\n"}, {}, "six\n")
-    pack_artifact(user.repository, make_manifest(baseline, node), TASK, SafeFolder(tmp_path), tmp_path / "winner")
+    pack_artifact(
+        user.repository,
+        make_manifest(baseline, node),
+        TASK,
+        NodeFolder(SafeFolder(tmp_path), {}),
+        tmp_path / "winner",
+    )
     with open_artifact(tmp_path / "winner") as artifact:
         unpacked = unpack_artifact(artifact, tmp_path / "there")
     assert (tmp_path / "there/loopty.toml").read_bytes() == TASK
-    assert unpacked.repository.snapshot("as it is").tree == baseline.tree
+    assert unpacked.repository.working_tree.snapshot("as it is").tree == baseline.tree
     assert unpacked.contradictions == ()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/loopty.toml").write_text("mine")
@@ -195,7 +205,13 @@ def test_an_untracked_task_file_is_included_and_changes_no_tree(user, tmp_path):
 def test_a_node_that_changes_only_parameters_can_be_an_artifact(user, tmp_path):
     user.commits(FILES)
     head = user.repository.head()
-    pack_artifact(user.repository, make_manifest(head, head), TASK, SafeFolder(tmp_path), tmp_path / "w.tar.gz")
+    pack_artifact(
+        user.repository,
+        make_manifest(head, head),
+        TASK,
+        NodeFolder(SafeFolder(tmp_path), {}),
+        tmp_path / "w.tar.gz",
+    )
     with open_artifact(tmp_path / "w.tar.gz") as artifact:
         unpacked = unpack_artifact(artifact, tmp_path / "there")
     assert unpacked.node.tree == unpacked.baseline.tree == head.tree
@@ -219,7 +235,13 @@ def test_links_modes_and_odd_names_are_preserved(user, tmp_path):
     user.commits()
     baseline = user.repository.head()
     node = user.repository.commit(baseline.commit, {"with space": "changed\n", "new\tname": "x"}, {}, "c\n")
-    pack_artifact(user.repository, make_manifest(baseline, node), TASK, SafeFolder(tmp_path), tmp_path / "winner")
+    pack_artifact(
+        user.repository,
+        make_manifest(baseline, node),
+        TASK,
+        NodeFolder(SafeFolder(tmp_path), {}),
+        tmp_path / "winner",
+    )
     with open_artifact(tmp_path / "winner") as artifact:
         unpacked = unpack_artifact(artifact, tmp_path / "there")
     assert unpacked.node.tree == node.tree
@@ -318,11 +340,12 @@ import pickle, sys
 from pathlib import Path
 from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.artifact_pack import pack_artifact
+from loopty.workspaces.node_folders import NodeFolder
 from loopty.workspaces.repository import Repository
 times, manifest, task, folder, top, target = pickle.loads(sys.stdin.buffer.read())
 print(flush=True)
 for _ in range(times):
-    pack_artifact(Repository.open(top), manifest, task, SafeFolder(folder), target, force=True)
+    pack_artifact(Repository.open(top), manifest, task, NodeFolder(SafeFolder(folder), {}), target, force=True)
 """
 
 
@@ -651,7 +674,7 @@ def test_existing_files_are_not_overwritten(folder, tmp_path, user):
 def test_files_that_differ_from_the_manifest_are_reported(folder, tmp_path, user):
     other = user.commits({"bench.sh": "echo the best of all\n"})
     better = user.repository.commit(other, {"src/x.txt": "9\n"}, {}, "nine\n")
-    user.repository.write_bundle(user.repository.head().tree, better.tree, folder / "source.bundle")
+    write_bundle(user.repository.git, user.repository.head().tree, better.tree, folder / "source.bundle")
     rewrite_sums(folder)
     with open_artifact(folder) as artifact:
         contradictions = unpack_artifact(artifact, tmp_path / "there").contradictions

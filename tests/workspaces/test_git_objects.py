@@ -127,7 +127,7 @@ def test_a_commit_equals_the_one_that_git_makes(plain: User, before: Files, afte
     assert [change.path for change in repository.changes(base, made.commit)] == changed_paths_by_git(
         plain, tree, made.tree
     )
-    assert repository.tree_with_patch(tree, repository.patch(base, made.commit)) == made.tree
+    assert repository.patches.apply_to_tree(tree, repository.patches.between(base, made.commit)) == made.tree
     plain.git("fsck", "--strict", "--no-dangling", made.commit)
 
 
@@ -160,29 +160,32 @@ def test_a_large_file_is_read_back_unchanged(user: User) -> None:
     repository = user.repository
     made = repository.commit(base, {"large": content}, {}, "m\n")
     assert repository.content(made.commit, "large") == content
-    assert repository.tree_with_patch(repository.head().tree, repository.patch(base, made.commit)) == made.tree
+    assert (
+        repository.patches.apply_to_tree(repository.head().tree, repository.patches.between(base, made.commit))
+        == made.tree
+    )
 
 
 def test_packed_objects_packed_branches_and_alternates_are_read(user: User, tmp_path: Path) -> None:
     base = user.commits({"a": "1", "b/c": "2"})
     first = user.repository
-    first.make_branch("loopty-1.1", base)
+    first.refs.make_branch("loopty-1.1", base)
     user.git("pack-refs", "--all")
     user.git("gc", "--quiet")
     assert set(first.files(base)) == {"a", "b/c"}
-    first.make_branch("loopty-1.1", base)
-    assert first.tip("loopty-1.1") == base
+    first.refs.make_branch("loopty-1.1", base)
+    assert first.refs.branch_tip("loopty-1.1") == base
     user.git("clone", "--quiet", "--shared", str(user.top), str(tmp_path / "shared"))
     shared = Repository.open(tmp_path / "shared")
     made = shared.commit(base, {"a": "3"}, {}, "m\n")
     assert shared.content(made.commit, "b/c") == b"2"
-    shared.make_branch("loopty-1.2", made.commit)
+    shared.refs.make_branch("loopty-1.2", made.commit)
     User(shared.top).git("fsck", "--strict")
 
 
 def kill_sessions(repository: Repository) -> None:
     """Kill the git processes, as a user or a machine that is short of memory would."""
-    for session in (repository._store._content_session, repository._diff_session, repository._ref_session):
+    for session in (repository._store._content_session, repository.patches._session, repository.refs._session):
         for child in session._child:
             child.kill()
             child.wait()
@@ -194,9 +197,9 @@ def test_a_killed_git_is_restarted(user: User) -> None:
     for number in range(3):
         kill_sessions(repository)
         made = repository.commit(base, {"a": f"{number} more\n"}, {}, "m\n")
-        repository.make_branch(f"loopty-1.{number}", made.commit)
-        assert b"+%d more" % number in repository.patch(base, made.commit)
-        assert repository.tip(f"loopty-1.{number}") == made.commit
+        repository.refs.make_branch(f"loopty-1.{number}", made.commit)
+        assert b"+%d more" % number in repository.patches.between(base, made.commit)
+        assert repository.refs.branch_tip(f"loopty-1.{number}") == made.commit
     user.git("fsck", "--strict")
 
 
@@ -212,10 +215,10 @@ def test_a_question_that_git_cannot_answer_raises_and_the_next_one_is_answered(u
     with pytest.raises(GitError, match="cat-file"):
         repository.blob(blob)
     with pytest.raises(GitError, match="diff-tree"):
-        repository.patch(base, made.commit)
+        repository.patches.between(base, made.commit)
     missing.write_bytes(content)
     assert repository.blob(blob) == b"2\n"
-    assert b"+2" in repository.patch(base, made.commit)
+    assert b"+2" in repository.patches.between(base, made.commit)
 
 
 INTERRUPTED = """
@@ -227,12 +230,12 @@ signal.signal(signal.SIGINT, lambda *_: None)
 repository = Repository.open(Path(sys.argv[1]))
 base = repository.head().commit
 made = repository.commit(base, {"a": "2"}, {}, "m")
-repository.patch(base, made.commit), repository.make_branch("loopty-1.1", made.commit)
-sessions = [repository._store._content_session, repository._diff_session, repository._ref_session]
+repository.patches.between(base, made.commit), repository.refs.make_branch("loopty-1.1", made.commit)
+sessions = [repository._store._content_session, repository.patches._session, repository.refs._session]
 before = [session._child[0].pid for session in sessions]
 os.killpg(0, signal.SIGINT)
 repository.blob(repository.files(made.commit)["a"].blob)
-repository.patch(made.commit, base), repository.make_branch("loopty-1.2", made.commit)
+repository.patches.between(made.commit, base), repository.refs.make_branch("loopty-1.2", made.commit)
 print([session._child[0].pid for session in sessions] == before)
 """
 
@@ -248,7 +251,7 @@ def test_an_interrupt_from_the_terminal_does_not_reach_git(user: User) -> None:
 def test_an_invalid_branch_name_is_refused(user: User, name: str) -> None:
     base = user.commits({"a": "1"})
     with pytest.raises(Exception, match="cannot make branch"):
-        user.repository.make_branch(name, base)
+        user.repository.refs.make_branch(name, base)
     assert user.git("for-each-ref", "--format=%(refname)").decode().split() == ["refs/heads/main"]
 
 
@@ -261,10 +264,10 @@ def busy(repository, base, worker):
     for number in range(6):
         edits = {"shared/x": f"{number}", f"own/{worker}": f"{worker} {number}"}
         commit = repository.commit(base, edits, {}, "made").commit
-        repository.make_branch(f"loopty-{worker}.{number}", commit)
+        repository.refs.make_branch(f"loopty-{worker}.{number}", commit)
         assert repository.content(commit, f"own/{worker}") == f"{worker} {number}".encode()
-        assert repository.tree_with_patch(repository.head().tree, repository.patch(base, commit))
-        assert repository.tip(f"loopty-{worker}.{number}") == commit
+        assert repository.patches.apply_to_tree(repository.head().tree, repository.patches.between(base, commit))
+        assert repository.refs.branch_tip(f"loopty-{worker}.{number}") == commit
 
 if __name__ == "__main__":
     busy(Repository.open(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3]))
@@ -285,5 +288,5 @@ def test_threads_and_processes_work_side_by_side(user: User) -> None:
         for future in [threads.submit(here, repository, base, worker) for worker in range(8, 12)]:
             future.result(timeout=300)
     assert [process.communicate(timeout=300)[0] for process in there] == [b""] * len(there)
-    assert len(repository.branches("loopty-*")) == 12 * 6
+    assert len(repository.refs.branches("loopty-*")) == 12 * 6
     user.git("fsck", "--strict")

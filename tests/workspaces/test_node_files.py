@@ -11,7 +11,9 @@ import pytest
 
 from loopty.domain.access import Access
 from loopty.domain.proposal import Edits, Proposal
+from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_refs import NodeRefs
+from loopty.workspaces.state_folder import StateFolder
 
 MARKED = "frozen = 1\n# EVOLVE-BLOCK-START\nfree = 1\n# EVOLVE-BLOCK-END\nfrozen = 2\n"
 
@@ -158,13 +160,14 @@ def test_a_node_is_kept_and_gets_a_folder_once(
     committed = files.commit(root, {"latin": b"th\xe9\n"}, "rewrite: thé")
     made = replace(node("1.1", committed), params={"lr": 0.5})
     files.publish(made, root)
-    folder = user.top / ".loopty" / "nodes" / "1.1"
-    assert json.loads((folder / "params.json").read_text()) == {"lr": 0.5}
-    assert b"-caf\xe9\n+th\xe9\n" in (folder / "change.diff").read_bytes()
+    folders = NodeFolders(StateFolder.of(user.repository.folders, {}))
+    folder = folders.open(made.id)
+    assert json.loads(folder.read("params.json")) == {"lr": 0.5}
+    assert b"-caf\xe9\n+th\xe9\n" in folder.read("change.diff")
     assert NodeRefs(user.repository).commits(1) == [committed.commit]
-    (folder / "change.diff").write_text("mine")
+    folders.add(made.id, {"change.diff": b"mine"})
     files.publish(made, root)
-    assert (folder / "change.diff").read_text() == "mine"
+    assert folders.open(made.id).read("change.diff") == b"mine"
     assert user.git("status", "--porcelain") == b"", "the state folder ignores itself"
 
 

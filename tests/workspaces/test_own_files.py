@@ -23,6 +23,7 @@ PROGRAMS = {
     "ledgers/sqlite.py": "SQLite opens paths; it follows no link there either",
     "workspaces/build_caches.py": "cp copies directories; a sandbox mounts the copies",
     "workspaces/drafts.py": "git checks the files of a draft out",
+    "workspaces/folded_folders.py": "SQLite opens paths; it follows no link there either",
     "workspaces/exports.py": "git checks the files of an export out",
     "workspaces/overlay.py": "a sandbox mounts the folders",
     "workspaces/stages.py": "a sandbox mounts the folders; seals compare the files of an export",

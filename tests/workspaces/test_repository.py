@@ -52,13 +52,12 @@ def everything(top: Path) -> dict[str, tuple[object, ...]]:
 
 def use(repository: Repository, into: Path) -> None:
     """Everything that loopty ever does to a repository, except applying a patch on request."""
-    base = repository.snapshot("The working tree when a run began")
+    base = repository.working_tree.snapshot("The working tree when a run began")
     made = repository.commit(base.commit, {"added.py": "1\n", "plain": None}, repository.files(base.commit), "m")
-    repository.make_branch("loopty-1.1", made.commit)
-    assert repository.tip("loopty-1.1") == made.commit
+    repository.refs.make_branch("loopty-1.1", made.commit)
+    assert repository.refs.branch_tip("loopty-1.1") == made.commit
     repository.changes(base.commit, made.commit)
-    repository.diff(base.commit, made.commit)
-    repository.patch(base.commit, made.commit)
+    repository.patches.between(base.commit, made.commit)
     repository.transplant(base.commit, made.commit, "m")
     into.mkdir()
     repository.check_out(made.commit, list(repository.files(made.commit)), into)
@@ -93,7 +92,7 @@ def test_the_users_files_index_and_branches_do_not_change(busy: Any, tmp_path: P
 
 def test_a_snapshot_is_the_working_tree_without_ignored_files(busy: Any, tmp_path: Path) -> None:
     repository = busy.repository
-    base = repository.snapshot("m")
+    base = repository.working_tree.snapshot("m")
     listing = repository.files(base.commit)
     assert set(listing) == {*NAMES, "stays", "untracked", "link", "dangling", "run.sh", ".gitignore"}
     assert (listing["link"].mode, listing["run.sh"].mode) == ("120000", "100755")
@@ -111,7 +110,7 @@ def test_a_snapshot_is_the_working_tree_without_ignored_files(busy: Any, tmp_pat
 
 def test_the_snapshot_of_a_clean_tree_is_head(user: Any) -> None:
     head = user.commits({"a": "1"})
-    assert user.repository.snapshot("m").commit == head
+    assert user.repository.working_tree.snapshot("m").commit == head
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -185,7 +184,7 @@ def test_a_patch_does_not_depend_on_the_users_diff_settings(user: Any) -> None:
     repository = user.repository
     base = repository.head()
     made = repository.commit(base.commit, {"a": "2\n", "b": "1\n"}, repository.files(base.commit), "m")
-    repository.apply(repository.patch(base.commit, made.commit))
+    repository.working_tree.apply(repository.patches.between(base.commit, made.commit))
     assert (user.top / "a").read_text() == "2\n"
     assert (user.top / "b").read_text() == "1\n"
 
@@ -196,7 +195,7 @@ def test_a_patch_of_bytes_that_are_not_utf_8_applies(user: Any) -> None:
     repository = user.repository
     base = repository.head()
     made = repository.commit(base.commit, {"latin": b"th\xe9\nend\n"}, repository.files(base.commit), "m")
-    repository.apply(repository.patch(base.commit, made.commit))
+    repository.working_tree.apply(repository.patches.between(base.commit, made.commit))
     assert (user.top / "latin").read_bytes() == b"th\xe9\nend\n"
 
 
@@ -207,7 +206,7 @@ def test_a_detached_head_and_a_linked_worktree_work_the_same(busy: Any, tmp_path
     repository = Repository.open(tmp_path / "linked")
     assert repository.top == tmp_path.resolve() / "linked"
     use(repository, tmp_path / "out")
-    assert "more" in repository.files(repository.snapshot("m").commit)
+    assert "more" in repository.files(repository.working_tree.snapshot("m").commit)
     assert everything(tmp_path / "linked") == before
     assert everything(busy.top) == main
 
@@ -219,7 +218,7 @@ def test_a_submodule_stays_an_entry(user: Any, start: Callable[..., Any], tmp_pa
     user.commits({"plain": "1"})
     inner.writes({"x": "dirty"})
     repository = user.repository
-    assert repository.files(repository.snapshot("m").commit)["inner"].mode == "160000"
+    assert repository.files(repository.working_tree.snapshot("m").commit)["inner"].mode == "160000"
     use(repository, tmp_path / "out")
     assert list((tmp_path / "out" / "inner").iterdir()) == []
 
@@ -252,7 +251,7 @@ def test_folders_without_a_baseline_are_misuse_with_a_remedy(
     user: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(Misuse, match="commit once"):
-        user.repository.snapshot("m")
+        user.repository.working_tree.snapshot("m")
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     (tmp_path / "plain").mkdir()
     with pytest.raises(Misuse, match="git init"):
@@ -277,7 +276,7 @@ def test_a_file_that_git_cannot_add_is_misuse_with_the_message_of_git(
     user.commits({"a": "1"})
     start(user.top / "nested")
     with pytest.raises(Misuse, match="nested"):
-        user.repository.snapshot("m")
+        user.repository.working_tree.snapshot("m")
 
 
 def test_variables_that_point_git_elsewhere_are_ignored(
@@ -288,7 +287,7 @@ def test_variables_that_point_git_elsewhere_are_ignored(
     monkeypatch.setenv("GIT_DIR", str(other.top / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
     repository = Repository.open(user.top)
-    assert set(repository.files(repository.snapshot("m").commit)) == {"a"}
+    assert set(repository.files(repository.working_tree.snapshot("m").commit)) == {"a"}
     assert not (tmp_path / "index").exists()
 
 
@@ -306,9 +305,9 @@ def test_a_repository_planted_in_a_draft_is_refused(user: Any) -> None:
 def test_a_commit_that_reads_like_an_option_is_not_one(user: Any, tmp_path: Path) -> None:
     head = user.commits({"a": "1"})
     with pytest.raises(GitError):
-        user.repository.diff(head, f"--output={tmp_path / 'written'}")
+        user.repository.patches.between(head, f"--output={tmp_path / 'written'}")
     with pytest.raises(GitError):
         user.repository.check_out(f"--index-output={tmp_path / 'written'}", ["a"], tmp_path)
     with pytest.raises((GitError, Misuse)):
-        user.repository.make_branch("mine", "--help")
+        user.repository.refs.make_branch("mine", "--help")
     assert not (tmp_path / "written").exists()

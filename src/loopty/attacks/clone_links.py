@@ -12,6 +12,7 @@ from loopty.attacks.threats import Threat
 from loopty.domain.errors import LooptyError
 from loopty.domain.ids import NodeId
 from loopty.workspaces.git_folders import GitFolders
+from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
 
@@ -37,13 +38,14 @@ def use_clone(arena: Arena) -> None:
     (arena.outbox / "clone").rename(top)
     os.chown(top, os.geteuid(), os.getegid())
     commit_all(top)
-    if Repository.open(top).foreign_state_path() is None:
+    if Repository.open(top).working_tree.foreign_state_path() is None:
         raise RuntimeError("files of the clone in loopty's folder were not noticed")
     state, node = StateFolder.of(GitFolders.find(top)), NodeId("1")
     with contextlib.suppress(LooptyError):
         state.prepare()
     with contextlib.suppress(OSError):
-        state.write_node_files(node, {"result.json": b"forged"})
+        state.node_folder(node).file("result.json").write(b"forged")
+        NodeFolders(state).lay_out(node)
     with contextlib.suppress(OSError):
         state.draft_folder(node).make().file("file").write(b"forged")
     with contextlib.suppress(OSError):

@@ -103,8 +103,7 @@ def commit_all(top: Path) -> None:
 
 def _use_every_verb(repository: Repository, edits: Edits) -> None:
     before = repository.head().commit
-    repository.snapshot("as it is")
+    repository.working_tree.snapshot("as it is")
     made = repository.commit(before, edits, {}, "harvested").commit
-    repository.make_branch("harvested", made)
-    repository.diff(before, made)
-    repository.patch(before, made)
+    repository.refs.make_branch("harvested", made)
+    repository.patches.between(before, made)

@@ -86,7 +86,7 @@ def check_working_tree(context: CampaignContext, unsafe: bool) -> CheckResult:
     """Run the real benchmark on the files as they are now, and change no state."""
     context.require_trust()
     task = context.task
-    base = context.repository.snapshot("a check of the task")
+    base = context.repository.working_tree.snapshot("a check of the task")
     params = task.space.baseline()
     root = Node(NodeId("1"), Pool.CHECK, decisions.BASELINE, "", base.commit, base.tree, 0.0, 1, 0, params=params)
     return _check(context, Trial(root, root, 0, Pool.CHECK, task.seed, task.gates), unsafe)

@@ -305,7 +305,7 @@ class Campaign(CampaignReader):
     ) -> Garbage:
         """What discarded nodes take on disk; with `remove`, it is removed. The record stays. Needs no task file.
 
-        By default older than 14 days; with `max_bytes`, the oldest first, until the folders of nodes fit.
+        By default older than 14 days; with `max_bytes`, the oldest first, until folders of nodes and caches fit.
         """
         from loopty.campaign.garbage import DEFAULT_AGE_SECONDS, GarbageCollector, GarbageRules
 

@@ -205,7 +205,7 @@ class CampaignContext:
             return None
         from loopty.verifiers.winner_review import WinnerReviewer
 
-        models, patch, statement = self.role_models(run), self.repository.patch, self.task.statement
+        models, patch, statement = self.role_models(run), self.repository.patches.between, self.task.statement
         model, limit = models.of(Role.VERIFIER), models.prompt_tokens(Role.VERIFIER)
         return WinnerReviewer(
             model, verifier.review, statement, verifier.rules, lambda: self.history, patch, limit
@@ -219,7 +219,7 @@ class CampaignContext:
 
 def _refuse_tracked_files(repository: Repository) -> None:
     """Refuse a repository that brings files into loopty's own folder: they could be links to the user's."""
-    if path := repository.foreign_state_path():
+    if path := repository.working_tree.foreign_state_path():
         folder = path.partition("/")[0]
         raise Misuse(
             f"the repository tracks {path!r}, where loopty keeps files of its own: look at it, then remove it "

@@ -7,6 +7,7 @@ run when somebody looks, they help with old records, too, and no advice in a led
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from loopty.causes.explanation import Explanation
 from loopty.domain.errors import Misuse
 from loopty.domain.outcome import Ending, Verdict
 from loopty.record.node_record import Node
+from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
@@ -37,6 +39,9 @@ def explain_node(state: StateFolder, node: Node) -> Explanation | None:
     if outcome.ending in _NO_FAILURE and not is_failed_baseline:
         return None
     log = state.node_copy(node.id).file_at(outcome.log).shown_path if outcome.log else None
+    if log:
+        with contextlib.suppress(OSError):  # without room for a copy, the lines of the error have to do
+            NodeFolders(state).lay_out(node.id)
     cause = known_cause(state.top, node.reason, outcome.error_lines) if is_failed_baseline else None
     return Explanation(outcome.error_lines, str(log or ""), cause)
 

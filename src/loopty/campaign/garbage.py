@@ -6,8 +6,10 @@ the next time goes on where this one stopped. Any number of processes may do it 
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.ids import NodeId
@@ -18,20 +20,22 @@ from loopty.record.history import History
 from loopty.record.recorder import Recorder
 from loopty.record.removed_files import FilesRemoved
 from loopty.views.removable_nodes import removable_nodes
-from loopty.workspaces.node_storage import LooseObject, NodeStorage, remove_object
+from loopty.workspaces.node_storage import LonelyObjects, NodeStorage
+from loopty.workspaces.rebuildable_folders import RebuildableFolder, RebuildableFolders
 from loopty.workspaces.repository import Repository
 
+T = TypeVar("T")
 DEFAULT_AGE_SECONDS = 14 * 86_400.0
 _NODES_PER_EVENT = 500
 
 
 @dataclass(frozen=True, slots=True)
 class GarbageRules:
-    """Which garbage goes: what is older than this, the oldest first, until the folders of nodes fit."""
+    """Which garbage goes: what is older than this, the oldest first, until nodes and build caches fit."""
 
     older_than_seconds: float
     max_bytes: int | None = None
-    """The size that the folders of nodes may have; None: all that is old enough goes."""
+    """The size that they may have together; None: all that is old enough goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +47,23 @@ class Garbage:
     node_bytes: int
     """Of their folders, logs and copies."""
     objects: int
-    """Git objects that only these nodes and those of earlier times need; objects in packs are left to git."""
+    """Git objects that only these nodes and those of earlier times need; the user's packs are left to git."""
     object_bytes: int
     exports: tuple[str, ...]
     export_bytes: int
+    caches: tuple[str, ...]
+    """Build caches that no trial has used for so long; the next baseline fills them again."""
+    cache_bytes: int
     branches: tuple[str, ...]
     """Branches that an earlier version made for nodes: they go, and what they hold moves to refs/loopty."""
 
     @property
     def total_bytes(self) -> int:
-        return self.node_bytes + self.object_bytes + self.export_bytes
+        return self.node_bytes + self.object_bytes + self.export_bytes + self.cache_bytes
 
     @property
     def is_empty(self) -> bool:
-        return not (self.nodes or self.objects or self.exports or self.branches)
+        return not (self.nodes or self.objects or self.exports or self.caches or self.branches)
 
 
 class GarbageCollector:
@@ -67,6 +74,8 @@ class GarbageCollector:
         self._rules = rules
         self._repository = Repository.open(record.state.top)
         self._storage = NodeStorage(self._repository, record.state)
+        self._exports = RebuildableFolders(record.state.exports)
+        self._caches = RebuildableFolders(record.state.caches)
         self._locks = ProcessLocks(record.state.owners)
         self._sizes: dict[NodeId, int] = {}
 
@@ -97,24 +106,31 @@ class GarbageCollector:
             if node.files_removed or node.dropped:
                 self._storage.remove_folders(node.id)
         for name in garbage.exports:
-            self._storage.remove_export(name, self._has_living_owner)
-        for found in self._lonely_objects(recorder.refresh(), ()):
-            remove_object(found)
+            self._exports.remove(name, self._has_living_owner)
+        for name in garbage.caches:
+            self._caches.remove(name, self._has_living_owner)
+        self._storage.remove_objects(self._lonely_objects(recorder.refresh(), ()))
         return garbage
 
     def _nodes_to_clear(self, history: History) -> list[NodeId]:
         before = time.time() - self._rules.older_than_seconds
         candidates = removable_nodes(history, self._locks.is_alive, before)
+        excess = self._excess(history) - _size_of(self._caches_to_clear(history))
+        return list(_until_it_fits(candidates, self._size, excess))
+
+    def _caches_to_clear(self, history: History) -> list[RebuildableFolder]:
+        """The build caches that go, before any node; none while a process works here: it may use any of them."""
+        if self._has_living_owner():
+            return []
+        old = self._caches.older_than(time.time() - self._rules.older_than_seconds)
+        return list(_until_it_fits(old, lambda cache: cache.size, self._excess(history)))
+
+    def _excess(self, history: History) -> float:
+        """By how many bytes the folders of nodes and the caches exceed what they may have; no limit: all of it."""
         if self._rules.max_bytes is None:
-            return candidates
-        excess = sum(map(self._size, history.ids)) - self._rules.max_bytes
-        chosen = []
-        for node in candidates:
-            if excess <= 0:
-                break
-            chosen.append(node)
-            excess -= self._size(node)
-        return chosen
+            return math.inf
+        used = sum(map(self._size, history.ids)) + _size_of(self._caches.older_than(math.inf))
+        return used - self._rules.max_bytes
 
     def _size(self, node: NodeId) -> int:
         if node not in self._sizes:
@@ -124,21 +140,24 @@ class GarbageCollector:
     def _garbage(self, history: History, chosen: Sequence[NodeId]) -> Garbage:
         branches = self._storage.branches_to_move(map(history.__getitem__, list(history.ids)))
         before = time.time() - self._rules.older_than_seconds
-        exports = {} if self._has_living_owner() else self._storage.old_exports(before)
+        exports = [] if self._has_living_owner() else self._exports.older_than(before)
+        caches = self._caches_to_clear(history)
         objects = self._lonely_objects(history, chosen, branches)
         return Garbage(
             tuple(chosen),
             sum(map(self._size, chosen)),
-            len(objects),
-            sum(found.size for found in objects),
-            tuple(exports),
-            sum(exports.values()),
+            objects.count,
+            objects.size,
+            tuple(export.name for export in exports),
+            _size_of(exports),
+            tuple(cache.name for cache in caches),
+            _size_of(caches),
             tuple(branches),
         )
 
     def _lonely_objects(
         self, history: History, chosen: Collection[NodeId], branches: Collection[str] = ()
-    ) -> list[LooseObject]:
+    ) -> LonelyObjects:
         """The objects that nobody needs when the files of these nodes are gone, and these branches."""
         gone = {*chosen, *(node for node in history.ids if history[node].files_removed)}
         commits = {history[node].commit for node in gone}
@@ -147,6 +166,19 @@ class GarbageCollector:
     def _has_living_owner(self) -> bool:
         """Whether any process works on this repository: it may use any export."""
         return any(self._locks.is_alive(f":{token}") for token in self._record.state.owners.names())
+
+
+def _until_it_fits(candidates: Iterable[T], size: Callable[[T], int], excess: float) -> Iterator[T]:
+    """The first of these, until they have as many bytes as there are too many."""
+    for candidate in candidates:
+        if excess <= 0:
+            return
+        yield candidate
+        excess -= size(candidate)
+
+
+def _size_of(folders: Iterable[RebuildableFolder]) -> int:
+    return sum(folder.size for folder in folders)
 
 
 def _kept_commits(history: History, gone: Collection[NodeId]) -> set[str]:

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from loopty.agents.agent_work import AgentChoice, AgentSessions
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.proposer_factory import ProposerFactory, make_pruner
 from loopty.campaign.run_entry import enter_run
+from loopty.domain.curve import Row
+from loopty.domain.objective import Directions
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
 from loopty.engine.loop import Finish, Loop
 from loopty.engine.open_questions import Pace
 from loopty.engine.prune_watch import PruneWatch
 from loopty.evaluators.command import read_curve
+from loopty.evaluators.contract import METRICS
 from loopty.kit.dataclass import dataclass
+from loopty.kit.safe_folder import SafeFolder
+from loopty.kit.temporary_folder import temporary_folder
 from loopty.models.throttle import Throttle
+from loopty.record.node_record import Node
 from loopty.taskfile.unused_roles import idle_roles
+from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_leftovers import NodeLeftovers
 
 _TICK_SECONDS = 0.25
@@ -63,6 +71,7 @@ class OptimizeSession:
         finally:
             if ticks:
                 ticks.cancel()
+            self.context.files.finish_session(self.run)
 
 
 def start_session(
@@ -99,7 +108,7 @@ def start_session(
         PruneWatch(
             lambda: context.history,
             make_pruner(task.pruner),
-            lambda node: read_curve(context.state.node_folder(node.id)),
+            functools.partial(_read_curve, NodeFolders(context.state)),
             executor.machine.fingerprint,
         ),
         models.purse,
@@ -108,6 +117,16 @@ def start_session(
         _pace(task.pools),
     )
     return OptimizeSession(context, run, loop, (*models.price_warnings(), *idle_roles(task).values()))
+
+
+def _read_curve(folders: NodeFolders, node: Node) -> tuple[Sequence[Row], Directions]:
+    """The learning curve of a finished node; that of a folded one from a copy."""
+    folder = folders.open(node.id)
+    if METRICS not in folder.folded:
+        return read_curve(folder.plain)
+    with temporary_folder("curve") as copy:
+        (copy / METRICS).write_bytes(folder.folded[METRICS])
+        return read_curve(SafeFolder(copy))
 
 
 def _pace(pools: Pools) -> Pace | None:

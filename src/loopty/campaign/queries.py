@@ -132,7 +132,9 @@ def node_diff(record: SavedRecord, node: NodeId, baseline: bool = False) -> Node
     other = history[history.runs[node.run].root if baseline else node.parent or node]
     require_files(found)
     require_files(other)
-    patch = open_own_repository(record.state.top).diff(other.commit, found.commit)
+    patch = (
+        open_own_repository(record.state.top).patches.between(other.commit, found.commit).decode(errors="replace")
+    )
     changes = {
         name: ParamChange(other.params.get(name), found.params.get(name))
         for name in {**other.params, **found.params}

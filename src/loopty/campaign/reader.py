@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,8 +76,13 @@ class CampaignReader:
         return self.history[self.find_node(node)]
 
     def node_folder(self, node: str) -> Path:
-        """Where the copies of the node's diff, metrics, logs and traces are."""
-        return self.record.state.node_copy(self.find_node(node)).shown_path
+        """Where the copies of the node's diff, metrics, logs and traces are; they are made if they are missing."""
+        from loopty.workspaces.node_folders import NodeFolders
+
+        found, state = self.find_node(node), self.record.state
+        with contextlib.suppress(OSError):  # a copy that cannot be written must not hide the record
+            NodeFolders(state).lay_out(found)
+        return state.node_copy(found).shown_path
 
     def explanation(self, node: str) -> Explanation | None:
         """Why a node failed, with the path of its log and, for a baseline, the known cause; None if it did not."""

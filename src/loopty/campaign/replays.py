@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from loopty.campaign.by_hand import observe
 from loopty.campaign.context import CampaignContext, Say
@@ -24,6 +23,7 @@ from loopty.domain.proposal import Proposal
 from loopty.domain.task import PluginChoice, RoleBudget, Roles, Task
 from loopty.engine import decisions
 from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.temporary_folder import temporary_folder
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Event
 from loopty.record.history import History
@@ -138,7 +138,7 @@ def _replay(record: _Record, repeats: int, unsafe: bool) -> Replay:
 
 @contextmanager
 def _artifact_record(path: Path, keep: Path | None, trust: bool, say: Say) -> Iterator[_Record]:
-    with open_artifact(path) as artifact, TemporaryDirectory(prefix="loopty-replay-") as temporary:
+    with open_artifact(path) as artifact, temporary_folder("replay") as temporary:
         unpacked = unpack_artifact(artifact, Path(temporary))
         _require_trust(
             _task_for_replay(load(Path(temporary))), [Path(temporary), *([keep] if keep else [])], trust

@@ -20,7 +20,7 @@ def enter_run(context: CampaignContext, new: bool = False) -> int:
     """The number of the run to work on: the newest, or a new one when wanted or when the criteria changed."""
     context.require_trust()
     task, say, latest = context.task, context.say, context.history.run
-    base = context.repository.snapshot("The working tree when a run began")
+    base = context.repository.working_tree.snapshot("The working tree when a run began")
     benchmark, data = context.files.benchmark_digest(base.commit), context.data_digest()
     criteria = task.criteria(benchmark, data)
     if latest is not None and not new and latest.criteria_parts == criteria:
@@ -69,9 +69,9 @@ def require_same_criteria(context: CampaignContext, node: Node) -> None:
 
 def _highest_run_with_refs(repository: Repository, say: Say) -> int:
     """The highest run of any ref or `loopty-N` branch: those of another ledger are not ours to move."""
-    found = (re.match(r"loopty-(\d+)(\.|$)", name) for name in repository.branches("loopty-*"))
+    found = (re.match(r"loopty-(\d+)(\.|$)", name) for name in repository.refs.branches("loopty-*"))
     branches = [int(number[1]) for number in found if number]
-    if len(branches) > 1 and not repository.wants_branches:
+    if len(branches) > 1 and not repository.refs.wants_branches:
         say(f"{len(branches)} branches are named like nodes: `loopty gc` moves those that an earlier version made")
     return max((*NodeRefs(repository).runs(), *branches), default=0)
 

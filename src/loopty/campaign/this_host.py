@@ -105,11 +105,11 @@ class ThisHost:
 
     @functools.cached_property
     def _git_ignored(self) -> list[str]:
-        return self._repository.ignored_paths()
+        return self._repository.working_tree.ignored_paths()
 
     @functools.cached_property
     def _files(self) -> frozenset[str]:
-        return frozenset(self._repository.working_paths())
+        return frozenset(self._repository.working_tree.paths())
 
     @functools.cached_property
     def _environments(self) -> list[str]:

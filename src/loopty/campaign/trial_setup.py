@@ -152,7 +152,7 @@ class TrialSetup:
         top = self.repository.top
         environments = [
             environment
-            for environment in repository_environments(top, self.repository.ignored_paths())
+            for environment in repository_environments(top, self.repository.working_tree.ignored_paths())
             if self.rig.access.is_visible(environment.path)
         ]
         if sandbox.name.startswith("container"):

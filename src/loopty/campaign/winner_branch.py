@@ -34,12 +34,12 @@ def make_winner_branch(
     found, root = _node_with_edits(record, node, say)
     repository = open_own_repository(record.state.top)
     name = branch or f"loopty-best-{node.name}"
-    if repository.tip(name) and not force:
+    if repository.refs.branch_tip(name) and not force:
         raise Misuse(f"there is already a branch {name}: name another with --branch, or move it with --force")
     message = _message(record.history, found, root)
     commit, onto = repository.transplant(root.commit, found.commit, message)
     try:
-        repository.make_branch(name, commit, move=force)
+        repository.refs.make_branch(name, commit, move=force)
     except Misuse as error:
         raise Misuse(f"{error}; name another with --branch") from None
     return WinnerBranch(node, name, commit, onto)
@@ -61,7 +61,7 @@ def make_node_branch(record: SavedRecord, node: NodeId, branch: str | None, forc
         raise Misuse(f"node {node} is a draft: run `loopty run {node}` first")
     name = branch or node.branch
     try:
-        open_own_repository(record.state.top).make_branch(name, found.commit, move=force)
+        open_own_repository(record.state.top).refs.make_branch(name, found.commit, move=force)
     except Misuse as error:
         raise Misuse(f"{error}; name another with --name, or move it with --force") from None
     return NodeBranch(name, found.commit)
@@ -71,7 +71,7 @@ def patch_working_tree(record: SavedRecord, node: NodeId, say: Say) -> None:
     """Apply the node's change to the working tree: all of it, or nothing."""
     found, root = _node_with_edits(record, node, say)
     repository = open_own_repository(record.state.top)
-    patch = repository.patch(root.commit, found.commit)
+    patch = repository.patches.between(root.commit, found.commit)
     if any(
         PurePath(change.path).name == ".gitattributes" for change in repository.changes(root.commit, found.commit)
     ):
@@ -80,8 +80,8 @@ def patch_working_tree(record: SavedRecord, node: NodeId, say: Say) -> None:
             f"`loopty apply {node}` makes a branch instead, to look at first"
         )
     try:
-        repository.apply(patch, dry_run=True)
-        repository.apply(patch)
+        repository.working_tree.apply(patch, dry_run=True)
+        repository.working_tree.apply(patch)
     except GitError as error:
         raise Misuse(
             f"the change does not apply to your working tree ({error.message.splitlines()[0]}): "

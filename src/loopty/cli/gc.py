@@ -46,12 +46,14 @@ class Size(click.ParamType[int]):
 
 
 @click.command("gc")
-@click.option("--older-than", type=Age(), metavar="AGE", help="Only nodes older than this: 12h, 14d, 8w.")
+@click.option("--older-than", type=Age(), metavar="AGE", help="Only what is older than this: 12h, 14d, 8w.")
 @click.option("--max-size", type=Size(), metavar="SIZE", help="The oldest first, until the rest fits: 500M, 2G.")
 @click.option("--yes", is_flag=True, help="Remove it. Without this, it is only shown.")
 @json_option
 def command(older_than: float | None, max_size: int | None, yes: bool, as_json: bool) -> None:
-    """Remove the files of discarded nodes: folders, logs, exports and git objects. Default: older than 14 days.
+    """Remove the files of discarded nodes: folders, logs and git objects; and old exports and build caches.
+
+    Older than 14 days by default.
 
     What was measured stays in the record. Never removed: what the best node, kept or undecided nodes, drafts,
     your branches or a running process need. Branches that an earlier version made for nodes move to refs/loopty.
@@ -82,6 +84,8 @@ def _lines(found: Garbage, removed: bool) -> Iterator[str]:
         yield f"  {plural(found.objects, 'git object')}  {byte_size(found.object_bytes)}"
     if found.exports:
         yield f"  {plural(len(found.exports), 'export')}  {byte_size(found.export_bytes)}"
+    if found.caches:
+        yield f"  {plural(len(found.caches), 'build cache')}  {byte_size(found.cache_bytes)}"
     if found.branches:
         move = "moved" if removed else "would move"
         yield f"{move} {_branches(len(found.branches))} of nodes to refs/loopty"

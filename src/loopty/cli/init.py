@@ -108,7 +108,7 @@ def command(
         raise Misuse(f"{path} is a directory: the task file goes there")
     if path.exists() and not force:
         raise Misuse(f"there is already a {TASK_FILE}: edit it, or start over with --force")
-    files = [file for file in repository.working_paths() if file != TASK_FILE]
+    files = [file for file in repository.working_tree.paths() if file != TASK_FILE]
     parameters = dict(map(parse_parameter, param))
     questions = Questions(yes)
     facts = repository_facts(repository.top, files)

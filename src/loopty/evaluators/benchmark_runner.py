@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from loopty.evaluators.tree_command import OutputFollower, TreeCommand, TreeComm
 from loopty.evaluators.writable_copy import in_writable_copy
 from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFile
+from loopty.kit.temporary_folder import temporary_folder
 
 FindTampering = Callable[[Trial], str | None]
 """What changed in the benchmark of a trial since its stage was made, or None."""
@@ -113,7 +113,7 @@ class BenchmarkRunner:
         isolated = self._benchmark.isolated
         environment = {} if isolated else contract.benchmark_environment(trial, self._benchmark, self._paths)
         scratch = () if isolated else self._benchmark.scratch
-        with tempfile.TemporaryDirectory(prefix="loopty-try-") as folder:
+        with temporary_folder("try") as folder:
             stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
             launch = Launch(
                 argv=command.argv,

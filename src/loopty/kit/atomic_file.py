@@ -23,13 +23,15 @@ def write_atomically(
     directory = os.fspath(folder)
     temporary = f"{directory}/tmp_obj_{os.getpid()}_{os.urandom(6).hex()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    try:
-        file = os.open(temporary, flags, mode, dir_fd=dir_fd)
-    except FileNotFoundError:
-        if dir_fd is not None:
-            raise
-        os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - pathlib would cost more than the write, here and below
-        file = os.open(temporary, flags, mode)
+    for tries_left in (2, 1, 0):
+        try:
+            file = os.open(temporary, flags, mode, dir_fd=dir_fd)
+            break
+        except FileNotFoundError:
+            if dir_fd is not None or not tries_left:
+                raise
+            # Git removes empty folders of its objects, also in the moment before the next line of ours.
+            os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - pathlib would cost more than the write, here and below
     try:
         try:
             rest = memoryview(content)

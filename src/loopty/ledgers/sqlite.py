@@ -20,6 +20,7 @@ import apsw
 from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder
+from loopty.kit.temporary_folder import make_temporary_folder
 from loopty.ledgers.digests import NOTHING, event_digest, seal_digest
 from loopty.ledgers.sqlite_layout import CALL_EVENTS, MIGRATIONS, WITH_DIGESTS
 from loopty.ledgers.sqlite_pages import SqlitePages
@@ -140,9 +141,7 @@ class SqliteLedger:
         if not log.size:
             address = f"file:{quote(str(ledger.path_for_programs()))}?immutable=1"
             return apsw.Connection(address, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
-        from tempfile import mkdtemp
-
-        target = SafeFolder(Path(mkdtemp(prefix="loopty-ledger-")).resolve())
+        target = SafeFolder(make_temporary_folder("ledger").resolve())
         weakref.finalize(self, SafeFolder(target.root.parent, (target.root.name,)).remove_all)
         for file in (ledger, log):
             file.copy_to(target.file(file.name))

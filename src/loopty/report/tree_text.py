@@ -65,6 +65,7 @@ def node_remark(node: Node, more: str = "") -> str:
         "measured again" if node.running and node.outcome else "",
         node.verdict if node.verdict in _REMARKABLE_VERDICTS else "",
         f"was {node.withdrawn.verdict}: {node.withdrawn.why}" if node.withdrawn and node.withdrawn.verdict else "",
+        "files removed" if node.files_removed else "",
         "unjudged again" if node.reopened_for and node.is_pending else "",
     ]
     remark = ", ".join(filter(None, remarks))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from loopty.domain.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
 from loopty.domain.task import SandboxSpec
+from loopty.kit.owned_names import fresh_name
 from loopty.sandboxes import container_seccomp
 from loopty.sandboxes.container_engine import (
     ContainerEngine,
@@ -27,7 +28,6 @@ from loopty.sandboxes.container_engine import (
 from loopty.sandboxes.container_leftovers import remove_abandoned, start_watcher
 from loopty.sandboxes.container_options import ContainerSetup, run_options, temporary_directories
 from loopty.sandboxes.container_remedies import failure_message
-from loopty.sandboxes.owned_names import fresh_name
 from loopty.sandboxes.resource_usage import Footprint, threads_of_tree
 from loopty.sandboxes.root_bind import open_source
 from loopty.sandboxes.signal_freezer import SignalFreezer

@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Callable
 
 from loopty.domain.launch import SandboxError
+from loopty.kit.owned_names import common_prefix, is_abandoned, prefix_of
 from loopty.sandboxes.container_engine import ContainerEngine, engine_environment
-from loopty.sandboxes.owned_names import common_prefix, is_abandoned, prefix_of
 
 # The watcher reads a line when all is well, and the end of its input when loopty is gone, for any reason. It looks
 # several times, because an engine's program that outlives loopty may be about to start a container.

@@ -9,13 +9,13 @@ import platform
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from loopty.domain.launch import Exit, Gap, Launch, Mount, Protection, SandboxError, Stop
 from loopty.domain.task import SandboxSpec
+from loopty.kit.temporary_folder import make_temporary_folder
 from loopty.sandboxes import seccomp, trial_view
 from loopty.sandboxes.cgroup import UNCOUNTED_MEMORY, Cgroup, can_make_cgroups
 from loopty.sandboxes.devices import device_facts
@@ -98,9 +98,7 @@ class Landlock:
             call_filter = self._call_filter(launch)
             for mount in launch.mounts:
                 os.close(open_source(mount.source))
-            layout = Layout(
-                Path(tempfile.mkdtemp(prefix="loopty-")).resolve(), launch, show_as_link, (_TEMPORARY,)
-            )
+            layout = Layout(make_temporary_folder("landlock").resolve(), launch, show_as_link, (_TEMPORARY,))
             cgroup = Cgroup.create(launch.bounds)
             try:
                 await _finish_in_thread(lambda: self._lay_out(layout))

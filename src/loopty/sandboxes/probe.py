@@ -14,12 +14,12 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from loopty.domain.launch import Bounds, Exit, Gap, Launch, Mount, Protection, Sandbox, SandboxError, Stop
 from loopty.kit.dataclass import dataclass
+from loopty.kit.temporary_folder import temporary_folder
 from loopty.sandboxes.trial_user import trial_owner
 
 _BOUNDS = Bounds(seconds=60, memory_mb=512, processes=12, output_mb=1, disk_mb=3)
@@ -145,7 +145,7 @@ class _ProbeArena:
 
     def __enter__(self) -> _ProbeArena:
         with contextlib.ExitStack() as stack:
-            self._root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="loopty-probe-"))).resolve()
+            self._root = Path(stack.enter_context(temporary_folder("probe"))).resolve()
             self._root.chmod(0o755)
             self._tcp, self._datagrams = map(stack.enter_context, bind_same_port())
             self._listen(stack)

@@ -8,12 +8,12 @@ import os
 import secrets
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from loopty.domain.launch import Exit, Gap, Launch, Mount, Protection, SandboxError, Stop
+from loopty.kit.temporary_folder import make_temporary_folder
 from loopty.sandboxes.layout import Layout, show_as_copy
 from loopty.sandboxes.resource_usage import Footprint
 from loopty.sandboxes.signal_freezer import SignalFreezer
@@ -46,8 +46,8 @@ class Unsafe:
         with contextlib.ExitStack() as ours:
             if launch.channel is not None:
                 ours.callback(os.close, launch.channel)
-            directory = await asyncio.to_thread(tempfile.mkdtemp, prefix="loopty-unsafe-")
-            layout = Layout(Path(directory), launch, show_as_copy)
+            directory = await asyncio.to_thread(make_temporary_folder, "unsafe")
+            layout = Layout(directory, launch, show_as_copy)
             try:
                 await asyncio.to_thread(layout.build)
                 return await _run(layout, launch, cancel, on_start=ours.close)

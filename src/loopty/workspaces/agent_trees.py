@@ -79,7 +79,7 @@ class AgentTrees:
         touched = [path for path, signature in entries.items() if laid_out.get(path) != signature]
         touched += [path for path in laid_out if path not in entries]
         new = [path for path in touched if path not in laid_out]
-        ignored = set(self._repository.ignored_files(tree.path_for_programs(), new))
+        ignored = set(self._repository.working_tree.ignored_files(tree.path_for_programs(), new))
         edits: dict[str, bytes | None] = {}
         left_out, size = [], 0
         for path in touched:

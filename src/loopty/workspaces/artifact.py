@@ -13,7 +13,6 @@ import json
 import os
 import stat
 import tarfile
-import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +22,8 @@ from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit.dataclass import dataclass
+from loopty.kit.temporary_folder import temporary_folder
+from loopty.workspaces.git_bundle import unpack_bundle
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.manifest import Manifest
 from loopty.workspaces.repository import Repository
@@ -69,7 +70,7 @@ def size_limit(name: str) -> int:
 @contextmanager
 def open_artifact(path: Path) -> Iterator[Artifact]:
     """The artifact at this path: a checked copy of its files, gone when the block ends. Raises Misuse."""
-    with tempfile.TemporaryDirectory(prefix="loopty-artifact-") as folder:
+    with temporary_folder("artifact") as folder:
         try:
             sums = _copy_files(path, Path(folder))
             artifact = _check_artifact(Path(folder), sums)
@@ -89,8 +90,8 @@ def unpack_artifact(artifact: Artifact, target: Path) -> UnpackedArtifact:
         raise Misuse(f"{target} is already a repository: name another directory")
     try:
         target.mkdir(parents=True, exist_ok=True)
-        repository, baseline, node = Repository.from_bundle(artifact.folder / BUNDLE, target)
-        patched_tree = repository.tree_with_patch(baseline.tree, (artifact.folder / PATCH).read_bytes())
+        repository, baseline, node = unpack_bundle(artifact.folder / BUNDLE, target)
+        patched_tree = repository.patches.apply_to_tree(baseline.tree, (artifact.folder / PATCH).read_bytes())
         if tracked := TASK_FILE in repository.entries(baseline.commit, [TASK_FILE]):
             tracked_content = repository.content(baseline.commit, TASK_FILE)
         else:

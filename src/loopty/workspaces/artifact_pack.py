@@ -29,8 +29,10 @@ from loopty.workspaces.artifact import (
     size_limit,
     sums_text,
 )
+from loopty.workspaces.git_bundle import write_bundle
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.manifest import Manifest
+from loopty.workspaces.node_folders import NodeFolder
 from loopty.workspaces.repository import Repository
 
 
@@ -38,7 +40,7 @@ def pack_artifact(
     repository: Repository,
     manifest: Manifest,
     task_file: bytes,
-    node_folder: SafeFolder,
+    node_folder: NodeFolder,
     target: Path,
     force: bool = False,
 ) -> str:
@@ -108,16 +110,16 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _fill_folder(
-    folder: Path, repository: Repository, manifest: Manifest, task_file: bytes, node_folder: SafeFolder
+    folder: Path, repository: Repository, manifest: Manifest, task_file: bytes, node_folder: NodeFolder
 ) -> str:
     (folder / MANIFEST).write_bytes(manifest.text.encode())
     (folder / PARAMS).write_text(params_text(manifest))
     (folder / TASK_FILE).write_bytes(task_file)
-    (folder / PATCH).write_bytes(repository.patch(manifest.baseline_commit, manifest.commit))
-    repository.write_bundle(manifest.baseline_tree, manifest.tree, folder / BUNDLE)
+    (folder / PATCH).write_bytes(repository.patches.between(manifest.baseline_commit, manifest.commit))
+    write_bundle(repository.git, manifest.baseline_tree, manifest.tree, folder / BUNDLE)
     for name in FROM_THE_NODE:
-        if node_folder.file(name).exists():
-            (folder / name).write_bytes(node_folder.file(name).read())
+        with suppress(FileNotFoundError):
+            (folder / name).write_bytes(node_folder.read(name))
     sums = {}
     for path in folder.iterdir():
         if path.stat().st_size > size_limit(path.name):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from loopty.domain.launch import Mount
 from loopty.kit.safe_folder import SafeFolder
+from loopty.workspaces.rebuildable_folders import making_name
 
 HandOver = Callable[[SafeFolder], None]
 
@@ -33,7 +34,7 @@ class BuildCaches:
             return []
         area.remove_all()
         saved = self._caches.below(self._key(commit))
-        if saved.exists() and not _copy(saved, area):
+        if _touch(saved) and not _copy(saved, area):
             area.remove_all()
         folders = [area.below(str(number)).written_by(self._trial_user) for number in range(len(self._paths))]
         for folder in folders:
@@ -48,7 +49,7 @@ class BuildCaches:
         """Keep what a trial of the baseline has left, unless there is something already."""
         if not self._paths or self._caches.below(self._key(commit)).exists():
             return
-        making = self._caches.make().below(f"making-{os.getpid()}-{os.urandom(4).hex()}")
+        making = self._caches.make().below(making_name(self._key(commit)))
         try:
             if _copy(area, making):
                 self._caches.rename(making.name, self._key(commit))
@@ -59,6 +60,18 @@ class BuildCaches:
 
     def _key(self, commit: str) -> str:
         return hashlib.sha256("\0".join([commit, self._machine, *self._paths]).encode()).hexdigest()[:24]
+
+
+def _touch(folder: SafeFolder) -> bool:
+    """Say that the folder is used now, for whoever removes old ones; false where there is none."""
+    try:
+        with folder.handle() as descriptor:
+            os.utime(descriptor)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        pass  # read-only state: it can be used all the same
+    return True
 
 
 def _copy(source: SafeFolder, target: SafeFolder) -> bool:

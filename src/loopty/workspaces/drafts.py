@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,6 +18,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.proposal import Edits
 from loopty.kit import untrusted_files
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
+from loopty.kit.temporary_folder import temporary_folder
 from loopty.kit.untrusted_files import Unreadable
 from loopty.record.node_record import Node
 from loopty.workspaces.node_files import NodeFiles
@@ -68,12 +68,12 @@ class Drafts:
         """How the draft differs from what was laid out. New files that git ignores are no part of it."""
 
         def same_as_committed(touched: Contents) -> Collection[str]:
-            with tempfile.TemporaryDirectory(prefix="loopty-draft-") as temporary:
+            with temporary_folder("draft") as temporary:
                 self._repository.check_out(root.commit, touched, Path(temporary))
                 return [path for path in touched if _has_content(Path(temporary, path), touched[path])]
 
         def files_to_ignore(paths: Sequence[str]) -> Collection[str]:
-            return self._repository.ignored_files(folder.path_for_programs(), paths)
+            return self._repository.working_tree.ignored_files(folder.path_for_programs(), paths)
 
         return edits_in(folder, layout, same_as_committed, files_to_ignore)
 

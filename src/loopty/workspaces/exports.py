@@ -12,8 +12,9 @@ from pathlib import PurePosixPath
 from loopty.domain.errors import Misuse
 from loopty.kit.safe_folder import SafeFolder, UnsafePath
 from loopty.workspaces.bytecode import copy_into_export
-from loopty.workspaces.git_objects import TreeEntry
-from loopty.workspaces.repository import SUBMODULE, Repository
+from loopty.workspaces.git_objects import SUBMODULE, TreeEntry
+from loopty.workspaces.rebuildable_folders import making_name
+from loopty.workspaces.repository import Repository
 from loopty.workspaces.submodules import submodules_of, write_submodule
 
 
@@ -46,7 +47,7 @@ def export_commit(
         return final
     listing = repository.files(commit)
     visible = [path for path in listing if is_visible(path)]
-    building = exports.below(f"making-{key}-{os.getpid()}-{os.urandom(4).hex()}").make()
+    building = exports.below(making_name(key)).make()
     try:
         repository.check_out(commit, visible, building.path_for_programs())
         for submodule in submodules:

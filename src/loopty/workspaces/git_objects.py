@@ -12,12 +12,13 @@ from loopty.domain.git_names import ObjectName
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit.dataclass import dataclass
+from loopty.workspaces.git_command import LOOPTY
 from loopty.workspaces.object_store import BoundedCache, ObjectStore
 
 REGULAR_FILES = ("100644", "100755")
 DIRECTORY = "040000"
 LINK = "120000"
-_AUTHOR = "loopty <loopty@localhost>"
+SUBMODULE = "160000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ class GitObjects:
             mode = known.mode if known and known.mode != DIRECTORY else REGULAR_FILES[0]
             entries[path] = None if raw is None else TreeEntry(mode, self._store.write("blob", raw, parent))
         tree = self._edit_tree(self.tree_of(parent), entries, parent) or self._store.write("tree", b"", parent)
-        signature = f"{_AUTHOR} {int(time.time())} +0000"
+        signature = f"{LOOPTY} {int(time.time())} +0000"
         clean_message = message.replace("\0", "")
         commit_text = f"tree {tree}\nparent {parent}\nauthor {signature}\ncommitter {signature}\n\n{clean_message}"
         commit = self._store.write("commit", commit_text.encode(errors="replace"), parent)
@@ -140,7 +141,7 @@ class GitObjects:
         """Write a commit without files that has these parents, dated 1970."""
         self._empty_tree = self._empty_tree or self._store.write("tree", b"", known_id)
         above = "".join(f"parent {parent}\n" for parent in parents)
-        signature = f"{_AUTHOR} 0 +0000"
+        signature = f"{LOOPTY} 0 +0000"
         text = f"tree {self._empty_tree}\n{above}author {signature}\ncommitter {signature}\n\n{message}\n"
         return self._store.write("commit", text.encode(), known_id)
 

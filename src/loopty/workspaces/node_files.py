@@ -11,22 +11,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from loopty.domain.access import TASK_FILE, is_clean_path
+from loopty.domain.ids import NodeId
+from loopty.domain.launch import SandboxError
+from loopty.domain.outcome import Verdict
 from loopty.domain.proposal import Edits, Proposal
 from loopty.domain.task import Task
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit import globs
 from loopty.kit.markers import change_outside_blocks
+from loopty.kit.safe_folder import UnsafePath
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
 from loopty.workspaces.benchmark_imports import files_of_imports, module_files
 from loopty.workspaces.git_objects import DIRECTORY, LINK, REGULAR_FILES, TreeEntry
+from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
 
 _DESCRIPTION = "description.md"
 _LARGEST_SHOWN = 1_000_000
+_FOLDED = (Verdict.DISCARDED, Verdict.REJECTED, Verdict.QUARANTINED)
 _KEY_FILES = (
     "**/.env",
     "**/.env.*",
@@ -57,6 +63,7 @@ class NodeFiles:
         self._state = state
         self._task = task
         self._refs = NodeRefs(repository)
+        self._folders = NodeFolders(state)
         self._last_edits: tuple[str, Edits] | None = None
         """The commit and the edits that were checked last: a proposer asks before the loop does."""
         self._last_refusal: str | None = None
@@ -273,22 +280,29 @@ class NodeFiles:
             return
         if parent is None or parent.commit != node.commit:
             self._refs.hold(node.id.run, [node.commit])
-        if self._repository.wants_branches:
-            self._repository.make_branch(node.id.branch, node.commit)
-        params = {"params.json": f"{json.dumps(dict(node.params), indent=2)}\n".encode()} if node.params else {}
+        self._refs.pack(node.id.run, node.handle)
+        if self._repository.refs.wants_branches:
+            self._repository.refs.make_branch(node.id.branch, node.commit)
         changed = parent is not None and parent.commit != node.commit
-        patch = self._repository.patch(parent.commit, node.commit) if parent and changed else b""
-        # The description is last, because its presence says that the rest is complete.
-        self._state.write_node_files(node.id, {**params, "change.diff": patch, _DESCRIPTION: description})
+        params = {"params.json": f"{json.dumps(dict(node.params), indent=2)}\n".encode()} if node.params else {}
+        patch = self._repository.patches.between(parent.commit, node.commit) if parent and changed else b""
+        diff = {"change.diff": patch} if patch else {}
+        # The description is last: where they are plain files, its presence says that the rest is complete.
+        self._folders.add(node.id, {**params, **diff, _DESCRIPTION: description})
 
     def _has_description(self, node: Node, description: bytes) -> bool:
         try:
-            return self._state.node_folder(node.id).file(_DESCRIPTION).read() == description
+            return self._folders.open(node.id).read(_DESCRIPTION) == description
         except FileNotFoundError:
             return False
 
+    def finish_session(self, run: int) -> None:
+        """Pack what the session has added to the repository, and leave no open file."""
+        self._refs.finish_packs(run)
+        self._folders.close()
+
     def conclude(self, node: Node, history: History) -> None:
-        """Write the analysis: what was measured, and the verdict with its reason."""
+        """Write the analysis: what was measured, and the verdict with its reason. Fold what nobody needs soon."""
         lines = [f"# {node.id}: {node.verdict}", "", node.reason, ""]
         best = Incumbents.of(history.runs[node.id.run], node.pool).best
         compared = {"baseline": history.runs[node.id.run].root, "before": node.against, "best": best}
@@ -301,7 +315,20 @@ class NodeFiles:
                 cells = " | ".join("–" if other is None else f"{other:g}" for other in others)
                 lines.append(f"| {name} | {value:g} | {cells} |")
         analysis = "\n".join((*lines, "")).encode(errors="replace")
-        self._state.write_node_files(node.id, {"analysis.md": analysis})
+        self._folders.add(node.id, {"analysis.md": analysis})
+        if node.verdict in _FOLDED and node.id.parent is not None:
+            self._folders.fold(node.id)
+        else:
+            self._lay_out(node.id)
+
+    def _lay_out(self, node: NodeId) -> None:
+        try:
+            self._folders.lay_out(node)
+        except UnsafePath as error:
+            raise SandboxError(str(error)) from None
+        except OSError:
+            # A copy that cannot be written must not cost the verdict, and whoever looks at the node gets one.
+            return
 
 
 def _names_for_path(names: frozenset[str], path: str) -> list[str]:

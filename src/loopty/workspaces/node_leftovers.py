@@ -7,15 +7,14 @@ reads them: what the held-out split shows must not reach a proposer.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 from loopty.domain.leftovers import Leftovers
 from loopty.kit.dataclass import dataclass
-from loopty.kit.safe_folder import SafeFile, SafeFolder
 from loopty.record.node_record import Node
+from loopty.workspaces.node_folders import NodeFolder, NodeFolders
 from loopty.workspaces.state_folder import StateFolder
 
 _DIFF_BYTES = 64 << 10
@@ -31,6 +30,7 @@ _KEYS_LOOPTY_READS = frozenset({"score", "tasks", "tasks_meta", "started_at", "e
 """Keys of a result that loopty itself reads."""
 _PRIVATE = "private"
 """Key of the metrics that an evaluator hides from the search."""
+_TRACES = "traces"
 _TRACE_KEYS = ("status", "score", "summary", "failure_reason", "log")
 
 
@@ -38,21 +38,21 @@ class NodeLeftovers:
     """The folders of nodes."""
 
     def __init__(self, state: StateFolder) -> None:
-        self._state = state
+        self._folders = NodeFolders(state)
 
     def read(self, node: Node) -> Leftovers:
         """What the node's own trial left. Anything that is missing or unreadable is empty."""
-        folder = self._state.node_folder(node.id)
+        folder = self._folders.open(node.id)
         return Leftovers(
-            diff=_decode(_read(folder.file("change.diff"), _DIFF_BYTES)),
-            stdout=_decode(_read(folder.file("stdout.log"), _TAIL_BYTES, tail=True)),
-            stderr=_decode(_read(folder.file("stderr.log"), _TAIL_BYTES, tail=True)),
-            traces=dict(_traces(folder.below("traces"))),
-            artifacts=dict(islice(_artifacts(_json_object(folder.file("result.json"))), _MAX_ARTIFACTS)),
+            diff=_decode(_read(folder, "change.diff", _DIFF_BYTES)),
+            stdout=_decode(_read(folder, "stdout.log", _TAIL_BYTES, tail=True)),
+            stderr=_decode(_read(folder, "stderr.log", _TAIL_BYTES, tail=True)),
+            traces=dict(_traces(folder)),
+            artifacts=dict(islice(_artifacts(_json_object(folder, "result.json")), _MAX_ARTIFACTS)),
         )
 
 
-def _traces(folder: SafeFolder) -> Iterator[tuple[str, str]]:
+def _traces(folder: NodeFolder) -> Iterator[tuple[str, str]]:
     """The traces of tasks, failed tasks first."""
     traces = [trace for name in _trace_names(folder)[:_MAX_READ] if (trace := _trace(folder, name))]
     traces.sort(key=lambda trace: not trace.has_failed)
@@ -68,8 +68,8 @@ class _Trace:
     has_failed: bool
 
 
-def _trace(folder: SafeFolder, name: str) -> _Trace | None:
-    found = _json_object(folder.file(name))
+def _trace(folder: NodeFolder, name: str) -> _Trace | None:
+    found = _json_object(folder, f"{_TRACES}/{name}")
     if not found:
         return None
     task = _value_text(found.get("task_id") or name.removeprefix("task_").removesuffix(".json"))
@@ -94,19 +94,18 @@ def _value_text(value: Any) -> str:
     return text if len(text) <= _LONGEST_TEXT else f"…{text[1 - _LONGEST_TEXT :]}"
 
 
-def _trace_names(folder: SafeFolder) -> list[str]:
+def _trace_names(folder: NodeFolder) -> list[str]:
     try:
-        with folder.handle() as descriptor, os.scandir(descriptor) as entries:
-            names = [entry.name for entry in islice(entries, _MAX_FILES)]
+        names = folder.names_below(_TRACES)[:_MAX_FILES]
     except OSError:
         return []
-    return sorted(name for name in names if name.startswith("task_") and name.endswith(".json"))
+    return [name for name in names if name.startswith("task_") and name.endswith(".json")]
 
 
-def _json_object(file: SafeFile) -> dict[str, Any]:
+def _json_object(folder: NodeFolder, name: str) -> dict[str, Any]:
     """The JSON object in a file; empty if there is none."""
     try:
-        value = json.loads(_read(file, _JSON_BYTES))
+        value = json.loads(_read(folder, name, _JSON_BYTES))
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -116,9 +115,9 @@ def _decode(raw: bytes) -> str:
     return raw.decode(errors="replace")
 
 
-def _read(file: SafeFile, limit_bytes: int, tail: bool = False) -> bytes:
+def _read(folder: NodeFolder, name: str, limit_bytes: int, tail: bool = False) -> bytes:
     """The head or the tail of a regular file, at most `limit_bytes` long; empty if it cannot be read."""
     try:
-        return file.read(limit_bytes, tail)
+        return folder.read(name, limit_bytes, tail)
     except OSError:
         return b""

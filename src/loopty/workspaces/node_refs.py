@@ -30,12 +30,20 @@ class NodeRefs:
 
     def runs(self) -> list[int]:
         """The runs that have a ref, also those of a lost or another ledger."""
-        names = (ref.removeprefix(_PREFIX) for ref in self._repository.refs(_PREFIX))
+        names = (ref.removeprefix(_PREFIX) for ref in self._repository.refs.names_below(_PREFIX))
         return sorted(int(name) for name in names if name.isdecimal())
+
+    def pack(self, run: int, handle: int) -> None:
+        """Let the objects of nodes be packed in the background, if this is the node at which that is due."""
+        self._repository.packs.after_node(handle, f"{_PREFIX}{run}")
+
+    def finish_packs(self, run: int) -> None:
+        """Pack what is left at the end of a session."""
+        self._repository.packs.finish(f"{_PREFIX}{run}")
 
     def commits(self, run: int) -> list[str]:
         """The commits that the run holds, newest first."""
-        tip = self._repository.ref_tip(f"{_PREFIX}{run}")
+        tip = self._repository.refs.tip(f"{_PREFIX}{run}")
         return list(dict.fromkeys(self._members(tip))) if tip else []
 
     def hold(self, run: int, commits: Sequence[str]) -> None:
@@ -64,11 +72,11 @@ class NodeRefs:
         return start
 
     def _members(self, tip: str) -> Iterator[str]:
-        for link in self._repository.first_parents(tip):
+        for link in self._repository.refs.first_parents(tip):
             yield from reversed(link[1:])
 
     def _move(self, run: int, before: str | None, after: str) -> bool:
-        if not self._repository.swap_ref(f"{_PREFIX}{run}", after, before):
+        if not self._repository.refs.swap(f"{_PREFIX}{run}", after, before):
             return False
         self._tips[run] = after
         return True
@@ -78,7 +86,7 @@ class NodeRefs:
         if run in self._tips:
             yield self._tips[run]
         for count in range(_TRIES):
-            yield self._repository.ref_tip(f"{_PREFIX}{run}")
+            yield self._repository.refs.tip(f"{_PREFIX}{run}")
             time.sleep(random.uniform(0, min(0.001 * 2**count, _LONGEST_PAUSE_SECONDS)))
         raise Misuse(
             f"git does not let loopty change {_PREFIX}{run}: remove a left-over {_PREFIX}{run}.lock in the git "

@@ -1,17 +1,17 @@
-"""What nodes take on disk: folders, copies, exports, git objects; how much that is, and how it is removed."""
+"""What nodes take on disk: folders, copies, git objects; how much that is, and how it is removed."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from loopty.domain.ids import NodeId
 from loopty.kit.dataclass import dataclass
-from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Node
 from loopty.workspaces.git_session import GitError
+from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
@@ -22,11 +22,21 @@ _OURS = "refs/loopty/runs/*"
 
 
 @dataclass(frozen=True, slots=True)
-class LooseObject:
-    """A git object in a file of its own."""
+class LonelyObjects:
+    """Git objects that nobody needs, with their sizes on disk."""
 
-    path: Path
-    size: int
+    loose: Mapping[Path, int]
+    """In files of their own, commits last."""
+    packed: Mapping[str, int]
+    """In loopty's packs, by name."""
+
+    @property
+    def count(self) -> int:
+        return len(self.loose) + len(self.packed)
+
+    @property
+    def size(self) -> int:
+        return sum(self.loose.values()) + sum(self.packed.values())
 
 
 class NodeStorage:
@@ -36,50 +46,27 @@ class NodeStorage:
         self._repository = repository
         self._state = state
         self._refs = NodeRefs(repository)
+        self._folders = NodeFolders(state)
 
     def folder_bytes(self, node: NodeId) -> int:
-        """The size of the files in the node's folder and in its copy for people."""
-        return sum(map(_bytes_below, self._folders(node)))
+        """The size of what is kept of the node, with its copy for people."""
+        return self._folders.size(node)
 
     def remove_folders(self, node: NodeId) -> None:
         """Remove the node's folder and its copy, and what is left of a draft."""
-        for folder in (*self._folders(node), self._state.draft_folder(node)):
-            if folder.exists():
-                folder.remove_all()
+        self._folders.remove(node)
+        if (draft := self._state.draft_folder(node)).exists():
+            draft.remove_all()
         self._state.draft_layout(node).remove()
-
-    def _folders(self, node: NodeId) -> tuple[SafeFolder, SafeFolder]:
-        return self._state.node_folder(node), self._state.node_copy(node)
-
-    def old_exports(self, before: float) -> dict[str, int]:
-        """The exports from before this time, with their sizes. Each can be made again from its commit."""
-        exports = self._state.exports
-        made = {name: _made_at(exports.below(name)) for name in exports.names() if not name.startswith("making-")}
-        return {name: _bytes_below(exports.below(name)) for name, at in made.items() if 0 < at < before}
-
-    def remove_export(self, name: str, is_wanted: Callable[[], bool]) -> None:
-        """Remove an export, unless somebody wants it just now."""
-        exports, aside = self._state.exports, f"making-{name}-{os.getpid()}-gc"
-        try:
-            exports.rename(name, aside)
-        except OSError:
-            return  # another process was faster
-        if is_wanted():
-            try:
-                exports.rename(aside, name)
-            except OSError:
-                exports.remove(aside)  # it was made again meanwhile
-        else:
-            exports.remove(aside)
 
     def branches_to_move(self, nodes: Iterable[Node]) -> dict[str, str]:
         """Branches that an earlier version made for nodes, with their commits: those that nobody has changed.
 
         None where the user wants branches. A branch that is checked out somewhere stays.
         """
-        if self._repository.wants_branches:
+        if self._repository.refs.wants_branches:
             return {}
-        tips = self._repository.unused_branches("loopty-*")
+        tips = self._repository.refs.unused_branches("loopty-*")
         held = {commit for run in self._refs.runs() for commit in self._refs.commits(run)} if tips else set()
         return {
             node.id.branch: node.commit
@@ -96,7 +83,7 @@ class NodeStorage:
         for run, held in commits.items():
             self._refs.hold(run, list(dict.fromkeys(held)))
         for branch, commit in branches.items():
-            self._repository.swap_ref(f"refs/heads/{branch}", None, commit)
+            self._repository.refs.swap(f"refs/heads/{branch}", None, commit)
 
     def release(self, removed: Iterable[Node], kept: Collection[str]) -> None:
         """Let git drop the commits of removed nodes, except those that other nodes have, too."""
@@ -109,41 +96,45 @@ class NodeStorage:
 
     def lonely_objects(
         self, removed: Collection[str], kept: Collection[str], branches: Collection[str] = ()
-    ) -> list[LooseObject]:
-        """The loose objects that only these removed commits and branches need, commits last.
+    ) -> LonelyObjects:
+        """The objects that only these removed commits and branches need.
 
         Every ref, reflog, index and working tree of the repository, and every kept commit, keeps what it reaches.
-        Objects in packs are left to `git gc`.
+        Objects in packs of the user are left to `git gc`.
         """
         try:
             names = self._lonely_names(removed, kept, branches)
         except GitError:
-            return []  # another process removes some just now: what git cannot tell, nobody removes
-        loose = (self._repository.loose_object(name) for name in reversed(names))
-        found = ((path, status) for path in loose if (status := _status(path)))
+            return LonelyObjects({}, {})  # another process removes some: what git cannot tell, nobody removes
+        paths = {name: self._repository.graph.loose_object(name) for name in reversed(names)}
+        found = {name: status for name, path in paths.items() if (status := _status(path))}
         newest = time.time() - _GRACE_SECONDS
-        return [LooseObject(path, status.st_size) for path, status in found if status.st_mtime < newest]
+        loose = {paths[name]: status.st_size for name, status in found.items() if status.st_mtime < newest}
+        return LonelyObjects(
+            loose, self._repository.packs.removable([name for name in names if name not in found])
+        )
+
+    def remove_objects(self, lonely: LonelyObjects) -> None:
+        """Remove these objects, except those that somebody has written again meanwhile."""
+        for path in lonely.loose:
+            if (status := _status(path)) and status.st_mtime < time.time() - _GRACE_SECONDS:
+                path.unlink(missing_ok=True)
+        if lonely.packed:
+            self._repository.packs.remove(lonely.packed)
 
     def _lonely_names(
         self, removed: Collection[str], kept: Collection[str], branches: Collection[str]
     ) -> list[str]:
-        gone = self._repository.existing_objects([commit for commit in removed if commit not in kept])
+        gone = self._repository.graph.existing([commit for commit in removed if commit not in kept])
         if not gone:
             return []
         kept_here = {commit for run in self._refs.runs() for commit in self._refs.commits(run)} - set(gone)
-        candidates = dict.fromkeys(self._repository.reachable_objects(gone))
-        tips = self._repository.existing_objects([*kept_here, *kept])
+        candidates = dict.fromkeys(self._repository.graph.reachable(gone))
+        tips = self._repository.graph.existing([*kept_here, *kept])
         ours = (_OURS, *(f"refs/heads/{branch}" for branch in branches))
-        for name in self._repository.reachable_objects(tips, everything_except=ours):
+        for name in self._repository.graph.reachable(tips, everything_except=ours):
             candidates.pop(name, None)
         return list(candidates)
-
-
-def remove_object(found: LooseObject) -> None:
-    """Remove an object, unless somebody has written it again meanwhile."""
-    status = _status(found.path)
-    if status and status.st_mtime < time.time() - _GRACE_SECONDS:
-        found.path.unlink(missing_ok=True)
 
 
 def _status(path: Path) -> os.stat_result | None:
@@ -151,24 +142,3 @@ def _status(path: Path) -> os.stat_result | None:
         return path.lstat()
     except FileNotFoundError:
         return None
-
-
-def _made_at(folder: SafeFolder) -> float:
-    """When the directory was made or last changed; 0 where it is gone."""
-    try:
-        with folder.handle() as descriptor:
-            return os.fstat(descriptor).st_mtime
-    except OSError:
-        return 0.0
-
-
-def _bytes_below(folder: SafeFolder) -> int:
-    try:
-        with folder.handle() as top:
-            return sum(
-                os.stat(name, dir_fd=inner, follow_symlinks=False).st_size
-                for _, _, names, inner in os.fwalk(".", dir_fd=top)
-                for name in names
-            )
-    except OSError:
-        return 0

@@ -12,6 +12,7 @@ from typing import IO, Generic, TypeVar
 
 from loopty.kit.atomic_file import write_atomically
 from loopty.workspaces.git_session import GitError, GitSession, read_exactly, read_line
+from loopty.workspaces.pack_file import NewObject
 
 T = TypeVar("T")
 _LARGEST_CACHED = 64 << 10
@@ -40,10 +41,17 @@ class BoundedCache(Generic[T]):
 class ObjectStore:
     """The content of objects by name. What this process wrote need not be read."""
 
-    def __init__(self, content_session: GitSession, size_session: GitSession, folder: Callable[[], Path]) -> None:
+    def __init__(
+        self,
+        content_session: GitSession,
+        size_session: GitSession,
+        folder: Callable[[], Path],
+        on_write: Callable[[NewObject], None] = lambda _: None,
+    ) -> None:
         self._content_session = content_session
         self._size_session = size_session
         self._folder = functools.cache(folder)
+        self._on_write = on_write
         self._contents = BoundedCache[bytes](256)
         self._sizes = BoundedCache[int](1 << 18)
 
@@ -115,6 +123,7 @@ class ObjectStore:
         name = (hashlib.sha1 if len(known_id) == 40 else hashlib.sha256)(raw).hexdigest()
         # An object that exists is overwritten with itself: that is rare, and checking would cost more.
         write_atomically(f"{self._folder()}/{name[:2]}", name[2:], zlib.compress(raw, 1), mode=0o444)
+        self._on_write(NewObject(name, kind, content))
         if kind == "blob":  # likely to be read soon
             self._sizes.put(name, len(content))
             self._remember(name, content)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +28,7 @@ from loopty.workspaces.git_objects import TreeEntry
 from loopty.workspaces.host_paths import HostPaths
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.overlay import overlay_mounts
+from loopty.workspaces.rebuildable_folders import RebuildableFolders
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.seals import Seal, Signature, current_seal, load_or_make_seal
 from loopty.workspaces.state_folder import StateFolder
@@ -114,7 +117,9 @@ class Stages:
             self._signatures_at_start.pop(trial_folder, None)
             trial_folder.remove_all()
             _staged_here.discard(trial_folder.name)
-            if trial.pool is not Pool.AUDIT:
+            _remove_empty_logs(results)
+            # What a trial of the search leaves is copied with the verdict, if the node is kept.
+            if trial.pool is not Pool.AUDIT and not trial.pool.rules.searches:
                 self._copy_for_people(trial.node.id, results)
 
     def find_tampering(self, trial: Trial) -> str | None:
@@ -164,11 +169,10 @@ class Stages:
         return bytecode.sources(export, digests)
 
     def sweep(self, refresh: Callable[[], History]) -> None:
-        """Remove leftovers of trials and exports of dead processes."""
-        exports, trials = self._state.exports, self._state.trials
-        for name in exports.names():
-            if name.startswith("making-") and not _is_alive(name.split("-")[2]):
-                exports.remove(name)
+        """Remove what dead processes left of trials, exports and caches."""
+        trials = self._state.trials
+        for rebuildable in (self._state.exports, self._state.caches):
+            RebuildableFolders(rebuildable).sweep()
         # List the folders first, then read the history: a trial is recorded before its directory is made.
         if not (folders := trials.names()):
             return
@@ -359,6 +363,15 @@ def _readable_for_trials() -> Iterator[None]:
         yield
     finally:
         os.umask(before)
+
+
+def _remove_empty_logs(results: SafeFolder) -> None:
+    with contextlib.suppress(FileNotFoundError), results.handle() as folder:
+        for name in os.listdir(folder):  # noqa: PTH208
+            if name.endswith(".log"):
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode) and not status.st_size:
+                    os.unlink(name, dir_fd=folder)
 
 
 def _is_alive(pid: str) -> bool:

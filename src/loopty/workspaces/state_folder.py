@@ -110,6 +110,11 @@ class StateFolder:
         return self.home.below("replies")
 
     @property
+    def folded(self) -> SafeFile:
+        """The folders of discarded nodes."""
+        return self.home.file("folded.sqlite")
+
+    @property
     def agents(self) -> SafeFolder:
         """The sessions of coding agents, each removed when its proposal is recorded."""
         return self.home.below("agents")
@@ -133,11 +138,6 @@ class StateFolder:
     def draft_layout(self, node: NodeId) -> SafeFile:
         """The digests of what was laid out in a draft: out of reach of whoever edits it."""
         return self.home.below("drafts").file(f"{node.name}.json")
-
-    def write_node_files(self, node: NodeId, files: Mapping[str, bytes]) -> None:
-        """Write files of a node's folder in order, and their copies."""
-        for folder in (self.node_folder(node), self.node_copy(node)):
-            folder.write_files(files)
 
     def prepare(self) -> None:
         """Create both places; `.loopty/` gets a .gitignore, and the user's stays unchanged. Raises Misuse."""

@@ -15,8 +15,8 @@ from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.git_folders import GitFolders
-from loopty.workspaces.git_objects import REGULAR_FILES
-from loopty.workspaces.repository import SUBMODULE, Repository
+from loopty.workspaces.git_objects import REGULAR_FILES, SUBMODULE
+from loopty.workspaces.repository import Repository
 
 _LINK = "120000"
 _DEEPEST = 8

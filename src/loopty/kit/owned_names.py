@@ -11,9 +11,10 @@ from pathlib import Path
 _PREFIX = "loopty"
 
 
-def fresh_name() -> str:
-    """A new name for something that this process creates."""
-    return f"{prefix_of(os.getpid())}-{secrets.token_hex(8)}"
+def fresh_name(purpose: str = "") -> str:
+    """A new name for something that this process creates; its purpose is one word, for people."""
+    ours = prefix_of(os.getpid()).removeprefix(_PREFIX)
+    return f"{_PREFIX}{f'-{purpose}' if purpose else ''}{ours}-{secrets.token_hex(8)}"
 
 
 def prefix_of(pid: int) -> str:
@@ -31,14 +32,17 @@ def common_prefix() -> str:
 
 def is_abandoned(name: str) -> bool:
     """Whether the owner of a name is gone; false also for names that are not loopty's."""
-    match = re.fullmatch(rf"{common_prefix()}-(\d+)-\d+-[0-9a-f]+", name)
+    if not name.startswith(_PREFIX):
+        return False
+    ours = common_prefix().removeprefix(_PREFIX)
+    match = re.fullmatch(rf"{_PREFIX}(?:-[a-z]+)?({ours}-(\d+)-\d+)-[0-9a-f]+", name, re.ASCII)
     if match is None:
         return False
-    pid = int(match[1])
+    pid = int(match[2])
     try:
         with contextlib.suppress(PermissionError):
             os.kill(pid, 0)
-        return not name.startswith(f"{prefix_of(pid)}-")
+        return match[1] != prefix_of(pid).removeprefix(_PREFIX)
     except (ProcessLookupError, OverflowError):
         return True
     except OSError:

@@ -1,0 +1,93 @@
+"""What is kept of nodes: a folder of plain files, and other files, or for a discarded node all of them, folded.
+
+Readers need not know which. People get plain files in either case, in the working tree: of kept nodes always, of
+others when they look.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+from loopty.domain.ids import NodeId
+from loopty.kit.dataclass import dataclass
+from loopty.kit.safe_folder import SafeFolder
+from loopty.workspaces.folded_folders import FoldedFolders
+from loopty.workspaces.rebuildable_folders import bytes_below
+from loopty.workspaces.state_folder import StateFolder
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFolder:
+    """The files that are kept of one node."""
+
+    plain: SafeFolder
+    folded: Mapping[str, bytes]
+
+    def read(self, name: str, limit_bytes: int | None = None, tail: bool = False) -> bytes:
+        """A file, or at most so many bytes of its head or its tail. Raises OSError where there is none."""
+        *above, last = PurePosixPath(name).parts
+        try:
+            return self.plain.below(*above).file(last).read(limit_bytes, tail)
+        except FileNotFoundError:
+            if name not in self.folded:
+                raise
+        content = self.folded[name]
+        if limit_bytes is None:
+            return content
+        return content[max(0, len(content) - limit_bytes) :] if tail else content[:limit_bytes]
+
+    def names_below(self, folder: str) -> list[str]:
+        """The names in one of its folders, in order; none where it is missing."""
+        inside = (name.removeprefix(f"{folder}/") for name in self.folded if name.startswith(f"{folder}/"))
+        return sorted({*self.plain.below(folder).names(), *inside})
+
+
+class NodeFolders:
+    """The folders of all nodes."""
+
+    def __init__(self, state: StateFolder) -> None:
+        self._state = state
+        self._folded = FoldedFolders(state.folded)
+
+    def close(self) -> None:
+        """Leave no open file; the next use opens it again."""
+        self._folded.close()
+
+    def open(self, node: NodeId) -> NodeFolder:
+        return NodeFolder(self._state.node_folder(node), self._folded.files(node.name))
+
+    def add(self, node: NodeId, files: Mapping[str, bytes]) -> None:
+        """Keep these files of the node, in place of those of the same names."""
+        # One row costs less than a file each, also for a node that will be kept.
+        plain = self._state.node_folder(node)
+        if any(plain.file(name).exists() for name in files) or not self._folded.add(node.name, files):
+            plain.write_files(files)
+
+    def fold(self, node: NodeId) -> None:
+        """Fold the node's folder, and remove the copy for people."""
+        self._folded.fold(self._state.node_folder(node))
+        with contextlib.suppress(OSError):
+            self._state.node_copy(node).remove_all()
+
+    def lay_out(self, node: NodeId) -> None:
+        """Make the copy for people, or complete it. Raises UnsafePath where somebody has put a link in the way."""
+        plain, copy = self._state.node_folder(node), self._state.node_copy(node)
+        for name, content in self._folded.files(node.name).items():
+            *above, last = PurePosixPath(name).parts
+            copy.below(*above).file(last).write(content)
+        if plain.exists():
+            plain.copy_into(copy.make())
+
+    def size(self, node: NodeId) -> int:
+        """What is kept of the node, in bytes, with the copy for people."""
+        plain, copy = self._state.node_folder(node), self._state.node_copy(node)
+        return bytes_below(plain) + bytes_below(copy) + self._folded.size(node.name)
+
+    def remove(self, node: NodeId) -> None:
+        """Remove all of it."""
+        for folder in (self._state.node_folder(node), self._state.node_copy(node)):
+            if folder.exists():
+                folder.remove_all()
+        self._folded.remove(node.name)

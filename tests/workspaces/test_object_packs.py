@@ -1,0 +1,270 @@
+"""Loopty's own objects are packed as a run goes; the user's are not touched, and nothing is ever lost."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from loopty.workspaces import object_packs
+from loopty.workspaces.node_refs import NodeRefs
+from loopty.workspaces.pack_file import NewObject, names_in_index, write_pack
+from loopty.workspaces.repository import Repository
+
+from .conftest import User, start_repository
+
+WORKER = """
+import sys
+from pathlib import Path
+from loopty.workspaces import object_packs
+from loopty.workspaces.node_refs import NodeRefs
+from loopty.workspaces.repository import Repository
+
+object_packs._OBJECTS_PER_PACK = 20
+object_packs._MOST_PACKS = 3
+repository = Repository.open(Path(sys.argv[1]))
+refs, base, worker = NodeRefs(repository), repository.head().commit, int(sys.argv[2])
+for number in range(1, int(sys.argv[3]) + 1):
+    commit = repository.commit(base, {"src/a.txt": f"{worker} {number}\\n"}, {}, f"{worker} {number}").commit
+    refs.hold(worker, [commit])
+    print(commit, flush=True)
+    refs.pack(worker, number)
+refs.finish_packs(worker)
+"""
+
+
+@pytest.fixture(autouse=True)
+def small_packs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_packs, "_OBJECTS_PER_PACK", 50)
+    monkeypatch.setattr(object_packs, "_FEWEST", 10)
+
+
+def add_nodes(repository: Repository, count: int, run: int = 1) -> list[str]:
+    """Nodes as a run adds them."""
+    refs, base, commits = NodeRefs(repository), repository.head().commit, []
+    for number in range(1, count + 1):
+        commit = repository.commit(base, {"src/a.txt": f"{number}\n"}, {}, f"node {number}").commit
+        refs.hold(run, [commit])
+        refs.pack(run, number)
+        commits.append(commit)
+    refs.finish_packs(run)
+    return commits
+
+
+def loose_objects(user: User) -> set[str]:
+    folder = user.top / ".git/objects"
+    return {path.parent.name + path.name for path in folder.glob("??/*")}
+
+
+def packs(user: User, prefix: str = "loopty") -> list[Path]:
+    return sorted((user.top / ".git/objects/pack").glob(f"{prefix}-*.pack"))
+
+
+def assert_whole(user: User, commits: list[str], at: Path | None = None) -> None:
+    user.git("fsck", "--strict", "--no-dangling", at=at)
+    for commit in commits:
+        user.git("ls-tree", "-r", commit, at=at)
+
+
+@pytest.mark.parametrize("kind", ["sha1", "sha256"])
+def test_git_reads_a_pack_of_this_process(tmp_path: Path, kind: str) -> None:
+    user = start_repository(tmp_path / "repo", f"--object-format={kind}")
+    digest = hashlib.new(kind)
+    contents = {f"{number}\n".encode() * number for number in (0, 1, 2, 3, 300, 70_000)}
+    objects = []
+    for content in contents:
+        digest = hashlib.new(kind, f"blob {len(content)}\0".encode() + content)
+        objects.append(NewObject(digest.hexdigest(), "blob", content))
+    path = write_pack(user.top / ".git/objects/pack", "loopty", objects)
+    user.git("verify-pack", str(path))
+    assert sorted(names_in_index(path.with_suffix(".idx"))) == sorted(item.name for item in objects)
+    for item in objects:
+        assert user.git("cat-file", "blob", item.name) == item.content
+    index = path.with_suffix(".idx").read_bytes()
+    user.git("index-pack", f"--object-format={kind}", "-o", str(tmp_path / "again.idx"), str(path))
+    assert (tmp_path / "again.idx").read_bytes() == index
+
+
+def test_objects_of_many_nodes_are_a_few_files(user: User) -> None:
+    user.commits({"src/a.txt": "0\n", "b": "b\n"})
+    own = loose_objects(user)
+    commits = add_nodes(user.repository, 40)
+    assert own <= loose_objects(user)
+    assert len(loose_objects(user)) - len(own) < 10
+    assert 1 <= len(packs(user)) <= 3
+    assert_whole(user, commits)
+
+
+def test_objects_are_packed_before_the_session_ends(user: User) -> None:
+    user.commits({"src/a.txt": "0\n"})
+    repository = user.repository
+    refs, base = NodeRefs(repository), repository.head().commit
+    for number in range(1, 30):
+        commit = repository.commit(base, {"src/a.txt": f"{number}\n"}, {}, "m").commit
+        refs.hold(1, [commit])
+        refs.pack(1, number)
+    assert repository.packs._thread
+    repository.packs._thread.join()
+    assert packs(user)
+    assert repository.content(commit, "src/a.txt") == b"29\n"
+
+
+def test_one_node_by_each_process_is_packed_too(user: User) -> None:
+    user.commits({"src/a.txt": "0\n"})
+    own, commits = loose_objects(user), []
+    for number in range(91, 101):  # the hundredth looks for what the others left
+        repository = user.repository
+        commit = repository.commit(repository.head().commit, {"src/a.txt": f"{number}\n"}, {}, "m").commit
+        refs = NodeRefs(repository)
+        refs.hold(1, [commit])
+        refs.pack(1, number)
+        commits.append(commit)
+    assert repository.packs._thread
+    repository.packs._thread.join()
+    assert len(packs(user)) == 1
+    assert len(loose_objects(user) - own) <= 1  # the empty tree
+    assert_whole(user, commits)
+
+
+def test_a_commit_of_the_user_that_a_run_begins_with_stays_loose(user: User) -> None:
+    base = user.commits({"src/a.txt": "0\n"})
+    own, repository = loose_objects(user), user.repository
+    NodeRefs(repository).hold(1, [base])
+    repository.packs.pack_loose("refs/loopty/runs/1")
+    assert own <= loose_objects(user)
+
+
+def test_the_number_of_packs_grows_slowly(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_packs, "_OBJECTS_PER_PACK", 8)
+    monkeypatch.setattr(object_packs, "_MOST_PACKS", 3)
+    user.commits({"src/a.txt": "0\n"})
+    repository = user.repository
+    commits = []
+    refs, base = NodeRefs(repository), repository.head().commit
+    for number in range(1, 61):
+        commit = repository.commit(base, {"src/a.txt": f"{number}\n"}, {}, "m").commit
+        refs.hold(1, [commit])
+        refs.pack(1, number)
+        if repository.packs._thread:
+            repository.packs._thread.join()
+        commits.append(commit)
+        assert len(packs(user)) <= 6
+    assert_whole(user, commits)
+
+
+def test_a_user_who_does_not_want_git_to_pack_is_heard(user: User) -> None:
+    user.commits({"src/a.txt": "0\n"})
+    user.git("config", "gc.auto", "0")
+    add_nodes(user.repository, 30)
+    assert packs(user) == []
+
+
+def test_packs_that_the_user_keeps_or_indexes_stay(user: User) -> None:
+    user.commits({"src/a.txt": "0\n"})
+    add_nodes(user.repository, 20)
+    (first,) = packs(user)
+    first.with_suffix(".keep").touch()
+    add_nodes(user.repository, 20, run=2)
+    assert first in packs(user)
+    first.with_suffix(".keep").unlink()
+    before = packs(user)
+    user.git("multi-pack-index", "write")
+    commits = add_nodes(user.repository, 20, run=3)
+    assert set(before) < set(packs(user))
+    assert_whole(user, commits)
+
+
+def test_settings_and_packs_of_the_user_stay(user: User) -> None:
+    user.commits({"src/a.txt": "0\n"})
+    user.git("repack", "-a", "-d", "-q")
+    user.commits({"more": "of the user\n"})
+    config = (user.top / ".git/config").read_bytes()
+    theirs, loose = packs(user, "pack"), loose_objects(user)
+    add_nodes(user.repository, 30)
+    assert (packs(user, "pack"), (user.top / ".git/config").read_bytes()) == (theirs, config)
+    assert loose <= loose_objects(user)
+
+
+def test_worktrees_alternates_and_sha256_repositories_work(tmp_path: Path) -> None:
+    plain = start_repository(tmp_path / "plain", "--object-format=sha256")
+    plain.commits({"src/a.txt": "0\n"})
+    tree = User(tmp_path / "tree")
+    plain.git("worktree", "add", "-q", str(tree.top))
+    commits = add_nodes(tree.repository, 30)
+    assert packs(plain)
+    assert_whole(plain, commits)
+    plain.git("clone", "-q", "--shared", str(plain.top), str(tmp_path / "borrower"))
+    borrower = User(tmp_path / "borrower")
+    more = add_nodes(borrower.repository, 30)
+    assert packs(borrower)
+    assert_whole(borrower, [*commits, *more])
+    assert_whole(plain, commits)
+
+
+def test_a_repository_that_cannot_be_written_changes_nothing(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(object_packs, "write_pack", refuse)
+    user.commits({"src/a.txt": "0\n"})
+    repository = user.repository
+    monkeypatch.setattr(repository.packs, "_join", refuse)
+    commits = add_nodes(repository, 30)
+    assert packs(user) == []
+    assert_whole(user, commits)
+
+
+def start_worker(user: User, worker: int, nodes: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WORKER, str(user.top), str(worker), str(nodes)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_killed_at_any_instant_nothing_is_lost(user: User) -> None:
+    user.commits({"src/a.txt": "0\n"})
+    rng, commits = random.Random(5), []
+    for _ in range(8):
+        process = start_worker(user, 1, 100_000)
+        assert process.stdout
+        commits += [process.stdout.readline().strip() for _ in range(rng.randrange(1, 30))]
+        time.sleep(rng.uniform(0, 0.02))
+        os.kill(process.pid, signal.SIGKILL)
+        commits += [line.strip() for line in process.communicate()[0].splitlines() if len(line) == 41]
+    assert_whole(user, commits)
+    NodeRefs(user.repository).finish_packs(1)
+    assert_whole(user, commits)
+    assert len(loose_objects(user)) < 60
+
+
+def test_eight_runs_and_a_collection_by_the_user_at_once_lose_nothing(user: User) -> None:
+    user.commits({"src/a.txt": "0\n"})
+    workers = [start_worker(user, worker, 12) for worker in range(1, 9)]
+    while any(worker.poll() is None for worker in workers):
+        user.git("gc", "--quiet")
+    commits = [line for worker in workers for line in worker.communicate()[0].split()]
+    assert [worker.returncode for worker in workers] == [0] * 8
+    assert len(commits) == 8 * 12
+    assert_whole(user, commits)
+    for run in range(1, 9):
+        assert set(NodeRefs(user.repository).commits(run)) <= set(commits)
+
+
+def test_lonely_objects_leave_the_packs(user: User) -> None:
+    user.commits({"src/a.txt": "0\n"})
+    repository = user.repository
+    commits = add_nodes(repository, 30)
+    gone, kept = commits[10], [*commits[:10], *commits[11:]]
+    assert repository.packs.removable([gone]) == {}  # git may have dated the pack anew for a commit of the user
+    for path in packs(user):
+        os.utime(path, (1, 1))
+    assert set(repository.packs.removable([gone, "0" * 40])) == {gone}
+    NodeRefs(repository).release(1, {gone})
+    repository.packs.remove([gone])
+    assert repository.graph.existing([gone]) == []
+    assert_whole(user, kept)
