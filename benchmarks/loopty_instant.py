@@ -15,6 +15,7 @@ from pathlib import Path
 
 from instant_program import version
 
+from loopty.agents.agent_work import AgentChoice, AgentSessions
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.optimize_session import collect_rarely
 from loopty.campaign.proposer_factory import ProposerFactory
@@ -98,6 +99,10 @@ def _programs(numbers: Iterable[int]) -> str:
 _REPLIES = {"code": _programs, "parameters": _configurations}
 
 
+def _no_agents(choice: AgentChoice) -> AgentSessions:
+    raise AssertionError(f"no agent proposes here: {choice}")
+
+
 def _loop(context: CampaignContext, counter: Path) -> Loop:
     run = enter_run(context)
     collect_rarely()
@@ -108,7 +113,7 @@ def _loop(context: CampaignContext, counter: Path) -> Loop:
         return hash((trial.node.commit, *trial.node.params.values())) % 1000 / 1000
 
     task, models, executor = context.task, context.role_models(run), FunctionExecutor(score)
-    factory = ProposerFactory(task, context.files, NodeLeftovers(context.state), models)
+    factory = ProposerFactory(task, context.files, NodeLeftovers(context.state), models, _no_agents)
     judging = Judging(task.pools, task.noise)
     return Loop(
         context.recorder,
