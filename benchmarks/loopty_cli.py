@@ -79,7 +79,7 @@ class Loopty:
     def one_more_trial(self) -> Cost:
         """Resume `optimize` with a budget of one more attempt and return its cost."""
         self._attempts += 1
-        (self._folder / "loopty.toml").write_text(_TASK.format(attempts=self._attempts))
+        (self._folder / "loopty.toml").write_text(_TASK.format(attempts=self._attempts, sandbox="auto"))
         return self.verb("optimize")
 
     def watch_optimize(self) -> list[Sample]:

@@ -231,7 +231,8 @@ def save_result(seed: str, result: WildResult) -> None:
         at = names.index(key) if key in names else len(rows)
         rows[at : at + 1] = [result]
         saved = {name: [asdict(row) for row in each] for name, each in samples.items()}
-        RESULTS.write_text(json.dumps(saved, indent=1, ensure_ascii=False) + "\n")
+        text = json.dumps(saved, indent=1, ensure_ascii=False).replace(str(Path.home()), "~")
+        RESULTS.write_text(f"{text}\n")
 
 
 def try_group(seed: str, group: Iterator[WildRepository], known: dict[str, bool], count: int, cache: Path) -> None:

@@ -1,5 +1,6 @@
 """A ledger of the previous layout is migrated when it is opened, and keeps its content."""
 
+import contextlib
 import json
 import sqlite3
 from pathlib import Path
@@ -128,7 +129,8 @@ INDEXES = ("nodes_by_handle", "nodes_by_pool", "nodes_by_identity", "waiting_nod
 
 def give_previous_layout(path: Path) -> None:
     """Turn a ledger into one whose pages do not have what nodes are found by."""
-    with sqlite3.connect(path) as db:
+    # Closed at once: two SQLite libraries of one process must not have the file open together.
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
         for index in INDEXES:
             db.execute(f"DROP INDEX {index}")
         for column in PLACES:
@@ -163,7 +165,7 @@ def test_nodes_of_the_previous_layout_are_found_as_before(previous_ledger):
 
 
 def test_an_edit_in_the_previous_layout_does_not_survive_the_migration(previous_ledger):
-    with sqlite3.connect(previous_ledger) as db:
+    with contextlib.closing(sqlite3.connect(previous_ledger)) as db, db:
         db.execute("UPDATE pages SET body = json_set(body, '$.summary', 'forged') WHERE key = '1'")
     ledger = SqliteLedger(previous_ledger)
     assert ledger.history()[NodeId("1")].summary != "forged"
