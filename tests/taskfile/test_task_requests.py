@@ -7,6 +7,7 @@ from loopty.domain.cascade_spec import CascadeStage
 from loopty.domain.gate_spec import Gate
 from loopty.domain.model import ModelSpec
 from loopty.domain.task import Audit, Benchmark, SandboxSpec
+from loopty.proposers.agent_options import AgentOptions
 from loopty.taskfile.read import TABLES, TOP_KEYS, parse
 from loopty.taskfile.task_requests import task_requests
 
@@ -19,6 +20,7 @@ timeout_seconds = 20
 write = ["src/**"]
 {tables}
 """
+AGENT = '[proposer]\nkind = "agent"\n'
 MODEL = '[models.far]\nprovider = "openai"\nmodel = "m"\n'
 
 
@@ -60,6 +62,12 @@ def test_a_task_with_defaults_asks_for_nothing(tmp_path):
         ("", '[models.w]\nprovider = "local"\nfile = "w.gguf"', "the weights 'w.gguf', loaded on this machine"),
         ("", '[models.r]\nprovider = "recorded"\nfile = "/etc"', "replies from '/etc' (models.r)"),
         ("", '[models.s]\nprovider = "scripted"\nfile = "../s.jsonl"', "s.jsonl' (models.s)"),
+        ("", f'{AGENT}agent = "codex"', "your login of codex, the network and the services of this machine"),
+        ("", f'{AGENT}agent = "command"\ncommand = "evil"', "a coding agent with the command 'evil'"),
+        ("", f'{AGENT}agent = "pi"\nlogin = [".ssh/id"]', "to give it '.ssh/id' of your home (proposer.login)"),
+        ("", f'{AGENT}agent = "pi"\nvariables = ["TOKEN"]', "your variable TOKEN (proposer.variables)"),
+        ("", f'{AGENT}agent = "pi"\nargs = ["--bad"]', "to start it with '--bad' (proposer.args)"),
+        ("", '[proposer]\nkind = "ladder"\n[[proposer.rungs]]\nkind = "agent"\nagent = "pi"', "your login of pi"),
     ],
 )
 def test_what_reaches_outside_is_a_request(tmp_path, benchmark, tables, expected):
@@ -85,6 +93,13 @@ def test_models_of_the_user_and_of_the_repository_need_no_permission(tmp_path):
     assert requests(tmp_path, "", redefined, own)
 
 
+def test_an_agent_with_a_served_model_asks_for_that_model_alone(tmp_path):
+    tables = f'{AGENT}agent = "codex"\n[roles.evolver]\nmodel = "openai:m"\n'
+    assert requests(tmp_path, "", tables) == [
+        "calls to openai:m at openai, with the key in OPENAI_API_KEY (roles.evolver.model)"
+    ]
+
+
 def test_every_key_of_the_schema_was_considered():
     """A new key fails here until somebody has decided whether it reaches outside: see task_requests."""
     harmless_or_asked = {
@@ -92,6 +107,8 @@ def test_every_key_of_the_schema_was_considered():
         "mounts network resources devices share_devices grace_seconds cascade",
         CascadeStage: "name command timeout_seconds metric minimum maximum",
         SandboxSpec: "kind require engine image gpus",
+        AgentOptions: "agent command stream model args login variables timeout_seconds memory_mb disk_mb parents "
+        "briefing",
         Audit: "command files data timeout_seconds",
         Gate: "name command when timeout_seconds metric minimum maximum",
         ModelSpec: "provider model url key_env keyring file stream temperature max_output_tokens context_tokens "
