@@ -25,6 +25,7 @@ METHODS = {
     "gc": "collect_garbage",
     "models": None,  # models belong to the task file, not to its experiments: campaign/named_models.py
     "doctor": None,  # about the machine
+    "serve": None,  # about processes
 }
 
 

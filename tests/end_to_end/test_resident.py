@@ -205,13 +205,13 @@ def test_garbage_on_the_socket_disturbs_nobody(served):
 
 
 def test_a_request_without_descriptors_is_refused(served):
-    from loopty.resident.request import VERB, Request
+    from loopty.resident.request import VERB, VerbRequest
     from loopty.resident.surroundings import surroundings
 
     git_dir = os.fsencode(served.top / ".git")
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.connect(meeting_place(served).socket)
-        stranger.sendall(Request(VERB, git_dir, surroundings(), 0o022, [b"best"]).to_bytes())
+        stranger.sendall(VerbRequest(VERB, git_dir, surroundings(), 0o022, [b"best"]).to_bytes())
         assert stranger.recv(100) == b""
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from loopty.resident.meeting_place import MeetingPlace, find_git_dir
-from loopty.resident.request import VERB, Request
+from loopty.resident.request import VERB, VerbRequest
 
 
 def place_in(folder: Path) -> MeetingPlace:
@@ -57,9 +57,9 @@ def test_all_working_trees_of_a_repository_share_one_place(tmp_path: Path) -> No
 
 
 def test_a_request_survives_the_way() -> None:
-    request = Request(VERB, b"/a/.git", b"here", 0o027, [b"new", b"-m", b"\xff"], [b"A=1", b"B="])
+    request = VerbRequest(VERB, b"/a/.git", b"here", 0o027, [b"new", b"-m", b"\xff"], [b"A=1", b"B="])
     raw = request.to_bytes()
-    again = Request.from_bytes(raw[8:])
+    again = VerbRequest.from_bytes(raw[8:])
     assert vars(again) == vars(request)
     assert int.from_bytes(raw[:8], "big") == len(raw) - 8
 
@@ -67,4 +67,4 @@ def test_a_request_survives_the_way() -> None:
 @pytest.mark.parametrize("raw", [b"", b"\0" * 4, b"verb\0a\0b\x00022\x009\0x\0", b"verb\0a\0b\0x\x000\0", b"verb"])
 def test_what_is_no_request_is_refused(raw: bytes) -> None:
     with pytest.raises(ValueError, match=r"request|literal"):
-        Request.from_bytes(raw)
+        VerbRequest.from_bytes(raw)

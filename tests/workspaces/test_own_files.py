@@ -15,12 +15,15 @@ from loopty.workspaces.state_folder import StateFolder
 
 SOURCE = Path(loopty.__file__).parent
 PROGRAMS = {
+    "campaign/agent_launcher.py": "a sandbox mounts the agent's home and writes its output",
+    "cli/doctor_agents.py": "a sandbox mounts an empty folder",
     "campaign/node_export.py": "an artifact is written wherever the user says",
     "evaluators/benchmark_runner.py": "a sandbox writes the output of a command, and follows no link there",
     "evaluators/candidate_server.py": "the same",
     "kit/safe_folder.py": "a file's path is made of its folder's",
     "kit/unix_socket.py": "a sandbox mounts the socket",
     "ledgers/sqlite.py": "SQLite opens paths; it follows no link there either",
+    "workspaces/agent_trees.py": "a sandbox mounts the folders; git says which files it ignores",
     "workspaces/build_caches.py": "cp copies directories; a sandbox mounts the copies",
     "workspaces/drafts.py": "git checks the files of a draft out",
     "workspaces/folded_folders.py": "SQLite opens paths; it follows no link there either",

@@ -137,7 +137,8 @@ def _with_explanation(context: CampaignContext, trial: Trial, result: CheckResul
     if trial.node.id.parent is None:
         output = "\n".join(clean_lines(log.read(_LOG_END, tail=True).decode(errors="replace"))) if log else ""
         cause = known_cause(context.repository.top, result.problem, lines, context.task, output)
-    return replace(result, explanation=Explanation(lines, str(log.shown_path) if log else "", cause))
+    explanation = Explanation(lines, str(log.shown_path) if log else "", cause)
+    return replace(result, explanation=explanation)
 
 
 def _check_trial(context: CampaignContext, node: Node) -> Trial:

@@ -9,7 +9,7 @@ import os
 import sys
 
 from loopty.resident.meeting_place import MeetingPlace, find_git_dir
-from loopty.resident.request import ACCEPTED, EXIT, GO, SIGNAL, STOP, VERB, Request
+from loopty.resident.request import ACCEPTED, EXIT, GO, SIGNAL, STOP, VERB, VerbRequest
 from loopty.resident.surroundings import surroundings
 
 _PATIENCE_SECONDS = 5.0
@@ -77,7 +77,7 @@ def ask_to_stop() -> bool:
     if connection is None or place is None:
         return False
     try:
-        connection.sendall(Request(STOP, os.fsencode(place.git_dir), surroundings()).to_bytes())
+        connection.sendall(VerbRequest(STOP, os.fsencode(place.git_dir), surroundings()).to_bytes())
         while connection.recv(64):  # it closes the connection as it ends
             pass
     except OSError:
@@ -106,7 +106,7 @@ def _accepted(connection: _socket.socket, args: list[str]) -> int | None:
     os.umask(umask)
     variables = [name + b"=" + value for name, value in os.environb.items()]
     names = [os.fsencode(arg) for arg in args]
-    request = Request(VERB, os.fsencode(place.git_dir), surroundings(), umask, names, variables)
+    request = VerbRequest(VERB, os.fsencode(place.git_dir), surroundings(), umask, names, variables)
     folder = None
     try:
         folder = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -17,7 +17,7 @@ LENGTH_BYTES = 8
 LARGEST_BYTES = 8 << 20
 
 
-class Request:
+class VerbRequest:
     """One request. A zero byte occurs in no argument, variable or path."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Request:
         return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
     @classmethod
-    def from_bytes(cls, body: bytes) -> "Request":
+    def from_bytes(cls, body: bytes) -> "VerbRequest":
         """The request in these bytes. Raises ValueError where they are none."""
         fields = body.split(b"\0")
         if len(fields) < 6 or fields.pop():

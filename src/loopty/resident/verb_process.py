@@ -24,7 +24,7 @@ from loopty.resident.request import (
     LENGTH_BYTES,
     STOP,
     VERB,
-    Request,
+    VerbRequest,
 )
 
 _PATIENCE_SECONDS = 5.0
@@ -61,14 +61,14 @@ def serve_connection(
     os._exit(status)
 
 
-def _read_request(connection: socket.socket) -> tuple[Request, list[int]]:
+def _read_request(connection: socket.socket) -> tuple[VerbRequest, list[int]]:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     first, files, _, _ = socket.recv_fds(connection, LENGTH_BYTES, DESCRIPTORS)
     head = first + _read(connection, LENGTH_BYTES - len(first), deadline)
     size = int.from_bytes(head, "big")
     if size > LARGEST_BYTES or peer_of(connection) != os.getuid():
         raise ValueError("no request")
-    return Request.from_bytes(_read(connection, size, deadline)), files
+    return VerbRequest.from_bytes(_read(connection, size, deadline)), files
 
 
 def _read(connection: socket.socket, size: int, deadline: float) -> bytes:
@@ -82,7 +82,7 @@ def _read(connection: socket.socket, size: int, deadline: float) -> bytes:
     return b"".join(parts)
 
 
-def _become(request: Request, files: list[int], connection: socket.socket) -> None:
+def _become(request: VerbRequest, files: list[int], connection: socket.socket) -> None:
     """Take over the client's streams, directory, environment and umask, and end when the client does."""
     os.fchdir(files[3])
     for source, target in zip(files[:3], range(3), strict=True):

@@ -94,9 +94,16 @@ class Bytecode:
     def _remove_oldest(self) -> None:
         """Keep the byte code that was used last; each can be compiled again."""
         entries = [name for name in self._exports.names() if name.startswith(_PREFIX)]
-        entries.sort(key=lambda name: self._exports.below(name).path_for_programs().stat().st_mtime_ns)
-        for name in entries[:-_MAX_ENTRIES]:
+        for name in sorted(entries, key=self._last_use)[:-_MAX_ENTRIES]:
             self._exports.remove(name)
+
+    def _last_use(self, name: str) -> int:
+        """When the byte code was used last; 0 where another process has just removed it."""
+        try:
+            with self._exports.below(name).handle() as folder:
+                return os.fstat(folder).st_mtime_ns
+        except FileNotFoundError:
+            return 0
 
 
 def copy_into_export(bytecode: SafeFolder, export: SafeFolder) -> None:
