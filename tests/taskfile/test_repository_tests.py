@@ -61,7 +61,7 @@ def package(**scripts):
 )
 def test_the_build_is_part_of_the_gate_and_not_of_the_time(tmp_path, files, gate, timed):
     tests = repository_tests(facts_of(tmp_path, files))[0]
-    assert (tests.gate_line, tests.timed_line) == (gate, timed)
+    assert (tests.gate_line, tests.line_with_timer) == (gate, timed)
 
 
 def test_cmake_builds_in_a_temporary_folder_with_the_tests_switched_on(tmp_path):

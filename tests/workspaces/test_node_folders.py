@@ -134,10 +134,10 @@ def test_a_damaged_file_costs_no_node(state: StateFolder, content: bytes | None)
     if content is None:
         write(state, other, FILES)
         folders.fold(other)
-        with sqlite3.connect(state.folded.shown_path) as db:
+        with sqlite3.connect(state.node_archive.shown_path) as db:
             db.execute("UPDATE folders SET files = x'00'")
     else:
-        state.folded.write(content)
+        state.node_archive.write(content)
     assert NodeFolders(state).open(other).folded == {}
     NodeFolders(state).fold(NODE)
     folder = NodeFolders(state).open(NODE)
@@ -148,7 +148,7 @@ def test_a_link_in_place_of_the_file_leads_nowhere(state: StateFolder, tmp_path:
     write(state, NODE, FILES)
     mine = tmp_path / "mine"
     mine.write_bytes(b"mine")
-    state.folded.shown_path.symlink_to(mine)
+    state.node_archive.shown_path.symlink_to(mine)
     NodeFolders(state).fold(NODE)
     assert mine.read_bytes() == b"mine"
     assert state.node_folder(NODE).exists()

@@ -266,5 +266,5 @@ def test_lonely_objects_leave_the_packs(user: User) -> None:
     assert set(repository.packs.removable([gone, "0" * 40])) == {gone}
     NodeRefs(repository).release(1, {gone})
     repository.packs.remove([gone])
-    assert repository.graph.existing([gone]) == []
+    assert repository.graph.objects_that_exist([gone]) == []
     assert_whole(user, kept)

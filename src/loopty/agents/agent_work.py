@@ -55,7 +55,7 @@ class AgentWork:
 class AgentSessions(Protocol):
     """Sessions of one coding agent, each in a tree of its own."""
 
-    async def unfinished(self, ask: Ask) -> AgentWork | None:
+    async def work_left_behind(self, ask: Ask) -> AgentWork | None:
         """The work of a session that an earlier process paid for and did not use; None where there is none.
 
         A session that was interrupted is resumed first. Raises as `work` does.

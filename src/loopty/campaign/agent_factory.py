@@ -53,7 +53,7 @@ class AgentFactory:
             )
         sandbox, trial_owner = choose_agent_sandbox(self.sandbox, self.unsafe, self.state.probes)
         top = self.repository.top
-        found = repository_environments(top, self.repository.working_tree.ignored_paths())
+        found = repository_environments(top, self.repository.working_tree.paths_that_git_ignores())
         environments = tuple(environment.folder for environment in found)
         return SandboxedSessions(
             AgentLauncher(driver, choice, sandbox, trial_owner, top, environments),

@@ -86,7 +86,7 @@ class SessionFolders:
             os.fchmod(home, 0o700)  # a login is copied there
         return session
 
-    def abandoned(self, is_alive: Callable[[str], bool]) -> Iterator[tuple[SessionFolder, AgentRecord]]:
+    def sessions_of_dead(self, is_alive: Callable[[str], bool]) -> Iterator[tuple[SessionFolder, AgentRecord]]:
         """The sessions of processes that have ended; what has no readable record is removed."""
         for name in self._folder.names():
             session = self._session(name)

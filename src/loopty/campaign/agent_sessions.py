@@ -96,14 +96,14 @@ class SandboxedSessions:
         for key in login.variables.values():
             archive.hide(key)
 
-    async def unfinished(self, ask: Ask) -> AgentWork | None:
+    async def work_left_behind(self, ask: Ask) -> AgentWork | None:
         """The work of a session that an earlier process left, resumed first where it was interrupted."""
         unread = Spend.of(ask.history.runs[ask.run]).unread
         for place, call in [*self._unrecorded]:
             if call not in unread:
                 place.remove()
                 self._unrecorded.remove((place, call))
-        for abandoned, record in self._folders.abandoned(self._is_alive):
+        for abandoned, record in self._folders.sessions_of_dead(self._is_alive):
             taken = self._folders.take_over(abandoned, self._owner)
             if taken is None:
                 continue
@@ -115,7 +115,7 @@ class SandboxedSessions:
             ):
                 taken.remove()
             elif record.call in unread:
-                end, text = SessionEnd(AgentEnd.CLEAN), self._saved_text(record.call)
+                end, text = SessionEnd(AgentEnd.CLEAN), self._text_of_call(record.call)
                 return await self._take_work(taken, record, end, text, (record.call,))
             else:
                 return await self._resume(ask, taken, record)
@@ -283,7 +283,7 @@ class SandboxedSessions:
             node=record.node,
         )
 
-    def _saved_text(self, call: str) -> str:
+    def _text_of_call(self, call: str) -> str:
         record = self._archive.record(call)
         return record.reply.text if record and record.reply else ""
 

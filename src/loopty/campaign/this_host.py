@@ -105,7 +105,7 @@ class ThisHost:
 
     @functools.cached_property
     def _git_ignored(self) -> list[str]:
-        return self._repository.working_tree.ignored_paths()
+        return self._repository.working_tree.paths_that_git_ignores()
 
     @functools.cached_property
     def _files(self) -> frozenset[str]:

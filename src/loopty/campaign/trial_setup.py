@@ -152,7 +152,7 @@ class TrialSetup:
         top = self.repository.top
         environments = [
             environment
-            for environment in repository_environments(top, self.repository.working_tree.ignored_paths())
+            for environment in repository_environments(top, self.repository.working_tree.paths_that_git_ignores())
             if self.rig.access.is_visible(environment.path)
         ]
         if sandbox.name.startswith("container"):

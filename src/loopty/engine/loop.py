@@ -196,7 +196,7 @@ class Loop:
 
         The pool that is furthest behind comes first. `claims` counts the slots that wait for an open question.
         """
-        for pool in sorted(self._proposers, key=lambda pool: self._started(pool) + claims[pool]):
+        for pool in sorted(self._proposers, key=lambda pool: self._start_count(pool) + claims[pool]):
             if trial := self._next_pending(pool):
                 self._run_in_background(trial)
                 return True
@@ -221,7 +221,7 @@ class Loop:
             self._waiting.clear()
             self._not_ahead.clear()
             task.result()
-        for question, task_of_question in self._questions.ended():
+        for question, task_of_question in self._questions.take_ended():
             self._collect_answer(question, task_of_question)
 
     def _collect_answer(self, question: Question, task: asyncio.Task[Reply]) -> None:
@@ -251,7 +251,7 @@ class Loop:
         """Whether all trials of this pool are spent, or will be on the proposals that are being made."""
         return budget.trial_refusal(self.run, self._pools, pool, self._questions.count(pool)) is not None
 
-    def _started(self, pool: Pool) -> int:
+    def _start_count(self, pool: Pool) -> int:
         return TrialCounts.of(self.run, pool).started
 
     def _next_pending(self, pool: Pool) -> Trial | None:

@@ -116,7 +116,7 @@ class OpenQuestions:
         """Take the oldest answer that waits, or None."""
         return self._answers[pool].popleft() if self._answers[pool] else None
 
-    def ended(self) -> Iterator[tuple[Question, asyncio.Task[Reply]]]:
+    def take_ended(self) -> Iterator[tuple[Question, asyncio.Task[Reply]]]:
         """Remove the questions that have ended, in that order."""
         while self._done:
             task = self._done.pop(0)

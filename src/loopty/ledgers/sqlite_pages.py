@@ -41,11 +41,11 @@ class SqlitePages:
         rows = self._db.execute(
             f"SELECT {_CHECKED} FROM pages WHERE key >= 'run ' AND key < 'run!' ORDER BY place"
         )
-        return [self._checked_body(row) for row in rows]
+        return [self._body_after_check(row) for row in rows]
 
     def page(self, node: NodeId) -> str | None:
         rows: Any = self._db.execute(f"SELECT {_CHECKED} FROM pages WHERE key = ?", (str(node),))
-        return next((self._checked_body(row) for row in rows), None)
+        return next((self._body_after_check(row) for row in rows), None)
 
     def count(self) -> int:
         return int(self._db.execute("SELECT coalesce(max(handle), 0) FROM pages WHERE handle IS NOT NULL").get)
@@ -144,7 +144,7 @@ class SqlitePages:
         self.runs()
         query = f"SELECT {_CHECKED} FROM pages WHERE handle IS NOT NULL ORDER BY handle DESC LIMIT ?"
         for row in self._db.execute(query, (count,)):
-            self._checked_body(row)
+            self._body_after_check(row)
         return self.first_change_seen()
 
     def _batches(self, query: str, *parameters: Any) -> Iterator[list[Any]]:
@@ -154,7 +154,7 @@ class SqlitePages:
             yield rows
             last = rows[-1][0]
 
-    def _checked_body(self, row: Any) -> str:
+    def _body_after_check(self, row: Any) -> str:
         key, body, *_, digest = row
         if _digest(row) != digest:
             self._changed[key] = None

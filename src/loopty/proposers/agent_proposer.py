@@ -41,7 +41,7 @@ class AgentProposer:
         self._context = context
 
     async def propose(self, ask: Ask) -> Proposal | Refusal:
-        if work := await self._sessions.unfinished(ask):
+        if work := await self._sessions.work_left_behind(ask):
             return self._suggestion(work, "an earlier session changed it")
         selection = self._selector.select(ask)
         prompt = agent_prompt(selection.node, self._context.text(ask, selection.node))

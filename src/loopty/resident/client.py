@@ -31,7 +31,7 @@ def hand_over(args: list[str], start_missing: bool = False) -> int | None:
             _start()
         return None
     try:
-        verb = _accepted(connection, args)
+        verb = _process_of_verb(connection, args)
         if verb is None:
             return None
         return _wait(connection, verb)
@@ -98,7 +98,7 @@ def _start() -> None:
         return  # then the next verb runs by itself, too
 
 
-def _accepted(connection: _socket.socket, args: list[str]) -> int | None:
+def _process_of_verb(connection: _socket.socket, args: list[str]) -> int | None:
     """A descriptor of the process that will run the verb; None where nobody accepts it."""
     place = here()
     assert place

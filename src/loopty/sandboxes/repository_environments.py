@@ -42,13 +42,13 @@ class RepositoryEnvironment:
         return hashlib.sha256(installed).hexdigest()[:8]
 
 
-def repository_environments(top: Path, ignored_paths: Iterable[str]) -> list[RepositoryEnvironment]:
+def repository_environments(top: Path, paths_that_git_ignores: Iterable[str]) -> list[RepositoryEnvironment]:
     """The environments among the paths that git ignores. A link is none: it could lead anywhere."""
-    return list(_environments(top, ignored_paths))[:_MAX_ENVIRONMENTS]
+    return list(_environments(top, paths_that_git_ignores))[:_MAX_ENVIRONMENTS]
 
 
-def _environments(top: Path, ignored_paths: Iterable[str]) -> Iterator[RepositoryEnvironment]:
-    for path in ignored_paths:
+def _environments(top: Path, paths_that_git_ignores: Iterable[str]) -> Iterator[RepositoryEnvironment]:
+    for path in paths_that_git_ignores:
         folder = top / path
         is_environment = folder.name == _NODE or is_virtual_environment(folder)
         if is_environment and folder.is_dir() and folder.resolve() == folder:

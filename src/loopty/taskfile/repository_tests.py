@@ -47,7 +47,7 @@ class RepositoryTests:
         return " && ".join(filter(None, (self.setup, self.line)))
 
     @property
-    def timed_line(self) -> str:
+    def line_with_timer(self) -> str:
         """The command whose score is the CPU time of the tests alone."""
         return command_with_timer(self.line, " && ".join(filter(None, (self.setup, self.warm_up))))
 

@@ -137,7 +137,7 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             yield BenchmarkProposal(line, "file", "max", (_folder_glob(path),), f"{path} is named as a benchmark")
     for tests in repository_tests(facts):
         yield BenchmarkProposal(
-            tests.timed_line,
+            tests.line_with_timer,
             "file",
             "min",
             (),

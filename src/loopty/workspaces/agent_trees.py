@@ -106,7 +106,7 @@ class AgentTrees:
         with folder.handle() as top:
             for current, _, names, inner in os.fwalk(".", dir_fd=top):
                 os.fchown(inner, *self._trial_owner)
-                for name in _named(current, names, writable):
+                for name in _names_among(current, names, writable):
                     os.chown(name, *self._trial_owner, dir_fd=inner, follow_symlinks=False)
 
 
@@ -114,7 +114,7 @@ def _folder_in(folder: SafeFolder, name: str) -> Path:
     return folder.below(*PurePosixPath(name).parts).path_for_programs()
 
 
-def _named(current: str, names: list[str], paths: set[str]) -> Iterator[str]:
+def _names_among(current: str, names: list[str], paths: set[str]) -> Iterator[str]:
     return (name for name in names if str(PurePosixPath(current, name)) in paths)
 
 

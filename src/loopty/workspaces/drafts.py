@@ -52,7 +52,7 @@ class Drafts:
         are written.
         """
         writable = self._files.writable_files(parent.commit)
-        fixed = [] if sparse else list(filter(is_shown, self._files.fixed_files(root.commit)))
+        fixed = [] if sparse else list(filter(is_shown, self._files.files_outside_access(root.commit)))
         if folder.exists():
             raise Misuse(f"{folder.shown_path} is left from a lost ledger: move it away, then try again")
         path = folder.make().path_for_programs()

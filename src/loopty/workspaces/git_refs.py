@@ -61,7 +61,7 @@ class GitRefs:
         lines = self._git.run("rev-list", "--first-parent", "--parents", END_OF_OPTIONS, commit).splitlines()
         return (line.split()[1:] for line in lines)
 
-    def unused_branches(self, pattern: str) -> dict[str, str]:
+    def branches_without_worktree(self, pattern: str) -> dict[str, str]:
         """The branches that match and that no working tree has checked out, with their commits."""
         line = "--format=%(refname:lstrip=2) %(objectname) %(worktreepath)"
         lines = self._git.run("for-each-ref", line, END_OF_OPTIONS, f"refs/heads/{pattern}").splitlines()

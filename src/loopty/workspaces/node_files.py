@@ -113,7 +113,7 @@ class NodeFiles:
                 and not globs.matches(path, (*task.access.write, *task.audit.files))
             )
 
-        starts = [path for path in self._named_files(commit) if paths[path].mode in REGULAR_FILES]
+        starts = [path for path in self._files_by_name(commit) if paths[path].mode in REGULAR_FILES]
         commands = (*task.benchmark.commands, *(gate.command for gate in task.gates))
         modules = [name for command in commands for name in _modules_in_command(command)]
         named = {path for name in modules for path in module_files(name, ".", paths) if follows(path)}
@@ -132,9 +132,9 @@ class NodeFiles:
 
     def _benchmark_files(self, commit: str) -> dict[str, TreeEntry]:
         imports = self._repository.entries(commit, sorted(self._benchmark_imports(commit)))
-        return {**self._named_files(commit), **imports}
+        return {**self._files_by_name(commit), **imports}
 
-    def _named_files(self, commit: str) -> dict[str, TreeEntry]:
+    def _files_by_name(self, commit: str) -> dict[str, TreeEntry]:
         files = self._task.benchmark.files
         directories = _anchors(files) if files else tuple(sorted(self._named_in_command))
         everywhere = files and not directories
@@ -152,7 +152,7 @@ class NodeFiles:
             if entry.mode in REGULAR_FILES and access.is_writable(path) and not self.is_benchmark_file(path)
         ]
 
-    def fixed_files(self, commit: str) -> list[str]:
+    def files_outside_access(self, commit: str) -> list[str]:
         """The files and links that a trial sees and that no proposal may change."""
         access = self._task.access
         return [

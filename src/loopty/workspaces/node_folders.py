@@ -49,7 +49,7 @@ class NodeFolders:
 
     def __init__(self, state: StateFolder) -> None:
         self._state = state
-        self._folded = FoldedFolders(state.folded)
+        self._folded = FoldedFolders(state.node_archive)
 
     def close(self) -> None:
         """Leave no open file; the next use opens it again."""

@@ -66,7 +66,7 @@ class NodeStorage:
         """
         if self._repository.refs.wants_branches:
             return {}
-        tips = self._repository.refs.unused_branches("loopty-*")
+        tips = self._repository.refs.branches_without_worktree("loopty-*")
         held = {commit for run in self._refs.runs() for commit in self._refs.commits(run)} if tips else set()
         return {
             node.id.branch: node.commit
@@ -125,12 +125,12 @@ class NodeStorage:
     def _lonely_names(
         self, removed: Collection[str], kept: Collection[str], branches: Collection[str]
     ) -> list[str]:
-        gone = self._repository.graph.existing([commit for commit in removed if commit not in kept])
+        gone = self._repository.graph.objects_that_exist([commit for commit in removed if commit not in kept])
         if not gone:
             return []
         kept_here = {commit for run in self._refs.runs() for commit in self._refs.commits(run)} - set(gone)
         candidates = dict.fromkeys(self._repository.graph.reachable(gone))
-        tips = self._repository.graph.existing([*kept_here, *kept])
+        tips = self._repository.graph.objects_that_exist([*kept_here, *kept])
         ours = (_OURS, *(f"refs/heads/{branch}" for branch in branches))
         for name in self._repository.graph.reachable(tips, everything_except=ours):
             candidates.pop(name, None)

@@ -19,7 +19,7 @@ class ObjectGraph:
         self._git = git
         self._folder = folder
 
-    def existing(self, names: Iterable[str]) -> list[str]:
+    def objects_that_exist(self, names: Iterable[str]) -> list[str]:
         """Those of these objects that exist."""
         question = "".join(f"{name}\n" for name in dict.fromkeys(names)).encode()
         lines = self._git.run("cat-file", "--batch-check", stdin=question).splitlines() if question else []

@@ -127,7 +127,7 @@ class ObjectPacks:
         """Those of these objects that `remove` would remove now, with their sizes in the packs."""
         wanted, found = set(names), set[str]()
         with contextlib.suppress(*_HARMLESS):
-            for pack in self._settled_packs():
+            for pack in self._packs_at_rest():
                 found |= wanted.intersection(pack.names)
             question = "".join(f"{name}\n" for name in found).encode()
             sizes = "--batch-check=%(objectname) %(objectsize:disk)"
@@ -138,7 +138,7 @@ class ObjectPacks:
     def remove(self, names: Collection[str]) -> None:
         """Write packs anew without these objects. A pack that git has just used for a new object stays."""
         with contextlib.suppress(*_HARMLESS), self._lock(wait=True) as may_change:
-            for pack in self._settled_packs() if may_change else ():
+            for pack in self._packs_at_rest() if may_change else ():
                 before = list(pack.names)
                 kept = [name for name in before if name not in names]
                 if len(kept) < len(before):
@@ -146,7 +146,7 @@ class ObjectPacks:
                         self._join(kept)
                     _remove_pack(pack.path)
 
-    def _settled_packs(self) -> list[ObjectPack]:
+    def _packs_at_rest(self) -> list[ObjectPack]:
         if self._has_shared_index():
             return []
         newest = time.time() - _GRACE_SECONDS

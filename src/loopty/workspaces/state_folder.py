@@ -110,7 +110,7 @@ class StateFolder:
         return self.home.below("replies")
 
     @property
-    def folded(self) -> SafeFile:
+    def node_archive(self) -> SafeFile:
         """The folders of discarded nodes."""
         return self.home.file("folded.sqlite")
 

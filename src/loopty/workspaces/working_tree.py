@@ -33,7 +33,7 @@ class WorkingTree:
         paths = self._git.run("ls-files", "-z", "--", *starts).split("\0")
         return next((path for path in paths if is_work_folder(path.partition("/")[0])), None)
 
-    def ignored_paths(self) -> list[str]:
+    def paths_that_git_ignores(self) -> list[str]:
         """What git ignores in the working tree; a directory that is ignored as a whole is one path."""
         return self._listing("--others", "--ignored", "--exclude-standard", "--directory", "--no-empty-directory")
 
