@@ -29,7 +29,7 @@ from loopty.attacks.folder_state import paths_below
 from loopty.attacks.runner import AttackStanding, run_attacks
 from loopty.attacks.suite import ATTACKS
 from loopty.domain.launch import Bounds, Exit, Launch, Sandbox
-from loopty.sandboxes import bubblewrap, bubblewrap_options, cgroup, resource_usage, trial_view
+from loopty.sandboxes import bubblewrap, bubblewrap_options, cgroup, namespace_gaps, resource_usage, trial_view
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.cgroup import Cgroup
 from loopty.sandboxes.signal_freezer import SignalFreezer
@@ -76,7 +76,7 @@ def without_measuring(*names: str) -> WeakenedSandbox:
 
 
 def without_a_cgroup(patch: pytest.MonkeyPatch) -> Sandbox:
-    patch.setattr(bubblewrap, "can_make_cgroups", lambda: True)
+    patch.setattr(namespace_gaps, "can_make_cgroups", lambda: True)
     patch.setattr(bubblewrap.Cgroup, "create", lambda _: None)
     return Bubblewrap()
 
@@ -159,7 +159,11 @@ def with_the_owner_in_the_names_of_groups(patch: pytest.MonkeyPatch) -> Sandbox:
     if cgroup._parent() is None:
         pytest.skip("this user cannot create cgroups here")
     patch.setattr(cgroup.secrets, "token_hex", lambda _: f"{os.getpid()}-{next(NUMBERS)}")
-    return Bubblewrap()
+    sandbox = Bubblewrap()
+    # All namespaces but that of cgroups: in it, the name is hidden if bubblewrap was in the group early enough.
+    others = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts")
+    sandbox._system = (*others, *(option for option in sandbox._system if option != "--unshare-all"))
+    return sandbox
 
 
 WEAKENED: dict[str, WeakenedSandbox] = {

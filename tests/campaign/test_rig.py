@@ -45,6 +45,6 @@ def test_an_evaluator_from_a_loaded_rig_gives_the_same_result(code_place):
     setup = TrialSetup(
         store_and_load(rig), context.repository, context.state, context.files, context.recorder.refresh
     )
-    executor = setup.executor(1, None)
+    executor = setup.executor(1, None, print)
     outcome = asyncio.run(executor.execute(_check_trial(context, node), never_prune, asyncio.Event()))
     assert (outcome.metrics, outcome.fingerprint) == (node.outcome.metrics, node.outcome.fingerprint)
