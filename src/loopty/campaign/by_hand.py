@@ -134,6 +134,7 @@ def _with_explanation(context: CampaignContext, trial: Trial, result: CheckResul
     lines, cause = outcome.error_lines, None
     checks = context.state.node_copy(trial.node.id).below("checks")
     log = checks.below(checks.names()[-1]).file_at(outcome.log) if outcome.log and checks.names() else None
+    log = log if log and log.exists() else None  # an empty log is not kept
     if trial.node.id.parent is None:
         output = "\n".join(clean_lines(log.read(_LOG_END, tail=True).decode(errors="replace"))) if log else ""
         cause = known_cause(context.repository.top, result.problem, lines, context.task, output)
