@@ -1,5 +1,6 @@
 """State that is removed or turned read-only: one line, at once, nothing lost that can be kept."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -7,7 +8,7 @@ import time
 
 import pytest
 
-from .conftest import PARAMETER_TASK
+from .conftest import ECHO_X, PARAMETER_TASK
 from .state import has_analysis
 
 SLOW = 'sleep 0.5; echo "{\\"score\\": 1}" > "$EVO_RESULT_PATH"'
@@ -94,15 +95,24 @@ def make_read_only(folder):
     subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
 
 
-def test_copies_that_cannot_be_written_any_more_end_a_run_in_one_line_and_cost_no_result(slow, mounted):
+def test_copies_that_cannot_be_written_cost_no_result_and_are_made_later(slow, mounted):
+    command = json.dumps(f"sleep 0.1; {ECHO_X}")  # a score that some attempts improve
+    slow.write("loopty.toml", PARAMETER_TASK.format(attempts=12, command=command))
+    slow.commit()
     process = start_and_wait_for_results(slow)
     make_read_only(mounted["copies"])
-    assert "make it writable" in only_line(process)
-    assert slow.loopty("status").stdout
+    _, output = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "Traceback" not in output
     history = slow.history()
-    assert history["1.1"].verdict
-    assert not any(history[node].running for node in history.ids)
-    assert [node for node in history.ids if history[node].losses] == []
+    assert len([*history.ids]) == 13
+    assert all(history[node].verdict and not history[node].losses for node in history.ids)
+    best = slow.json("best")["id"]
+    copy = mounted["copies"] / "nodes" / best / "analysis.md"
+    assert not copy.exists()
+    subprocess.run(["mount", "-o", "remount,rw", mounted["copies"]], check=True)
+    slow.loopty("show", best)
+    assert copy.exists()
 
 
 @pytest.mark.parametrize("log", ["with a log", "without"])

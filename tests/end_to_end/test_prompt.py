@@ -110,7 +110,8 @@ def test_refused_calls_are_shown_with_reason_and_full_text(code_place):
     assert closing.stderr.endswith("what was refused: loopty show 1.1 --refused\n")
 
     shown = code_place.json("show", "1", "--refused")
-    assert [call["fruitless_reason"] for call in shown["calls"]] == ["refused: reply"] * 2
+    reasons = [call["fruitless_reason"] for call in shown["calls"]]
+    assert reasons == ["refused: reply"] * 4, "two before the first node, two while it ran"
     assert all(
         call["tokens"] == 120 and call["operator"] and call["at"] and "reply" not in call
         for call in shown["calls"]
@@ -118,20 +119,20 @@ def test_refused_calls_are_shown_with_reason_and_full_text(code_place):
     (refused,) = shown["calls"][1]["refused"]
     assert refused["objection"] == "reply"
     worded = code_place.json("show", "1", "--refused", "--prompt")["calls"]
-    assert [call["reply"]["text"] for call in worded] == [reply] * 2
+    assert [call["reply"]["text"] for call in worded] == [reply] * 4
     assert worded[1]["prompt"]["messages"][-1]["text"] == server.requests[1].body["messages"][-1]["content"]
 
     listed = code_place.loopty("show", "1", "--refused").stdout
-    assert listed.startswith("1 #1  1 proposal refused\n")
+    assert listed.startswith("1 #1  2 proposals refused\n")
     assert f"refused: reply: {refused['reason']}"[:60] in listed
     text = code_place.loopty("show", "1", "--refused", "--prompt").stdout
-    assert "call 2 of 2" in text
+    assert "call 4 of 4" in text
     assert r"│ nothing to change \x1b[2J" in text
 
     many = code_place.loopty("show", "1.1", "--refused", "--prompt")
     assert "call 20 of 20" in many.stdout
     count = len(code_place.json("show", "1.1", "--refused")["calls"])
-    assert count == len(server.requests) - 3
+    assert count == len(server.requests) - 5
     assert many.stderr == f"these are the newest 20 of {count} calls: --json has them all\n"
 
 
