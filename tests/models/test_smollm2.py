@@ -82,5 +82,5 @@ async def test_smollm2_proposes_valid_parameters(catalogue, tmp_path):
     assert 1 <= suggestion.params["layers"] <= 8
     settled = [item.event for item in desk.bench.ledger.read() if isinstance(item.event, CallSettled)]
     assert all(event.usage and event.usage.input_tokens > 100 for event in settled)
-    (row,) = spend(desk.bench.ledger.read(), 1, lambda _: True).model
+    (row,) = spend(desk.bench.history, desk.bench.ledger.read(), 1, lambda _: True).model
     assert (row.name, row.sum.calls, row.sum.money_usd) == ("local:smollm2", len(settled), 0.0)

@@ -57,7 +57,7 @@ def test_build_files_are_read(facts_of):
         }
     )
     assert facts.make_targets == {"all", "bench"}
-    assert facts.node_scripts == {"bench"}
+    assert facts.node_scripts == {"bench": "node b.js"}
     assert facts.uses_criterion
     assert facts.go_benchmarks
     assert facts.fixture_benchmarks == ("tests/test_speed.py",)
@@ -66,4 +66,4 @@ def test_build_files_are_read(facts_of):
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"scripts": []}', '{"scripts": {"bench": 3}}'])
 def test_a_faulty_package_file_is_no_error(facts_of, text):
-    assert facts_of({"package.json": text}).node_scripts == frozenset()
+    assert facts_of({"package.json": text}).node_scripts == {}
