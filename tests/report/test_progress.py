@@ -326,3 +326,14 @@ def test_a_pipe_gets_lines_and_a_terminal_gets_a_display() -> None:
         assert isinstance(
             make_progress(story.recorder, 1, POOLS, terminal, {"TERM": "dumb"}, lambda: 0.0), PlainProgress
         )
+
+
+def test_deep_ids_in_reasons_are_shortened() -> None:
+    story, out, node = Story(baseline=1.0), io.StringIO(), "1"
+    lines = PlainProgress(story.recorder, 1, POOLS, out, Terminal(), lambda: story.now)
+    story.recorder.listeners.append(lines.on_event)
+    for score in range(2, 12):
+        node = story.tries(node, float(score))
+    kept = [line for line in out.getvalue().splitlines() if line.startswith("kept")]
+    assert kept[7] == "kept 1…1.1 #9: better: score 9 against 8 of 1.1.1.1.1.1.1.1"
+    assert kept[9] == "kept 1…1.1 #11: better: score 11 against 10 of 1…1.1"

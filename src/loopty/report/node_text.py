@@ -20,7 +20,7 @@ from loopty.report.figures import (
     three_digits,
     value_text,
 )
-from loopty.report.node_name import name_to_type, node_name, short_id
+from loopty.report.node_name import name_to_type, node_name, short_id, shorten_ids
 from loopty.report.score_text import ScoreText
 from loopty.report.tally_text import review_text
 from loopty.report.terminal import Terminal
@@ -75,9 +75,10 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
     if node.reason:
         # The rest of such a reason repeats the effect in fewer words.
         repeats_effect = node.effect and not node.withdrawn
-        yield Fact("because", re.split(r" by | \(", node.reason)[0] if repeats_effect else node.reason)
+        reason = re.split(r" by | \(", node.reason)[0] if repeats_effect else node.reason
+        yield Fact("because", shorten_ids(reason))
     if node.withdrawn and node.withdrawn.verdict:
-        yield Fact("withdrawn", f"was {node.withdrawn.verdict}: {node.withdrawn.reason}", "warn")
+        yield Fact("withdrawn", f"was {node.withdrawn.verdict}: {shorten_ids(node.withdrawn.reason)}", "warn")
     if node.effect:
         yield Fact("effect", _effect(node.effect, detail.effect_percent, _incumbent(detail)))
     if change := _change_in_fresh_pairs(detail):

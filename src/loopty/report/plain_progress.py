@@ -18,7 +18,7 @@ from loopty.record.verdicts import NodeJudged, VerdictWithdrawn
 from loopty.report.columns import cut, printable_line
 from loopty.report.figures import duration, rate
 from loopty.report.live_frame import phase_text, pool_progress, remaining_seconds, slots_text
-from loopty.report.node_name import node_name
+from loopty.report.node_name import node_name, shorten_ids
 from loopty.report.outlet import Outlet
 from loopty.report.pace import Pace, Throughput
 from loopty.report.score_text import ScoreText
@@ -115,7 +115,8 @@ class PlainProgress:
         ):
             control = " (control)" if node.pool is Pool.CONTROL else ""
             word = Ending.TAMPERED if tampered else judged.verdict
-            self._say(f"{word} {node_name(node.id, node.handle)}{control}: {cut(judged.reason, _LONGEST_REASON)}")
+            reason = cut(shorten_ids(judged.reason), _LONGEST_REASON)
+            self._say(f"{word} {node_name(node.id, node.handle)}{control}: {reason}")
 
     def _say_withdrawal(self, withdrawal: VerdictWithdrawn) -> None:
         name = node_name(withdrawal.node, self._recorder.history.handle(withdrawal.node))
