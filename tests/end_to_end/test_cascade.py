@@ -117,6 +117,14 @@ def test_a_stage_that_fails_on_the_baseline_says_so(cascade):
     assert "stage quick: exit code 3" in done.stdout + done.stderr
 
 
+def test_the_remedy_for_a_stage_without_a_result_does_not_change_the_benchmark(cascade):
+    cascade.write("quick.sh", ":\n")
+    cascade.commit()
+    done = cascade.loopty("run", "1", "--check", code=1)
+    assert "stage quick: the result file was not written" in done.stderr
+    assert "remedy" not in done.stderr
+
+
 def test_a_candidate_cannot_change_what_a_stage_runs(cascade):
     cascade.loopty("run", "1")
     made = cascade.json("new", "--parent", "1")

@@ -50,7 +50,7 @@ def test_without_a_benchmark_the_time_of_the_tests_is_proposed(tmp_path):
     assert "pytest -q -x -p no:cacheprovider tests/test_core.py" in draft.command
     assert draft.command.startswith("python3 -m loopty_sdk.cpu_time python3 -m pytest ")
     assert (draft.result, draft.direction, draft.gates) == ("file", "min", ())
-    assert "no benchmark was found" in draft.notes["command"]
+    assert "no benchmark was found that works" in draft.notes["command"]
 
 
 def test_nothing_is_proposed_where_nothing_can_be_measured(tmp_path):

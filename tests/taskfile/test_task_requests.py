@@ -100,6 +100,10 @@ def test_an_agent_with_a_served_model_asks_for_that_model_alone(tmp_path):
     ]
 
 
+def test_an_agent_without_its_command_asks_for_nothing_because_it_cannot_start(tmp_path):
+    assert requests(tmp_path, "", f'{AGENT}agent = "command"') == []
+
+
 def test_every_key_of_the_schema_was_considered():
     """A new key fails here until somebody has decided whether it reaches outside: see task_requests."""
     harmless_or_asked = {

@@ -118,14 +118,10 @@ class AgentLauncher:
         on_stream(stream)
         launch = self._launch(job)
         follower = OutputFollower(TreeCommand((), feed, _ignore), launch.stdout, launch.stderr)
-        following = asyncio.create_task(follower.follow())
         try:
-            end = await self._sandbox.run(launch, stop)
+            async with follower.follow():
+                end = await self._sandbox.run(launch, stop)
         finally:
-            following.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await following
-            follower.pass_on(is_end=True)
             stream.close()
             self._read_result(job, stream)
         limit = reasons[0] if reasons else self._limit_words(end.stop)

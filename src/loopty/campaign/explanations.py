@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from loopty.causes.cause import Cause
     from loopty.domain.task import Task
 
+_KEYS_OF_STAGES = {"command", "timeout_seconds", "result", "direction"}
 _NO_FAILURE = (Ending.FINISHED, Ending.PRUNED, Ending.STOPPED, Ending.CANCELLED)
 
 
@@ -63,4 +64,8 @@ def known_cause(
         return None
     # The verdict of a baseline says how its trial ended before it says why.
     plain = reason.removeprefix(f"{Ending.FAILED}: ").removeprefix(f"{Ending.TIMED_OUT}: ")
-    return explain_failure(Failure(plain, tuple(lines), task, output), ThisHost(Repository.open(top)))
+    cause = explain_failure(Failure(plain, tuple(lines), task, output), ThisHost(Repository.open(top)))
+    is_of_stage = any(plain.startswith(f"stage {stage.name}: ") for stage in task.benchmark.cascade)
+    if cause and is_of_stage and any(setting.key in _KEYS_OF_STAGES for setting in cause.settings):
+        return None  # the remedy would change the benchmark, and a stage has these keys itself
+    return cause

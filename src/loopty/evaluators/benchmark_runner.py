@@ -126,15 +126,8 @@ class BenchmarkRunner:
                 scratch=tuple(f"{tree}/{path.strip('/')}" for path in scratch),
                 network=self._benchmark.network,
             )
-            follower = OutputFollower(command, stdout, stderr)
-            following = asyncio.create_task(follower.follow())
-            try:
+            async with OutputFollower(command, stdout, stderr).follow():
                 end = await self._sandbox.run(launch, cancel)
-            finally:
-                following.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await following
-            follower.pass_on(is_end=True)
         return TreeCommandEnd(end.code, self.stop_reason(end.stop, seconds) if end.stop else "")
 
     def _argv(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import IO
 
@@ -42,8 +42,19 @@ class OutputFollower:
     def __init__(self, command: TreeCommand, stdout: Path, stderr: Path) -> None:
         self._outputs = [_Output(stdout, command.write_stdout), _Output(stderr, command.write_stderr)]
 
-    async def follow(self) -> None:
-        """Pass it on again and again, until cancelled."""
+    @contextlib.asynccontextmanager
+    async def follow(self) -> AsyncIterator[None]:
+        """Pass it on as it comes while the context is open, and the rest at its end."""
+        following = asyncio.create_task(self._pass_on_again_and_again())
+        try:
+            yield
+        finally:
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await following
+            self.pass_on(is_end=True)
+
+    async def _pass_on_again_and_again(self) -> None:
         while True:
             self.pass_on()
             await asyncio.sleep(_PERIOD_SECONDS)

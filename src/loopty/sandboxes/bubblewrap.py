@@ -47,7 +47,7 @@ _MESSAGE_BYTES = 1000
 
 
 class Bubblewrap:
-    """The default sandbox on Linux.
+    """The sandbox where bubblewrap may make user namespaces, and Python may not.
 
     One instance serves one thread, and that thread starts every trial: a trial dies with the thread that
     started it (PR_SET_PDEATHSIG), and only that thread sees the aliases made for an unprivileged user. The

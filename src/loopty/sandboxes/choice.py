@@ -99,7 +99,7 @@ def _obstacle(kind: str, spec: SandboxSpec, system: str) -> str:
     if BACK_ENDS[kind].needs_image and not spec.image:
         engines = [name for name in _ENGINES if shutil.which(name)]
         installed = (
-            f"{' and '.join(engines)} is installed, but "
+            f"{' and '.join(engines)} {'are' if len(engines) > 1 else 'is'} installed, but "
             if engines
             else "neither podman nor docker is installed, and "
         )

@@ -141,7 +141,7 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             "file",
             "min",
             (),
-            "no benchmark was found: this is the CPU time of the tests, in seconds; better measure what matters",
+            "no benchmark was found that works; this is the CPU seconds of the tests: better measure what matters",
             times_the_tests=True,
             writable_copy=tests.writable_copy,
             timeout_seconds=BUILD_TIMEOUT if tests.setup else FIRST_TIMEOUT,

@@ -129,6 +129,8 @@ def _agent_requests(task: Task) -> Iterator[TaskRequest]:
         return
     for path, options in agent_tables(task.proposer):
         name, key = str(options.get("agent")), ".".join(map(str, path))
+        if name == ANY_COMMAND and not options.get("command"):
+            continue  # nothing can start
         what = f"the command {options.get('command')!r}" if name == ANY_COMMAND else f"your login of {name}"
         yield TaskRequest(
             f"{key}.agent", f"a coding agent with {what}, the network and the services of this machine"
