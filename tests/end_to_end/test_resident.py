@@ -102,6 +102,21 @@ def test_a_node_is_made_and_run_through_it_in_the_callers_directory(served):
     assert "kept" in done.stdout
 
 
+def test_it_has_ended_when_the_verb_that_stops_it_returns(served):
+    for surroundings in ("0", "7") * 5:
+        assert "stopped" in verb(served, "serve", "--stop", PYTHONHASHSEED=surroundings).stderr
+        assert resident(served) is None
+        serve(served)
+
+
+def test_one_that_does_not_end_is_named(served):
+    meeting = meeting_place(served)
+    Path(meeting.socket).unlink()  # as after a cleaning of the temporary folder: nobody can reach it
+    done = verb(served, "serve", "--stop")
+    assert done.returncode == 2
+    assert f"kill {resident(served)}" in done.stderr
+
+
 def test_the_environment_of_one_client_does_not_reach_another(served, tmp_path):
     assert verb(served, "serve", "--stop").returncode == 0
     assert resident(served) is None

@@ -31,7 +31,10 @@ def command(stop: bool, idle_seconds: float, as_json: bool) -> None:
     if place is None:
         raise Misuse("there is no git repository here: start in one")
     if stop:
-        _print("stopped" if client.ask_to_stop() else "there was none", server.process_number(place), as_json)
+        was_asked = client.ask_to_stop()
+        if left := server.process_number(place):
+            raise Misuse(f"resident process {left} goes on: it does not answer; end it with `kill {left}`")
+        _print("stopped" if was_asked else "there was none", None, as_json)
         return
     from loopty.cli.preload import import_verbs
     from loopty.cli.verbs import run_verb

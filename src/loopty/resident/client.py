@@ -13,6 +13,7 @@ from loopty.resident.request import ACCEPTED, EXIT, GO, SIGNAL, STOP, VERB, Verb
 from loopty.resident.surroundings import surroundings
 
 _PATIENCE_SECONDS = 5.0
+_PATIENCE_TO_END_SECONDS = 20.0
 _FORWARDED = (
     *(_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM),
     *(_signal.SIGUSR1, _signal.SIGUSR2, _signal.SIGWINCH),
@@ -78,6 +79,7 @@ def ask_to_stop() -> bool:
         return False
     try:
         connection.sendall(VerbRequest(STOP, os.fsencode(place.git_dir), surroundings()).to_bytes())
+        connection.settimeout(_PATIENCE_TO_END_SECONDS)
         while connection.recv(64):  # it closes the connection as it ends
             pass
     except OSError:

@@ -33,7 +33,7 @@ class Server:
         self._sources = _source_times()
         self._verbs: dict[int, socket.socket] = {}
         self._is_ending = False
-        self._stopper: socket.socket | None = None
+        self._last: socket.socket | None = None
 
     def serve(self, listener: socket.socket) -> None:
         """Serve until it is idle, its source changed, or somebody asked it to end."""
@@ -65,8 +65,9 @@ class Server:
         except OSError:
             return
         if _source_times() != self._sources:
-            self._is_ending = True  # this client runs its verb itself; the next process has the new source
-        if self._is_ending or len(self._verbs) >= _MOST_VERBS or peer_of(connection) != os.getuid():
+            self._end_after(connection)  # this client runs its verb itself; the next process has the new source
+            return
+        if len(self._verbs) >= _MOST_VERBS or peer_of(connection) != os.getuid():
             connection.close()
             return
         if verb := os.fork():
@@ -74,6 +75,10 @@ class Server:
             return
         listener.close()
         serve_connection(connection, os.fsencode(self._place.git_dir), self._surroundings, self._run_verb)
+
+    def _end_after(self, connection: socket.socket) -> None:
+        """End; this connection closes last, so that its client finds the lock free."""
+        self._is_ending, self._last = True, connection
 
     def _reap(self) -> None:
         """Forget the verbs that have ended. One that was killed could not tell its client: this does."""
@@ -83,8 +88,7 @@ class Server:
                 continue
             connection = self._verbs.pop(verb)
             if os.WIFEXITED(status) and os.WEXITSTATUS(status) == ASKED_TO_STOP:
-                self._is_ending = True
-                self._stopper = connection  # it closes as this process ends: then the lock is free, too
+                self._end_after(connection)
                 continue
             with connection, contextlib.suppress(OSError):
                 if os.WIFSIGNALED(status):
@@ -148,6 +152,8 @@ def _serve_to_the_end(
     finally:
         with contextlib.suppress(OSError):
             os.unlink(place.socket)
+        # The kernel closes the files of a process in no order that it promises.
+        fcntl.flock(lock, fcntl.LOCK_UN)
         os._exit(0)
 
 

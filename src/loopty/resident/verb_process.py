@@ -43,11 +43,11 @@ def serve_connection(
         signal.signal(signal.SIGINT, signal.default_int_handler)
         connection.settimeout(_PATIENCE_SECONDS)
         request, files = _read_request(connection)
-        if request.git_dir != git_dir or request.surroundings != surroundings:
+        if request.git_dir != git_dir:
             os._exit(REFUSED)
         if request.kind == STOP:
             os._exit(ASKED_TO_STOP)
-        if request.kind != VERB or len(files) != DESCRIPTORS:
+        if request.surroundings != surroundings or request.kind != VERB or len(files) != DESCRIPTORS:
             os._exit(REFUSED)
         handle = os.pidfd_open(os.getpid())
         socket.send_fds(connection, [ACCEPTED], [handle])
