@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import os
 import select
 import signal
 import socket
 
-from loopty.sandboxes.namespace_launcher.launch_order import LauncherOrder, read_launcher_order, receive_message
+from loopty.sandboxes.namespace_launcher.command_line import CommandLine
+from loopty.sandboxes.namespace_launcher.launch_order import (
+    LauncherOrder,
+    read_launcher_order,
+    read_source_order,
+    receive_descriptors,
+    receive_message,
+    send_descriptors,
+)
 from loopty.sandboxes.namespace_launcher.namespace_calls import (
     CLONE_NEWNET,
     CLONE_NEWNS,
@@ -19,17 +26,21 @@ from loopty.sandboxes.namespace_launcher.namespace_calls import (
     forbid_new_privileges,
     fork_into,
 )
-from loopty.sandboxes.namespace_launcher.root_files import SharedRoot
-from loopty.sandboxes.namespace_launcher.trial_process import FAILED, TrialProcess, watch_children, write_identity
+from loopty.sandboxes.namespace_launcher.root_files import SharedRoot, clone_source
+from loopty.sandboxes.namespace_launcher.trial_process import (
+    FAILED,
+    TITLE,
+    TrialProcess,
+    watch_children,
+    write_identity,
+)
 from loopty.sandboxes.raw_calls import PR_SET_DUMPABLE, prctl, unshare
 
-WITH_NETWORK, WITHOUT_NETWORK = b"+", b"-"
-_STARTED = b"%d"
-_TITLE = b"trial"
+WITH_NETWORK, WITHOUT_NETWORK, COPY_SOURCES = b"+", b"-", b"="
+STARTED = b"%d"
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_ARGUMENTS_START, _ARGUMENTS_END = 45, 46
-_PR_SET_NAME = 15
 _MANY = 4096
+_NAMESPACES_BY_MESSAGE = {WITH_NETWORK: NAMESPACES, WITHOUT_NETWORK: NAMESPACES | CLONE_NEWNET, COPY_SOURCES: 0}
 
 
 def main(order_file: int, connection_number: int) -> None:
@@ -40,7 +51,8 @@ def main(order_file: int, connection_number: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     try:
         order = read_launcher_order(order_file)
-        _hide_command_line()
+        # Every trial can read the command line of its first process.
+        CommandLine().replace(TITLE, TITLE)
         own_pid = int(os.readlink("/proc/self"))  # noqa: PTH115 - see below
         _enter_namespaces(order)
         root = SharedRoot(order.system)
@@ -73,18 +85,33 @@ def _serve(order: LauncherOrder, root: SharedRoot, own_pid: int, connection: soc
             return
         trial = socket.socket(fileno=descriptors[0])
         try:
-            pid, pidfd = fork_into(NAMESPACES | (0 if message == WITH_NETWORK else CLONE_NEWNET))
+            pid, pidfd = fork_into(_NAMESPACES_BY_MESSAGE[message])
         except OSError as error:
             trial.send(FAILED + f"cannot make namespaces: {error.strerror}".encode())
         else:
             if pid == 0:
                 connection.close()
+                if message == COPY_SOURCES:
+                    _copy_sources(trial)
                 TrialProcess(order, root, own_pid, trial).run()
-            # Nobody listens any more when loopty has died.
-            with contextlib.suppress(OSError):
-                socket.send_fds(trial, [_STARTED % pid], [pidfd])
+            if message != COPY_SOURCES:
+                # Nobody listens any more when loopty has died.
+                with contextlib.suppress(OSError):
+                    socket.send_fds(trial, [STARTED % pid], [pidfd])
             os.close(pidfd)
         trial.close()
+
+
+def _copy_sources(connection: socket.socket) -> None:
+    """Send copies of the trees at paths of the host, for a trial that this launcher does not start; then end."""
+    try:
+        if descriptors := receive_descriptors(connection):
+            paths = read_source_order(descriptors[0]).paths
+            send_descriptors(connection, [clone_source(path) for path in paths])
+    except OSError as error:
+        connection.send(FAILED + os.fsencode(f"{error.filename}: {error.strerror}"))
+    finally:
+        os._exit(0)
 
 
 def _enter_namespaces(order: LauncherOrder) -> None:
@@ -111,13 +138,3 @@ def _reap() -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
-
-
-def _hide_command_line() -> None:
-    """Overwrite the words by which this program was started: every trial can read those of its first process."""
-    with open("/proc/self/stat", "rb") as file:  # noqa: PTH123 - without pathlib, see the other modules
-        fields = file.read().rpartition(b")")[2].split()
-    start, end = int(fields[_ARGUMENTS_START]), int(fields[_ARGUMENTS_END])
-    ctypes.memset(start, 0, end - start)
-    ctypes.memmove(start, _TITLE, min(len(_TITLE), end - start))
-    prctl(_PR_SET_NAME, start)
