@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
-from loopty.domain.launch import Exit, Launch, Mount, Protection, Sandbox, Stop
+from loopty.domain.launch import Exit, Launch, Mount, Protection, Sandbox, Stop, WarmStart
 from loopty.domain.outcome import Integrity
 from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import Stage, Trial
@@ -16,6 +16,7 @@ from loopty.evaluators.candidate_server import CandidateLimits, CandidateServer
 from loopty.evaluators.candidate_stillness import CandidateConduct
 from loopty.evaluators.contract import SandboxPaths
 from loopty.evaluators.tree_command import OutputFollower, TreeCommand, TreeCommandEnd
+from loopty.evaluators.warm_commands import WarmCommands
 from loopty.evaluators.writable_copy import in_writable_copy
 from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFile
@@ -41,6 +42,8 @@ class Command:
     mounts: tuple[Mount, ...]
     stdout: SafeFile
     stderr: SafeFile
+    may_be_warm: bool = False
+    """Whether it may start as a copy of a warm process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ class BenchmarkRunner:
         mounts: Sequence[Mount],
         find_tampering: FindTampering,
         devices: Sequence[str] = (),
+        warm: WarmCommands | None = None,
     ) -> None:
         self._benchmark = benchmark
         self._limits = limits
@@ -73,6 +77,7 @@ class BenchmarkRunner:
         self._mounts = tuple(mounts)
         self._find_tampering = find_tampering
         self._devices = tuple(devices)
+        self._warm = warm
         self.unenforced = tuple(gap.words for gap in sandbox.gaps)
         gaps = {gap.protection for gap in sandbox.gaps}
         strong = benchmark.isolated and not gaps & _NEEDED_FOR_ISOLATION
@@ -99,11 +104,17 @@ class BenchmarkRunner:
                 links=self._paths.links_to(top),
                 devices=self._devices,
                 network=self._benchmark.network,
+                warm=self._warm_start(trial, command),
             )
             end = await self._sandbox.run(launch, cancel)
         if reason := await asyncio.to_thread(self._find_tampering, trial):
             raise TamperingFound(reason)
         return CommandEnd(end, access.conduct)
+
+    def _warm_start(self, trial: Trial, command: Command) -> WarmStart | None:
+        if self._warm is None or not command.may_be_warm:
+            return None
+        return self._warm.start(trial, command.argv, {**self._env, **self._benchmark.env}, self._mounts)
 
     async def run_in_tree(
         self, trial: Trial, stage: Stage, command: TreeCommand, cancel: asyncio.Event
