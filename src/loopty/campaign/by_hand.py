@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.explanations import known_cause
 from loopty.campaign.new_drafts import remove_draft
 from loopty.campaign.run_entry import require_same_criteria
 from loopty.campaign.stoppable import never_prune, run_until_stopped, watch_nothing
-from loopty.causes.error_lines import clean_lines
-from loopty.causes.explanation import Explanation
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
@@ -22,13 +21,16 @@ from loopty.engine import decisions
 from loopty.engine.decisions import Judging
 from loopty.engine.protocols import CommittedFiles, Trial
 from loopty.engine.trial_runner import TrialRunner
-from loopty.evaluators.gates import GateResult
-from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
 from loopty.kit.dataclass import dataclass, replace
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.removed_files import require_files
 from loopty.workspaces.drafts import Drafts
+
+if TYPE_CHECKING:
+    from loopty.causes.explanation import Explanation
+    from loopty.evaluators.gates import GateResult
+    from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
 
 _LOG_END = 1 << 16
 """Bytes of a log in which the cause of a failure is looked for."""
@@ -131,6 +133,9 @@ def _with_explanation(context: CampaignContext, trial: Trial, result: CheckResul
     outcome = result.outcome
     if result.problem is None or outcome.ending is Ending.CANCELLED:
         return result
+    from loopty.causes.error_lines import clean_lines
+    from loopty.causes.explanation import Explanation
+
     lines, cause = outcome.error_lines, None
     checks = context.state.node_copy(trial.node.id).below("checks")
     log = checks.below(checks.names()[-1]).file_at(outcome.log) if outcome.log and checks.names() else None
