@@ -71,7 +71,9 @@ def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
     if node.draft:
         sealed = files or _sealable_files(context, node, require_startable)
         context.recorder.record(lambda history: decisions.seal_node(history, node.id, sealed))
-    return run_to_verdict(runner, node, lambda: remove_draft(context, node))
+    judged = run_to_verdict(runner, node, lambda: remove_draft(context, node))
+    context.files.wait_for_pack()
+    return judged
 
 
 def observe(runner: TrialRunner, trial: Trial) -> Outcome:
