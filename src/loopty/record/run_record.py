@@ -9,8 +9,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.pool import Pool
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass, field
-from loopty.kit.replace import replace
+from loopty.kit.dataclass import dataclass, field, replace
 
 R = TypeVar("R", bound="RunPart")
 P = TypeVar("P", bound="PoolPart")

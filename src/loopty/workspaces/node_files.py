@@ -314,11 +314,11 @@ class NodeFiles:
                 others = (n.outcome.metrics.get(name) if n.outcome else None for n in columns.values())
                 cells = " | ".join("–" if other is None else f"{other:g}" for other in others)
                 lines.append(f"| {name} | {value:g} | {cells} |")
-        analysis = "\n".join((*lines, "")).encode(errors="replace")
-        self._folders.add(node.id, {"analysis.md": analysis})
+        analysis = {"analysis.md": "\n".join((*lines, "")).encode(errors="replace")}
         if node.verdict in _FOLDED and node.id.parent is not None:
-            self._folders.fold(node.id)
+            self._folders.fold(node.id, analysis)
         else:
+            self._folders.add(node.id, analysis)
             self._lay_out(node.id)
 
     def _lay_out(self, node: NodeId) -> None:
