@@ -22,6 +22,7 @@ from loopty.engine.decisions import Judging
 from loopty.engine.protocols import CommittedFiles, Trial
 from loopty.engine.trial_runner import TrialRunner
 from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.safe_folder import SafeFile
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.removed_files import require_files
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from loopty.evaluators.gates import GateResult
     from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
 
+_LOGS = ("stdout.log", "stderr.log")
 _LOG_END = 1 << 16
 """Bytes of a log in which the cause of a failure is looked for."""
 
@@ -45,6 +47,8 @@ class CheckResult:
     """Why the task does not work as it is, or None."""
     explanation: Explanation | None = None
     """The explanation of the problem; None where there is none, and where the check was stopped."""
+    output: str = ""
+    """The end of what a run without a problem printed."""
 
 
 def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
@@ -133,20 +137,33 @@ def _check(context: CampaignContext, trial: Trial, unsafe: bool) -> CheckResult:
 def _with_explanation(context: CampaignContext, trial: Trial, result: CheckResult) -> CheckResult:
     """The result with an explanation. A candidate's has no cause: what it prints must not choose a remedy."""
     outcome = result.outcome
-    if result.problem is None or outcome.ending is Ending.CANCELLED:
+    if outcome.ending is Ending.CANCELLED:
         return result
-    from loopty.causes.error_lines import clean_lines
+    if result.problem is None:
+        logs = (_log(context, trial, name) for name in _LOGS)
+        return replace(result, output="\n".join(_end_of(log) for log in logs if log))
     from loopty.causes.explanation import Explanation
 
     lines, cause = outcome.error_lines, None
-    checks = context.state.node_copy(trial.node.id).below("checks")
-    log = checks.below(checks.names()[-1]).file_at(outcome.log) if outcome.log and checks.names() else None
-    log = log if log and log.exists() else None  # an empty log is not kept
+    log = _log(context, trial, outcome.log) if outcome.log else None
     if trial.node.id.parent is None:
-        output = "\n".join(clean_lines(log.read(_LOG_END, tail=True).decode(errors="replace"))) if log else ""
+        output = _end_of(log) if log else ""
         cause = known_cause(context.repository.top, result.problem, lines, context.task, output)
     explanation = Explanation(lines, str(log.shown_path) if log else "", cause)
     return replace(result, explanation=explanation)
+
+
+def _log(context: CampaignContext, trial: Trial, name: str) -> SafeFile | None:
+    """A log of the newest check; None where it is empty, because an empty log is not kept."""
+    checks = context.state.node_copy(trial.node.id).below("checks")
+    log = checks.below(checks.names()[-1]).file_at(name) if checks.names() else None
+    return log if log and log.exists() else None
+
+
+def _end_of(log: SafeFile) -> str:
+    from loopty.causes.error_lines import clean_lines
+
+    return "\n".join(clean_lines(log.read(_LOG_END, tail=True).decode(errors="replace")))
 
 
 def _check_trial(context: CampaignContext, node: Node) -> Trial:

@@ -13,6 +13,7 @@ from pathlib import Path
 from loopty.causes.host_facts import Submodule
 from loopty.domain.access import is_clean_path
 from loopty.sandboxes.toolchain import is_shown_by_default, user_toolchain
+from loopty.workspaces.python_build import PythonBuild
 from loopty.workspaces.repository import Repository
 
 _TOOL_FOLDERS = (
@@ -83,6 +84,17 @@ class ThisHost:
             if f"{start}.py" in self._files or f"{start}/__init__.py" in self._files:
                 return root
         return None
+
+    def builds_module(self, name: str) -> bool:
+        build = PythonBuild(self._top)
+        path = name.replace(".", "/")
+        is_source = any(
+            f"{root}{path}{end}" in self._files for root in ("", "src/", "lib/") for end in (".py", "/__init__.py")
+        )
+        return build.has_extensions and not is_source and build.names_module(name)
+
+    def build_requirements(self) -> tuple[str, ...]:
+        return PythonBuild(self._top).requirements
 
     def submodule(self, path: str) -> Submodule | None:
         for inner in self._submodules:

@@ -9,7 +9,7 @@ from loopty.causes.failure import Failure, path_in_tree
 from loopty.causes.host_facts import HostFacts
 
 _PYTHON = (
-    r"No module named '?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)'?",
+    r"No module named '?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)(?:'|;|$)",
     r"PackageNotFoundError: No package metadata was found for (?P<name>[A-Za-z_][\w.-]*)",
 )
 _NODE = r"Cannot find (?:module|package) '(?P<name>[^'\s]+)'"

@@ -27,13 +27,14 @@ from loopty.ledgers.sqlite_layout import CALL_EVENTS, MIGRATIONS, WITH_DIGESTS
 from loopty.ledgers.sqlite_pages import SqlitePages
 from loopty.record.event import Recorded
 from loopty.record.history import FOLD_VERSION, History
-from loopty.record.pages import Page
+from loopty.record.node_facts import BLOCK_SIZE
+from loopty.record.pages import FACTS_KEY, RUN_KEY, Page
 
 _BUSY_TIMEOUT_MS = 120_000
 _EVENTS_PER_SAVE = 20_000
 """While pages are rebuilt."""
-_FOLD_WITHOUT_PLACES = 14
-"""The version of the fold whose pages are those of today, without what nodes are found by."""
+_FOLDS_WITH_TODAYS_NODES = (14, 15)
+"""The versions of the fold whose pages of nodes are those of today; they lack blocks of facts."""
 _EVENT, _DIGESTS = "number, at, kind, body", "digest, page_sum, seal"
 _FILES = ("", "-wal", "-shm", "-journal")
 """The suffixes of the files that SQLite makes for one ledger."""
@@ -80,7 +81,7 @@ class SqliteLedger:
             version = self._db.execute("SELECT version FROM fold").get
         if version != FOLD_VERSION and self._reads_only:
             return self._fold()
-        if version == _FOLD_WITHOUT_PLACES and self.flaw() is None:
+        if version in _FOLDS_WITH_TODAYS_NODES and self.flaw() is None:
             self._add_places()
         elif version != FOLD_VERSION:
             self._rebuild_pages()
@@ -113,7 +114,7 @@ class SqliteLedger:
             else:
                 changed = self._pages.first_change_among_newest(newest_nodes)
             if changed := changed or self._pages.first_change_seen():
-                return f"the record of {changed if changed.startswith('run ') else f'node {changed}'} was changed"
+                return f"the record of {_page_name(changed)} was changed"
             if (seal_digest(last, total or NOTHING) if last != NOTHING else None) != seal:
                 return "events or nodes were added or removed"
         return None
@@ -356,6 +357,14 @@ def _events(db: apsw.Connection, after: int, only: str = "") -> Iterator[Recorde
     rows = db.execute(f"SELECT {_EVENT} FROM events WHERE number > ? {only} ORDER BY number", (after,))
     for number, at, kind, body in rows:
         yield Recorded(number, at, decode_event(kind, body))
+
+
+def _page_name(key: str) -> str:
+    """What the page with this key is about, in words."""
+    if key.startswith(FACTS_KEY):
+        first = int(key.removeprefix(FACTS_KEY)) * BLOCK_SIZE + 1
+        return f"the nodes #{first} to #{first + BLOCK_SIZE - 1}"
+    return key if key.startswith(RUN_KEY) else f"node {key}"
 
 
 def _exists(name: str, folder: int) -> bool:

@@ -50,6 +50,8 @@ class TaskDraft:
     output_mb: int = 64
     metrics: tuple[Metric, ...] = ()
     gates: tuple[GateDraft, ...] = ()
+    times_the_tests: bool = False
+    """Whether `init` proposed the time of the tests: then a run without any test proves nothing."""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     proposer: str = "mutate"
     package: str = ""
