@@ -14,9 +14,14 @@ from pathlib import Path
 
 from loopty.domain.launch import SandboxError
 from loopty.sandboxes import seccomp, trial_view
-from loopty.sandboxes.namespace_launcher.launch_order import LauncherOrder, dump_order, send_message
-from loopty.sandboxes.namespace_launcher.launcher_program import WITH_NETWORK, WITHOUT_NETWORK
-from loopty.sandboxes.namespace_launcher.trial_process import FAILED
+from loopty.sandboxes.namespace_launcher.launch_order import (
+    FAILED,
+    WITH_NETWORK,
+    WITHOUT_NETWORK,
+    LauncherOrder,
+    dump_order,
+    send_message,
+)
 from loopty.sandboxes.oom_score import high_oom_score
 from loopty.sandboxes.trial_user import trial_owner
 

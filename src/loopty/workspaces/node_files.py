@@ -296,6 +296,10 @@ class NodeFiles:
         except FileNotFoundError:
             return False
 
+    def wait_for_pack(self) -> None:
+        """Wait for what is being packed in the background; a verb that adds one node calls it before it ends."""
+        self._refs.wait_for_pack()
+
     def finish_session(self, run: int) -> None:
         """Pack what the session has added to the repository, and leave no open file."""
         self._refs.finish_packs(run)

@@ -13,6 +13,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+WITH_NETWORK, WITHOUT_NETWORK = b"+", b"-"
+"""What loopty says to the launcher for each trial."""
+READY, ENDED, FAILED, GO = b"ready ", b"ended ", b"failed ", b"go"
+"""What the process of a trial says to loopty, and `GO` loopty to it."""
 _BATCH = 200
 """The kernel passes at most 253 descriptors in one message."""
 _CONTROL_BYTES = _socket.CMSG_SPACE(4 * _BATCH)

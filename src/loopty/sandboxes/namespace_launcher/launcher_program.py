@@ -10,6 +10,8 @@ import os
 import select
 
 from loopty.sandboxes.namespace_launcher.launch_order import (
+    FAILED,
+    WITH_NETWORK,
     LauncherOrder,
     read_launcher_order,
     receive_message,
@@ -24,10 +26,9 @@ from loopty.sandboxes.namespace_launcher.namespace_calls import (
     fork_into,
 )
 from loopty.sandboxes.namespace_launcher.root_files import SharedRoot
-from loopty.sandboxes.namespace_launcher.trial_process import FAILED, TrialProcess, watch_children, write_identity
+from loopty.sandboxes.namespace_launcher.trial_process import TrialProcess, watch_children, write_identity
 from loopty.sandboxes.raw_calls import PR_SET_DUMPABLE, prctl, unshare
 
-WITH_NETWORK, WITHOUT_NETWORK = b"+", b"-"
 _STARTED = b"%d"
 _TITLE = b"trial"
 _STOP_SIGNALS = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)

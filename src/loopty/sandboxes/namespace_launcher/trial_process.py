@@ -15,6 +15,10 @@ import struct
 import time
 
 from loopty.sandboxes.namespace_launcher.launch_order import (
+    ENDED,
+    FAILED,
+    GO,
+    READY,
     LauncherOrder,
     TrialOrder,
     read_trial_order,
@@ -30,7 +34,6 @@ from loopty.sandboxes.namespace_launcher.namespace_calls import (
 from loopty.sandboxes.namespace_launcher.root_files import HOST, SharedRoot
 from loopty.sandboxes.raw_calls import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, prctl, unshare
 
-READY, ENDED, FAILED, GO = b"ready ", b"ended ", b"failed ", b"go"
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 _MESSAGE_BYTES = 4096
 _SHELL = "/bin/sh"
