@@ -37,6 +37,7 @@ class Facts:
     submodules: dict[str, bool] = field(default_factory=dict)
     libraries: dict[str, str] = field(default_factory=dict)
     built: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
 
     def program(self, name):
@@ -65,6 +66,9 @@ class Facts:
 
     def source_root(self, module):
         return self.roots.get(module)
+
+    def is_node_dependency(self, name):
+        return name in self.dependencies
 
     def builds_module(self, name):
         return name in self.built
@@ -200,8 +204,13 @@ KNOWN = [
     ("Error: Cannot find module 'left'\nRequire stack:\n- /loopty/tree/b.js", NODE_MODULES, "node_modules"),
     (
         "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'left' imported from /loopty/tree/n.mjs",
-        Facts(paths=("package.json", "package-lock.json")),
+        Facts(paths=("package.json", "package-lock.json"), dependencies=("left",)),
         "npm ci",
+    ),
+    (
+        "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'tsx' imported from /loopty/tree/",
+        Facts(paths=("package.json",)),
+        "npm install --no-save tsx",
     ),
     # paths
     (

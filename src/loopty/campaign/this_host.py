@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import shutil
@@ -84,6 +85,14 @@ class ThisHost:
             if f"{start}.py" in self._files or f"{start}/__init__.py" in self._files:
                 return root
         return None
+
+    def is_node_dependency(self, name: str) -> bool:
+        try:
+            document = json.loads((self._top / "package.json").read_text(errors="replace"))
+        except (OSError, ValueError, RecursionError):
+            return False
+        tables = document.values() if isinstance(document, dict) else ()
+        return any(name in table for table in tables if isinstance(table, dict))
 
     def builds_module(self, name: str) -> bool:
         build = PythonBuild(self._top)
