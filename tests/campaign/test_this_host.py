@@ -89,7 +89,13 @@ def test_packages_that_package_json_needs_are_known(host, top, text):
     assert not host.is_node_dependency("left")
 
 
+def test_a_submodule_that_only_a_release_names_is_none(host):
+    assert host.submodule("vendor/v/x.c") is None
+
+
 def test_a_submodule_is_known_with_its_state(host, top):
+    link = f"160000,{'1' * 40},vendor/v"
+    subprocess.run(["git", "update-index", "--add", "--cacheinfo", link], cwd=top, check=True)
     assert host.submodule("vendor/v/x.c") == Submodule("vendor/v", False)
     (top / "vendor/v").mkdir(parents=True)
     (top / "vendor/v/.git").touch()

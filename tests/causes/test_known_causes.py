@@ -436,6 +436,12 @@ def test_tests_are_left_out_only_where_more_of_them_pass():
     assert explain(missing, command=PYTEST_GOES_ON).shell == "python3 -m pip install hypothesis"
 
 
+def test_options_of_a_benchmark_tool_that_is_missing_are_no_ones_of_the_configuration():
+    output = "__main__.py: error: unrecognized arguments: --benchmark-save=loopty --benchmark-only"
+    cause = explain(output, command=f"{PYTEST_STOPS} --benchmark-only", more="result = 'pytest-benchmark'")
+    assert cause.remedy == "run: python3 -m pip install pytest-benchmark"
+
+
 def test_where_most_tests_fail_the_files_that_pass_are_run():
     failed = "".join(f"ERROR tests/test_{number}.py - AssertionError\n" for number in range(20))
     passed = "PASSED tests/test_a.py::test_b\nPASSED tests/test_a.py::test_c\nPASSED tests/test_3.py::test_d\n"

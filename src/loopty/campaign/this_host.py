@@ -144,7 +144,8 @@ class ThisHost:
         except OSError:
             return []
         paths = re.findall(r"^\s*path\s*=\s*(.+?)\s*$", text, re.MULTILINE)
-        return [path for path in paths if is_clean_path(path)]
+        # A release has the file and not the commits that it belongs to: there git can fetch nothing.
+        return [path for path in paths if is_clean_path(path) and path in self._files]
 
     def _environment_programs(self) -> Iterator[Path]:
         yield self._top / "node_modules/.bin"
