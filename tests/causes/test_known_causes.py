@@ -37,6 +37,7 @@ class Facts:
     submodules: dict[str, bool] = field(default_factory=dict)
     libraries: dict[str, str] = field(default_factory=dict)
     built: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
 
     def program(self, name):
@@ -65,6 +66,9 @@ class Facts:
 
     def source_root(self, module):
         return self.roots.get(module)
+
+    def is_node_dependency(self, name):
+        return name in self.dependencies
 
     def builds_module(self, name):
         return name in self.built
@@ -200,8 +204,13 @@ KNOWN = [
     ("Error: Cannot find module 'left'\nRequire stack:\n- /loopty/tree/b.js", NODE_MODULES, "node_modules"),
     (
         "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'left' imported from /loopty/tree/n.mjs",
-        Facts(paths=("package.json", "package-lock.json")),
+        Facts(paths=("package.json", "package-lock.json"), dependencies=("left",)),
         "npm ci",
+    ),
+    (
+        "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'tsx' imported from /loopty/tree/",
+        Facts(paths=("package.json",)),
+        "npm install --no-save tsx",
     ),
     # paths
     (
@@ -425,6 +434,12 @@ def test_tests_are_left_out_only_where_more_of_them_pass():
     assert explain("FAILED t.py::a - E\nFAILED t.py::b - E\n2 failed, 2 passed", command=PYTEST_GOES_ON) is None
     missing = "E   ModuleNotFoundError: No module named 'hypothesis'\nERROR t.py\n1 error in 0.1s"
     assert explain(missing, command=PYTEST_GOES_ON).shell == "python3 -m pip install hypothesis"
+
+
+def test_options_of_a_benchmark_tool_that_is_missing_are_no_ones_of_the_configuration():
+    output = "__main__.py: error: unrecognized arguments: --benchmark-save=loopty --benchmark-only"
+    cause = explain(output, command=f"{PYTEST_STOPS} --benchmark-only", more="result = 'pytest-benchmark'")
+    assert cause.remedy == "run: python3 -m pip install pytest-benchmark"
 
 
 def test_where_most_tests_fail_the_files_that_pass_are_run():

@@ -143,6 +143,11 @@ def test_a_script_of_npm_that_names_a_missing_file_is_not_proposed(tmp_path):
         ("nyc node b.mjs | tap -", False),
         ("jest --config=none", True),
         ("mocha test/**/*.js", True),
+        ("mocha 'test/**/*.{js,ts}'", True),
+        ("mocha 'spec/**/*.{js,ts}'", False),
+        ("node ./node_modules/.bin/mocha test", True),
+        ("mocha --bail ./spec/", False),
+        ("node node_modules/tape/bin/tape.js test/*.js", True),
     ],
 )
 def test_the_files_that_a_script_names_are_looked_up(script, known):

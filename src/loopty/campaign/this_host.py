@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import shutil
@@ -85,6 +86,14 @@ class ThisHost:
                 return root
         return None
 
+    def is_node_dependency(self, name: str) -> bool:
+        try:
+            document = json.loads((self._top / "package.json").read_text(errors="replace"))
+        except (OSError, ValueError, RecursionError):
+            return False
+        tables = document.values() if isinstance(document, dict) else ()
+        return any(name in table for table in tables if isinstance(table, dict))
+
     def builds_module(self, name: str) -> bool:
         build = PythonBuild(self._top)
         path = name.replace(".", "/")
@@ -135,7 +144,8 @@ class ThisHost:
         except OSError:
             return []
         paths = re.findall(r"^\s*path\s*=\s*(.+?)\s*$", text, re.MULTILINE)
-        return [path for path in paths if is_clean_path(path)]
+        # A release has the file and not the commits that it belongs to: there git can fetch nothing.
+        return [path for path in paths if is_clean_path(path) and path in self._files]
 
     def _environment_programs(self) -> Iterator[Path]:
         yield self._top / "node_modules/.bin"

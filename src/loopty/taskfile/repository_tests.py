@@ -28,7 +28,8 @@ _NO_TESTS_THEMSELVES = re.compile(
 """What scripts of package.json run beside the tests: linters, type checkers, audits."""
 _ONLY_TESTS = re.compile(r"^(?:tests?[-:]only|(?:tests?[-:])?(?:unit|node|mocha|jest|tape)|mocha|jest)$")
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
-_SCRIPT_FILE = re.compile(r"[\w./*-]+\.[cm]?[jt]s")
+_SCRIPT_FILE = re.compile(r"[\w./*-]+\.[cm]?[jt]sx?")
+_TEST_FOLDER = re.compile(r"(?:\./)?(?:tests?|spec|__tests__)/?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +138,23 @@ def _node_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
 
 
 def names_known_files(script: str, files: frozenset[str]) -> bool:
-    """Whether the files that a script of package.json names are there: many releases leave the tests out."""
+    """Whether the files and test folders that a script of package.json names are there: releases lack many."""
     for part in re.split(r"&&|;|\|\|", script):
         words = [word.strip("'\"") for word in part.split()]
-        named = [posixpath.normpath(word) for word in words if _SCRIPT_FILE.fullmatch(word)]
-        if not all(name in files or fnmatch.filter(files, name.replace("**/", "*")) for name in named):
+        folders = [posixpath.normpath(word) for word in words[1:] if _TEST_FOLDER.fullmatch(word)]
+        if not all(any(path.startswith(f"{folder}/") for path in files) for folder in folders):
+            return False
+        if not all(_is_known_file(word, files) for word in words if "node_modules/" not in word):
             return False
     return True
+
+
+def _is_known_file(word: str, files: frozenset[str]) -> bool:
+    """Whether a word of a script names a file that is there, or no file at all."""
+    braces = re.fullmatch(r"([^{}]*)\{([^{}]*)\}([^{}]*)", word)
+    spelled = [f"{braces[1]}{choice}{braces[3]}" for choice in braces[2].split(",")] if braces else [word]
+    names = [posixpath.normpath(one) for one in spelled if _SCRIPT_FILE.fullmatch(one)]
+    return not names or any(name in files or fnmatch.filter(files, name.replace("**/", "*")) for name in names)
 
 
 def _make_tests(facts: RepositoryFacts, main: str) -> Iterator[RepositoryTests]:
