@@ -18,7 +18,8 @@ from loopty.kit.dataclass import dataclass
 from loopty.models.hosts import is_private
 from loopty.models.keys import key_location
 from loopty.models.weights import KNOWN_WEIGHTS
-from loopty.taskfile.model_tables import agent_tables, embedding_entries, proposer_kinds
+from loopty.taskfile.agent_tables import agent_tables
+from loopty.taskfile.model_tables import embedding_entries, proposer_kinds
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS
 from loopty.workspaces.git_folders import WORK_FOLDER
 
@@ -129,8 +130,6 @@ def _agent_requests(task: Task) -> Iterator[TaskRequest]:
         return
     for path, options in agent_tables(task.proposer):
         name, key = str(options.get("agent")), ".".join(map(str, path))
-        if name == ANY_COMMAND and not options.get("command"):
-            continue  # nothing can start
         what = f"the command {options.get('command')!r}" if name == ANY_COMMAND else f"your login of {name}"
         yield TaskRequest(
             f"{key}.agent", f"a coding agent with {what}, the network and the services of this machine"
