@@ -44,6 +44,10 @@ VERBS = {
     "branch": "Make a git branch of a node, as it was measured.",
     "apply": "Bring a node's change to your own branch.",
     "models": "List the models, try one, or fetch one that needs no key.",
+    "merge": "Make a draft with the changes of two nodes.",
+    "abort": "End a ticket, or give up what a node waits for.",
+    "tool": "Call a tool of coding agents from a shell.",
+    "mcp": "Serve the tools to a coding agent, by MCP on standard input.",
     "serve": "Start a process that makes verbs here cheaper; --stop ends it.",
     "doctor": "Check what works on this machine, and how to fix the rest.",
 }
