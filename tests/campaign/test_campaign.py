@@ -27,6 +27,8 @@ METHODS = {
     "models": None,  # models belong to the task file, not to its experiments: campaign/named_models.py
     "doctor": None,  # about the machine
     "serve": None,  # about processes
+    "tool": None,  # for agents: campaign/agent_tools.py
+    "mcp": None,
 }
 
 
