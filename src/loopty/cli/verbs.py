@@ -18,6 +18,7 @@ VERBS = {
     "init": "Write loopty.toml, and run the benchmark once to check it.",
     "optimize": "Run experiments until the budget is spent; run it again to resume.",
     "status": "Show where the run stands.",
+    "context": "Say what to know before the next experiment, in few words.",
     "tree": "Show the tree of experiments.",
     "report": "Chart the scores and list the best nodes.",
     "spend": "Show what models cost, by role, model, operator and node.",
@@ -43,6 +44,10 @@ VERBS = {
     "branch": "Make a git branch of a node, as it was measured.",
     "apply": "Bring a node's change to your own branch.",
     "models": "List the models, try one, or fetch one that needs no key.",
+    "merge": "Make a draft with the changes of two nodes.",
+    "abort": "End a ticket, or give up what a node waits for.",
+    "tool": "Call a tool of coding agents from a shell.",
+    "mcp": "Serve the tools to a coding agent, by MCP on standard input.",
     "serve": "Start a process that makes verbs here cheaper; --stop ends it.",
     "doctor": "Check what works on this machine, and how to fix the rest.",
 }

@@ -15,14 +15,17 @@ from pathlib import Path
 from loopty.domain.launch import SandboxError
 from loopty.sandboxes import seccomp, trial_view
 from loopty.sandboxes.namespace_launcher.launch_order import (
+    COPY_SOURCES,
+    FAILED,
+    WITH_NETWORK,
+    WITHOUT_NETWORK,
     LauncherOrder,
     SourceOrder,
     dump_order,
     receive_message,
     send_descriptors,
+    send_message,
 )
-from loopty.sandboxes.namespace_launcher.launcher_program import COPY_SOURCES, WITH_NETWORK, WITHOUT_NETWORK
-from loopty.sandboxes.namespace_launcher.trial_process import FAILED
 from loopty.sandboxes.oom_score import high_oom_score
 from loopty.sandboxes.trial_user import trial_owner
 
@@ -151,7 +154,7 @@ class _ResidentProcess:
 
     def hand_over(self, trial: int, message: bytes) -> None:
         """Raises ConnectionError when the process is dead."""
-        socket.send_fds(self._connection, [message], [trial])
+        send_message(self._connection, message, [trial])
 
     def failure(self) -> str:
         # The kernel reports once that the process did not read all, before what it said.

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from loopty.domain.launch import Launch, Stop
 from loopty.sandboxes.cgroup import Cgroup
-from loopty.sandboxes.namespace_launcher.launch_order import receive_message
-from loopty.sandboxes.namespace_launcher.trial_process import ENDED, FAILED, GO, READY
+from loopty.sandboxes.namespace_launcher.launch_order import ENDED, FAILED, GO, READY, receive_message
 from loopty.sandboxes.resource_usage import Footprint, threads_of_tree
 from loopty.sandboxes.signal_freezer import SignalFreezer
 

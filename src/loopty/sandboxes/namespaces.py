@@ -7,6 +7,7 @@ import contextlib
 import functools
 import signal
 import time
+from typing import TYPE_CHECKING
 
 from loopty.domain.launch import Exit, Gap, Launch, SandboxError, WarmProcessLost, WarmStart
 from loopty.domain.task import SandboxSpec
@@ -16,12 +17,13 @@ from loopty.sandboxes.launcher import Launcher
 from loopty.sandboxes.namespace_gaps import namespace_gaps
 from loopty.sandboxes.namespace_launcher.launch_order import dump_order, send_descriptors
 from loopty.sandboxes.namespace_tree import NamespaceTree
-from loopty.sandboxes.remedies import remedy
 from loopty.sandboxes.supervise import supervise
 from loopty.sandboxes.trial_start import close_with, copy_trees, make_order, make_pipes, trees_for_copy
 from loopty.sandboxes.trial_user import trial_owner
-from loopty.sandboxes.warm_pool import WarmPool
-from loopty.sandboxes.warm_process import WarmProcess, WarmRefusal
+
+if TYPE_CHECKING:
+    from loopty.sandboxes.warm_pool import WarmPool
+    from loopty.sandboxes.warm_process import WarmProcess
 
 _KILLED = 128 + signal.SIGKILL
 
@@ -39,7 +41,7 @@ class Namespaces:
 
     def __init__(self, launcher: Launcher | None = None) -> None:
         self._launcher = launcher or _shared_launcher()
-        self._warm = WarmPool(self._launcher)
+        self._warm: WarmPool | None = None
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -71,6 +73,11 @@ class Namespaces:
         if launch.network or launch.devices or launch.channel is not None:
             warm.on_cold("its commands use the network or devices")
             return None
+        from loopty.sandboxes.warm_pool import WarmPool
+        from loopty.sandboxes.warm_process import WarmRefusal
+
+        if self._warm is None:
+            self._warm = WarmPool(self._launcher)
         try:
             process = await self._warm.process_for(launch, warm)
         except WarmRefusal as refusal:
@@ -128,6 +135,8 @@ class Namespaces:
 
 
 def _failure_message(reason: str) -> str:
+    from loopty.sandboxes.remedies import remedy
+
     advice = remedy(reason)
     return f"the namespaces of a trial failed: {reason or 'they were killed from outside'}" + (
         f"; {advice}" if advice else ""

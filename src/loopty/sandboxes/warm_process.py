@@ -13,13 +13,15 @@ from loopty.kit.dataclass import replace
 from loopty.sandboxes.cgroup import Cgroup
 from loopty.sandboxes.launcher import Launcher
 from loopty.sandboxes.namespace_launcher.launch_order import (
+    FAILED,
+    READY,
     LauncherOrder,
     WarmOrder,
     dump_order,
     receive_message,
     send_descriptors,
+    send_message,
 )
-from loopty.sandboxes.namespace_launcher.trial_process import FAILED, READY
 from loopty.sandboxes.namespace_tree import is_readable
 from loopty.sandboxes.trial_start import close_with, copy_trees, make_order
 from loopty.sandboxes.trial_user import trial_owner
@@ -101,7 +103,7 @@ class WarmProcess:
         """Start the first process of a trial and return the connection to it: at its end when this one is dead."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, contextlib.suppress(ConnectionError):
-            socket.send_fds(self._channel, [_START_TRIAL], [theirs.fileno()])
+            send_message(self._channel, _START_TRIAL, [theirs.fileno()])
         return ours
 
     def close(self) -> None:

@@ -4,18 +4,18 @@
 # ruff: noqa: PTH109, PTH118, PTH119, PTH120
 from __future__ import annotations
 
+import _signal
+import _socket
 import io
 import os
-import signal
-import socket
 import sys
 from types import ModuleType
 
 from loopty.sandboxes.namespace_launcher.command_line import CommandLine
 from loopty.sandboxes.namespace_launcher.copy_end import end_process
-from loopty.sandboxes.namespace_launcher.launch_order import LauncherOrder, TrialOrder
+from loopty.sandboxes.namespace_launcher.launch_order import TITLE, LauncherOrder, TrialOrder
 from loopty.sandboxes.namespace_launcher.root_files import copied_root
-from loopty.sandboxes.namespace_launcher.trial_process import TITLE, TrialProcess, write_identity
+from loopty.sandboxes.namespace_launcher.trial_process import TrialProcess, write_identity
 from loopty.sandboxes.namespace_launcher.warm_imports import WarmImports, has_first_folder
 from loopty.sandboxes.raw_calls import PR_SET_DUMPABLE, prctl
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _FIRST_OTHER = 3
 _NO_SCRIPT = 2
-_INTERRUPTED = 128 + signal.SIGINT
+_INTERRUPTED = 128 + _signal.SIGINT
 
 
 class CopyStarted(BaseException):
@@ -40,7 +40,7 @@ class TrialCopy(TrialProcess):
     """The first process of a trial, in the user namespace that was made for it."""
 
     def __init__(
-        self, shared: LauncherOrder, parent: int, connection: socket.socket, command_line: CommandLine
+        self, shared: LauncherOrder, parent: int, connection: _socket.socket, command_line: CommandLine
     ) -> None:
         super().__init__(shared, copied_root(shared.system), parent, connection)
         self._command_line = command_line
@@ -83,8 +83,8 @@ class CommandCopy:
 
     def become(self, imports: WarmImports) -> None:
         """Become the command, as if the interpreter had just started it; does not return."""
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _signal.set_wakeup_fd(-1)
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
         self._take_descriptors()
         prctl(PR_SET_DUMPABLE, 1)
         order = self._order

@@ -4,8 +4,8 @@
 # ruff: noqa: PTH109, PTH115, PTH123, PTH208
 from __future__ import annotations
 
+import _signal
 import os
-import signal
 
 _TEMPORARY = ("/tmp", "/tmp/home", "/dev/shm")
 _STANDARD = (0, 1, 2)
@@ -36,7 +36,7 @@ class ImportLeftovers:
         with open("/proc/self/maps", "rb") as maps:
             if any(line.split(maxsplit=2)[1][1:4:2] == b"ws" for line in maps):
                 return "an import shares memory between processes"
-        if signal.getsignal(signal.SIGCHLD) is not signal.SIG_DFL:
+        if _signal.getsignal(_signal.SIGCHLD) != _signal.SIG_DFL:
             return "an import handles the signal SIGCHLD"
         return "" if os.getcwd() == self._folder else "an import changes the current folder"
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
+import _signal
+import _socket
 import gc
 import os
 import select
-import signal
-import socket
 
 from loopty.sandboxes.namespace_launcher.command_line import CommandLine
 from loopty.sandboxes.namespace_launcher.launch_order import (
+    COPY_SOURCES,
+    FAILED,
+    TITLE,
+    WITH_NETWORK,
+    WITHOUT_NETWORK,
     LauncherOrder,
     read_launcher_order,
     read_source_order,
     receive_descriptors,
     receive_message,
     send_descriptors,
+    send_message,
 )
 from loopty.sandboxes.namespace_launcher.namespace_calls import (
     CLONE_NEWNET,
@@ -27,28 +32,21 @@ from loopty.sandboxes.namespace_launcher.namespace_calls import (
     fork_into,
 )
 from loopty.sandboxes.namespace_launcher.root_files import SharedRoot, clone_source
-from loopty.sandboxes.namespace_launcher.trial_process import (
-    FAILED,
-    TITLE,
-    TrialProcess,
-    watch_children,
-    write_identity,
-)
+from loopty.sandboxes.namespace_launcher.trial_process import TrialProcess, watch_children, write_identity
 from loopty.sandboxes.raw_calls import PR_SET_DUMPABLE, prctl, unshare
 
-WITH_NETWORK, WITHOUT_NETWORK, COPY_SOURCES = b"+", b"-", b"="
-STARTED = b"%d"
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_STARTED = b"%d"
+_STOP_SIGNALS = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
 _MANY = 4096
 _NAMESPACES_BY_MESSAGE = {WITH_NETWORK: NAMESPACES, WITHOUT_NETWORK: NAMESPACES | CLONE_NEWNET, COPY_SOURCES: 0}
 
 
 def main(order_file: int, connection_number: int) -> None:
     """Start trials until loopty closes the connection."""
-    connection = socket.socket(fileno=connection_number)
+    connection = _socket.socket(fileno=connection_number)
     # A service manager that stops all processes of loopty stops loopty, too, and then the connection closes.
     for number in _STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+        _signal.signal(number, _signal.SIG_IGN)
     try:
         order = read_launcher_order(order_file)
         # Every trial can read the command line of its first process.
@@ -64,11 +62,11 @@ def main(order_file: int, connection_number: int) -> None:
     gc.disable()
     gc.freeze()
     # Trials inherit the handler: setting one takes Python longer than starting a command.
-    signal.signal(signal.SIGCHLD, _ignore)
+    _signal.signal(_signal.SIGCHLD, _ignore)
     _serve(order, root, own_pid, connection)
 
 
-def _serve(order: LauncherOrder, root: SharedRoot, own_pid: int, connection: socket.socket) -> None:
+def _serve(order: LauncherOrder, root: SharedRoot, own_pid: int, connection: _socket.socket) -> None:
     deaths = watch_children()
     events = select.poll()
     events.register(connection, select.POLLIN)
@@ -83,7 +81,7 @@ def _serve(order: LauncherOrder, root: SharedRoot, own_pid: int, connection: soc
         message, descriptors = receive_message(connection, 1)
         if not message:
             return
-        trial = socket.socket(fileno=descriptors[0])
+        trial = _socket.socket(fileno=descriptors[0])
         try:
             pid, pidfd = fork_into(_NAMESPACES_BY_MESSAGE[message])
         except OSError as error:
@@ -96,13 +94,15 @@ def _serve(order: LauncherOrder, root: SharedRoot, own_pid: int, connection: soc
                 TrialProcess(order, root, own_pid, trial).run()
             if message != COPY_SOURCES:
                 # Nobody listens any more when loopty has died.
-                with contextlib.suppress(OSError):
-                    socket.send_fds(trial, [STARTED % pid], [pidfd])
+                try:  # noqa: SIM105 - contextlib would double what this process imports
+                    send_message(trial, _STARTED % pid, [pidfd])
+                except OSError:
+                    pass
             os.close(pidfd)
         trial.close()
 
 
-def _copy_sources(connection: socket.socket) -> None:
+def _copy_sources(connection: _socket.socket) -> None:
     """Send copies of the trees at paths of the host, for a trial that this launcher does not start; then end."""
     try:
         if descriptors := receive_descriptors(connection):
@@ -135,6 +135,8 @@ def _ignore(_number: int, _frame: object) -> None:
 
 
 def _reap() -> None:
-    with contextlib.suppress(ChildProcessError):
+    try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
+    except ChildProcessError:
+        return

@@ -6,25 +6,27 @@ of a trial; each copy gets namespaces of its own inside that.
 
 from __future__ import annotations
 
-import contextlib
+import _signal
+import _socket
 import gc
 import os
 import select
-import signal
-import socket
 import sys
 
 from loopty.sandboxes.namespace_launcher.command_copy import CopyStarted, TrialCopy
 from loopty.sandboxes.namespace_launcher.command_line import CommandLine
 from loopty.sandboxes.namespace_launcher.launch_order import (
+    FAILED,
+    READY,
     LauncherOrder,
     read_launcher_order,
     read_warm_order,
     receive_descriptors,
     receive_message,
+    send_message,
 )
 from loopty.sandboxes.namespace_launcher.namespace_calls import CLONE_NEWNET, CLONE_NEWUSER, NAMESPACES, fork_into
-from loopty.sandboxes.namespace_launcher.trial_process import FAILED, READY, watch_children
+from loopty.sandboxes.namespace_launcher.trial_process import watch_children
 from loopty.sandboxes.namespace_launcher.warm_imports import WarmImports
 
 _MANY = 4096
@@ -37,7 +39,7 @@ def main(known_modules: set[str], program_folder: str) -> None:
 
     `known_modules` are those of an interpreter that has just started.
     """
-    channel = socket.socket(fileno=os.dup(0))
+    channel = _socket.socket(fileno=os.dup(0))
     # The channel was the standard input and output: nothing that is imported may read or write it.
     with open(os.devnull, "r+b") as nothing:  # noqa: PTH123 - see the other modules
         os.dup2(nothing.fileno(), 0)
@@ -60,10 +62,10 @@ def main(known_modules: set[str], program_folder: str) -> None:
     command.become(imports)
 
 
-def _serve(order: LauncherOrder, channel: socket.socket) -> None:
+def _serve(order: LauncherOrder, channel: _socket.socket) -> None:
     command_line = CommandLine()
     own_pid = int(os.readlink("/proc/self"))  # noqa: PTH115
-    signal.signal(signal.SIGCHLD, _ignore)
+    _signal.signal(_signal.SIGCHLD, _ignore)
     deaths = watch_children()
     events = select.poll()
     events.register(channel, select.POLLIN)
@@ -78,7 +80,7 @@ def _serve(order: LauncherOrder, channel: socket.socket) -> None:
         message, descriptors = receive_message(channel, 1)
         if not message:
             os._exit(0)
-        trial = socket.socket(fileno=descriptors[0])
+        trial = _socket.socket(fileno=descriptors[0])
         try:
             pid, pidfd = fork_into(NAMESPACES | CLONE_NEWNET | CLONE_NEWUSER)
         except OSError as error:
@@ -88,8 +90,10 @@ def _serve(order: LauncherOrder, channel: socket.socket) -> None:
                 channel.detach()
                 TrialCopy(order, own_pid, trial, command_line).run()
             # Nobody listens any more when loopty has died.
-            with contextlib.suppress(OSError):
-                socket.send_fds(trial, [_STARTED], [pidfd])
+            try:  # noqa: SIM105 - a command finds loaded what this process imports
+                send_message(trial, _STARTED, [pidfd])
+            except OSError:
+                pass
             os.close(pidfd)
         trial.close()
 
@@ -99,6 +103,8 @@ def _ignore(_number: int, _frame: object) -> None:
 
 
 def _reap() -> None:
-    with contextlib.suppress(ChildProcessError):
+    try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
+    except ChildProcessError:
+        return
