@@ -63,6 +63,16 @@ class TaskDraft:
         before = self.notes.get(key)
         return replace(self, notes={**self.notes, key: f"{before}; {why}" if before else why})
 
+    def with_patience(self, factor: float) -> TaskDraft:
+        """The draft with limits that are so many times longer, those of proposed gates included."""
+        gates = tuple(
+            replace(gate, timeout_seconds=float(round(factor * gate.timeout_seconds)))
+            if gate.is_proposed
+            else gate
+            for gate in self.gates
+        )
+        return replace(self, timeout_seconds=float(round(factor * self.timeout_seconds)), gates=gates)
+
     def with_setting(self, setting: Setting, why: str) -> TaskDraft:
         """The draft with one line changed."""
         if setting.table.startswith("gates."):
