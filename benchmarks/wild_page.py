@@ -76,6 +76,7 @@ SAMPLES = {
 
 def cells(row: WildResult) -> list[str]:
     outcome = "proven" if row.proven else "with its line" if row.proven_with_line else "not proven"
+    outcome += f"; again: {row.again}" if row.again else ""
     why = "" if row.proven else f"`{row.line}`" if row.line else row.message[:_LONGEST]
     if row.line and not (row.proven or row.proven_with_line):
         why = f"{why}: {row.message[:_LONGEST]}"
