@@ -23,3 +23,4 @@ def test_limits_of_proposed_gates_are_longer_too_and_those_of_the_user_stay():
     gates = (GateDraft("tests", "make test", 60.0, is_proposed=True), GateDraft("mine", "make lint", 60.0))
     draft = TaskDraft("bench", gates=gates).with_patience(2.5)
     assert [gate.timeout_seconds for gate in draft.gates] == [150, 60.0]
+    assert TaskDraft("bench", timeout_seconds=900.0).with_patience(8.0).timeout_seconds == 1800.0

@@ -148,6 +148,9 @@ class TaskProver:
                 self._say(f"that failed ({failed[-1].check.problem}); trying the next that was found")
             if failed and failed[-1].draft.writable_copy:
                 draft = replace(draft, writable_copy=True)  # what the tests needed for the one, they need for all
+            if failed and not failed[-1].draft.gates:
+                # What did not pass on these files for the one will not for the others.
+                draft = replace(draft, gates=tuple(gate for gate in draft.gates if not gate.is_proposed))
             limit = f"{draft.timeout_seconds:g} s ({'the machine is busy; ' if is_longer else ''}--timeout"
             self._say(f"checking for at most {limit}; Ctrl-C stops): {draft.command}")
             proven = self.prove(draft, fixed)

@@ -15,6 +15,9 @@ FIRST_TIMEOUT = 120.0
 BUILD_TIMEOUT = 900.0
 """The same for a command that builds the repository first: C++ takes minutes, on a busy machine many."""
 
+_LONGEST_TIMEOUT = 1800.0
+"""Nobody waits longer for a first check, however busy the machine is."""
+
 
 @dataclass(frozen=True, slots=True)
 class GateDraft:
@@ -66,12 +69,10 @@ class TaskDraft:
     def with_patience(self, factor: float) -> TaskDraft:
         """The draft with limits that are so many times longer, those of proposed gates included."""
         gates = tuple(
-            replace(gate, timeout_seconds=float(round(factor * gate.timeout_seconds)))
-            if gate.is_proposed
-            else gate
+            replace(gate, timeout_seconds=_longer(gate.timeout_seconds, factor)) if gate.is_proposed else gate
             for gate in self.gates
         )
-        return replace(self, timeout_seconds=float(round(factor * self.timeout_seconds)), gates=gates)
+        return replace(self, timeout_seconds=_longer(self.timeout_seconds, factor), gates=gates)
 
     def with_setting(self, setting: Setting, why: str) -> TaskDraft:
         """The draft with one line changed."""
@@ -89,3 +90,7 @@ class TaskDraft:
         """The draft without a gate, with the reason."""
         gates = tuple(gate for gate in self.gates if gate.name != name)
         return replace(self, gates=gates).with_note(f"gates.{name}", why)
+
+
+def _longer(seconds: float, factor: float) -> float:
+    return float(round(max(seconds, min(factor * seconds, _LONGEST_TIMEOUT))))
