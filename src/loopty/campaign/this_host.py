@@ -165,7 +165,7 @@ def _folders(patterns: tuple[str, ...]) -> Iterator[Path]:
 
 def _is_package_of_apt(name: str) -> bool:
     try:
-        shown = subprocess.run(["apt-cache", "show", "--no-all-versions", name], capture_output=True, timeout=10)
+        shown = subprocess.run(["apt-cache", "show", "--no-all-versions", name], capture_output=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return shown.returncode == 0 and b"Package:" in shown.stdout
