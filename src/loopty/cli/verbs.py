@@ -44,6 +44,8 @@ VERBS = {
     "apply": "Bring a node's change to your own branch.",
     "models": "List the models, try one, or fetch one that needs no key.",
     "serve": "Start a process that makes verbs here cheaper; --stop ends it.",
+    "install": "Let coding agents in a host drive loopty: tools and skills.",
+    "uninstall": "Remove from a host what install added.",
     "doctor": "Check what works on this machine, and how to fix the rest.",
 }
 
