@@ -18,6 +18,7 @@ VERBS = {
     "init": "Write loopty.toml, and run the benchmark once to check it.",
     "optimize": "Run experiments until the budget is spent; run it again to resume.",
     "status": "Show where the run stands.",
+    "context": "Say what to know before the next experiment, in few words.",
     "tree": "Show the tree of experiments.",
     "report": "Chart the scores and list the best nodes.",
     "spend": "Show what models cost, by role, model, operator and node.",

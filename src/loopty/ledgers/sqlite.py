@@ -32,8 +32,6 @@ from loopty.record.pages import Page
 _BUSY_TIMEOUT_MS = 120_000
 _EVENTS_PER_SAVE = 20_000
 """While pages are rebuilt."""
-_FOLD_WITHOUT_PLACES = 14
-"""The version of the fold whose pages are those of today, without what nodes are found by."""
 _EVENT, _DIGESTS = "number, at, kind, body", "digest, page_sum, seal"
 _FILES = ("", "-wal", "-shm", "-journal")
 """The suffixes of the files that SQLite makes for one ledger."""
@@ -80,9 +78,7 @@ class SqliteLedger:
             version = self._db.execute("SELECT version FROM fold").get
         if version != FOLD_VERSION and self._reads_only:
             return self._fold()
-        if version == _FOLD_WITHOUT_PLACES and self.flaw() is None:
-            self._add_places()
-        elif version != FOLD_VERSION:
+        if version != FOLD_VERSION:
             self._rebuild_pages()
         with self._explain_errors(), self._one_moment():
             return History.open(self._last_number(), self._pages.runs(), self._pages)
@@ -213,21 +209,6 @@ class SqliteLedger:
                 if recorded.number % _EVENTS_PER_SAVE == 0:  # so that a long record needs little memory
                     total = self._pages.write(history.take_changed_pages(), total)
             lock.seal(self._pages.write(history.take_changed_pages(), total))
-            self._db.execute("UPDATE fold SET version = ?", (FOLD_VERSION,))
-
-    def _add_places(self) -> None:
-        """Save what nodes are found by beside their pages, which is much faster than to fold all events again."""
-        with self.write_lock() as lock:
-            history, total = History(self._pages), NOTHING
-            history.update(self._last_number(), self._pages.runs())
-            for run in history.runs.values():
-                history.put_run(run)
-            for nodes in self._pages.take_without_places():
-                for node in nodes:
-                    history.put(node)
-                    history.add_to_index(node)
-                total = self._pages.write(history.take_changed_pages(), total)
-            lock.seal(total)
             self._db.execute("UPDATE fold SET version = ?", (FOLD_VERSION,))
 
     def _prepare(self) -> None:
