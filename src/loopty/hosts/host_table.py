@@ -6,6 +6,7 @@ approves.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +19,12 @@ SERVER = "loopty"
 _CALL_SECONDS = 600
 """A host's limit for one call. Ours end after 25 s; a host that waits shorter would cancel them."""
 _SHARED_SKILLS = ".agents/skills"
+_OUR_CALLS = ".*loopty.*|Bash|exec.*|shell|run_shell_command"
+"""The tools after which a hook runs: ours, and those that can call ours inside a script."""
+_HOOKS = {"SessionStart": "", "PostToolUse": _OUR_CALLS, "Stop": ""}
+_EDIT_GATE = {"PreToolUse": "Edit|Write|MultiEdit|NotebookEdit|apply_patch"}
+"""Only for hosts that tell their hooks whether a subagent calls."""
+_GEMINI_HOOKS = {"SessionStart": "*", "AfterTool": _OUR_CALLS, "AfterAgent": "*"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +60,18 @@ def _nothing(_places: UserPlaces, _server: Sequence[str]) -> tuple[SettingsEntry
     return ()
 
 
+def _hooks(path: Path, server: Sequence[str], matchers: Mapping[str, str]) -> tuple[SettingsEntry, ...]:
+    """The hooks of a host, each with the tools after or before which it runs; empty: every time."""
+    program = shlex.join(server[:-1])
+
+    def entry(event: str, matcher: str) -> SettingsEntry:
+        command = {"type": "command", "command": f"{program} hook {event}"}
+        value = {**({"matcher": matcher} if matcher else {}), "hooks": [command]}
+        return JsonEntry(path, ("hooks", event), value, is_member=True, own=f"loopty hook {event}")
+
+    return tuple(entry(event, matcher) for event, matcher in matchers.items())
+
+
 def _codex(places: UserPlaces, server: Sequence[str]) -> tuple[SettingsEntry, ...]:
     values: dict[str, str | int | list[str]] = {
         "command": server[0],
@@ -61,7 +80,11 @@ def _codex(places: UserPlaces, server: Sequence[str]) -> tuple[SettingsEntry, ..
         "env_vars": ["XDG_STATE_HOME"],
         "tool_timeout_sec": _CALL_SECONDS,
     }
-    return (TomlEntry(places.folder("CODEX_HOME", ".codex") / "config.toml", ("mcp_servers", SERVER), values),)
+    folder = places.folder("CODEX_HOME", ".codex")
+    return (
+        TomlEntry(folder / "config.toml", ("mcp_servers", SERVER), values),
+        *_hooks(folder / "hooks.json", server, {**_HOOKS, **_EDIT_GATE}),
+    )
 
 
 def _claude(places: UserPlaces, server: Sequence[str]) -> tuple[SettingsEntry, ...]:
@@ -72,6 +95,7 @@ def _claude(places: UserPlaces, server: Sequence[str]) -> tuple[SettingsEntry, .
     return (
         JsonEntry(own, ("mcpServers", SERVER), value),
         JsonEntry(folder / "settings.json", ("permissions", "allow"), f"mcp__{SERVER}", is_member=True),
+        *_hooks(folder / "settings.json", server, {**_HOOKS, **_EDIT_GATE}),
     )
 
 
@@ -81,10 +105,13 @@ def _opencode(places: UserPlaces, server: Sequence[str]) -> tuple[SettingsEntry,
     return (JsonEntry(path, ("mcp", SERVER), value),)
 
 
-def _gemini(folder: str) -> Callable[[UserPlaces, Sequence[str]], tuple[SettingsEntry, ...]]:
+def _gemini(
+    folder: str, hooks: Mapping[str, str]
+) -> Callable[[UserPlaces, Sequence[str]], tuple[SettingsEntry, ...]]:
     def entries(places: UserPlaces, server: Sequence[str]) -> tuple[SettingsEntry, ...]:
+        path = places.home / folder / "settings.json"
         value = {"command": server[0], "args": [*server[1:]], "trust": True, "timeout": _CALL_SECONDS * 1000}
-        return (JsonEntry(places.home / folder / "settings.json", ("mcpServers", SERVER), value),)
+        return (JsonEntry(path, ("mcpServers", SERVER), value), *_hooks(path, server, hooks))
 
     return entries
 
@@ -95,7 +122,14 @@ def _cursor(places: UserPlaces, server: Sequence[str]) -> tuple[SettingsEntry, .
 
 
 _ALL = (
-    AgentHost("codex", "Codex", "codex", _shared_skills, _codex),
+    AgentHost(
+        "codex",
+        "Codex",
+        "codex",
+        _shared_skills,
+        _codex,
+        "Codex runs hooks only when you trust them: `/hooks`, once",
+    ),
     AgentHost(
         "claude",
         "Claude Code",
@@ -104,8 +138,15 @@ _ALL = (
         _claude,
     ),
     AgentHost("opencode", "opencode", "opencode", _shared_skills, _opencode),
-    AgentHost("gemini", "Gemini CLI", "gemini", _shared_skills, _gemini(".gemini")),
-    AgentHost("qwen", "Qwen Code", "qwen", _shared_skills, _gemini(".qwen")),
+    AgentHost(
+        "gemini",
+        "Gemini CLI",
+        "gemini",
+        _shared_skills,
+        _gemini(".gemini", _GEMINI_HOOKS),
+        "Gemini CLI starts tool servers only in folders that you trust: answer its question there once",
+    ),
+    AgentHost("qwen", "Qwen Code", "qwen", _shared_skills, _gemini(".qwen", _HOOKS)),
     AgentHost("pi", "pi", "pi", _shared_skills, _nothing, "pi has no tool servers: its skills use the shell"),
     AgentHost(
         "cursor",

@@ -19,6 +19,8 @@ class JsonEntry:
     keys: tuple[str, ...]
     value: Any
     is_member: bool = False
+    own: str = ""
+    """A member whose JSON contains this is an older one of loopty's."""
 
     def text_with(self, text: str) -> str:
         whole = self._parse(text)
@@ -34,9 +36,10 @@ class JsonEntry:
             members = table.setdefault(last, [])
             if not isinstance(members, list):
                 raise self._strange()
-            if self.value in members:
+            others = [member for member in members if not self._is_own(member)]
+            if members == [*others, self.value]:
                 return text
-            members.append(self.value)
+            members[:] = [*others, self.value]
         return self._format(whole, text)
 
     def text_without(self, text: str) -> str:
@@ -51,9 +54,9 @@ class JsonEntry:
             return text
         if self.is_member:
             members = tables[-1][last]
-            if not isinstance(members, list) or self.value not in members:
+            if not isinstance(members, list) or not any(map(self._is_own, members)):
                 return text
-            members.remove(self.value)
+            members[:] = [member for member in members if not self._is_own(member)]
             if not members:
                 del tables[-1][last]
         else:
@@ -69,6 +72,9 @@ class JsonEntry:
         for key in reversed(self.keys):
             value = {key: value}
         return json.dumps(value, indent=2)
+
+    def _is_own(self, member: Any) -> bool:
+        return member == self.value or bool(self.own and self.own in json.dumps(member))
 
     def _parse(self, text: str) -> dict[str, Any]:
         if not text.strip():
