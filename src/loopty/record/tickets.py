@@ -30,6 +30,10 @@ class TicketMode(enum.StrEnum):
     """The gates run on a draft as it is."""
     TRY = "try"
     """Any command runs on a draft as it is."""
+    REMEASURE = "remeasure"
+    """Nodes that lost only against a withdrawn one are judged again."""
+    GATE = "gate"
+    """A gate is added to a node, and checked on its kept descendants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class TicketOpened(Event):
     commit: ObjectName
     tree: ObjectName
     command: str = ""
-    """The shell line to try."""
+    """The shell line to try; of a gate, its name and command as JSON."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ def _cost_lines(context: SearchContext, scores: ScoreText) -> Iterator[str]:
     if cost.seconds is not None:
         pairs = f", {cost.pairs:.1f} pairs" if cost.pairs else ""
         parts.append(f"an attempt takes {cost.seconds:.3g} s per measurement{pairs}")
-    if status.noise:
+    if status.noise and status.noise.sigma:
         share = f" ({status.noise.percent:.2g} %)" if status.noise.percent is not None else ""
         gain = scores.score(cost.smallest_gain or 0.0)
         parts.append(f"noise {scores.score(status.noise.sigma)}{share}; smallest visible gain about {gain}")

@@ -145,10 +145,11 @@ def _cost(run: Run, where: RunStatus) -> AttemptCost:
     counts, repeats = TrialCounts.of(run, Pool.ATTEMPT), TrialCounts.of(run, Pool.REPEAT)
     ended, repeated = sum(counts.endings.values()), sum(repeats.endings.values())
     seconds = counts.busy_seconds / ended if ended else None
-    attempts = max(ended - 1, 0)  # without the baseline
+    attempts = max(ended - 1, 0)  # without the baseline, whose own repeats do not count either
+    repeated -= where.noise.measurements - 1 if where.noise else 0
     noise = where.noise
     smallest = noise.sigma * _SEEN_SIGMAS if noise else (0.0 if where.baseline else None)
-    return AttemptCost(seconds, repeated / 2 / attempts if attempts else None, smallest)
+    return AttemptCost(seconds, max(repeated, 0) / 2 / attempts if attempts else None, smallest)
 
 
 def _focus(history: History, node: NodeId) -> FocusNode:
