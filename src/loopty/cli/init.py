@@ -86,6 +86,7 @@ def command(
     from loopty.domain.access import TASK_FILE
     from loopty.domain.errors import Misuse
     from loopty.domain.objective import Direction, Metric
+    from loopty.kit.machine_load import processes_per_core
     from loopty.taskfile import read
     from loopty.taskfile.glob_matches import require_matches
     from loopty.taskfile.param_flags import parse_parameter
@@ -155,7 +156,7 @@ def command(
     # Only what nobody chose may be replaced by another benchmark of the repository.
     others = proposed[1:] if yes and benchmark is None else []
     drafts = [draft, *(_with_answers(other, draft, timeout is not None) for other in others)]
-    prover = TaskProver(here, repository.top, _say_paragraph, questions.consent, unsafe)
+    prover = TaskProver(here, repository.top, _say_paragraph, questions.consent, unsafe, processes_per_core())
     given = {"timeout_seconds": timeout is not None, "direction": better != assumed or direction is not None}
     proven = prover.prove_first(drafts, frozenset(name for name, is_given in given.items() if is_given))
     say(f"wrote {path.name}")

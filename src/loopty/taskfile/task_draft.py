@@ -15,6 +15,9 @@ FIRST_TIMEOUT = 120.0
 BUILD_TIMEOUT = 900.0
 """The same for a command that builds the repository first: C++ takes minutes, on a busy machine many."""
 
+_LONGEST_TIMEOUT = 1800.0
+"""Nobody waits longer for a first check, however busy the machine is."""
+
 
 @dataclass(frozen=True, slots=True)
 class GateDraft:
@@ -63,6 +66,14 @@ class TaskDraft:
         before = self.notes.get(key)
         return replace(self, notes={**self.notes, key: f"{before}; {why}" if before else why})
 
+    def with_patience(self, factor: float) -> TaskDraft:
+        """The draft with limits that are so many times longer, those of proposed gates included."""
+        gates = tuple(
+            replace(gate, timeout_seconds=_longer(gate.timeout_seconds, factor)) if gate.is_proposed else gate
+            for gate in self.gates
+        )
+        return replace(self, timeout_seconds=_longer(self.timeout_seconds, factor), gates=gates)
+
     def with_setting(self, setting: Setting, why: str) -> TaskDraft:
         """The draft with one line changed."""
         if setting.table.startswith("gates."):
@@ -79,3 +90,7 @@ class TaskDraft:
         """The draft without a gate, with the reason."""
         gates = tuple(gate for gate in self.gates if gate.name != name)
         return replace(self, gates=gates).with_note(f"gates.{name}", why)
+
+
+def _longer(seconds: float, factor: float) -> float:
+    return float(round(max(seconds, min(factor * seconds, _LONGEST_TIMEOUT))))
