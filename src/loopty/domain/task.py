@@ -64,6 +64,11 @@ class Benchmark:
         "sources. The copy is in $TMPDIR; a candidate can change the benchmark's files in it.",
         False,
     )
+    warm: bool = option(
+        "Whether a Python benchmark starts as a copy of a process that has imported its packages, in a sandbox of "
+        "its own as always (see `docs/benchmarks.md`).",
+        False,
+    )
     isolated: bool = option(
         "Whether the benchmark sees only its own files, and the SDK calls the candidate in a sandbox of its own.",
         False,
