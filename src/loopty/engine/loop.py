@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from loopty.domain.curve import Row
 from loopty.domain.errors import Exhausted, Misuse, Taken
@@ -99,7 +99,7 @@ class Loop:
 
     async def drive(self) -> Finish:
         """Run trials until something says stop. Whatever happens, the session is closed in the ledger."""
-        self._record(lambda history: decisions.start_session(history, self._run, self._owner))
+        self._recorder.record(lambda history: decisions.start_session(history, self._run, self._owner))
         timer = self._start_deadline()
         finish = failed = Finish("its process failed", sound=False, resumable=True)
         try:
@@ -121,7 +121,7 @@ class Loop:
                 finish = failed
                 raise
             finally:
-                self._record(lambda _: [SessionEnded(self._run, finish.reason)])
+                self._recorder.record(lambda _: [SessionEnded(self._run, finish.reason)])
         return finish
 
     async def _measure_baseline(self) -> Finish | None:
@@ -306,7 +306,7 @@ class Loop:
         try:
             return self._trial_runner.trial(self._trial_runner.add_and_start(add))
         except Taken:  # another process has spent the last attempt: the node waits
-            self._record(add)
+            self._recorder.record(add)
             return None
 
     def _commit(self, proposal: Proposal) -> CommittedFiles | str:
@@ -339,10 +339,7 @@ class Loop:
                 raise result
 
     def _record_event(self, event: Event) -> None:
-        self._record(lambda _: [event])
-
-    def _record(self, decide: Callable[[History], Iterable[Event]]) -> list[Event]:
-        return [recorded.event for recorded in self._recorder.record(decide)]
+        self._recorder.record(lambda _: [event])
 
     def _start_deadline(self) -> asyncio.TimerHandle | None:
         if self._pools.wall_seconds is None:
