@@ -109,12 +109,23 @@ def read_block(number: int, text: str) -> FactsBlock:
             [FactsKind._make(kind) for kind in kinds],
             kind_places,
         )
-        is_whole = len(orders) == len(scores) == len(kind_places) == len(error_rates) <= BLOCK_SIZE
-        if not is_whole or not all(0 <= place < len(kinds) for place in set(kind_places)):
-            raise ValueError("columns of different lengths")
+        if not _is_sound(block):
+            raise ValueError("columns that do not belong together")
     except (ValueError, TypeError, IndexError, AttributeError) as error:
         raise _damage(number) from error
     return block
+
+
+def _is_sound(block: FactsBlock) -> bool:
+    """Whether the columns have one length, and values of their types: views compute with them."""
+    count, numbers = len(block.orders), {float, int, type(None)}
+    return (
+        len(block.scores) == len(block.kind_places) == len(block.error_rates) == count <= BLOCK_SIZE
+        and set(map(type, (*block.orders, *block.kind_places))) <= {int}
+        and set(map(type, (*block.scores, *block.error_rates))) <= numbers
+        and all(0 <= place < len(block.kinds) for place in set(block.kind_places))
+        and all(set(map(type, kind)) <= {int, str, bool, type(None)} for kind in block.kinds)
+    )
 
 
 def _damage(number: int) -> Misuse:
