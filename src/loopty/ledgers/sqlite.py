@@ -25,8 +25,8 @@ from loopty.record.history import FOLD_VERSION, History
 
 _EVENTS_PER_SAVE = 20_000
 """While pages are rebuilt."""
-_FOLDS_WITH_TODAYS_NODES = (14, 15)
-"""The versions of the fold whose pages of nodes are those of today; they lack blocks of facts."""
+_FOLDS_WITH_TODAYS_NODES = (14, 15, 16)
+"""The versions of the fold whose pages of nodes are those of today; they have no or larger blocks of facts."""
 
 
 class SqliteLedger:

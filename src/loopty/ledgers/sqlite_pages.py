@@ -121,7 +121,11 @@ class SqlitePages:
         while rows := _rows(self._db, query, done, last, _PAGES_PER_MOVE):
             first, done = rows[0][0], rows[-1][0]
             self._db.execute("DELETE FROM pages WHERE place >= ? AND place <= ?", (first, done))
-            yield [codec.build(Node, json.loads(body)) for _, key, body in rows if not key.startswith(RUN_KEY)]
+            yield [
+                codec.build(Node, json.loads(body))
+                for _, key, body in rows
+                if not key.startswith((RUN_KEY, FACTS_KEY))
+            ]
 
     def first_change_seen(self) -> str | None:
         """The key of the first page that was read and does not match its digest."""
