@@ -15,7 +15,8 @@ command = "echo no number > src/x.txt; date +%s%N > src/n.txt; echo SUMMARY: a d
 [[proposer.agents]]
 name = "second"
 command = """
-if grep -q 'a daring idea' $LOOPTY_PROMPT_FILE && grep -q failed $LOOPTY_PROMPT_FILE; then echo 9 > src/x.txt; fi"""
+grep -q 'a daring idea' $LOOPTY_PROMPT_FILE || exit 0
+if grep -q failed $LOOPTY_PROMPT_FILE; then echo 9 > src/x.txt; fi"""
 '''
 
 

@@ -15,6 +15,7 @@ from loopty.domain.model import ModelSpec
 from loopty.domain.objective import Objective
 from loopty.domain.space import Parameter, Space
 from loopty.domain.task import (
+    AgentRights,
     Audit,
     Benchmark,
     Limits,
@@ -50,6 +51,7 @@ TABLES: dict[str, type] = {
     "sandbox": SandboxSpec,
     "roles": Roles,
     "verifier": VerifierSpec,
+    "agents": AgentRights,
 }
 TOP_KEYS = {
     "statement": "What to improve, in words.",
