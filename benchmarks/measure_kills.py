@@ -19,7 +19,7 @@ from table import NOTHING, Figure, Row, Target
 
 _TASK = """\
 [benchmark]
-command = '''sleep 0.02; echo '{{"score": 1}}' > "$EVO_RESULT_PATH"'''
+command = '''sleep 0.2; echo '{{"score": 1}}' > "$EVO_RESULT_PATH"'''
 timeout_seconds = 60
 [noise]
 repeat = "never"
@@ -33,7 +33,7 @@ kind = "random"
 [pools]
 attempts = {attempts}
 """
-_TRIALS_PER_ROUND = 8
+_TRIALS_PER_ROUND = 4
 _GONE_SECONDS = 60.0
 _LAUNCHER = b"launcher_program"
 _NONE = Target("none", 0)

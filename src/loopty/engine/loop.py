@@ -175,19 +175,18 @@ class Loop:
                 return
             elif not self._fill_slot(claims):
                 break
-        for pool in self._pools_to_ask_ahead():
-            while self._questions.can_ask_ahead(pool) and self._wants_question(pool):
+        for pool in self._proposers:
+            is_asked = pool not in self._not_ahead and not self._cancel.is_set()
+            while is_asked and self._questions.can_ask_ahead(pool) and self._wants_question(pool):
                 self._questions.ask(pool, self._trials_ended, early=True)
-
-    def _pools_to_ask_ahead(self) -> list[Pool]:
-        return [pool for pool in self._proposers if pool not in self._not_ahead and not self._cancel.is_set()]
 
     def _fill_slot(self, claims: Counter[Pool]) -> bool:
         """Bring one free slot closer to a trial; False when nothing can be done now.
 
         The pool that is furthest behind comes first. `claims` counts the slots that wait for an open question.
         """
-        for pool in sorted(self._proposers, key=lambda pool: self._start_count(pool) + claims[pool]):
+        started = {pool: TrialCounts.of(self.run, pool).started for pool in self._proposers}
+        for pool in sorted(started, key=lambda pool: started[pool] + claims[pool]):
             if trial := self._next_pending(pool):
                 self._run_in_background(trial)
                 return True
@@ -241,9 +240,6 @@ class Loop:
     def _is_spent(self, pool: Pool) -> bool:
         """Whether all trials of this pool are spent, or will be on the proposals that are being made."""
         return budget.trial_refusal(self.run, self._pools, pool, self._questions.count(pool)) is not None
-
-    def _start_count(self, pool: Pool) -> int:
-        return TrialCounts.of(self.run, pool).started
 
     def _next_pending(self, pool: Pool) -> Trial | None:
         """The first trial of the oldest node that waits for one."""
@@ -350,5 +346,5 @@ class Loop:
 
     def _why_idle(self) -> str:
         """Why no pool can start another trial."""
-        nothing = f"{self._proposers[Pool.ATTEMPT].name} has nothing to propose"
-        return self._exhausted.get(Pool.ATTEMPT) or self._limits.why_idle() or nothing
+        why = self._exhausted.get(Pool.ATTEMPT) or self._limits.why_idle()
+        return why or f"{self._proposers[Pool.ATTEMPT].name} has nothing to propose"

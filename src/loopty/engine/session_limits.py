@@ -43,15 +43,8 @@ class SessionLimits:
         return self._recorder.history.runs[self._run_number]
 
     def stop_reason(self) -> str | None:
-        """Why nothing more is asked, or None. A call in flight counts as reserved, and is worth its trial."""
-        spend, pools = Spend.of(self._run), self._pools
-        if over := self.over_reason():
-            return over
-        if pools.tokens is not None and spend.total_tokens >= pools.tokens:
-            return f"{spend.total_tokens} of {pools.tokens} tokens are spent"
-        if pools.money_usd is not None and spend.total_money_usd >= pools.money_usd:
-            return f"${spend.total_money_usd:.2f} of ${pools.money_usd:.2f} is spent"
-        return None
+        """Why nothing more is asked, or None."""
+        return self.over_reason() or self._spend_reason()
 
     def over_reason(self) -> str | None:
         """Why nothing new is tried either, or None."""
@@ -64,6 +57,15 @@ class SessionLimits:
         if pools.patience is not None and since_best >= pools.patience:
             return f"no improvement in the last {since_best} attempts"
         return budget.target_reason(history, run, pools)
+
+    def _spend_reason(self) -> str | None:
+        """Why no model may be asked now, or None. A call in flight counts as reserved, and is worth its trial."""
+        spend, pools = Spend.of(self._run), self._pools
+        if pools.tokens is not None and spend.total_tokens >= pools.tokens:
+            return f"{spend.total_tokens} of {pools.tokens} tokens are spent"
+        if pools.money_usd is not None and spend.total_money_usd >= pools.money_usd:
+            return f"${spend.total_money_usd:.2f} of ${pools.money_usd:.2f} is spent"
+        return None
 
     def why_idle(self) -> str | None:
         """Why no further attempt can start, or None where the budget is not the reason."""
