@@ -19,9 +19,10 @@ from loopty.domain.curve import Row
 from loopty.domain.objective import Directions
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
-from loopty.engine.loop import Finish, Loop
+from loopty.engine.loop import Loop
 from loopty.engine.open_questions import Pace
 from loopty.engine.prune_watch import PruneWatch
+from loopty.engine.session_limits import Finish
 from loopty.evaluators.command import read_curve
 from loopty.evaluators.contract import METRICS
 from loopty.kit.dataclass import dataclass
