@@ -36,14 +36,14 @@ class SessionEnd:
         return self.end in (AgentEnd.CLEAN, AgentEnd.LIMITED)
 
 
-def stalled_end(stall: Stall) -> SessionEnd:
+def end_of_stall(stall: Stall) -> SessionEnd:
     """The end of a session that did not get on."""
     return SessionEnd(AgentEnd.STALLED, _line(f"{stall.kind}: {stall.reason}"), stall)
 
 
-def crashed_end(end: SessionEnd) -> SessionEnd:
+def end_of_crash(end: SessionEnd) -> SessionEnd:
     """A crash as a stall: it says nothing about what the agent would have proposed."""
-    return stalled_end(Stall(StallKind.CRASH, end.reason))
+    return end_of_stall(Stall(StallKind.CRASH, end.reason))
 
 
 def classify_end(stream: AgentStream, code: int, limit: str, stderr: str) -> SessionEnd:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 import loopty_sdk
 from loopty.agents.agent_driver import AgentCommand, AgentDriver
-from loopty.agents.agent_endings import SessionEnd, classify_end, stalled_end
+from loopty.agents.agent_endings import SessionEnd, classify_end, end_of_stall
 from loopty.agents.agent_stream import AgentStream
 from loopty.agents.agent_work import AgentChoice
 from loopty.campaign.life_signs import LifeSigns
@@ -134,7 +134,7 @@ class AgentLauncher:
             stream.close()
             self._read_result(job, stream)
         if life.stall and not reasons and end.stop is Stop.CANCELLED:
-            return AgentRun(stream, stalled_end(life.stall))
+            return AgentRun(stream, end_of_stall(life.stall))
         limit = reasons[0] if reasons else self._limit_words(end.stop)
         errors = job.folder.file(job.error_name).read(_STDERR_BYTES, tail=True).decode(errors="replace")
         return AgentRun(stream, classify_end(stream, end.code, limit, errors))
