@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 from loopty.domain.access import is_clean_path
 from loopty.domain.model import ModelSpec, Role
@@ -14,7 +13,6 @@ from loopty.domain.task import PluginChoice, Roles, VerifierSpec
 from loopty.kit.dataclass import replace
 from loopty.models.permits import Permits
 from loopty.models.provider_names import provider_problem
-from loopty.taskfile.positions import KeyPath
 from loopty.taskfile.schema import WRONG, Checker
 from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
 
@@ -37,6 +35,9 @@ _SET_BY_LOOPTY = (
     "max_output_tokens",
     "candidate_count",
 )
+
+if TYPE_CHECKING:
+    from loopty.taskfile.positions import KeyPath
 """loopty sets these itself: a setting of the user would bypass the caps."""
 _ARTIFACT_NAME = re.compile(r"task_[^/]*\.json")
 _FILE_MEANINGS = {"scripted": "the script of replies", "recorded": "the folder of recorded calls"}
@@ -183,6 +184,8 @@ def _faults(model: ModelSpec) -> Iterator[tuple[str, str]]:
 
 
 def _is_address(url: str) -> bool:
+    from urllib.parse import urlsplit
+
     try:
         parts = urlsplit(url)
         has_host = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
