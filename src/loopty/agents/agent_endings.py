@@ -13,7 +13,8 @@ _LONGEST_REASON = 300
 _UNAVAILABLE = re.compile(
     r"not logged in|log ?in (?:required|again)|please (?:run )?/?log ?in"
     r"|invalid (?:x-)?(?:api.?key|authentication)"
-    r"|authentication_error|unauthori[sz]ed|\b401\b|\b403\b|api.?key.*(?:missing|not set|required|must be set)"
+    r"|authentication[_ ](?:error|required)"
+    r"|unauthori[sz]ed|\b401\b|\b403\b|api.?key.*(?:missing|not set|required|must be set)"
     r"|(?:set|no) (?:an? )?(?:auth|api.?key)|rate.?limit|\b429\b|usage limit|quota|credit balance|billing"
     r"|overloaded|\b50[0234]\b|\b529\b|econnrefused|enotfound|getaddrinfo|connection (?:refused|error|reset)"
     r"|stream disconnected|network error|could not connect|temporarily unavailable",

@@ -154,11 +154,14 @@ class AgentLauncher:
         choice, command = self.choice, job.command
         mounts = [*self._mounts(), *job.tree, Mount(job.home.path_for_programs(), HOME, writable=True)]
         argv, env = command.argv, {**job.variables, **command.env}
+        if command.sdk_program or job.model_socket is not None:
+            mounts.append(Mount(Path(loopty_sdk.__file__).resolve().parent, f"{_SDK}/loopty_sdk"))
+        if command.sdk_program:
+            argv = _with_sdk_program(command.sdk_program, argv)
         if job.model_socket is not None:
-            sdk = Path(loopty_sdk.__file__).resolve().parent
-            mounts += [Mount(sdk, f"{_SDK}/loopty_sdk"), Mount(job.model_socket, _MODEL_SOCKET)]
+            mounts.append(Mount(job.model_socket, _MODEL_SOCKET))
             env |= {"LOOPTY_MODEL_SOCKET": _MODEL_SOCKET, "LOOPTY_MODEL_PORT": str(MODEL_PORT)}
-            argv = ("python3", "-I", "-S", "-B", f"{_SDK}/loopty_sdk/model_port.py", *argv)
+            argv = _with_sdk_program("model_port.py", argv)
         own = {"PATH": self._path, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "HOME": HOME}
         return Launch(
             argv=argv,
@@ -204,6 +207,11 @@ class AgentLauncher:
             Stop.DISK: f"wrote more than {choice.disk_mb} MB to disk (disk_mb)",
             Stop.CANCELLED: "stopped",
         }[stop]
+
+
+def _with_sdk_program(name: str, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The command as a program of the SDK starts it."""
+    return ("python3", "-I", "-S", "-B", f"{_SDK}/loopty_sdk/{name}", *argv)
 
 
 def require_program(driver: AgentDriver) -> None:

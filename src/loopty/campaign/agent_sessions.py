@@ -185,7 +185,8 @@ class SandboxedSessions:
             raise access.exhausted
         if end.end is AgentEnd.UNAVAILABLE:
             place.remove()
-            raise Outage(f"{self._driver.name}: {end.reason}; try `loopty doctor --agent {self._driver.name}`")
+            remedy = f"; try `loopty doctor --agent {self._driver.name}`" if self._driver.program else ""
+            raise Outage(f"{self._name}: {end.reason}{remedy}")
         return _Part(end, stream, (*calls, record.call), after, resumes)
 
     async def _judged_end(
