@@ -15,8 +15,8 @@ command = "echo no number > src/x.txt; date +%s%N > src/n.txt; echo SUMMARY: a d
 [[proposer.agents]]
 name = "second"
 command = """
-cd src; f=$LOOPTY_PROMPT_FILE
-if grep -q 'a daring idea' $f && grep -q failed $f; then echo 9 > x.txt; fi"""
+grep -q 'a daring idea' $LOOPTY_PROMPT_FILE || exit 0
+if grep -q failed $LOOPTY_PROMPT_FILE; then echo 9 > src/x.txt; fi"""
 '''
 
 
@@ -36,7 +36,7 @@ def test_every_agent_of_a_strangers_fleet_needs_permission_and_a_name_of_its_own
     code_place.loopty("trust", "--revoke", code=None)
     refused = code_place.loopty("optimize", code=2).stderr
     assert "a daring idea" in refused
-    assert "echo 9 > x.txt" in refused
+    assert "echo 9 > src/x.txt" in refused
     code_place.write("loopty.toml", CODE_TASK.format(attempts=1) + FLEET.replace('"second"', '"first"'))
     assert "is 'first' for two agents" in code_place.loopty("optimize", code=2).stderr
     code_place.write("loopty.toml", CODE_TASK.format(attempts=1) + FLEET.replace("name =", "nam ="))

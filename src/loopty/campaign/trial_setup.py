@@ -26,6 +26,9 @@ from loopty.workspaces.stages import BENCHMARK, INBOX, OUTBOX, TREE, Stages
 from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
+    import asyncio
+    from contextlib import AbstractAsyncContextManager
+
     from loopty.evaluators.command import CommandEvaluator, RunGates, RunInTree
     from loopty.executors.local_slots import LocalExecutor
     from loopty.models.endpoint.trial_access import ServeTrial
@@ -52,11 +55,23 @@ class TrialSetup:
         sandbox, trial_owner = self._sandbox()
         tools = self._tools(sandbox)
         evaluator = self._evaluator(tools, sandbox, trial_owner, serve_model)
-        benchmark = self.rig.benchmark
-        resources = () if benchmark.share_devices else find_devices(benchmark.devices).resources
         machine = self._machine(sandbox.name, tools)
-        slots = SharedSlots(self.state.slots, width, say)
-        return LocalExecutor(evaluator.evaluate, slots, (*benchmark.resources, *resources), machine)
+        return LocalExecutor(
+            evaluator.evaluate, SharedSlots(self.state.slots, width, say), self._resources, machine
+        )
+
+    def hold_place(self, width: int, cancel: asyncio.Event) -> AbstractAsyncContextManager[str]:
+        """A slot and the resources of a trial, for what runs beside trials; see `executors/local_slots.py`."""
+        from loopty.executors.local_slots import hold_place
+        from loopty.executors.shared_slots import SharedSlots
+
+        return hold_place(SharedSlots(self.state.slots, width), self._resources, cancel)
+
+    @property
+    def _resources(self) -> tuple[str, ...]:
+        benchmark = self.rig.benchmark
+        devices = () if benchmark.share_devices else find_devices(benchmark.devices).resources
+        return (*benchmark.resources, *devices)
 
     def run_gates(self) -> RunGates:
         """The function that runs the gates of a trial alone."""

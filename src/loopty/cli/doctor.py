@@ -57,7 +57,7 @@ def command(attack: bool, kind: str | None, failed: bool, agent: str | None, ask
         findings = list(agent_findings(agent, ask))
     else:
         findings = [_python(), _git(), *_sandboxes(), _sqlite(), *_extras(), _task(), *_trust(), *_models()]
-        findings += _agents()
+        findings += [*_agents(), *_hosts()]
     if as_json:
         from loopty.kit import codec
 
@@ -138,6 +138,20 @@ def _trust() -> Iterator[Finding]:
             asked if is_trusted else f"nothing of the task runs before you allow, with `loopty trust`: {asked}"
         )
         yield Finding("trust", is_trusted, detail, needed=False)
+
+
+def _hosts() -> Iterator[Finding]:
+    """The hosts in which the user has installed loopty's tools and skills."""
+    import os
+
+    from loopty.campaign.host_installation import HostInstallation
+    from loopty.cli.doctor_agents import host_finding
+    from loopty.hosts.host_table import HOSTS
+
+    for host in HOSTS.values():
+        installation = HostInstallation(host, os.environ)
+        if installation.is_installed:
+            yield host_finding(installation)
 
 
 def _agents() -> list[Finding]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from loopty.cli.output import json_option, print_json, say
@@ -17,8 +19,9 @@ from loopty.domain.errors import Misuse
     show_default=True,
     help="It ends when no verb has come for this long.",
 )
+@click.option("--for", "folder", type=click.Path(exists=True, file_okay=False), hidden=True)
 @json_option
-def command(stop: bool, idle_seconds: float, as_json: bool) -> None:
+def command(stop: bool, idle_seconds: float, folder: str | None, as_json: bool) -> None:
     """Start a process that stays, so that verbs need not import loopty anew.
 
     Verbs in this repository then run in processes forked from it, with the same effect, at a fraction of the CPU.
@@ -27,6 +30,8 @@ def command(stop: bool, idle_seconds: float, as_json: bool) -> None:
     """
     from loopty.resident import client, server
 
+    if folder:
+        os.chdir(folder)
     place = client.here()
     if place is None:
         raise Misuse("there is no git repository here: start in one")
@@ -36,16 +41,32 @@ def command(stop: bool, idle_seconds: float, as_json: bool) -> None:
             raise Misuse(f"resident process {left} goes on: it does not answer; end it with `kill {left}`")
         _print("stopped" if was_asked else "there was none", None, as_json)
         return
+    from loopty.campaign.agent_tools import answer_call
     from loopty.cli.preload import import_verbs
     from loopty.cli.verbs import run_verb
+    from loopty.resident.verb_process import Services
 
     if server.process_number(place) is None:
         import_verbs()
     try:
-        is_new = server.start(place, run_verb, idle_seconds)
+        is_new = server.start(place, Services(run_verb, answer_call), idle_seconds)
     except OSError as error:
         raise Misuse(f"cannot listen in {place.folder} ({error}): correct its owner and permissions") from None
+    if is_new:
+        _resume_tickets()
     _print("started" if is_new else "there is one already", server.process_number(place), as_json)
+
+
+def _resume_tickets() -> None:
+    """Let a worker run the tickets that are open, if there ever were any."""
+    from pathlib import Path
+
+    from loopty.campaign.standby_worker import StandbyWorker
+    from loopty.workspaces.git_folders import GitFolders
+    from loopty.workspaces.state_folder import StateFolder
+
+    if StateFolder.of(GitFolders.find(Path.cwd())).tickets.exists():
+        StandbyWorker(Path.cwd()).start()
 
 
 def _print(what: str, process: int | None, as_json: bool) -> None:

@@ -38,6 +38,12 @@ class Proposal:
     """Its index among the proposals of the last call, from 0."""
     parent_reason: str = field(default="", compare=False)
     """Why its selector chose the parent."""
+    author: str = ""
+    """The client that opened it; empty for a person or a proposer."""
+    surface: str = ""
+    """The part of the code that it is about, in the author's words."""
+    merged: tuple[NodeId, ...] = ()
+    """Further parents, whose changes it holds as well."""
 
     def as_refusal(self, reason: str, objection: Objection) -> Refusal:
         """The refusal of this proposal: it gets no trial."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import hashlib
 from collections.abc import Mapping
 from typing import Any
@@ -300,6 +301,27 @@ class SandboxSpec:
     )
 
 
+class AgentRight(enum.StrEnum):
+    """What an agent may do to work that is not its own draft."""
+
+    ABORT = "abort"
+    DISCARD = "discard"
+    GATE = "gate"
+    INVALIDATE = "invalidate"
+    REMEASURE = "remeasure"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRights:
+    """What coding agents may do through loopty's tools, besides making experiments."""
+
+    may: tuple[AgentRight, ...] = option(
+        "`abort` a ticket or a draft, `discard` or `invalidate` a node, `remeasure` what lost against it, add a "
+        "`gate`. Default: none of them.",
+        (),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class PluginChoice:
     """A plug-in by name, with its own options."""
@@ -331,6 +353,7 @@ class Task:
     models: Mapping[str, ModelSpec] = field(default_factory=dict)
     roles: Roles = Roles()
     verifier: VerifierSpec = VerifierSpec()
+    agents: AgentRights = AgentRights()
     parameters_file: str = ""
     """Where `loopty apply` writes parameters, relative to the repository's top; empty: nowhere."""
     profile: ResourceProfile = ResourceProfile()

@@ -25,8 +25,6 @@ from loopty.record.history import FOLD_VERSION, History
 
 _EVENTS_PER_SAVE = 20_000
 """While pages are rebuilt."""
-_FOLDS_WITH_TODAYS_NODES = (14, 15)
-"""The versions of the fold whose pages of nodes are those of today; they lack blocks of facts."""
 
 
 class SqliteLedger:
@@ -60,9 +58,7 @@ class SqliteLedger:
             version = self._db.execute("SELECT version FROM fold").get
         if version != FOLD_VERSION and self._file.reads_only:
             return self._fold()
-        if version in _FOLDS_WITH_TODAYS_NODES and self.flaw() is None:
-            self._add_places()
-        elif version != FOLD_VERSION:
+        if version != FOLD_VERSION:
             self._rebuild_pages()
         with self._file.explain_errors(), self._one_moment():
             return History.open(self._last_number(), self._pages.runs(), self._pages)
@@ -112,21 +108,6 @@ class SqliteLedger:
                 if recorded.number % _EVENTS_PER_SAVE == 0:  # so that a long record needs little memory
                     total = self._pages.write(history.take_changed_pages(), total)
             lock.seal(self._pages.write(history.take_changed_pages(), total))
-            self._db.execute("UPDATE fold SET version = ?", (FOLD_VERSION,))
-
-    def _add_places(self) -> None:
-        """Save what nodes are found by beside their pages, which is much faster than to fold all events again."""
-        with self.write_lock() as lock:
-            history, total = History(self._pages), NOTHING
-            history.update(self._last_number(), self._pages.runs())
-            for run in history.runs.values():
-                history.put_run(run)
-            for nodes in self._pages.take_without_places():
-                for node in nodes:
-                    history.put(node)
-                    history.add_to_index(node)
-                total = self._pages.write(history.take_changed_pages(), total)
-            lock.seal(total)
             self._db.execute("UPDATE fold SET version = ?", (FOLD_VERSION,))
 
     def _prepare(self) -> None:

@@ -1,4 +1,4 @@
-"""The file of a ledger: how SQLite opens it, also where nothing can be written, and what happens when it is gone."""
+"""The file of a ledger: how SQLite opens it, also where nothing can be written, and what if it is gone."""
 
 from __future__ import annotations
 

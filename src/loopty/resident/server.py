@@ -11,13 +11,12 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
 
 from loopty.resident.client import peer_of
 from loopty.resident.meeting_place import MeetingPlace
 from loopty.resident.request import SIGNAL
 from loopty.resident.surroundings import surroundings
-from loopty.resident.verb_process import ASKED_TO_STOP, serve_connection
+from loopty.resident.verb_process import ASKED_TO_STOP, Services, serve_connection
 
 IDLE_SECONDS = 900.0
 _MOST_VERBS = 64
@@ -27,8 +26,8 @@ _BACKLOG = 128
 class Server:
     """Serves one repository, as long as `start` took its lock."""
 
-    def __init__(self, place: MeetingPlace, run_verb: Callable[[], None], idle_seconds: float) -> None:
-        self._place, self._run_verb, self._idle_seconds = place, run_verb, idle_seconds
+    def __init__(self, place: MeetingPlace, services: Services, idle_seconds: float) -> None:
+        self._place, self._services, self._idle_seconds = place, services, idle_seconds
         self._surroundings = surroundings()
         self._sources = _source_times()
         self._verbs: dict[int, socket.socket] = {}
@@ -74,7 +73,7 @@ class Server:
             self._verbs[verb] = connection
             return
         listener.close()
-        serve_connection(connection, os.fsencode(self._place.git_dir), self._surroundings, self._run_verb)
+        serve_connection(connection, os.fsencode(self._place.git_dir), self._surroundings, self._services)
 
     def _end_after(self, connection: socket.socket) -> None:
         """End; this connection closes last, so that its client finds the lock free."""
@@ -95,7 +94,7 @@ class Server:
                     connection.sendall(SIGNAL + b" %d\n" % os.WTERMSIG(status))
 
 
-def start(place: MeetingPlace, run_verb: Callable[[], None], idle_seconds: float = IDLE_SECONDS) -> bool:
+def start(place: MeetingPlace, services: Services, idle_seconds: float = IDLE_SECONDS) -> bool:
     """Serve in the background, in a process that outlives this one; False where one serves already.
 
     Returns as soon as clients can connect. Raises OSError where the meeting place cannot be made.
@@ -127,12 +126,12 @@ def start(place: MeetingPlace, run_verb: Callable[[], None], idle_seconds: float
         if process := os.fork():
             os.pwrite(lock, b"%d\n" % process, 0)
             os._exit(0)
-        _serve_to_the_end(place, run_verb, idle_seconds, listener, lock)
+        _serve_to_the_end(place, services, idle_seconds, listener, lock)
     return True
 
 
 def _serve_to_the_end(
-    place: MeetingPlace, run_verb: Callable[[], None], idle_seconds: float, listener: socket.socket, lock: int
+    place: MeetingPlace, services: Services, idle_seconds: float, listener: socket.socket, lock: int
 ) -> None:
     try:
         nothing = os.open(os.devnull, os.O_RDWR)
@@ -144,7 +143,7 @@ def _serve_to_the_end(
                 with contextlib.suppress(OSError):
                     os.close(number)
         os.chdir("/")
-        server = Server(place, run_verb, idle_seconds)
+        server = Server(place, services, idle_seconds)
         os.environb.clear()  # nothing of the first client's environment reaches the verbs of others
         gc.collect()
         gc.freeze()

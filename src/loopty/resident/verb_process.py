@@ -11,10 +11,12 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from loopty.kit.quick_exit import exit_status
 from loopty.resident.client import peer_of
+from loopty.resident.meeting_place import find_git_dir
 from loopty.resident.request import (
     ACCEPTED,
     DESCRIPTORS,
@@ -23,19 +25,31 @@ from loopty.resident.request import (
     LARGEST_BYTES,
     LENGTH_BYTES,
     STOP,
+    TOOL,
     VERB,
     VerbRequest,
 )
+from loopty.resident.surroundings import installation
 
 _PATIENCE_SECONDS = 5.0
 REFUSED, ASKED_TO_STOP = 70, 71
 """Exit statuses of this process where it ran no verb; a verb reports its own to the client."""
 
 
+class Services:
+    """What the resident process does for its clients."""
+
+    def __init__(self, run_verb: Callable[[], None], answer_call: Callable[[Path, bytes], bytes]) -> None:
+        """`run_verb` runs the verb of the command line, `answer_call` a call of a tool in a directory."""
+        self.run_verb, self.answer_call = run_verb, answer_call
+        self.variables = [name + b"=" + value for name, value in os.environb.items()]
+        """The environment of tool calls: that of the process which started this one."""
+
+
 def serve_connection(
-    connection: socket.socket, git_dir: bytes, surroundings: bytes, run_verb: Callable[[], None]
+    connection: socket.socket, git_dir: bytes, surroundings: bytes, services: Services
 ) -> NoReturn:
-    """Read the request and run its verb. Never returns; refuses by closing the connection."""
+    """Read the request and do what it asks for. Never returns; refuses by closing the connection."""
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGCHLD):
@@ -47,6 +61,8 @@ def serve_connection(
             os._exit(REFUSED)
         if request.kind == STOP:
             os._exit(ASKED_TO_STOP)
+        if request.kind == TOOL:
+            _answer(connection, request, services)
         if request.surroundings != surroundings or request.kind != VERB or len(files) != DESCRIPTORS:
             os._exit(REFUSED)
         handle = os.pidfd_open(os.getpid())
@@ -56,9 +72,42 @@ def serve_connection(
     except (OSError, ValueError):
         os._exit(REFUSED)
     _become(request, files, connection)
-    status = exit_status(run_verb)
+    status = exit_status(services.run_verb)
     _report(connection, status)
     os._exit(status)
+
+
+def _answer(connection: socket.socket, request: VerbRequest, services: Services) -> NoReturn:
+    """Answer the call of a tool. Its client may go away meanwhile: what was handed over goes on."""
+    if request.surroundings != installation() or len(request.args) != 2:
+        os._exit(REFUSED)
+    folder = os.fsdecode(request.args[0])
+    found = find_git_dir(folder)
+    if found is None or os.fsencode(found) != request.git_dir:
+        os._exit(REFUSED)
+    _close_others(connection)
+    os.setsid()
+    os.umask(request.umask)
+    request.variables = services.variables
+    request.apply_environment()
+    os.chdir(folder)
+    connection.settimeout(_PATIENCE_SECONDS)
+    connection.sendall(ACCEPTED)
+
+    def answer() -> None:
+        reply = services.answer_call(Path(folder), request.args[1])
+        with contextlib.suppress(OSError):
+            connection.sendall(reply)
+            connection.shutdown(socket.SHUT_RDWR)
+
+    os._exit(exit_status(answer))
+
+
+def _close_others(connection: socket.socket) -> None:
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number > 2 and number != connection.fileno():
+            with contextlib.suppress(OSError):
+                os.close(number)
 
 
 def _read_request(connection: socket.socket) -> tuple[VerbRequest, list[int]]:
@@ -87,10 +136,7 @@ def _become(request: VerbRequest, files: list[int], connection: socket.socket) -
     os.fchdir(files[3])
     for source, target in zip(files[:3], range(3), strict=True):
         os.dup2(source, target)
-    for number in map(int, os.listdir("/proc/self/fd")):
-        if number > 2 and number != connection.fileno():
-            with contextlib.suppress(OSError):
-                os.close(number)
+    _close_others(connection)
     os.setsid()
     os.umask(request.umask)
     request.apply_environment()

@@ -16,6 +16,7 @@ from loopty.domain.objective import Objective
 from loopty.domain.round_size import ResourceProfile
 from loopty.domain.space import Parameter, Space
 from loopty.domain.task import (
+    AgentRights,
     Audit,
     Benchmark,
     Limits,
@@ -53,6 +54,7 @@ TABLES: dict[str, type] = {
     "roles": Roles,
     "verifier": VerifierSpec,
     "profile": ResourceProfile,
+    "agents": AgentRights,
 }
 TOP_KEYS = {
     "statement": "What to improve, in words.",
