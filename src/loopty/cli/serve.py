@@ -61,12 +61,14 @@ def _resume_tickets() -> None:
     """Let a worker run the tickets that are open, if there ever were any."""
     from pathlib import Path
 
-    from loopty.campaign.standby_worker import StandbyWorker
+    from loopty.campaign.ticket_worker import run_open_tickets
+    from loopty.kit.detached import run_detached
     from loopty.workspaces.git_folders import GitFolders
     from loopty.workspaces.state_folder import StateFolder
 
-    if StateFolder.of(GitFolders.find(Path.cwd())).tickets.exists():
-        StandbyWorker(Path.cwd()).start()
+    folder = Path.cwd()
+    if StateFolder.of(GitFolders.find(folder)).tickets.exists():
+        run_detached(lambda: run_open_tickets(folder))
 
 
 def _print(what: str, process: int | None, as_json: bool) -> None:

@@ -39,8 +39,13 @@ REFUSED, ASKED_TO_STOP = 70, 71
 class Services:
     """What the resident process does for its clients."""
 
-    def __init__(self, run_verb: Callable[[], None], answer_call: Callable[[Path, bytes], bytes]) -> None:
-        """`run_verb` runs the verb of the command line, `answer_call` a call of a tool in a directory."""
+    def __init__(
+        self, run_verb: Callable[[], None], answer_call: Callable[[Path, bytes, Callable[[bytes], None]], None]
+    ) -> None:
+        """`run_verb` runs the verb of the command line, `answer_call` a call of a tool in a directory.
+
+        The latter gets the call, and a function that sends the reply; it may work on after that.
+        """
         self.run_verb, self.answer_call = run_verb, answer_call
         self.variables = [name + b"=" + value for name, value in os.environb.items()]
         """The environment of tool calls: that of the process which started this one."""
@@ -94,13 +99,12 @@ def _answer(connection: socket.socket, request: VerbRequest, services: Services)
     connection.settimeout(_PATIENCE_SECONDS)
     connection.sendall(ACCEPTED)
 
-    def answer() -> None:
-        reply = services.answer_call(Path(folder), request.args[1])
-        with contextlib.suppress(OSError):
+    def send(reply: bytes) -> None:
+        with connection, contextlib.suppress(OSError):
             connection.sendall(reply)
             connection.shutdown(socket.SHUT_RDWR)
 
-    os._exit(exit_status(answer))
+    os._exit(exit_status(lambda: services.answer_call(Path(folder), request.args[1], send)))
 
 
 def _close_others(connection: socket.socket) -> None:
