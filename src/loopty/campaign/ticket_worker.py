@@ -1,7 +1,7 @@
 """Runs open tickets in the background: at most `width` workers for a repository, oldest ticket first.
 
-A worker is a process that a client's call began in. Which tickets it works on is known by locks, which are free the moment it dies; a
-ticket that lost its worker is still open in the ledger, and the next worker takes it.
+A worker is a process that a client's call began in. Which tickets it works on is known by locks, which are free
+the moment it dies; a ticket that lost its worker is still open in the ledger, and the next worker takes it.
 """
 
 from __future__ import annotations
