@@ -12,6 +12,7 @@ from loopty.cli.verbs import VERBS
 from loopty.domain.errors import Misuse
 from loopty.domain.gate_spec import Gate
 from loopty.domain.outcome import Verdict
+from loopty.workspaces import object_packs
 
 from ..end_to_end.conftest import CODE_TASK
 
@@ -26,6 +27,8 @@ METHODS = {
     "models": None,  # models belong to the task file, not to its experiments: campaign/named_models.py
     "doctor": None,  # about the machine
     "serve": None,  # about processes
+    "tool": None,  # for agents: campaign/agent_tools.py
+    "mcp": None,
 }
 
 
@@ -67,6 +70,16 @@ def test_a_run_from_start_to_branch(campaign, code_place):
     assert campaign.replay(best).is_same
     artifact = fresh.export(best)
     assert artifact.path.exists()
+
+
+def test_what_experiments_by_hand_add_to_the_repository_is_packed_before_the_verb_ends(campaign, monkeypatch):
+    monkeypatch.setattr(object_packs, "_NODES_PER_LOOK", 2)
+    monkeypatch.setattr(object_packs, "_FEWEST", 1)
+    campaign.run("1")
+    draft = campaign.new(parent="1")
+    (draft.folder / "src/x.txt").write_text("9\n")
+    Campaign(campaign.context.state.top).run(draft.node)  # as another process
+    assert len(list((campaign.context.state.top / ".git/objects/pack").glob("loopty-*.pack"))) == 1
 
 
 def test_an_experiment_by_hand(campaign):

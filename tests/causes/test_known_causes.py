@@ -19,6 +19,8 @@ from loopty.causes.error_lines import find_error_lines
 from loopty.causes.failure import Failure
 from loopty.causes.host_facts import Submodule
 from loopty.causes.known_causes import explain_failure
+from loopty.causes.missing_libraries import NO_TEST_RAN
+from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
 from loopty.taskfile.read import parse
 
 
@@ -34,6 +36,9 @@ class Facts:
     roots: dict[str, str] = field(default_factory=dict)
     submodules: dict[str, bool] = field(default_factory=dict)
     libraries: dict[str, str] = field(default_factory=dict)
+    built: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
 
     def program(self, name):
         return self.programs.get(name)
@@ -62,6 +67,15 @@ class Facts:
     def source_root(self, module):
         return self.roots.get(module)
 
+    def is_node_dependency(self, name):
+        return name in self.dependencies
+
+    def builds_module(self, name):
+        return name in self.built
+
+    def build_requirements(self):
+        return self.requirements
+
     def submodule(self, path):
         return next((Submodule(name, out) for name, out in self.submodules.items() if path.startswith(name)), None)
 
@@ -84,12 +98,20 @@ def explain(
     return explain_failure(failure, facts or Facts())
 
 
+APT = Facts({"apt-get": "/usr/bin/apt-get"})
 NODE_MODULES = Facts(paths=("node_modules/left", "node_modules"), ignored=("node_modules",))
 NOT_WRITTEN = "the result file was not written, and neither was the metrics CSV ($EVO_RESULT_PATH, …)"
 
 KNOWN = [
     # program outside the sandbox
     ("Warning: prerequisite B::COW 0.004 not found.", Facts(), "run: cpan -T B::COW"),
+    (
+        "Warning: prerequisite XML::NamespaceSupport 1.04 not found.\n"
+        "Warning: prerequisite XML::SAX 0.15 not found.",
+        Facts({"apt-get": "/usr/bin/apt-get", "perl": "/usr/bin/perl"}),
+        "run: apt-get install -y libxml-namespacesupport-perl libxml-sax-perl; "
+        "or: cpan -T XML::NamespaceSupport XML::SAX",
+    ),
     (
         "Can't locate Test/Deep.pm in @INC (you may need to install it) at t/a.t line 3.",
         Facts(),
@@ -151,12 +173,44 @@ KNOWN = [
     ),
     ("E   ModuleNotFoundError: No module named 'pkg'", Facts(roots={"pkg": "src"}), "$PWD/src:$PYTHONPATH"),
     ("ModuleNotFoundError: No module named 'yaml'", Facts(), "python3 -m pip install pyyaml"),
+    (
+        "Traceback (most recent call last):\n  File x\nModuleNotFoundError: No module named 'ujson'",
+        Facts(built=("ujson",)),
+        "python3 setup.py -q build_ext --inplace && bench",
+    ),
+    (
+        "ImportError: cannot import name '_speedups' from 'pkg' (/loopty/tree/pkg/__init__.py)",
+        Facts(built=("pkg._speedups",)),
+        "writable_copy = true",
+    ),
+    # libraries of builds
+    (
+        "CMake Error at test/CMakeLists.txt:7 (add_subdirectory):\n  add_subdirectory given source "
+        '"/loopty/tree/test/gtest-1.10.0" which is not\n  an existing directory.',
+        APT,
+        "run: apt-get install -y googletest && mkdir -p test/gtest-1.10.0 && "
+        "cp -r /usr/src/googletest/. test/gtest-1.10.0",
+    ),
+    (
+        "CMake Error at /usr/share/cmake-3.25/Modules/FindPackageHandleStandardArgs.cmake:230 (message):\n"
+        "  Could NOT find GTest (missing: GTEST_LIBRARY GTEST_INCLUDE_DIR)",
+        APT,
+        "run: apt-get install -y libgtest-dev libgmock-dev",
+    ),
+    ("t.cpp:1:10: fatal error: boost/any.hpp: No such file or directory", APT, "install -y libboost-all-dev"),
+    ("configure: error: Package requirements (zlib) were not met:\n\nNo package 'zlib' found", APT, "zlib1g-dev"),
+    ("t.c:1:10: fatal error: check.h: No such file or directory", Facts(), "install the package of your system"),
     ("/usr/bin/python3: No module named pytest", Facts(), "python3 -m pip install pytest"),
     ("Error: Cannot find module 'left'\nRequire stack:\n- /loopty/tree/b.js", NODE_MODULES, "node_modules"),
     (
         "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'left' imported from /loopty/tree/n.mjs",
-        Facts(paths=("package.json", "package-lock.json")),
+        Facts(paths=("package.json", "package-lock.json"), dependencies=("left",)),
         "npm ci",
+    ),
+    (
+        "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'tsx' imported from /loopty/tree/",
+        Facts(paths=("package.json",)),
+        "npm install --no-save tsx",
     ),
     # paths
     (
@@ -256,7 +310,7 @@ KNOWN = [
 
 
 PYTEST_STOPS = "python3 -m pytest -q -x -p no:cacheprovider tests"
-PYTEST_GOES_ON = "python3 -m pytest -q --continue-on-collection-errors -p no:cacheprovider tests"
+PYTEST_GOES_ON = "python3 -m pytest -q --continue-on-collection-errors -rpfE -p no:cacheprovider tests"
 SUMMARY = (
     "E           OSError: protocol not found\n"
     "=========================== short test summary info ============================\n"
@@ -348,10 +402,60 @@ def test_a_command_is_changed_where_that_is_the_remedy(command, output, facts, w
     assert (setting.key, setting.value) == ("command", wanted)
 
 
+BUILT_WITHOUT_TESTS = "configure: WARNING: Package 'cunit', required by 'virtual:world', not found\n# TOTAL: 0"
+
+
+@pytest.mark.parametrize("output", [BUILT_WITHOUT_TESTS, "checking for CUNIT... no\n# TOTAL: 0"])
+def test_a_build_that_leaves_its_tests_out_names_the_library_that_they_need(output):
+    cause = explain_failure(Failure(NO_TEST_RAN, (), task(), output), APT)
+    assert cause.remedy == "run: apt-get install -y libcunit1-dev"
+    assert explain_failure(Failure(NO_TEST_RAN, (), task(), "checking for zlib... no"), APT) is None
+    assert explain_failure(Failure(NO_TEST_RAN, (), task(), output), Facts()) is None
+
+
+def test_what_a_build_of_extensions_needs_is_installed_at_once():
+    output = (
+        'Traceback (most recent call last):\n  File "/tmp/tree/setup.py", line 7, in <module>\n'
+        "    from setuptools_scm import get_version\nModuleNotFoundError: No module named 'setuptools_scm'"
+    )
+    facts = Facts(requirements=("'setuptools>=80'", "setuptools-scm"))
+    cause = explain(output, facts, command=f"{BUILD_EXTENSIONS} && bench")
+    assert cause.remedy == "run: python3 -m pip install 'setuptools>=80' setuptools-scm"
+    assert explain(output, facts).remedy == "run: python3 -m pip install setuptools_scm"
+
+
+def test_a_built_module_that_is_still_missing_is_not_built_again():
+    output = "ModuleNotFoundError: No module named 'ujson'"
+    cause = explain(output, Facts(built=("ujson",)), command=f"{BUILD_EXTENSIONS} && bench")
+    assert cause.name == "missing-python-module"
+
+
 def test_tests_are_left_out_only_where_more_of_them_pass():
     assert explain("FAILED t.py::a - E\nFAILED t.py::b - E\n2 failed, 2 passed", command=PYTEST_GOES_ON) is None
     missing = "E   ModuleNotFoundError: No module named 'hypothesis'\nERROR t.py\n1 error in 0.1s"
     assert explain(missing, command=PYTEST_GOES_ON).shell == "python3 -m pip install hypothesis"
+
+
+def test_options_of_a_benchmark_tool_that_is_missing_are_no_ones_of_the_configuration():
+    output = "__main__.py: error: unrecognized arguments: --benchmark-save=loopty --benchmark-only"
+    cause = explain(output, command=f"{PYTEST_STOPS} --benchmark-only", more="result = 'pytest-benchmark'")
+    assert cause.remedy == "run: python3 -m pip install pytest-benchmark"
+
+
+def test_where_most_tests_fail_the_files_that_pass_are_run():
+    failed = "".join(f"ERROR tests/test_{number}.py - AssertionError\n" for number in range(20))
+    passed = "PASSED tests/test_a.py::test_b\nPASSED tests/test_a.py::test_c\nPASSED tests/test_3.py::test_d\n"
+    output = f"{passed}{failed}3 passed, 20 errors in 3s"
+    (setting,) = explain(output, command=PYTEST_GOES_ON).settings
+    assert setting.value == "python3 -m pytest -q -x -p no:cacheprovider tests/test_a.py"
+    assert explain(output, command=PYTEST_GOES_ON.replace("-p no:cacheprovider", "")) is None
+    (setting,) = explain(output.replace("tests/test_a", "tests/test_5"), command=PYTEST_GOES_ON).settings
+    tests = "tests/test_5.py::test_b tests/test_5.py::test_c tests/test_3.py::test_d"
+    assert setting.value == f"python3 -m pytest -q -x -p no:cacheprovider {tests}"
+
+
+def test_what_is_no_name_of_a_module_is_not_installed():
+    assert explain("E   ModuleNotFoundError: No module named 'test_axis()'") is None
 
 
 def test_a_file_that_a_package_of_the_repository_lacks_is_nothing_to_install():

@@ -16,6 +16,15 @@ PASSING = "".join(f"def test_{name}(): pass\n" for name in "abc")
 FLAGS = ("--command", "sh bench.sh", "--write", "src/**")
 
 
+FAST = "Extension('fast', ['fast.c'])"
+FAST_C = """#include <Python.h>
+static PyObject *value(PyObject *self, PyObject *none) { return PyFloat_FromDouble(1.5); }
+static PyMethodDef methods[] = {{"value", value, METH_NOARGS, ""}, {0}};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "fast", "", -1, methods};
+PyMODINIT_FUNC PyInit_fast(void) { return PyModule_Create(&module); }
+"""
+
+
 @pytest.fixture
 def bare(code_place):
     """A repository with a benchmark and no task file."""
@@ -239,6 +248,29 @@ def test_where_all_that_was_found_fails_the_line_to_paste_is_the_last_word(bare)
     found = json.loads(bare.loopty("init", "--yes", "--json", code=1).stdout)
     assert found["line"] == "loopty init --yes --force --command 'python3 -c \"import solve\"'"
     assert bare.loopty("init", "--yes", "--force", code=1).stderr.strip().endswith(found["line"])
+
+
+def test_tests_of_which_none_runs_prove_nothing(bare):
+    (bare.top / "bench.sh").unlink()
+    bare.commit()
+    bare.write("src/solve/__init__.py", "x = 5\n")
+    bare.write("Makefile", "test:\n\t@echo '# TOTAL: 0'\n")
+    found = json.loads(bare.loopty("init", "--yes", "--json", code=1).stdout)
+    assert found["reason"] == "the command ended well, and no test ran"
+    assert found["line"].endswith("'python3 -c \"import solve\"'")
+
+
+def test_an_extension_of_the_repository_is_built_before_it_is_measured(bare):
+    pytest.importorskip("setuptools")
+    bare.write(
+        "setup.py", "from setuptools import Extension, setup\nsetup(name='fast', ext_modules=[" + FAST + "])\n"
+    )
+    bare.write("fast.c", FAST_C)
+    bare.write("run.py", "import fast\nprint('score:', fast.value())\n")
+    bare.loopty("init", "--command", "python3 run.py", "--write", "fast.c", "--yes")
+    task = load(bare.top)
+    assert "setup.py -q build_ext --inplace && python3 run.py" in task.benchmark.command
+    assert task.benchmark.writable_copy
 
 
 def test_a_benchmark_that_does_not_end_gives_way_after_the_limit_that_was_named(bare):

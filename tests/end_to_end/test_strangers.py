@@ -9,7 +9,7 @@ import sqlite3
 import pytest
 from click.testing import CliRunner
 
-from loopty.cli import status
+from loopty.cli import report, status
 
 from .conftest import CODE_TASK, Place
 from .serving import table
@@ -283,6 +283,23 @@ def test_status_on_a_long_record_notices_an_edit_and_says_how_much_it_checked(co
     with sqlite3.connect(code_place.state / "ledger.sqlite") as db:
         db.execute("UPDATE pages SET body = json_set(body, '$.reason', 'x') WHERE key = '1'")
     assert "the record of node 1 was changed" in CliRunner().invoke(status.command, []).stderr
+
+
+def test_report_on_a_long_record_checks_what_it_shows_and_on_request_everything(code_place, monkeypatch):
+    code_place.loopty("run", "1")
+    monkeypatch.setattr(report, "_CHECKED_EVENTS", 2)
+    monkeypatch.setattr(report, "_CHECKED_NODES", 0)
+    monkeypatch.chdir(code_place.top)
+    output = CliRunner().invoke(report.command, []).stderr
+    assert "what is shown here, the newest 0 of 1 nodes and the newest 2 of " in output
+    assert "checked for edits" not in CliRunner().invoke(report.command, ["--check"]).stderr
+    with sqlite3.connect(code_place.state / "ledger.sqlite") as db:
+        db.execute("UPDATE events SET body = json_set(body, '$.why', 'x') WHERE number = 1")
+    assert "warning" not in CliRunner().invoke(report.command, []).stderr
+    assert "event 1 was changed" in CliRunner().invoke(report.command, ["--check"]).stderr
+    with sqlite3.connect(code_place.state / "ledger.sqlite") as db:
+        db.execute("UPDATE pages SET body = replace(body, 'kept', 'held') WHERE key LIKE 'facts %'")
+    assert "the record of the nodes #1 to #64 was changed" in CliRunner().invoke(report.command, []).stderr
 
 
 @pytest.mark.parametrize("claim", ["the score", "the integrity"])

@@ -90,6 +90,24 @@ def test_copies_and_pickles_are_equal() -> None:
     assert replace(Place(1), y=7) == Place(1, 7)
 
 
+def test_a_copy_with_changes_refuses_a_name_that_is_no_field() -> None:
+    for record in (Place(1), Point(1), Version(1, 2)):
+        with pytest.raises(TypeError, match="other"):
+            replace(record, other=7)  # type: ignore[call-arg]
+
+
+def test_a_copy_with_changes_is_made_by_a_constructor_that_the_class_defines() -> None:
+    @dataclass(slots=True)
+    class Doubled:
+        low: int
+        high: int
+
+        def __init__(self, low: int, high: int) -> None:
+            self.low, self.high = low, 2 * high
+
+    assert replace(Doubled(1, 2), low=3).high == 8
+
+
 def test_a_class_keeps_the_methods_that_it_defines() -> None:
     @dataclass(frozen=True)
     class Loud:

@@ -18,6 +18,7 @@ from loopty.kit import codec
 from loopty.kit.safe_folder import UnsafePath
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
+from loopty.record.pages import facts_key
 from loopty.record.recorder import Recorder
 from loopty.record.trials import TrialStarted
 from loopty.testing.ledger_suite import LedgerConformance, child_events, run_events
@@ -234,6 +235,32 @@ def test_an_edit_of_what_a_node_is_found_by_is_noticed(tmp_path, column):
     with sqlite3.connect(path) as db:
         db.execute(f"UPDATE pages SET {column} WHERE key = '1'")
     assert SqliteLedger(path).flaw() == "the record of node 1 was changed"
+
+
+def test_an_edit_of_the_facts_of_old_nodes_is_noticed_once_they_are_read(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    recorder = Recorder(SqliteLedger(path), lambda: 12.5)
+    recorder.record(lambda _: run_events())
+    for _ in range(70):
+        recorder.record(child_events)
+    with sqlite3.connect(path) as db:
+        db.execute(f"UPDATE pages SET body = replace(body, 'attempt', 'control') WHERE key = '{facts_key(0)}'")
+    ledger = SqliteLedger(path)
+    assert ledger.flaw(1, 2) is None, "nothing of them was shown yet"
+    assert len(list(ledger.history().facts())) == 2
+    assert ledger.flaw(1, 2) == ledger.flaw() == "the record of the nodes #1 to #64 was changed"
+
+
+@pytest.mark.parametrize(
+    "damage", ["nothing", "[]", "[[1],[],{},[],[]]", "[[1],[1],{},[[]],[0]]", '[[1],[1],{"7":1},[],[0]]', "7"]
+)
+def test_damaged_facts_are_an_error_in_one_line(tmp_path, damage):
+    path = tmp_path / "ledger.sqlite"
+    Recorder(SqliteLedger(path), lambda: 12.5).record(lambda _: run_events())
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE pages SET body = ? WHERE key = ?", (damage, facts_key(0)))
+    with pytest.raises(Misuse, match="what it says about the nodes from #1 on is damaged"):
+        list(SqliteLedger(path).history().facts())
 
 
 def test_writers_in_turn_and_rebuilt_pages_leave_no_flaw(tmp_path):

@@ -14,6 +14,7 @@ from loopty.kit import codec
 from loopty.ledgers.digests import digest_sum, page_digest, seal_digest
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.acknowledgements import DirectiveSeen
+from loopty.record.agent_accounts import AgentBenched, AgentPartEnded, AgentSearchStalled
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.directives import Directive
@@ -36,6 +37,7 @@ OLD = Path(__file__).with_name("layout_1.sql").read_text()
 NEWER = {
     *(DraftDropped, FilesRemoved, NodeReopened, VerdictWithdrawn),
     *(DirectiveSeen, NoteAdded, TicketOpened, TicketEnded),
+    *(AgentBenched, AgentPartEnded, AgentSearchStalled),
 }
 """Events that the previous layout did not have."""
 RENAMED = {"asked_after": "known_event", "duel": "pairing", "elsewhere": "other_fingerprints"}
@@ -133,33 +135,47 @@ PLACES = ("handle", "run", "pool", "waits", "identity", "facts")
 INDEXES = ("nodes_by_handle", "nodes_by_pool", "nodes_by_identity", "waiting_nodes", "call_events")
 
 
-def give_previous_layout(path: Path) -> None:
+def give_layout_without_places(db) -> None:
     """Turn a ledger into one whose pages do not have what nodes are found by."""
-    # Closed at once: two SQLite libraries of one process must not have the file open together.
-    with contextlib.closing(sqlite3.connect(path)) as db, db:
-        for index in INDEXES:
-            db.execute(f"DROP INDEX {index}")
-        for column in PLACES:
-            db.execute(f"ALTER TABLE pages DROP COLUMN {column}")
-        digests = {key: page_digest(key, body) for key, body in db.execute("SELECT key, body FROM pages")}
-        db.executemany("UPDATE pages SET digest = ? WHERE key = ?", [(each, key) for key, each in digests.items()])
-        total = digest_sum(digests.values())
-        ((number, last),) = db.execute("SELECT number, digest FROM events ORDER BY number DESC LIMIT 1")
-        seal = (total, seal_digest(last, total), number)
-        db.execute("UPDATE events SET page_sum = ?, seal = ? WHERE number = ?", seal)
-        db.execute("UPDATE fold SET version = 14")
-        db.execute("PRAGMA user_version = 3")
+    for index in INDEXES:
+        db.execute(f"DROP INDEX {index}")
+    for column in PLACES:
+        db.execute(f"ALTER TABLE pages DROP COLUMN {column}")
+    seal_pages(db, db.execute("SELECT key, body FROM pages"))
+    db.execute("UPDATE fold SET version = 14")
+    db.execute("PRAGMA user_version = 3")
 
 
-@pytest.fixture
-def previous_ledger(tmp_path) -> Path:
+def give_layout_with_facts_of_nodes(db) -> None:
+    """Turn a ledger into one whose pages of nodes have their facts beside them."""
+    db.execute("UPDATE pages SET facts = '[1,null,null,\"\",null,null,0,null,true]' WHERE handle IS NOT NULL")
+    places = "coalesce(char(10) || handle || ' ' || run || ' ' || pool || ' ' || waits || ' ' || "
+    places += "coalesce(identity, 'None') || ' ' || facts, '')"
+    seal_pages(db, db.execute(f"SELECT key, body || {places} FROM pages"))
+    db.execute("UPDATE fold SET version = 15")
+
+
+def seal_pages(db, rows) -> None:
+    digests = {key: page_digest(key, body) for key, body in rows}
+    db.executemany("UPDATE pages SET digest = ? WHERE key = ?", [(each, key) for key, each in digests.items()])
+    total = digest_sum(digests.values())
+    ((number, last),) = db.execute("SELECT number, digest FROM events ORDER BY number DESC LIMIT 1")
+    seal = (total, seal_digest(last, total), number)
+    db.execute("UPDATE events SET page_sum = ?, seal = ? WHERE number = ?", seal)
+
+
+@pytest.fixture(params=[give_layout_without_places, give_layout_with_facts_of_nodes])
+def previous_ledger(request, tmp_path) -> Path:
     path = tmp_path / "ledger.db"
     ledger = SqliteLedger(path)
     run = DraftingRun(ledger, 5)
     for _ in range(120):
         run.step()
     ledger.close()
-    give_previous_layout(path)
+    # Closed at once: two SQLite libraries of one process must not have the file open together.
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.execute("DELETE FROM pages WHERE key LIKE 'facts %'")
+        request.param(db)
     return path
 
 

@@ -172,7 +172,7 @@ def content(history):
         [(node, history[node]) for node in history.ids],
         {pool: list(history.nodes_of_pool(1, pool)) for pool in Pool},
         {pool: [node.id for node in history.waiting_nodes(1, pool)] for pool in Pool},
-        {pool: list(history.facts(1, pool)) for pool in Pool},
+        [node for block in history.facts() for node in block.nodes],
     )
 
 

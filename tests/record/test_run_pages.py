@@ -1,6 +1,7 @@
 """A run is written part by part, and reads as if it were written as a whole."""
 
 from loopty.kit import codec
+from loopty.kit.dataclass import replace
 from loopty.record.run_record import RunPages
 
 from ..views.story import random_story
@@ -25,3 +26,10 @@ def test_a_run_without_parts_has_none_in_its_page():
         type(run), {key: value for key, value in codec.plain(run).items() if key not in ("parts", "pools")}
     )
     assert RunPages().text(bare) == codec.text(bare)
+
+
+def test_a_page_follows_what_changes_beside_the_parts():
+    pages, run = RunPages(), random_story(1, 1).history.runs[1]
+    assert pages.text(run) == codec.text(run)
+    other = replace(run, why="another reason")
+    assert pages.text(other) == codec.text(other) != pages.text(run)

@@ -139,6 +139,17 @@ def test_editable_installs_name_folders_of_the_repository(tmp_path):
     assert list(editable_folders(folder, tmp_path)) == ["src", "."]
 
 
+def test_packages_that_a_finder_maps_are_imported_from_their_folder(tmp_path):
+    packages = tmp_path / ".venv/lib/python3.12/site-packages"
+    packages.mkdir(parents=True)
+    finder = packages / "__editable___pkg_1_0_finder.py"
+    mapping = {"pkg": f"{tmp_path}/src/pkg", "other": f"{tmp_path}/elsewhere", "far": "/srv/far"}
+    finder.write_text(f"import sys\nMAPPING: dict[str, str] = {mapping!r}\nNAMESPACES = {{}}\n")
+    assert list(editable_folders(tmp_path / ".venv", tmp_path)) == ["src"]
+    finder.write_text("MAPPING = {__import__('os').abort()}\n")
+    assert list(editable_folders(tmp_path / ".venv", tmp_path)) == []
+
+
 def test_programs_of_scripts_and_make_files_count(tmp_path):
     (tmp_path / "Makefile").write_text("bench:\n\tcargo bench\n")
     (tmp_path / "run.sh").write_text("exec poetry run it\n")

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
 from loopty.taskfile.repository_tests import names_known_files, repository_tests
 from loopty.taskfile.task_proposal import init_line_that_loads, nothing_to_measure, propose_tasks
 from loopty.workspaces.repository_facts import repository_facts
@@ -67,9 +68,44 @@ def test_the_build_is_part_of_the_gate_and_not_of_the_time(tmp_path, files, gate
 def test_cmake_builds_in_a_temporary_folder_with_the_tests_switched_on(tmp_path):
     lists = "option(JSON_BUILD_TESTS x)\noption(DISABLE_TESTS x)\noption(BUILD_DOCS x)\n"
     (tests,) = repository_tests(facts_of(tmp_path, {"CMakeLists.txt": lists, "a.cpp": ""}))
-    assert f"-B {BUILD} -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON -DJSON_BUILD_TESTS=ON &&" in tests.setup
+    assert f"-B {BUILD} -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON -DJSON_BUILD_TESTS=ON" in tests.setup
     assert tests.line == f"ctest --no-tests=error --test-dir {BUILD}"
     assert not tests.writable_copy
+
+
+def test_options_of_cmake_that_depend_on_others_are_read_and_examples_are_switched_off(tmp_path):
+    lists = (
+        'cmake_dependent_option(YAML_BUILD_TESTS "tests" ON "BUILD_TESTING" OFF)\n'
+        'option(BUILD_EXTRAS "extras" ON)\noption(DB_BUILD_BENCHMARKS "" ON)\noption(NO_EXAMPLES "" OFF)\n'
+    )
+    (tests,) = repository_tests(facts_of(tmp_path, {"CMakeLists.txt": lists, "a.cpp": ""}))
+    assert " -DYAML_BUILD_TESTS=ON -DBUILD_EXTRAS=OFF -DDB_BUILD_BENCHMARKS=OFF &&" in tests.setup
+
+
+def test_tests_that_do_not_build_what_they_need_have_a_second_way(tmp_path):
+    files = {"Makefile": "all: x\n$(PLATS) help test clean:\n\tcd src && $(MAKE) $@\n", "src/a.c": ""}
+    first, second = repository_tests(facts_of(tmp_path, files))
+    assert (first.gate_line, second.gate_line) == ("make test", "make -j 4 && make test")
+    assert second.writable_copy
+
+
+def test_where_most_code_is_built_for_python_the_build_comes_before_its_tests(tmp_path):
+    setup = "from setuptools import Extension, setup\nsetup(ext_modules=[Extension('fast', ['src/fast.c'])])\n"
+    files = {"setup.py": setup, "src/fast.c": "", "src/more.c": "", "tests/test_fast.py": "import fast\n"}
+    tests = repository_tests(facts_of(tmp_path, files))[0]
+    assert tests.gate_line.startswith(f"{BUILD_EXTENSIONS} && python3 -m pytest ")
+    assert tests.writable_copy
+    plain = repository_tests(facts_of(tmp_path, {**files, "setup.py": "setup()\n"}))
+    assert plain == []
+
+
+def test_unittest_starts_in_the_folder_with_the_most_tests_and_one_file_is_near_the_top(tmp_path):
+    body = "import unittest\n"
+    names = ("demos/tests/testdemos.py", "tests/test_a.py", "tests/out/test_b.py", "tests/out/test_c.py")
+    files = {"pkg/a.py": "", **dict.fromkeys(names, body)}
+    lines = [tests.line for tests in repository_tests(facts_of(tmp_path, files))]
+    assert lines[1].endswith(" tests/test_a.py")
+    assert lines[2] == "python3 -m unittest discover -q -s tests -p 'test*.py'"
 
 
 def test_tests_of_unittest_have_a_second_way(tmp_path):
@@ -107,6 +143,11 @@ def test_a_script_of_npm_that_names_a_missing_file_is_not_proposed(tmp_path):
         ("nyc node b.mjs | tap -", False),
         ("jest --config=none", True),
         ("mocha test/**/*.js", True),
+        ("mocha 'test/**/*.{js,ts}'", True),
+        ("mocha 'spec/**/*.{js,ts}'", False),
+        ("node ./node_modules/.bin/mocha test", True),
+        ("mocha --bail ./spec/", False),
+        ("node node_modules/tape/bin/tape.js test/*.js", True),
     ],
 )
 def test_the_files_that_a_script_names_are_looked_up(script, known):
@@ -117,6 +158,15 @@ def test_the_files_that_a_script_names_are_looked_up(script, known):
     ("files", "command"),
     [
         ({"src/pkg/__init__.py": "", "src/pkg/a.py": ""}, "'python3 -c \"import pkg\"'"),
+        ({"src/pkg/__init__.py": "", "a_tools/__init__.py": "", "b.py": ""}, "'python3 -c \"import pkg\"'"),
+        (
+            {
+                "package.json": '{"exports": {".": {"browser": "./browser.js", "import": "./wrapper.mjs"}}}',
+                "browser.js": "",
+                "wrapper.mjs": "",
+            },
+            "'node wrapper.mjs'",
+        ),
         ({"pkg/__init__.py": "", "pkg/sub/__init__.py": ""}, "'python3 -c \"import pkg\"'"),
         ({"six.py": "", "setup.py": ""}, "'python3 -c \"import six\"'"),
         ({"package.json": package(), "lib/index.js": ""}, "'node lib/index.js'"),

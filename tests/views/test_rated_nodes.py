@@ -4,9 +4,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopty.domain.pool import SEARCH_POOLS
+from loopty.kit import codec
+from loopty.kit.dataclass import replace
 from loopty.ledgers.memory import MemoryLedger
 from loopty.record.cohorts import Cohorts
-from loopty.views.rated_nodes import _rate_whole, rated_nodes
+from loopty.views.rated_nodes import rate_whole, rated_nodes
 from loopty.views.score_points import Mark, points
 
 from ..record.test_lazy_nodes import DraftingRun
@@ -21,9 +23,15 @@ def test_a_rated_node_equals_what_its_page_says(seed, steps):
         run.step()
     history = run.recorder.history
     present = Cohorts.of(history.runs[1]).fingerprint
-    whole = [_rate_whole(history, node, present) for pool in SEARCH_POOLS for node in history.nodes(1, pool)]
+    whole = [rate_whole(history, node, present) for pool in SEARCH_POOLS for node in history.nodes(1, pool)]
     rated = rated_nodes(history, 1)
-    assert [node._replace(record=None) for node in rated] == [node._replace(record=None) for node in whole]
+    assert [plain(node) for node in rated.nodes] == [plain(node) for node in whole]
+    assert rated.ids(rated.nodes) == [node for pool in SEARCH_POOLS for node in history.nodes_of_pool(1, pool)]
+    assert sum(rated.kinds.values()) == len(rated.nodes)
+
+
+def plain(node):
+    return (*node[:-1], codec.plain(replace(node.kind, record=None)))
 
 
 def test_plain_nodes_are_rated_without_their_pages():
@@ -31,7 +39,7 @@ def test_plain_nodes_are_rated_without_their_pages():
     for number in range(50):
         story.tries("1", 0.5 + number / 100)
     history, read = story.history_and_reads()
-    assert len(rated_nodes(history, 1)) == 51
+    assert len(rated_nodes(history, 1).nodes) == 51
     assert set(read) <= {"1"}
 
 

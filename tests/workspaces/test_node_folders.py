@@ -60,15 +60,32 @@ def test_a_folded_folder_is_read_like_a_plain_one(state: StateFolder) -> None:
         assert folder.names_below("none") == []
         with pytest.raises(FileNotFoundError):
             folder.read("none")
-        folders.fold(NODE)
+        folders.fold(NODE, {})
     assert not state.node_folder(NODE).exists()
+
+
+@pytest.mark.parametrize("before", [{}, FILES])
+def test_the_last_files_are_folded_with_the_others(state: StateFolder, before: dict[str, bytes]) -> None:
+    folders, last = NodeFolders(state), {"analysis.md": b"kept"}
+    state.home.make()
+    write(state, NODE, before)
+    folders.fold(NODE, last)
+    folder = folders.open(NODE)
+    assert {name: folder.read(name) for name in (*before, *last)} == {**before, **last}
+    assert not state.node_folder(NODE).exists()
+
+
+def test_the_last_files_are_plain_where_nothing_can_be_folded(state: StateFolder) -> None:
+    state.node_archive.folder.below(state.node_archive.name).make()
+    NodeFolders(state).fold(NODE, {"analysis.md": b"kept"})
+    assert state.node_folder(NODE).file("analysis.md").read() == b"kept"
 
 
 def test_logs_are_compressed(state: StateFolder) -> None:
     write(state, NODE, FILES)
     folders = NodeFolders(state)
     before = folders.size(NODE)
-    folders.fold(NODE)
+    folders.fold(NODE, {})
     assert folders.size(NODE) < before / 50
 
 
@@ -77,7 +94,7 @@ def test_people_get_plain_files_when_they_look(state: StateFolder) -> None:
     folders = NodeFolders(state)
     folders.lay_out(NODE)
     assert people_see(state, NODE) == FILES
-    folders.fold(NODE)
+    folders.fold(NODE, {})
     assert not state.node_copy(NODE).exists()
     folders.lay_out(NODE)
     assert people_see(state, NODE) == FILES
@@ -86,13 +103,13 @@ def test_people_get_plain_files_when_they_look(state: StateFolder) -> None:
 def test_a_later_trial_of_a_folded_node_wins(state: StateFolder) -> None:
     write(state, NODE, FILES)
     folders = NodeFolders(state)
-    folders.fold(NODE)
+    folders.fold(NODE, {})
     write(state, NODE, {"description.md": b"new", "replay-1/result.json": b"{}"})
     assert folders.open(NODE).read("description.md") == b"new"
     folders.lay_out(NODE)
     later = {**FILES, "description.md": b"new", "replay-1/result.json": b"{}"}
     assert people_see(state, NODE) == later
-    folders.fold(NODE)
+    folders.fold(NODE, {})
     folder = folders.open(NODE)
     assert {name: folder.read(name) for name in later} == later
 
@@ -100,7 +117,7 @@ def test_a_later_trial_of_a_folded_node_wins(state: StateFolder) -> None:
 def test_a_closed_file_is_one_file_and_opens_again(state: StateFolder) -> None:
     write(state, NODE, FILES)
     folders = NodeFolders(state)
-    folders.fold(NODE)
+    folders.fold(NODE, {})
     folders.close()
     folders.close()
     assert [name for name in state.home.names() if name.startswith("folded")] == ["folded.sqlite"]
@@ -110,7 +127,7 @@ def test_a_closed_file_is_one_file_and_opens_again(state: StateFolder) -> None:
 def test_removed_is_removed(state: StateFolder) -> None:
     write(state, NODE, FILES)
     folders = NodeFolders(state)
-    folders.fold(NODE)
+    folders.fold(NODE, {})
     folders.lay_out(NODE)
     folders.remove(NODE)
     folders.remove(NODE)
@@ -133,13 +150,13 @@ def test_a_damaged_file_costs_no_node(state: StateFolder, content: bytes | None)
     other, folders = NodeId("1.3"), NodeFolders(state)
     if content is None:
         write(state, other, FILES)
-        folders.fold(other)
+        folders.fold(other, {})
         with sqlite3.connect(state.node_archive.shown_path) as db:
             db.execute("UPDATE folders SET files = x'00'")
     else:
         state.node_archive.write(content)
     assert NodeFolders(state).open(other).folded == {}
-    NodeFolders(state).fold(NODE)
+    NodeFolders(state).fold(NODE, {})
     folder = NodeFolders(state).open(NODE)
     assert {name: folder.read(name) for name in FILES} == FILES
 
@@ -149,7 +166,7 @@ def test_a_link_in_place_of_the_file_leads_nowhere(state: StateFolder, tmp_path:
     mine = tmp_path / "mine"
     mine.write_bytes(b"mine")
     state.node_archive.shown_path.symlink_to(mine)
-    NodeFolders(state).fold(NODE)
+    NodeFolders(state).fold(NODE, {})
     assert mine.read_bytes() == b"mine"
     assert state.node_folder(NODE).exists()
 
@@ -157,7 +174,7 @@ def test_a_link_in_place_of_the_file_leads_nowhere(state: StateFolder, tmp_path:
 def test_a_link_in_the_way_of_a_copy_is_refused(state: StateFolder, tmp_path: Path) -> None:
     write(state, NODE, FILES)
     folders = NodeFolders(state)
-    folders.fold(NODE)
+    folders.fold(NODE, {})
     mine = tmp_path / "mine"
     mine.mkdir()
     state.work_folder.below("nodes").make()
@@ -184,7 +201,7 @@ for number in range(count):
     folder = top.below("nodes", f"{worker}.{number}")
     folder.write_files({"a": b"a" * number, "b": str(number).encode()})
     print(folder.name, flush=True)
-    assert folded.fold(folder)
+    assert folded.fold(folder, {})
 """
 
 

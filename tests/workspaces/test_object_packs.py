@@ -119,17 +119,17 @@ def test_objects_are_packed_before_the_session_ends(user: User) -> None:
 def test_one_node_by_each_process_is_packed_too(user: User) -> None:
     user.commits({"src/a.txt": "0\n"})
     own, commits = loose_objects(user), []
-    for number in range(91, 101):  # the hundredth looks for what the others left
+    for number in range(11, 21):  # the twentieth looks for what the others left
         repository = user.repository
         commit = repository.commit(repository.head().commit, {"src/a.txt": f"{number}\n"}, {}, "m").commit
         refs = NodeRefs(repository)
         refs.hold(1, [commit])
         refs.pack(1, number)
         commits.append(commit)
-    assert repository.packs._thread
-    repository.packs._thread.join()
+    repository.packs.wait()
     assert len(packs(user)) == 1
     assert len(loose_objects(user) - own) <= 1  # the empty tree
+    assert all(any(folder.iterdir()) for folder in (user.top / ".git/objects").glob("[0-9a-f][0-9a-f]"))
     assert_whole(user, commits)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from loopty.agents.agent_stream import AgentEnd, AgentStream
+from loopty.agents.stall import Stall, StallKind
 from loopty.kit.dataclass import dataclass
 from loopty.kit.fence import one_line
 
@@ -27,11 +28,22 @@ class SessionEnd:
 
     end: AgentEnd
     reason: str = ""
+    stall: Stall | None = None
 
     @property
     def has_work(self) -> bool:
         """Whether the edits that it left are worth a trial: a crash leaves half a change."""
         return self.end in (AgentEnd.CLEAN, AgentEnd.LIMITED)
+
+
+def stalled_end(stall: Stall) -> SessionEnd:
+    """The end of a session that did not get on."""
+    return SessionEnd(AgentEnd.STALLED, _line(f"{stall.kind}: {stall.reason}"), stall)
+
+
+def crashed_end(end: SessionEnd) -> SessionEnd:
+    """A crash as a stall: it says nothing about what the agent would have proposed."""
+    return stalled_end(Stall(StallKind.CRASH, end.reason))
 
 
 def classify_end(stream: AgentStream, code: int, limit: str, stderr: str) -> SessionEnd:

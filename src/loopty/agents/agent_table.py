@@ -26,6 +26,9 @@ TEXT = "text"
 STREAMS = (TEXT, *(name for name in AGENTS if name != ANY_COMMAND))
 """The formats in which a command can print its events."""
 
+OF_ONE_AGENT = ("agents", "name", "weight")
+"""Options that the agents of one proposer do not share."""
+
 
 def load_driver(name: str, stream: str = TEXT) -> AgentDriver:
     """The driver of this agent. `stream`: the agent whose format the output of any command has."""
@@ -33,7 +36,12 @@ def load_driver(name: str, stream: str = TEXT) -> AgentDriver:
     if name != ANY_COMMAND or stream == TEXT:
         return driver
     other = load_driver(stream)
-    return replace(driver, read_line=other.read_line, counts_all_parts=other.counts_all_parts)
+    return replace(
+        driver,
+        read_line=other.read_line,
+        counts_all_parts=other.counts_all_parts,
+        silence_seconds=other.silence_seconds,
+    )
 
 
 def agents_on(path: str | None = None) -> list[str]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from loopty.agents.agent_driver import QUIET, AgentCommand, AgentDriver, AgentOrder
-from loopty.agents.agent_stream import AgentEnd, AgentEvent, count, json_fields, table, words
+from loopty.agents.agent_stream import AgentEnd, AgentEvent, count, input_text, json_fields, table, words
 from loopty.domain.model import Usage
 
 _QUIET_SETTINGS = {
@@ -39,8 +39,18 @@ def read_line(line: str) -> Iterator[AgentEvent]:
         case "init":
             yield AgentEvent(session=words(fields, "session_id"))
         case "tool_use":
-            yield AgentEvent(tool=words(fields, "tool_name"))
+            call = words(fields, "tool_id")
+            yield AgentEvent(
+                tool=words(fields, "tool_name"), tool_input=input_text(fields, "parameters"), tool_call=call
+            )
             yield AgentEvent(text="\n", is_continued=True)
+        case "tool_result":
+            yield AgentEvent(
+                tool_call=words(fields, "tool_id"),
+                has_tool_ended=True,
+                has_tool_failed=words(fields, "status") == "error",
+                tool_output=words(fields, "output"),
+            )
         case "message" if words(fields, "role") == "assistant":
             yield AgentEvent(text=words(fields, "content"), is_continued=fields.get("delta") is True)
         case "error":

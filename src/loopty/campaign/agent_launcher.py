@@ -11,14 +11,15 @@ from pathlib import Path, PurePosixPath
 
 import loopty_sdk
 from loopty.agents.agent_driver import AgentCommand, AgentDriver
-from loopty.agents.agent_endings import SessionEnd, classify_end
+from loopty.agents.agent_endings import SessionEnd, classify_end, stalled_end
 from loopty.agents.agent_stream import AgentStream
 from loopty.agents.agent_work import AgentChoice
+from loopty.campaign.life_signs import LifeSigns
 from loopty.domain.errors import Misuse
 from loopty.domain.launch import Bounds, Launch, Mount, Sandbox, Stop
 from loopty.evaluators.tree_command import OutputFollower, TreeCommand
 from loopty.kit import untrusted_files
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.sandboxes.command_programs import command_programs
 from loopty.sandboxes.program_folders import program_folders
@@ -55,6 +56,8 @@ class AgentJob:
     """The user's variables that it may see."""
     model_socket: Path | None = None
     """Where its model is served; None: it uses the network and its own login."""
+    is_asking: Callable[[], bool] | None = None
+    """Whether a request to its model is being answered; None where loopty does not see that."""
 
     @property
     def output_name(self) -> str:
@@ -108,22 +111,30 @@ class AgentLauncher:
         """
         await asyncio.to_thread(self._prepare, job)
         stream, stop, reasons = AgentStream(self.driver.read_line), asyncio.Event(), list[str]()
+        life = LifeSigns(self.choice.stalls.limits(self.driver, job.is_asking is not None), job.is_asking)
+        stream.on_event = life.note
 
         def feed(text: str) -> None:
             stream.feed(text)
+            life.hear(text, stream)
             if not reasons and (reason := watch(stream)):
                 reasons.append(reason)
                 stop.set()
 
         on_stream(stream)
-        launch = self._launch(job)
-        follower = OutputFollower(TreeCommand((), feed, _ignore), launch.stdout, launch.stderr)
+        launch = replace(self._launch(job), on_start=life.start)
+        follower = OutputFollower(TreeCommand((), feed, life.hear_errors), launch.stdout, launch.stderr)
+        looking = asyncio.create_task(life.look(stop)) if self.choice.stalls.watch else None
         try:
             async with follower.follow():
                 end = await self._sandbox.run(launch, stop)
         finally:
+            if looking:
+                looking.cancel()
             stream.close()
             self._read_result(job, stream)
+        if life.stall and not reasons and end.stop is Stop.CANCELLED:
+            return AgentRun(stream, stalled_end(life.stall))
         limit = reasons[0] if reasons else self._limit_words(end.stop)
         errors = job.folder.file(job.error_name).read(_STDERR_BYTES, tail=True).decode(errors="replace")
         return AgentRun(stream, classify_end(stream, end.code, limit, errors))

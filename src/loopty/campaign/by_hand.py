@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.draft_files import node_as_edited, sealable_files
@@ -10,8 +11,6 @@ from loopty.campaign.explanations import known_cause
 from loopty.campaign.new_drafts import remove_draft
 from loopty.campaign.run_entry import require_same_criteria
 from loopty.campaign.stoppable import never_prune, run_until_stopped, watch_nothing
-from loopty.causes.error_lines import clean_lines
-from loopty.causes.explanation import Explanation
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
@@ -22,13 +21,18 @@ from loopty.engine import decisions
 from loopty.engine.decisions import Judging
 from loopty.engine.protocols import Trial
 from loopty.engine.trial_runner import TrialRunner
-from loopty.evaluators.gates import GateResult
-from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
 from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.safe_folder import SafeFile
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.removed_files import require_files
 
+if TYPE_CHECKING:
+    from loopty.causes.explanation import Explanation
+    from loopty.evaluators.gates import GateResult
+    from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
+
+_LOGS = ("stdout.log", "stderr.log")
 _LOG_END = 1 << 16
 """Bytes of a log in which the cause of a failure is looked for."""
 
@@ -42,6 +46,8 @@ class CheckResult:
     """Why the task does not work as it is, or None."""
     explanation: Explanation | None = None
     """The explanation of the problem; None where there is none, and where the check was stopped."""
+    output: str = ""
+    """The end of what a run without a problem printed."""
 
 
 def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
@@ -68,7 +74,9 @@ def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
     if node.draft:
         sealed = files or sealable_files(context, node, require_startable)
         context.recorder.record(lambda history: decisions.seal_node(history, node.id, sealed))
-    return run_to_verdict(runner, node, lambda: remove_draft(context, node))
+    judged = run_to_verdict(runner, node, lambda: remove_draft(context, node))
+    context.files.wait_for_pack()
+    return judged
 
 
 def observe(runner: TrialRunner, trial: Trial) -> Outcome:
@@ -129,17 +137,33 @@ def check_trial_result(context: CampaignContext, trial: Trial, unsafe: bool) -> 
 def _with_explanation(context: CampaignContext, trial: Trial, result: CheckResult) -> CheckResult:
     """The result with an explanation. A candidate's has no cause: what it prints must not choose a remedy."""
     outcome = result.outcome
-    if result.problem is None or outcome.ending is Ending.CANCELLED:
+    if outcome.ending is Ending.CANCELLED:
         return result
+    if result.problem is None:
+        logs = (_log(context, trial, name) for name in _LOGS)
+        return replace(result, output="\n".join(_end_of(log) for log in logs if log))
+    from loopty.causes.explanation import Explanation
+
     lines, cause = outcome.error_lines, None
-    checks = context.state.node_copy(trial.node.id).below("checks")
-    log = checks.below(checks.names()[-1]).file_at(outcome.log) if outcome.log and checks.names() else None
-    log = log if log and log.exists() else None  # an empty log is not kept
+    log = _log(context, trial, outcome.log) if outcome.log else None
     if trial.node.id.parent is None:
-        output = "\n".join(clean_lines(log.read(_LOG_END, tail=True).decode(errors="replace"))) if log else ""
+        output = _end_of(log) if log else ""
         cause = known_cause(context.repository.top, result.problem, lines, context.task, output)
     explanation = Explanation(lines, str(log.shown_path) if log else "", cause)
     return replace(result, explanation=explanation)
+
+
+def _log(context: CampaignContext, trial: Trial, name: str) -> SafeFile | None:
+    """A log of the newest check; None where it is empty, because an empty log is not kept."""
+    checks = context.state.node_copy(trial.node.id).below("checks")
+    log = checks.below(checks.names()[-1]).file_at(name) if checks.names() else None
+    return log if log and log.exists() else None
+
+
+def _end_of(log: SafeFile) -> str:
+    from loopty.causes.error_lines import clean_lines
+
+    return "\n".join(clean_lines(log.read(_LOG_END, tail=True).decode(errors="replace")))
 
 
 def check_trial(context: CampaignContext, node: Node) -> Trial:

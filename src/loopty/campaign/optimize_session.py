@@ -29,6 +29,7 @@ from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.models.throttle import Throttle
 from loopty.record.node_record import Node
+from loopty.taskfile.model_tables import AGENT_PROPOSER, proposer_kinds
 from loopty.taskfile.unused_roles import idle_roles
 from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_leftovers import NodeLeftovers
@@ -81,8 +82,13 @@ def start_session(
 
     `on_step` is called with what it does next.
     """
+    task = context.task
+    if any(kind == AGENT_PROPOSER for _, kind in proposer_kinds(task.proposer)):
+        from loopty.campaign.agent_factory import require_agents
+
+        require_agents(task)  # before a run begins for it
     on_step("freezing your files and the benchmark")
-    task, run = context.task, enter_run(context, new_run)
+    run = enter_run(context, new_run)
     on_step(f"making the proposer ({task.proposer.kind})")
     models = context.role_models(run)
 
@@ -90,7 +96,9 @@ def start_session(
         from loopty.campaign.agent_factory import AgentFactory
 
         places = context.repository, context.state, context.files
-        return AgentFactory(task.sandbox, unsafe, *places, models, context.owner).sessions(choice)
+        return AgentFactory(task.sandbox, unsafe, *places, models, context.recorder, context.owner).sessions(
+            choice
+        )
 
     factory = ProposerFactory(task, context.files, NodeLeftovers(context.state), models, agent_sessions)
     proposers = {Pool.ATTEMPT: factory.proposer()}

@@ -9,8 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loopty.campaign.explanations import known_cause
 from loopty.campaign.first_result import with_better_score, with_direction, with_timeout
 from loopty.causes.cause import Cause, Reach, Setting
+from loopty.causes.explanation import Explanation
+from loopty.causes.missing_libraries import NO_TEST_RAN
+from loopty.causes.test_counts import has_run_no_tests
 from loopty.domain.access import TASK_FILE
 from loopty.domain.outcome import Ending
 from loopty.kit.dataclass import dataclass, replace
@@ -151,7 +155,11 @@ class TaskProver:
 
     def _check(self, draft: TaskDraft) -> CheckResult:
         self._write(draft)
-        return self._campaign().check(unsafe=self._unsafe)
+        check = self._campaign().check(unsafe=self._unsafe)
+        if check.problem is None and draft.times_the_tests and has_run_no_tests(check.output):
+            cause = known_cause(self._path, NO_TEST_RAN, (), output=check.output)
+            return replace(check, problem=NO_TEST_RAN, explanation=Explanation((), "", cause))
+        return check
 
     def _write(self, draft: TaskDraft) -> None:
         (self._path / TASK_FILE).write_text(render_task_file(draft))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 from loopty.causes.host_facts import Submodule
 from loopty.domain.access import is_clean_path
 from loopty.sandboxes.toolchain import is_shown_by_default, user_toolchain
+from loopty.workspaces.python_build import PythonBuild
 from loopty.workspaces.repository import Repository
 
 _TOOL_FOLDERS = (
@@ -84,6 +86,25 @@ class ThisHost:
                 return root
         return None
 
+    def is_node_dependency(self, name: str) -> bool:
+        try:
+            document = json.loads((self._top / "package.json").read_text(errors="replace"))
+        except (OSError, ValueError, RecursionError):
+            return False
+        tables = document.values() if isinstance(document, dict) else ()
+        return any(name in table for table in tables if isinstance(table, dict))
+
+    def builds_module(self, name: str) -> bool:
+        build = PythonBuild(self._top)
+        path = name.replace(".", "/")
+        is_source = any(
+            f"{root}{path}{end}" in self._files for root in ("", "src/", "lib/") for end in (".py", "/__init__.py")
+        )
+        return build.has_extensions and not is_source and build.names_module(name)
+
+    def build_requirements(self) -> tuple[str, ...]:
+        return PythonBuild(self._top).requirements
+
     def submodule(self, path: str) -> Submodule | None:
         for inner in self._submodules:
             if path == inner or path.startswith(f"{inner}/"):
@@ -123,7 +144,8 @@ class ThisHost:
         except OSError:
             return []
         paths = re.findall(r"^\s*path\s*=\s*(.+?)\s*$", text, re.MULTILINE)
-        return [path for path in paths if is_clean_path(path)]
+        # A release has the file and not the commits that it belongs to: there git can fetch nothing.
+        return [path for path in paths if is_clean_path(path) and path in self._files]
 
     def _environment_programs(self) -> Iterator[Path]:
         yield self._top / "node_modules/.bin"

@@ -12,9 +12,13 @@ from loopty.causes.host_facts import HostFacts
 _PYTEST = re.compile(r"\bpytest\b")
 _NO_OPTIONS = " -o addopts="
 _STOP = " -x "
-_GO_ON = " --continue-on-collection-errors "
+_GO_ON = " --continue-on-collection-errors -rpfE "
+"""Names the tests that pass, too, and before those that fail: of a long log, only the end is read."""
+_PATHS = re.compile(r"(?<= -p no:cacheprovider )[^|;&<>()$`]+$")
+"""The paths at the end of the command that `init` proposes."""
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py)(::\S.*?)?(?: - .*)?$", re.MULTILINE)
 _PASSED = re.compile(r"\b(\d+) passed\b")
+_PASSED_TEST = re.compile(r"^PASSED (\S+?\.py)(::\S.*)$", re.MULTILINE)
 _MOST_TESTS = 12
 _MOST_FILES = 6
 
@@ -24,6 +28,12 @@ def unknown_options(failure: Failure, _facts: HostFacts) -> Cause | None:
     found = failure.match(r"error: unrecognized arguments: (?P<options>.+)")
     if found is None or not _PYTEST.search(failure.command) or _NO_OPTIONS in failure.command:
         return None
+    if "--benchmark-" in found["options"] and failure.task.benchmark.result == "pytest-benchmark":
+        return Cause(
+            "missing-python-module",
+            "pytest-benchmark is not installed for the python3 of your shell, which trials use",
+            shell="python3 -m pip install pytest-benchmark",
+        )
     return Cause(
         "unknown-options-of-pytest",
         f"the configuration of pytest has options of a plug-in that is not installed: {found['options'].strip()}",
@@ -49,14 +59,16 @@ def failing_tests(failure: Failure, _facts: HostFacts) -> Cause | None:
         return None
     failed = list(dict.fromkeys(_FAILED.findall(failure.output)))
     passed = max((int(number) for number in _PASSED.findall(failure.output)), default=0)
-    if not failed or passed <= len(failed):
+    if not failed or not passed:
         return None
+    if passed <= len(failed):
+        return _files_that_pass(failure, {path for path, _ in failed})
     files = list(dict.fromkeys(path for path, test in failed if not test))
     tests = [f"{path}{test}" for path, test in failed if test and path not in files]
     if len(tests) > _MOST_TESTS:
         files, tests = list(dict.fromkeys(path for path, _ in failed)), []
     if len(files) > _MOST_FILES:
-        return None
+        return _files_that_pass(failure, {path for path, _ in failed})
     options = [shlex.quote(f"--ignore={path}") for path in files]
     options += [shlex.quote(f"--deselect={test}") for test in tests]
     names = ", ".join([*files, *tests][:3]) + (", …" if len(options) > 3 else "")
@@ -66,6 +78,23 @@ def failing_tests(failure: Failure, _facts: HostFacts) -> Cause | None:
     return Cause(
         "failing-tests",
         f"these tests do not pass on the files as they are, and are left out: {names}",
+        (failure.own_setting("command", line),),
+        is_guess=True,
+    )
+
+
+def _files_that_pass(failure: Failure, failed: set[str]) -> Cause | None:
+    """A few files whose tests all pass, or a few tests, where most of the others do not."""
+    tests = list(dict.fromkeys(_PASSED_TEST.findall(failure.output)))
+    files = [path for path in dict.fromkeys(path for path, _ in tests) if path not in failed]
+    chosen = files[:_MOST_FILES] or [f"{path}{test}" for path, test in tests[:_MOST_TESTS]]
+    line = _PATHS.sub(lambda _: " ".join(map(shlex.quote, chosen)), failure.command.replace(_GO_ON, _STOP, 1))
+    if not chosen or _GO_ON not in failure.command or not _PATHS.search(failure.command):
+        return None
+    names = ", ".join(chosen[:3]) + (", …" if len(chosen) > 3 else "")
+    return Cause(
+        "few-tests-pass",
+        f"most tests do not pass on the files as they are, so only these are run: {names}",
         (failure.own_setting("command", line),),
         is_guess=True,
     )

@@ -54,6 +54,18 @@ class HostFacts(Protocol):
         """The folder of the repository, below its top, that has this Python module, or None."""
         ...
 
+    def is_node_dependency(self, name: str) -> bool:
+        """Whether package.json of the repository names this package among those that it needs."""
+        ...
+
+    def builds_module(self, name: str) -> bool:
+        """Whether setup.py of the repository builds this Python module from sources of another language."""
+        ...
+
+    def build_requirements(self) -> tuple[str, ...]:
+        """What pyproject.toml wants for a build, each quoted for a shell; empty where it does not say."""
+        ...
+
     def submodule(self, path: str) -> Submodule | None:
         """The submodule that this path is in, or None."""
         ...

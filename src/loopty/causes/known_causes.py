@@ -7,10 +7,12 @@ from collections.abc import Callable
 from loopty.causes import (
     absent_results,
     failing_tests,
+    missing_libraries,
     missing_modules,
     missing_paths,
     missing_programs,
     trial_limits,
+    unbuilt_extensions,
 )
 from loopty.causes.cause import Cause
 from loopty.causes.failure import Failure
@@ -26,6 +28,8 @@ RULES: tuple[Rule, ...] = (
     trial_limits.out_of_disk,
     trial_limits.too_much_output,
     missing_modules.file_of_the_candidate,
+    unbuilt_extensions.missing_build_requirement,
+    unbuilt_extensions.unbuilt_extension,
     missing_modules.python_module_elsewhere,
     failing_tests.unknown_options,
     failing_tests.first_failed_test,
@@ -39,6 +43,9 @@ RULES: tuple[Rule, ...] = (
     trial_limits.no_git,
     missing_paths.submodule,
     missing_paths.path_ignored_by_git,
+    missing_libraries.missing_test_framework,
+    missing_libraries.missing_googletest_folder,
+    missing_libraries.missing_development_library,
     missing_programs.missing_perl_module,
     missing_programs.missing_program,
     missing_programs.no_permission,

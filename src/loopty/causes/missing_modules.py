@@ -9,7 +9,7 @@ from loopty.causes.failure import Failure, path_in_tree
 from loopty.causes.host_facts import HostFacts
 
 _PYTHON = (
-    r"No module named '?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)'?",
+    r"No module named '?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)(?:'|;|$)",
     r"PackageNotFoundError: No package metadata was found for (?P<name>[A-Za-z_][\w.-]*)",
 )
 _NODE = r"Cannot find (?:module|package) '(?P<name>[^'\s]+)'"
@@ -82,7 +82,8 @@ def missing_node_module(failure: Failure, facts: HostFacts) -> Cause | None:
             f"{package[0]} is installed in {folder}, which git ignores, so trials do not see it",
             (failure.setting_with("mounts", folder),),
         )
-    install = install_line(facts) if facts.has_path("package.json") else f"npm install {package[0]}"
+    is_named = facts.is_node_dependency(package[0])
+    install = install_line(facts) if is_named else f"npm install --no-save {package[0]}"
     return Cause("missing-node-module", f"{package[0]} is not installed in node_modules", shell=install)
 
 

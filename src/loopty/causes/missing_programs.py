@@ -40,6 +40,11 @@ _BUILD_TOOLS = {
     "gperf": ("gperf",),
 }
 """Programs that builds call, and the packages that have them, as Debian and Fedora name them."""
+_PERL = (
+    r"Can't locate ([A-Za-z0-9_/]+)\.pm in @INC",
+    r"prerequisite ([A-Za-z0-9_]+(?:::[A-Za-z0-9_]+)*) \S+ not found",
+)
+_MOST_MODULES = 12
 _PACKAGE_MANAGERS = ("apt-get", "dnf")
 
 
@@ -110,16 +115,19 @@ def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
     )
 
 
-def missing_perl_module(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A module of Perl that is not installed."""
-    found = failure.match(
-        r"Can't locate (?P<path>[A-Za-z0-9_/]+)\.pm in @INC",
-        r"prerequisite (?P<name>[A-Za-z0-9_]+(?:::[A-Za-z0-9_]+)*) \S+ not found",
-    )
-    if found is None:
+def missing_perl_module(failure: Failure, facts: HostFacts) -> Cause | None:
+    """Modules of Perl that are not installed."""
+    if not failure.match(*_PERL):
         return None
-    name = found.groupdict().get("name") or found["path"].replace("/", "::")
-    return Cause("missing-perl-module", f"the Perl module {name} is not installed", shell=f"cpan -T {name}")
+    found = [name for pattern in _PERL for name in re.findall(pattern, f"{failure.text}\n{failure.output}")]
+    names = list(dict.fromkeys(name.replace("/", "::") for name in found))[:_MOST_MODULES]
+    modules = f"modules {', '.join(names)} are" if len(names) > 1 else f"module {names[0]} is"
+    sentence, line = f"the Perl {modules} not installed", f"cpan -T {' '.join(names)}"
+    if not (facts.program("apt-get") and facts.program("perl") == "/usr/bin/perl"):
+        return Cause("missing-perl-module", sentence, shell=line)
+    packages = (f"lib{name.replace('::', '-').lower()}-perl" for name in names)
+    install = f"{_as_root(facts)}apt-get install -y {' '.join(packages)}"
+    return Cause("missing-perl-module", sentence, shell=install, advice=f"or: {line}")
 
 
 def no_permission(failure: Failure, facts: HostFacts) -> Cause | None:
@@ -138,8 +146,11 @@ def _install_program(name: str, facts: HostFacts) -> str:
     """The line that installs a program for builds on this machine; empty where none is known."""
     packages = _BUILD_TOOLS.get(re.sub(r"-[\d.]+$", "", name))
     manager = next((tool for tool in _PACKAGE_MANAGERS if facts.program(tool)), None)
-    as_root = "sudo " if facts.program("sudo") else ""
-    return f"{as_root}{manager} install -y {' '.join(packages)}" if packages and manager else ""
+    return f"{_as_root(facts)}{manager} install -y {' '.join(packages)}" if packages and manager else ""
+
+
+def _as_root(facts: HostFacts) -> str:
+    return "sudo " if facts.program("sudo") else ""
 
 
 def _rust_folders(home: str, facts: HostFacts) -> list[str]:

@@ -230,7 +230,7 @@ def _print_result(proven: ProvenTask, path: Path, load_line: str, as_json: bool)
     from loopty.report.init_text import agents_text, noise_text, proposer_text
 
     check, draft, noise = proven.check, proven.draft, proven.noise
-    is_last_resort = check.problem is not None and not proven.has_line and bool(load_line)
+    is_last_resort = check.problem is not None and bool(load_line)
     if as_json:
         more = {"line": load_line} if is_last_resort else {}
         print_json({"task_file": str(path), **_plain(proven), **more})

@@ -123,9 +123,11 @@ def say_control(campaign: Campaign, run: int) -> None:
 
 def print_explanation(found: Explanation | None) -> None:
     """Say why a trial failed: the lines of its error, the cause, the remedy, and where its output is."""
+    if not found:
+        return
     from loopty.report.explanation_text import explanation_text
 
-    if found and (text := explanation_text(found, columns(), terminal(), Path.cwd())):
+    if text := explanation_text(found, columns(), terminal(), Path.cwd()):
         say(text)
 
 

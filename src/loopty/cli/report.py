@@ -6,10 +6,13 @@ import shutil
 
 import click
 
-from loopty.cli.output import columns, here, json_option, print_json, run_option, say, terminal, unsafe_option
+from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal, unsafe_option
+from loopty.cli.record_check import check_record
 
 _MOST_DRAWN = 20_000
 """Points of the chart: it has a few thousand places for them."""
+_CHECKED_NODES, _CHECKED_EVENTS = 20_000, 80_000
+"""A longer record is checked as a whole only when asked: reading a million nodes takes half a minute."""
 
 
 @click.command("report")
@@ -32,10 +35,24 @@ _MOST_DRAWN = 20_000
     metavar="NAME",
     help="The parameter to draw the scores against. Default: the most important one.",
 )
+@click.option(
+    "--check",
+    "everything",
+    is_flag=True,
+    help="Check every event and node for edits by hand, also of a record of more than 20,000 nodes.",
+)
 @unsafe_option
 @run_option
 @json_option
-def command(top: int, run: int | None, confirm: bool, parameter: str | None, unsafe: bool, as_json: bool) -> None:
+def command(
+    top: int,
+    run: int | None,
+    confirm: bool,
+    parameter: str | None,
+    everything: bool,
+    unsafe: bool,
+    as_json: bool,
+) -> None:
     """Chart the scores of the experiments; list the best nodes, the status, and how the time was spent.
 
     From 20 trials on, it also says how much of the score each parameter accounts for, and draws the scores against
@@ -46,7 +63,8 @@ def command(top: int, run: int | None, confirm: bool, parameter: str | None, uns
     campaign = here()
     if confirm:
         campaign.confirm(run, unsafe)
-    found, flaw = campaign.report(run, top, parameter, None if as_json else _MOST_DRAWN), campaign.flaw()
+    found = campaign.report(run, top, parameter, None if as_json else _MOST_DRAWN)
+    check = check_record(campaign, *(None, None) if everything else (_CHECKED_EVENTS, _CHECKED_NODES))
     if as_json:
         from loopty.kit import codec
 
@@ -59,10 +77,9 @@ def command(top: int, run: int | None, confirm: bool, parameter: str | None, uns
             "importance": found.importance,
             "slice": found.slice,
         }
-        print_json({"status": status, **codec.plain(parts), **({"flaw": flaw} if flaw else {})})
+        print_json({"status": status, **codec.plain(parts), **check.plain})
         return
-    if flaw:
-        say(f"warning: {flaw}")
+    check.say()
     from loopty.report.best_text import leaderboard_text, other_cohorts_text
     from loopty.report.chart import chart
     from loopty.report.goodput_text import goodput_text

@@ -87,7 +87,15 @@ class RungChange:
     reason: str
 
 
-Suggestion = Proposal | Refusal | RungChange
+@dataclass(frozen=True, slots=True)
+class ProposerStall:
+    """A proposer did not get on. Its account is in the ledger; it is asked again, and no attempt is charged."""
+
+    operator: str
+    reason: str
+
+
+Suggestion = Proposal | Refusal | RungChange | ProposerStall
 """A proposer's answer."""
 
 

@@ -13,7 +13,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
-from loopty.domain.proposal import Objection, Proposal, Refusal, RungChange
+from loopty.domain.proposal import Objection, Proposal, ProposerStall, Refusal, RungChange
 from loopty.domain.task import Pools
 from loopty.engine import budget, decisions
 from loopty.engine.open_questions import OpenQuestions, Pace, Question, ReadyAnswer, Reply
@@ -287,6 +287,8 @@ class Loop:
                     self._exhausted[pool] = f"{proposer} goes from rung to rung and proposes nothing"
             case Refusal() as refusal:
                 self._refuse(pool, refusal)
+            case ProposerStall():
+                pass  # it is on the proposer's account; whoever can go on is asked next
             case Proposal() as proposal:
                 if trial := self._add(proposal, pool, answer):
                     self._run_in_background(trial)

@@ -6,20 +6,21 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from loopty.domain.launch import Exit, Launch, Mount, Protection, Sandbox, Stop
 from loopty.domain.outcome import Integrity
 from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators import contract
-from loopty.evaluators.candidate_server import CandidateLimits, CandidateServer
 from loopty.evaluators.candidate_stillness import CandidateConduct
 from loopty.evaluators.contract import SandboxPaths
-from loopty.evaluators.tree_command import OutputFollower, TreeCommand, TreeCommandEnd
-from loopty.evaluators.writable_copy import in_writable_copy
 from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFile
 from loopty.kit.temporary_folder import temporary_folder
+
+if TYPE_CHECKING:
+    from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
 
 FindTampering = Callable[[Trial], str | None]
 """What changed in the benchmark of a trial since its stage was made, or None."""
@@ -109,6 +110,8 @@ class BenchmarkRunner:
         self, trial: Trial, stage: Stage, command: TreeCommand, cancel: asyncio.Event
     ) -> TreeCommandEnd:
         """Run any command in the candidate's tree, with what the candidate sees; its output passes through."""
+        from loopty.evaluators.tree_command import OutputFollower, TreeCommandEnd
+
         seconds, tree = command.seconds or self._benchmark.timeout_seconds, self._paths.tree
         isolated = self._benchmark.isolated
         environment = {} if isolated else contract.benchmark_environment(trial, self._benchmark, self._paths)
@@ -135,6 +138,8 @@ class BenchmarkRunner:
     ) -> tuple[str, ...]:
         if not self._benchmark.writable_copy:
             return argv
+        from loopty.evaluators.writable_copy import in_writable_copy
+
         # Only what the host has at the same place of the repository: other mounts are changes of the node.
         host_top = self._paths.host_top
         caches = (f"{top}/{path.strip('/')}" for path in self._benchmark.caches)
@@ -158,6 +163,8 @@ class BenchmarkRunner:
         if not self._benchmark.isolated:
             yield _CandidateAccess({}, (), CandidateConduct())
             return
+        from loopty.evaluators.candidate_server import CandidateLimits, CandidateServer
+
         # The SDK is not on the candidate's path: it is not part of the candidate, and is started by its own path.
         env = {name: value for name, value in self._env.items() if name != "PYTHONPATH"}
         seconds, network = self._benchmark.timeout_seconds, self._benchmark.network

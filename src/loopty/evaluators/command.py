@@ -16,30 +16,30 @@ from loopty.domain.outcome import Ending, Integrity, Outcome
 from loopty.domain.pool import GateScope
 from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import MakeStage, OnMetrics, Stage, Trial
-from loopty.evaluators import cascade_climb, contract, gates, harvest, model_access
+from loopty.evaluators import cascade_climb, contract, harvest
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command, FindTampering, TamperingFound
-from loopty.evaluators.bytecode_compiler import BytecodeCompiler, FrozenSources
 from loopty.evaluators.candidate_stillness import NOT_FROZEN
 from loopty.evaluators.cascade_climb import CascadeClimb
 from loopty.evaluators.contract import METRICS, SandboxPaths
-from loopty.evaluators.gates import GateResult
 from loopty.evaluators.harvest import PrintedError
 from loopty.evaluators.metrics_csv import MetricsStream
 from loopty.evaluators.metrics_watch import MetricsWatch
 from loopty.evaluators.result import ParsedResult
 from loopty.evaluators.result_formats import load_format
-from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
 from loopty.evaluators.trial_output import RESULT, TrialOutput
 from loopty.kit.dataclass import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 
 if TYPE_CHECKING:
+    from loopty.evaluators.bytecode_compiler import FrozenSources
+    from loopty.evaluators.gates import GateResult
+    from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
     from loopty.models.endpoint.trial_access import ServeTrial
 
-RunGates = Callable[[Trial, asyncio.Event], Awaitable[list[GateResult]]]
+RunGates = Callable[[Trial, asyncio.Event], Awaitable["list[GateResult]"]]
 """Runs every gate of a trial on its node."""
-RunInTree = Callable[[Trial, TreeCommand, asyncio.Event], Awaitable[TreeCommandEnd]]
+RunInTree = Callable[[Trial, "TreeCommand", asyncio.Event], Awaitable["TreeCommandEnd"]]
 """Runs any command on the files of a trial's node."""
 
 
@@ -72,6 +72,8 @@ class CommandEvaluator:
         self._runner = BenchmarkRunner(benchmark, limits, sandbox, paths, env, mounts, find_tampering, devices)
         self._compiler = None
         if python is not None and frozen_sources is not None:
+            from loopty.evaluators.bytecode_compiler import BytecodeCompiler
+
             self._compiler = BytecodeCompiler(python, frozen_sources, self._runner, paths)
 
     async def evaluate(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
@@ -93,6 +95,8 @@ class CommandEvaluator:
 
     async def run_gates(self, trial: Trial, cancel: asyncio.Event) -> list[GateResult]:
         """Run each gate on the node now; gates on metrics only if the node has metrics."""
+        from loopty.evaluators.gates import GateResult
+
         metrics = trial.node.outcome.metrics if trial.node.outcome else {}
         async with _in_thread(self._open_stage(trial)) as stage:
             try:
@@ -145,7 +149,9 @@ class CommandEvaluator:
         return None
 
     async def _run_gate(self, gate: Gate, trial: Trial, stage: Stage, cancel: asyncio.Event) -> GateResult:
-        return await gates.run_gate(gate, trial, stage, self._runner, self._benchmark, self._paths, cancel)
+        from loopty.evaluators.gates import run_gate
+
+        return await run_gate(gate, trial, stage, self._runner, self._benchmark, self._paths, cancel)
 
     async def _climb_cascade(self, trial: Trial, stage: Stage, cancel: asyncio.Event) -> CascadeClimb:
         """Run the stages of the cascade on a trial that may be stopped there; others use the whole benchmark."""
@@ -179,6 +185,8 @@ class CommandEvaluator:
         )
         if self._serve_model is None:
             return await self._run_command(trial, stage, command, on_metrics, cancel)
+        from loopty.evaluators import model_access
+
         context = model_access.open_model_access(self._serve_model, trial, stage, command, self._paths)
         async with context as (command, access):
             outcome = await self._run_command(trial, stage, command, on_metrics, cancel)

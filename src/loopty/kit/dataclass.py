@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 else:
     from loopty.kit.dataclass_methods import Field as field  # noqa: N813
     from loopty.kit.dataclass_methods import add_methods as dataclass
-    from loopty.kit.dataclass_methods import replace_fields as replace
+    from loopty.kit.replace import replace
 
 __all__ = ["dataclass", "field", "replace"]

@@ -15,6 +15,8 @@ from typing import Any, cast
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda _: "MISSING"})()
 _OWN_FIELDS = "__loopty_fields__"
+_COMPILED = "__loopty_constructor__"
+"""Marks the constructors that are made here."""
 _NOT_COMPILED: list[Callable[[], None]] = []
 """Compiles the constructor of each class that had no instance yet; some were compiled meanwhile."""
 
@@ -71,6 +73,11 @@ def fields_of(cls: type) -> tuple[Field, ...]:
     return tuple(_fields_by_name(cls).values())
 
 
+def only_sets_fields(cls: Any) -> bool:
+    """Whether an instance is made by setting its fields and nothing else."""
+    return hasattr(cls.__init__, _COMPILED) and not hasattr(cls, "__post_init__")
+
+
 @cache
 def field_types(cls: type) -> dict[str, Any]:
     """The types of a dataclass's fields; raises NameError where one is only known to type checkers.
@@ -88,15 +95,6 @@ def field_types(cls: type) -> dict[str, Any]:
 @cache
 def _compile_hint(hint: str) -> CodeType:
     return compile(hint, "<hint>", "eval")
-
-
-def replace_fields(record: Any, /, **changes: Any) -> Any:
-    """A copy with these values, made by the constructor."""
-    cls = type(record)
-    for name, field in _fields_by_name(cls).items():
-        if field.init and name not in changes:
-            changes[name] = getattr(record, name)
-    return cls(**changes)
 
 
 def _build(cls: type, frozen: bool, slots: bool, eq: bool, order: bool) -> type:
@@ -266,6 +264,7 @@ def _constructor_at_first_call(owner: Any, frozen: bool, slots: bool) -> Callabl
         compile_it()
         owner.__init__(self, *args, **kwargs)
 
+    setattr(construct, _COMPILED, True)
     _NOT_COMPILED.append(compile_it)
     return construct
 
@@ -301,6 +300,7 @@ def _constructor(owner: type, frozen: bool, slots: bool) -> Callable[..., None]:
     exec(f"def __init__({', '.join(parameters)}):{body}", scope)
     construct: Callable[..., None] = scope["__init__"]
     construct.__qualname__ = f"{owner.__qualname__}.__init__"
+    setattr(construct, _COMPILED, True)
     return construct
 
 

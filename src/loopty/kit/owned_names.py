@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import secrets
@@ -24,6 +25,7 @@ def prefix_of(pid: int) -> str:
     return f"{common_prefix()}-{pid}-{started}"
 
 
+@functools.cache
 def common_prefix() -> str:
     """The prefix of all names owned by processes that see each other."""
     # Containers that share their host's engine have pids of their own.
@@ -34,9 +36,7 @@ def is_abandoned(name: str) -> bool:
     """Whether the owner of a name is gone; false also for names that are not loopty's."""
     if not name.startswith(_PREFIX):
         return False
-    ours = common_prefix().removeprefix(_PREFIX)
-    match = re.fullmatch(rf"{_PREFIX}(?:-[a-z]+)?({ours}-(\d+)-\d+)-[0-9a-f]+", name, re.ASCII)
-    if match is None:
+    if (match := _owned_name().fullmatch(name)) is None:
         return False
     pid = int(match[2])
     try:
@@ -48,3 +48,10 @@ def is_abandoned(name: str) -> bool:
     except OSError:
         # A process of another user, on a machine that hides users from each other.
         return False
+
+
+@functools.cache
+def _owned_name() -> re.Pattern[str]:
+    """Names as `fresh_name` makes them here; the groups are the owner and its pid."""
+    ours = common_prefix().removeprefix(_PREFIX)
+    return re.compile(rf"{_PREFIX}(?:-[a-z]+)?({ours}-(\d+)-\d+)-[0-9a-f]+", re.ASCII)

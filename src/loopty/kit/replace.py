@@ -1,40 +1,46 @@
-"""A fast copy of a record with some fields changed: each event makes a dozen.
-
-`dataclasses.replace` calls the constructor, which is slow to set the fields of a frozen record.
-"""
+"""A copy of a record with some fields changed: each event makes a dozen, and each path of loopty's own another."""
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Callable
+from functools import cache
+from operator import attrgetter
+from types import MemberDescriptorType
 from typing import Any, NamedTuple, TypeVar
 
-from loopty.kit.dataclass_methods import fields_of
+from loopty.kit.dataclass_methods import fields_of, only_sets_fields
 
 T = TypeVar("T")
 
 
 class _Plan(NamedTuple):
     values: Callable[[Any], tuple[Any, ...]]
-    setters: tuple[Callable[[Any, Any], None], ...]
-    by_name: dict[str, Callable[[Any, Any], None]]
+    setters: dict[str, Callable[[Any, Any], None]]
 
 
-def replace(record: T, **changes: Any) -> T:
-    """A copy with these values. The dataclass needs slots, at least two fields and no `__post_init__`."""
+def replace(record: T, /, **changes: Any) -> T:
+    """A copy with these values."""
     cls: Any = type(record)
     plan = _plan(cls)
+    if plan is None:
+        kept = {field.name: getattr(record, field.name) for field in fields_of(cls) if field.init}
+        whole: T = cls(**{**kept, **changes})
+        return whole
     copy: T = object.__new__(cls)
-    for set_field, value in zip(plan.setters, plan.values(record), strict=True):
+    for set_field, value in zip(plan.setters.values(), plan.values(record), strict=True):
         set_field(copy, value)
     for name, value in changes.items():
-        plan.by_name[name](copy, value)
+        if name not in plan.setters:
+            raise TypeError(f"{cls.__name__} has no field {name!r}")
+        plan.setters[name](copy, value)
     return copy
 
 
-@functools.cache
-def _plan(cls: Any) -> _Plan:
-    names = [field.name for field in fields_of(cls)]
-    setters = {name: getattr(cls, name).__set__ for name in names}
-    return _Plan(operator.attrgetter(*names), tuple(setters.values()), setters)
+@cache
+def _plan(cls: Any) -> _Plan | None:
+    """How to copy slot by slot, in a third of the constructor's time; None where the constructor has to do it."""
+    slots: dict[str, Any] = {field.name: getattr(cls, field.name, None) for field in fields_of(cls)}
+    has_slots = all(isinstance(slot, MemberDescriptorType) for slot in slots.values())
+    if len(slots) < 2 or not has_slots or not only_sets_fields(cls):  # of one name, attrgetter gives no tuple
+        return None
+    return _Plan(attrgetter(*slots), {name: slot.__set__ for name, slot in slots.items()})

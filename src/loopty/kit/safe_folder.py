@@ -27,7 +27,7 @@ _LARGEST_COPY = 64 << 20
 class UnsafePath(OSError):  # noqa: N818 - it is a finding about a path, with its remedy
     """A link, a foreign owner or a special file where loopty keeps files of its own."""
 
-    def __init__(self, path: Path, finding: str) -> None:
+    def __init__(self, path: Path | str, finding: str) -> None:
         super().__init__(errno.ELOOP, f"{finding}: move it away, then try again", str(path))
 
     def __str__(self) -> str:
@@ -48,13 +48,18 @@ class SafeFolder:
         """Its path for messages and comparisons; nothing is opened by it."""
         return self.root.joinpath(*self.steps)
 
+    @property
+    def shown_text(self) -> str:
+        """The same as a text, for messages that are seldom shown: a Path takes longer to make than a folder."""
+        return self._path_to(len(self.steps))
+
     def path_for_programs(self) -> Path:
         """Its path for programs that take nothing else: git, SQLite, mounts. The way there was just checked.
 
         Only this user can write to the directories on the way, so nobody else can change it meanwhile.
         """
-        with self.handle():
-            return self.shown_path
+        os.close(self.open())
+        return self.shown_path
 
     @property
     def name(self) -> str:
@@ -85,52 +90,58 @@ class SafeFolder:
     @contextlib.contextmanager
     def handle(self, make: bool = False) -> Iterator[int]:
         """An open descriptor of the directory. Raises FileNotFoundError unless `make`, and UnsafePath."""
-        descriptor = os.open(self.root, _DIRECTORY)
+        descriptor = self.open(make)
         try:
-            for count, step in enumerate(self.steps, start=1):
-                inner = self._open_step(descriptor, step, count, make)
-                os.close(descriptor)
-                descriptor = inner
             yield descriptor
         finally:
             os.close(descriptor)
 
+    def open(self, make: bool = False) -> int:
+        """The same, which the caller closes."""
+        known, descriptor = (os.geteuid(), 0, self.trial_user), os.open(self.root, _DIRECTORY)
+        for count, step in enumerate(self.steps, start=1):
+            above = descriptor
+            try:
+                descriptor = self._open_step(above, step, count, make)
+            finally:
+                os.close(above)
+            if os.fstat(descriptor).st_uid not in known:
+                os.close(descriptor)
+                raise UnsafePath(self._path_to(count), "belongs to another user")
+        return descriptor
+
     def _open_step(self, above: int, step: str, count: int, make: bool) -> int:
         try:
             try:
-                descriptor = os.open(step, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+                return os.open(step, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
             except FileNotFoundError:
                 if not make:
                     raise
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(step, dir_fd=above)
-                descriptor = os.open(step, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+                return os.open(step, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
         except OSError as error:
             path = self._path_to(count)
             if error.errno in (errno.ELOOP, errno.ENOTDIR):
                 raise UnsafePath(path, "is a link or not a directory") from None
             if error.filename == step:  # the whole path, for the message
-                error.filename = str(path)
+                error.filename = path
             raise
-        if not _is_known_owner(os.fstat(descriptor).st_uid, self.trial_user):
-            os.close(descriptor)
-            raise UnsafePath(self._path_to(count), "belongs to another user")
-        return descriptor
 
-    def _path_to(self, count: int) -> Path:
-        return self.root.joinpath(*self.steps[:count])
+    def _path_to(self, count: int) -> str:
+        return "/".join((str(self.root), *self.steps[:count]))
 
     def make(self) -> SafeFolder:
         """Create the directory and those above it, where they are missing."""
-        with self.handle(make=True):
-            return self
+        os.close(self.open(make=True))
+        return self
 
     def exists(self) -> bool:
         try:
-            with self.handle():
-                return True
+            os.close(self.open())
         except FileNotFoundError:
             return False
+        return True
 
     def names(self) -> list[str]:
         """The names in the directory, in order; none if it is missing."""
@@ -207,9 +218,9 @@ class SafeFile:
 
     def path_for_programs(self) -> Path:
         """Its path for programs that take nothing else; a link or a special file there is refused."""
-        with contextlib.suppress(FileNotFoundError):
-            os.close(self.open(os.O_RDONLY))
-        return self.folder.path_for_programs() / self.name
+        with self.folder.handle() as folder, contextlib.suppress(FileNotFoundError):
+            os.close(self.open_in(folder, os.O_RDONLY))
+        return self.shown_path
 
     def open(self, flags: int, mode: int = 0o666) -> int:
         """Open the file and return its descriptor. With O_CREAT, its folder is created, too.
@@ -217,8 +228,11 @@ class SafeFile:
         Raises FileNotFoundError, IsADirectoryError, and UnsafePath for a link, another special file, a foreign
         owner, and for writing a file with a second name.
         """
-        with self.folder.handle(make=bool(flags & os.O_CREAT)) as folder:
+        folder = self.folder.open(make=bool(flags & os.O_CREAT))
+        try:
             return self.open_in(folder, flags, mode)
+        finally:
+            os.close(folder)
 
     def open_in(self, folder: int, flags: int, mode: int = 0o666) -> int:
         """The same, where the handle of its folder is open already."""
@@ -229,7 +243,7 @@ class SafeFile:
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENXIO):
                 raise UnsafePath(self.shown_path, "is a link or a special file") from None
-            error.filename = str(self.shown_path)
+            error.filename = self._place.shown_text
             raise
         try:
             self._require_plain(os.fstat(descriptor), writes=bool(flags & (os.O_WRONLY | os.O_RDWR)))

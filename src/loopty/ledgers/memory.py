@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.record.nodes_in_memory import NodesInMemory
-from loopty.record.pages import Page
+from loopty.record.pages import RUN_KEY, Page
 
 
 class MemoryLedger:
@@ -27,7 +27,7 @@ class MemoryLedger:
             lock = MemoryWriteLock()
             yield lock
             self._events += lock.written
-            self._runs |= {key: page.body for key, page in lock.pages.items() if page.place is None}
+            self._runs |= {key: page.body for key, page in lock.pages.items() if key.startswith(RUN_KEY)}
             self._nodes.save(lock.pages)
 
     def history(self) -> History:

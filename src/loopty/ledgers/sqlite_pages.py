@@ -11,12 +11,12 @@ import apsw
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.ledgers.digests import NOTHING, digest_sum, page_digest, replace_in_sum
-from loopty.record.pages import FactsRow, NodeFacts, Page
+from loopty.record.pages import FACTS_KEY, RUN_KEY, Page, facts_key
 
 _AT_ONCE = 10_000
 _CHECKED = "key, body, handle, run, pool, waits, identity, facts, digest"
+_OF_KIND = f"SELECT {_CHECKED} FROM pages WHERE key >= ? AND key < ?"
 _POOLS = {pool.value: pool for pool in Pool}
-_FACTS = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 class SqlitePages:
@@ -35,14 +35,11 @@ class SqlitePages:
 
     def runs(self) -> list[str]:
         """The pages of all runs."""
-        rows = self._db.execute(
-            f"SELECT {_CHECKED} FROM pages WHERE key >= 'run ' AND key < 'run!' ORDER BY place"
-        )
+        rows = self._db.execute(f"{_OF_KIND} ORDER BY place", _range_of(RUN_KEY))
         return [self._body_after_check(row) for row in rows]
 
     def page(self, node: NodeId) -> str | None:
-        rows: Any = self._db.execute(f"SELECT {_CHECKED} FROM pages WHERE key = ?", (str(node),))
-        return next((self._body_after_check(row) for row in rows), None)
+        return self._body(str(node))
 
     def count(self) -> int:
         return int(self._db.execute("SELECT coalesce(max(handle), 0) FROM pages WHERE handle IS NOT NULL").get)
@@ -87,16 +84,17 @@ class SqlitePages:
         rows: Any = self._db.execute(query, (run, pool.value))
         return [NodeId(key) for (key,) in rows]
 
-    def facts(self, run: int, pool: Pool) -> Iterator[FactsRow]:
-        query = (
-            "SELECT handle, key, facts FROM pages "
-            "WHERE run = ? AND pool = ? AND handle > ? ORDER BY handle LIMIT ?"
-        )
-        for rows in self._batches(query, run, pool.value):
-            # All facts of a batch at once, because a call for each takes longer than its decoding.
-            decoded = json.loads(f"[{','.join(facts for _, _, facts in rows)}]")
-            for (handle, key, _), facts in zip(rows, decoded, strict=True):
-                yield FactsRow(NodeId(key), handle, pool, NodeFacts._make(facts))
+    def nodes_of_handles(self, handles: Sequence[int]) -> Mapping[int, NodeId]:
+        query = "SELECT handle, key FROM pages WHERE handle IN (SELECT value FROM json_each(?))"
+        return {handle: NodeId(key) for handle, key in _rows(self._db, query, json.dumps(list(handles)))}
+
+    def facts_page(self, block: int) -> str | None:
+        return self._body(facts_key(block))
+
+    def facts_pages(self) -> Iterator[tuple[int, str]]:
+        rows: Any = self._db.execute(f"{_OF_KIND} ORDER BY key", _range_of(FACTS_KEY))
+        for row in rows:
+            yield int(row[0].removeprefix(FACTS_KEY)), self._body_after_check(row)
 
     def write(self, pages: Mapping[str, Page], total: bytes) -> bytes:
         """Save the pages; returns the sum of all pages' digests, which was `total` before."""
@@ -141,6 +139,10 @@ class SqlitePages:
             yield rows
             last = rows[-1][0]
 
+    def _body(self, key: str) -> str | None:
+        rows: Any = self._db.execute(f"SELECT {_CHECKED} FROM pages WHERE key = ?", (key,))
+        return next((self._body_after_check(row) for row in rows), None)
+
     def _body_after_check(self, row: Any) -> str:
         key, body, *_, digest = row
         if _digest(row) != digest:
@@ -152,20 +154,25 @@ class SqlitePages:
         old_digest, old_identity = before or (NOTHING, None)
         columns: tuple[Any, ...]
         if place := page.place:
-            identity, facts = place.identity or old_identity, _FACTS.encode(place.facts)
-            columns = (place.handle, place.run, place.pool.value, int(place.waits), identity, facts)
+            identity = place.identity or old_identity
+            columns = (place.handle, place.run, place.pool.value, int(place.waits), identity, None)
         else:
-            identity, facts, columns = None, None, (None, None, None, None, None, None)
+            identity, columns = None, (None, None, None, None, None, None)
         digest = _digest((key, page.body, *columns))
         if before is None:
             query = f"INSERT INTO pages ({_CHECKED}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
             self._db.execute(query, (key, page.body, *columns, digest))
         else:
-            query = "UPDATE pages SET body = ?, waits = ?, facts = ?, digest = ? WHERE key = ?"
-            self._db.execute(query, (page.body, columns[3], facts, digest, key))
+            query = "UPDATE pages SET body = ?, waits = ?, digest = ? WHERE key = ?"
+            self._db.execute(query, (page.body, columns[3], digest, key))
             if identity != old_identity:
                 self._db.execute("UPDATE pages SET identity = ? WHERE key = ?", (identity, key))
         return replace_in_sum(total, old_digest, digest)
+
+
+def _range_of(prefix: str) -> tuple[str, str]:
+    """The smallest key with this prefix, and the first one after all of them."""
+    return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)
 
 
 def _rows(db: apsw.Connection, query: str, *parameters: Any) -> list[Any]:

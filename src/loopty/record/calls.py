@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass, field
-from loopty.kit.replace import replace
+from loopty.kit.dataclass import dataclass, field, replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -18,6 +17,8 @@ from loopty.record.run_record import RunPart
 
 MAX_UNREAD = 64
 """Unread replies that are remembered; older ones are dropped."""
+STALLED = "stalled: "
+"""How the failure of a call begins that a stalled coding agent made."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from loopty.domain.evidence import noise_floor
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import dataclass, field
-from loopty.kit.replace import replace
+from loopty.kit.dataclass import dataclass, field, replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState

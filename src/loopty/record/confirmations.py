@@ -5,8 +5,7 @@ from __future__ import annotations
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
-from loopty.kit.replace import replace
+from loopty.kit.dataclass import dataclass, replace
 from loopty.record import samples
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState

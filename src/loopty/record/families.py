@@ -18,6 +18,7 @@ _MODULES = (
     "proposals",
     "calls",
     "cohorts",
+    "agent_accounts",  # before verdicts: it looks at the verdict that changes
     "verdicts",
     "rungs",
     "reviews",  # before trials: it looks at the trial that ends

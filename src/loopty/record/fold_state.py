@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
@@ -12,9 +12,10 @@ from loopty.domain.objective import Metric, Objective
 from loopty.domain.outcome import Outcome
 from loopty.domain.pool import Pool
 from loopty.kit import codec
+from loopty.record.node_facts import FactsBlock, FactsKind, NodeFacts, block_number, read_block, with_nodes
 from loopty.record.node_record import Node
 from loopty.record.nodes_in_memory import NodesInMemory
-from loopty.record.pages import FactsRow, NodeFacts, NodePlace, Page, SavedNodes
+from loopty.record.pages import RUN_KEY, NodePlace, Page, SavedNodes, facts_key
 from loopty.record.pool_nodes import PoolNodes
 from loopty.record.run_record import Run, RunPages
 from loopty.record.unsaved_nodes import UnsavedNodes
@@ -38,6 +39,8 @@ class FoldState:
         self._index = UnsavedNodes()
         self._counting: dict[int, tuple[Objective, Outcome | None, tuple[Metric, ...]]] = {}
         """The counting metrics of each run, with what they follow from."""
+        self._blocks: dict[int, FactsBlock] = {}
+        """Blocks of facts that were just saved: the next node of a block need not read it again."""
         self._run_pages = RunPages()
         self._changed: dict[str, None] = {}
         """In the order in which pages first changed: a ledger keeps them so, and nodes in their order."""
@@ -108,11 +111,20 @@ class FoldState:
         nodes = sorted({self[node].handle: self[node] for node in ids}.items())
         return (node for _, node in nodes if node.id.run == run and node.pool is pool and _waits(node))
 
-    def facts(self, run: int, pool: Pool) -> Iterator[FactsRow]:
-        """The facts of every node of one pool of one run, oldest first."""
-        for row in self._saved.facts(run, pool):
-            yield self._facts_row(self._unsaved[row.node]) if row.node in self._unsaved else row
-        yield from (self._facts_row(self[node]) for node in self._index.of_pool(run, pool))
+    def facts(self) -> Iterator[FactsBlock]:
+        """The facts of every node of all runs, oldest first."""
+        changed = self._changed_facts()
+        for number, text in self._saved.facts_pages():
+            block = read_block(number, text)
+            yield with_nodes(number, block, changed.pop(number)) if number in changed else block
+        yield from (with_nodes(number, None, nodes) for number, nodes in sorted(changed.items()))
+
+    def nodes_of_handles(self, handles: Sequence[int]) -> Mapping[int, NodeId]:
+        """The nodes with these short names."""
+        return {
+            **self._saved.nodes_of_handles(handles),
+            **{self._unsaved[node].handle: node for node in self._index},
+        }
 
     def twin(self, run: int, pool: Pool, identity: str) -> NodeId | None:
         """The node of this run and pool that is the same experiment, or None; the baseline is in all pools."""
@@ -150,7 +162,7 @@ class FoldState:
 
     def put_run(self, run: Run) -> None:
         self.runs[run.number] = run
-        self._changed[f"run {run.number}"] = None
+        self._changed[f"{RUN_KEY}{run.number}"] = None
 
     def put(self, node: Node) -> None:
         self._unsaved[node.id] = node
@@ -168,10 +180,11 @@ class FoldState:
         """Take the pages that changed since the last call, to save them: from then on they are read back."""
         pages = {
             key: Page(self._run_pages.text(self.runs[int(key[4:])]))
-            if key.startswith("run ")
+            if key.startswith(RUN_KEY)
             else self._page(NodeId(key))
             for key in self._changed
         }
+        pages |= self._facts_pages()
         self._changed.clear()
         for node in self._unsaved.values():
             self._keep_decoded(node)
@@ -181,27 +194,41 @@ class FoldState:
 
     def _page(self, key: NodeId) -> Page:
         node = self._unsaved[key]
-        facts, identity = self._facts(node), self._index.identity(key)
-        place = NodePlace(node.handle, key.run, node.pool, _waits(node), identity, facts)
+        place = NodePlace(node.handle, key.run, node.pool, _waits(node), self._index.identity(key))
         return Page(codec.text(node), place)
 
-    def _facts_row(self, node: Node) -> FactsRow:
-        return FactsRow(node.id, node.handle, node.pool, self._facts(node))
+    def _facts_pages(self) -> dict[str, Page]:
+        """The blocks of facts after the changes since the last save."""
+        known, self._blocks = self._blocks, {}
+        for number, nodes in self._changed_facts().items():
+            block = known.get(number)
+            if block is None and (text := self._saved.facts_page(number)):
+                block = read_block(number, text)
+            self._blocks[number] = with_nodes(number, block, nodes)
+        return {facts_key(number): Page(block.text) for number, block in self._blocks.items()}
+
+    def _changed_facts(self) -> dict[int, dict[int, NodeFacts]]:
+        """The facts of the nodes that changed since the last save, by block and handle."""
+        changed: dict[int, dict[int, NodeFacts]] = {}
+        for node in self._unsaved.values():
+            changed.setdefault(block_number(node.handle), {})[node.handle] = self._facts(node)
+        return changed
 
     def _facts(self, node: Node) -> NodeFacts:
         outcome, verdict = node.outcome, node.verdict
         metrics = self.metrics(node) if outcome else ()
-        return NodeFacts(
-            node.order,
+        kind = FactsKind(
+            node.id.run,
+            node.pool.value,
             verdict.value if verdict else None,
             outcome.ending.value if outcome else None,
             outcome.fingerprint if outcome else "",
             metrics[0].name if metrics else None,
-            outcome.metrics.get(metrics[0].name) if outcome and metrics else None,
             node.repeats,
-            node.effect.error_rate if node.effect else None,
             not (node.other_fingerprints or node.withdrawn or node.reopened_for),
         )
+        score = outcome.metrics.get(metrics[0].name) if outcome and metrics else None
+        return NodeFacts(node.order, score, node.effect.error_rate if node.effect else None, kind)
 
 
 def _waits(node: Node) -> bool:

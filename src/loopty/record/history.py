@@ -1,8 +1,9 @@
 """The history: the fold of the ledger, or what is true now. Constant work per event.
 
-The fold is kept as pages (one per run, one per node) that the ledger saves in the same commit as the events, so
-that a reader opens a long history without replaying it, and reads only the nodes that it asks for. The events stay
-the truth: `History` folded from all events equals `History` opened from the pages.
+The fold is kept as pages (one per run, one per node, one for the facts of each block of nodes) that the ledger
+saves in the same commit as the events, so that a reader opens a long history without replaying it, and reads only
+the nodes that it asks for. The events stay the truth: `History` folded from all events equals `History` opened
+from the pages.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from loopty.record.fold_state import FoldState
 from loopty.record.pages import SavedNodes
 from loopty.record.run_record import Run
 
-FOLD_VERSION = 16
+FOLD_VERSION = 17
 """Increases when the fold changes, so that a ledger knows that its saved pages come from an older one."""
 
 
@@ -34,6 +35,7 @@ class History(FoldState):
         """Go on to this event, which another process wrote: it has saved these pages of runs, and the nodes."""
         self.number = number
         self._decoded.clear()
+        self._blocks.clear()
         for body in runs:
             run = codec.build(Run, json.loads(body))
             self.runs[run.number] = run

@@ -12,8 +12,7 @@ from loopty.domain.outcome import Effect, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import identity
 from loopty.domain.space import Value
-from loopty.kit.dataclass import dataclass, field
-from loopty.kit.replace import replace
+from loopty.kit.dataclass import dataclass, field, replace
 
 MAX_SAMPLES = 32
 """Per node and fingerprint; older samples are dropped."""

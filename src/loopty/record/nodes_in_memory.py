@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
-from loopty.record.pages import FactsRow, NodePlace, Page
+from loopty.record.pages import FACTS_KEY, NodePlace, Page
 
 
 class NodesInMemory:
@@ -14,14 +14,18 @@ class NodesInMemory:
 
     def __init__(self) -> None:
         self._pages: dict[NodeId, Page] = {}
+        self._facts: dict[int, str] = {}
+        """Facts by block."""
         self._by_pool: dict[tuple[int, Pool], list[NodeId]] = {}
         self._by_identity: dict[tuple[int, str], list[tuple[NodeId, Pool]]] = {}
 
     def save(self, pages: Mapping[str, Page]) -> None:
-        """Save the nodes among these pages."""
+        """Save the nodes and the facts among these pages."""
         for key, page in pages.items():
             if page.place:
                 self._save_node(NodeId(key), page, page.place)
+            elif key.startswith(FACTS_KEY):
+                self._facts[int(key.removeprefix(FACTS_KEY))] = page.body
 
     def page(self, node: NodeId) -> str | None:
         found = self._pages.get(node)
@@ -50,10 +54,16 @@ class NodesInMemory:
         nodes = self._by_pool.get((run, pool), ())
         return [node for node in nodes if _place(self._pages[node]).waits]
 
-    def facts(self, run: int, pool: Pool) -> Iterator[FactsRow]:
-        for node in list(self._by_pool.get((run, pool), ())):
-            place = _place(self._pages[node])
-            yield FactsRow(node, place.handle, pool, place.facts)
+    def nodes_of_handles(self, handles: Sequence[int]) -> Mapping[int, NodeId]:
+        wanted = frozenset(handles)
+        places = ((_place(page).handle, node) for node, page in self._pages.items())
+        return {handle: node for handle, node in places if handle in wanted}
+
+    def facts_page(self, block: int) -> str | None:
+        return self._facts.get(block)
+
+    def facts_pages(self) -> Iterator[tuple[int, str]]:
+        return iter(sorted(self._facts.items()))
 
     def _save_node(self, node: NodeId, page: Page, place: NodePlace) -> None:
         if node not in self._pages:

@@ -1,33 +1,25 @@
-"""Pages: the parts of the fold that a ledger saves, one per run and one per node, and how it gives them back."""
+"""Pages: the parts of the fold that a ledger saves, and how it gives them back.
+
+There is one per run, one per node, and one for the facts of each block of nodes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import dataclass
 
+RUN_KEY = "run "
+FACTS_KEY = "facts "
+"""How the keys of pages begin; a node's key is its id."""
 
-class NodeFacts(NamedTuple):
-    """What views ask about every node of a run: a ledger gives it without decoding the node's page."""
 
-    order: int
-    verdict: str | None
-    ending: str | None
-    """How the judging trial ended; None before that."""
-    fingerprint: str
-    """The one of the outcome."""
-    metric: str | None
-    """The most important metric when the page was saved, to which the score belongs."""
-    score: float | None
-    repeats: int
-    """How often the node and the incumbent beside it were measured again."""
-    error_rate: float | None
-    """Of the comparison in pairs that led to the verdict."""
-    is_plain: bool
-    """Whether this is all: no result under another fingerprint, and no verdict that was taken back."""
+def facts_key(block: int) -> str:
+    """The key of the facts of a block: with leading zeros, so that keys are in the order of blocks."""
+    return f"{FACTS_KEY}{block:010}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +33,14 @@ class NodePlace:
     """Whether the node waits for a trial."""
     identity: str | None
     """Where it became known in this write: the node is new, or no longer a draft."""
-    facts: NodeFacts
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of the fold: a run or a node as one line of JSON; for a node, also what it is found by."""
+    """One page of the fold as one line of JSON; for a node, also what it is found by."""
 
     body: str
     place: NodePlace | None = None
-
-
-class FactsRow(NamedTuple):
-    """The facts of one node."""
-
-    node: NodeId
-    handle: int
-    pool: Pool
-    facts: NodeFacts
 
 
 class SavedNodes(Protocol):
@@ -94,6 +76,14 @@ class SavedNodes(Protocol):
         """The nodes that wait for a trial, oldest first."""
         ...
 
-    def facts(self, run: int, pool: Pool) -> Iterator[FactsRow]:
-        """The facts of every node of one pool of one run, oldest first."""
+    def nodes_of_handles(self, handles: Sequence[int]) -> Mapping[int, NodeId]:
+        """The nodes with these handles; those that do not exist are left out."""
+        ...
+
+    def facts_page(self, block: int) -> str | None:
+        """The facts of one block of nodes as one line of JSON; None if it has no node yet."""
+        ...
+
+    def facts_pages(self) -> Iterator[tuple[int, str]]:
+        """The facts of all blocks with their numbers, oldest first."""
         ...

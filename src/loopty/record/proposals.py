@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
-from loopty.kit.dataclass import dataclass, field
-from loopty.kit.replace import replace
+from loopty.kit.dataclass import dataclass, field, replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState

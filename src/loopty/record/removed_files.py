@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import dataclass
-from loopty.kit.replace import replace
+from loopty.kit.dataclass import dataclass, replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState

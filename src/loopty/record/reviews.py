@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
-from loopty.kit.replace import replace
+from loopty.kit.dataclass import dataclass, replace
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
 from loopty.record.node_record import Review

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.pool import Pool
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass, field
-from loopty.kit.replace import replace
+from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.dataclass_methods import fields_of
 
 R = TypeVar("R", bound="RunPart")
 P = TypeVar("P", bound="PoolPart")
@@ -78,10 +79,15 @@ def _part(cls: type[T], parts: Mapping[str, Any]) -> T:
     return part or cls()
 
 
+_HEAD = attrgetter(*(field.name for field in fields_of(Run) if field.name not in ("parts", "pools")))
+
+
 class RunPages:
     """Writes runs as the ledger saves them. Parts are values that never change, so each is encoded once."""
 
     def __init__(self) -> None:
+        self._head: tuple[tuple[Any, ...], str] = ((), "")
+        """What a run has besides its parts, which hardly ever changes, and the text of it."""
         self._texts: dict[int, tuple[Any, str]] = {}
         """The texts of the last page, with the parts that they encode, by the parts' identity."""
 
@@ -98,7 +104,9 @@ class RunPages:
         def encode_parts(parts: Mapping[str, Any]) -> str:
             return ",".join(f'"{name}":{encode(part)}' for name, part in parts.items())
 
-        texts = [codec.text(replace(run, parts={}, pools={}))[1:-1]]
+        if (head := _HEAD(run)) != self._head[0]:
+            self._head = head, codec.text(replace(run, parts={}, pools={}))[1:-1]
+        texts = [self._head[1]]
         if run.parts:
             texts.append(f'"parts":{{{encode_parts(run.parts)}}}')
         if run.pools:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass, field
-from loopty.kit.replace import replace
+from loopty.kit.dataclass import dataclass, field, replace
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Event
 from loopty.record.family import Family

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from loopty.domain.evidence import noise_floor
 from loopty.domain.objective import Metric, Metrics
 from loopty.domain.outcome import Outcome
-from loopty.kit.replace import replace
+from loopty.kit.dataclass import replace
 from loopty.record.node_record import Node, Pairing, Result
 
 ENOUGH_TO_VARY = 3
@@ -65,8 +65,8 @@ def add_repeat(node: Node, outcome: Outcome, samples: tuple[Metrics, ...], own: 
     if pairing is None and same and not own:
         node = replace(node, fresh_rival=node.fresh_rival + samples)
     if pairing and samples and same:
-        more = {"mine": pairing.mine + samples} if own else {"theirs": pairing.theirs + samples}
-        pairing = replace(pairing, **more)
+        mine, theirs = (samples, ()) if own else ((), samples)
+        pairing = replace(pairing, mine=pairing.mine + mine, theirs=pairing.theirs + theirs)
     elif pairing:
         failures = pairing.failures + (not outcome.is_finished)
         pairing = replace(pairing.whole_pairs(), faults=pairing.faults + 1, failures=failures)

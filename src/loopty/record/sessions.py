@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
-from loopty.kit.replace import replace
+from loopty.kit.dataclass import dataclass, replace
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.event import Event
 from loopty.record.family import Family

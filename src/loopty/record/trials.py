@@ -9,8 +9,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metrics
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass, field
-from loopty.kit.replace import replace
+from loopty.kit.dataclass import dataclass, field, replace
 from loopty.record import samples
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Event

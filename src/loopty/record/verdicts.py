@@ -9,8 +9,7 @@ from loopty.domain.evidence import noise_floor
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Effect, Verdict
 from loopty.domain.pool import SEARCH_POOLS, Pool
-from loopty.kit.dataclass import dataclass, field
-from loopty.kit.replace import replace
+from loopty.kit.dataclass import dataclass, field, replace
 from loopty.record.cohorts import Cohorts, RunRebaselined
 from loopty.record.event import Event
 from loopty.record.family import Family

@@ -14,9 +14,14 @@ from pathlib import Path
 
 from loopty.domain.launch import SandboxError
 from loopty.sandboxes import seccomp, trial_view
-from loopty.sandboxes.namespace_launcher.launch_order import LauncherOrder, dump_order
-from loopty.sandboxes.namespace_launcher.launcher_program import WITH_NETWORK, WITHOUT_NETWORK
-from loopty.sandboxes.namespace_launcher.trial_process import FAILED
+from loopty.sandboxes.namespace_launcher.launch_order import (
+    FAILED,
+    WITH_NETWORK,
+    WITHOUT_NETWORK,
+    LauncherOrder,
+    dump_order,
+    send_message,
+)
 from loopty.sandboxes.oom_score import high_oom_score
 from loopty.sandboxes.trial_user import trial_owner
 
@@ -110,7 +115,7 @@ class _ResidentProcess:
 
     def hand_over(self, trial: int, *, network: bool) -> None:
         """Raises ConnectionError when the process is dead."""
-        socket.send_fds(self._connection, [WITH_NETWORK if network else WITHOUT_NETWORK], [trial])
+        send_message(self._connection, WITH_NETWORK if network else WITHOUT_NETWORK, [trial])
 
     def failure(self) -> str:
         # The kernel reports once that the process did not read all, before what it said.

@@ -21,14 +21,16 @@ from loopty.sandboxes.kernel_features import counts_processes_by_namespace
 from loopty.sandboxes.launcher import Launcher
 from loopty.sandboxes.namespace_gaps import namespace_gaps
 from loopty.sandboxes.namespace_launcher.launch_order import (
+    ENDED,
+    FAILED,
+    GO,
+    READY,
     TrialOrder,
     dump_order,
     receive_message,
     send_descriptors,
 )
 from loopty.sandboxes.namespace_launcher.namespace_calls import clone_tree
-from loopty.sandboxes.namespace_launcher.trial_process import ENDED, FAILED, GO, READY
-from loopty.sandboxes.remedies import remedy
 from loopty.sandboxes.resource_usage import Footprint, threads_of_tree
 from loopty.sandboxes.root_bind import open_source
 from loopty.sandboxes.signal_freezer import SignalFreezer
@@ -310,6 +312,8 @@ def _close_with(descriptor: int, stack: contextlib.ExitStack) -> int:
 
 
 def _failure_message(reason: str) -> str:
+    from loopty.sandboxes.remedies import remedy
+
     advice = remedy(reason)
     return f"the namespaces of a trial failed: {reason or 'they were killed from outside'}" + (
         f"; {advice}" if advice else ""

@@ -192,7 +192,10 @@ class _ProbeArena:
         return self._root / "outside"
 
     def _listen(self, stack: contextlib.ExitStack) -> None:
-        for name in (str(self._root / "socket"), f"\0{self._token}"):
+        # Through the descriptor of its folder, because the path of a socket may have 107 bytes at most.
+        folder = os.open(self._root, os.O_PATH | os.O_DIRECTORY)
+        stack.callback(os.close, folder)
+        for name in (f"/proc/self/fd/{folder}/socket", f"\0{self._token}"):
             server = stack.enter_context(socket.socket(socket.AF_UNIX))
             server.bind(name)
             server.listen()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
 
 # The same on every machine: only calls from before 2019 have different numbers.
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
@@ -92,7 +91,7 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
 
 
-def _number_here(numbers: Sequence[int]) -> int:
+def _number_here(numbers: tuple[int, int]) -> int:
     return numbers[os.uname().machine == "aarch64"]
 
 

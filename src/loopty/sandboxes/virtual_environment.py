@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from loopty.sandboxes.installations import installation_of, steps_to
+
+_MAPPING = re.compile(r"^MAPPING\b[^=\n]*= (\{.*\})$", re.MULTILINE)
 
 
 def is_virtual_environment(folder: Path) -> bool:
@@ -25,11 +29,29 @@ def interpreter_installations(folder: Path, home: Path) -> Iterator[Path]:
 
 def editable_folders(folder: Path, top: Path) -> Iterator[str]:
     """The folders of the repository, from its top, that the environment imports from: editable installs."""
-    files = sorted(folder.glob("lib/python*/site-packages/*.pth"))
-    lines = (line.strip() for file in files for line in file.read_text("utf-8", errors="replace").splitlines())
-    for line in lines:
-        if line.startswith("/") and Path(line).is_relative_to(top):
-            yield str(Path(line).relative_to(top))
+    for packages in sorted(folder.glob("lib/python*/site-packages")):
+        lines = [line.strip() for file in sorted(packages.glob("*.pth")) for line in _text(file).splitlines()]
+        named = [Path(line) for line in lines if line.startswith("/")]
+        finders = sorted(packages.glob("__editable___*_finder.py"))
+        for path in dict.fromkeys((*named, *(root for finder in finders for root in _finder_roots(finder)))):
+            if path.is_relative_to(top):
+                yield str(path.relative_to(top))
+
+
+def _finder_roots(finder: Path) -> Iterator[Path]:
+    """The folders that hold the packages which a finder of setuptools maps to their paths."""
+    found = _MAPPING.search(_text(finder))
+    try:
+        mapping = ast.literal_eval(found[1]) if found else {}
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return
+    for name, place in mapping.items() if isinstance(mapping, dict) else ():
+        if isinstance(name, str) and isinstance(place, str) and Path(place).name == name:
+            yield Path(place).parent
+
+
+def _text(file: Path) -> str:
+    return file.read_text("utf-8", errors="replace")
 
 
 def package_list(folder: Path) -> list[str]:

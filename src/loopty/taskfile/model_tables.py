@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 from loopty.domain.access import is_clean_path
 from loopty.domain.model import ModelSpec, Role
@@ -14,7 +13,6 @@ from loopty.domain.task import PluginChoice, Roles, VerifierSpec
 from loopty.kit.dataclass import replace
 from loopty.models.permits import Permits
 from loopty.models.provider_names import provider_problem
-from loopty.taskfile.positions import KeyPath
 from loopty.taskfile.schema import WRONG, Checker
 from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
 
@@ -37,6 +35,9 @@ _SET_BY_LOOPTY = (
     "max_output_tokens",
     "candidate_count",
 )
+
+if TYPE_CHECKING:
+    from loopty.taskfile.positions import KeyPath
 """loopty sets these itself: a setting of the user would bypass the caps."""
 _ARTIFACT_NAME = re.compile(r"task_[^/]*\.json")
 _FILE_MEANINGS = {"scripted": "the script of replies", "recorded": "the folder of recorded calls"}
@@ -183,6 +184,8 @@ def _faults(model: ModelSpec) -> Iterator[tuple[str, str]]:
 
 
 def _is_address(url: str) -> bool:
+    from urllib.parse import urlsplit
+
     try:
         parts = urlsplit(url)
         has_host = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -200,14 +203,8 @@ def proposer_kinds(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Any]]:
             yield ("proposer", "rungs", index, "kind"), rung.get("kind")
 
 
-def agent_tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
-    """The options of each coding agent: of the proposer, or of rungs of a ladder."""
-    for path, options in _tables(proposer):
-        if options.get("kind") == AGENT_PROPOSER:
-            yield path, options
-
-
-def _tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
+def proposer_tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
+    """The options of the proposer, and of each rung of a ladder, with its kind."""
     yield ("proposer",), {**proposer.options, "kind": proposer.kind}
     rungs = proposer.options.get("rungs")
     for index, rung in enumerate(rungs if isinstance(rungs, list) else ()):
@@ -217,7 +214,7 @@ def _tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[str, Any]
 
 def embedding_entries(proposer: PluginChoice) -> Iterator[tuple[KeyPath, str]]:
     """The embedding model that the proposer, or each rung, compares changes with, and its key path."""
-    for path, options in _tables(proposer):
+    for path, options in proposer_tables(proposer):
         if options.get("kind") != _EMBEDDING_PROPOSER:
             continue  # in another package's proposer, `embedding` may mean something else
         if isinstance(name := options.get("embedding"), str) and name:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopty.domain.access import TASK_FILE, Access
 from loopty.domain.errors import Misuse
@@ -30,12 +30,15 @@ from loopty.domain.task import (
 from loopty.evaluators.result_formats import FORMATS
 from loopty.kit.dataclass import replace
 from loopty.sandboxes.back_ends import BACK_ENDS
-from loopty.taskfile.model_tables import check_roles, parse_model_specs, user_config_models
+from loopty.taskfile.agent_tables import check_agents
+from loopty.taskfile.model_tables import AGENT_PROPOSER, check_roles, parse_model_specs, user_config_models
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin
-from loopty.taskfile.positions import KeyPath
 from loopty.taskfile.schema import WRONG, Checker
 from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
 from loopty.workspaces.git_folders import WORK_FOLDER
+
+if TYPE_CHECKING:
+    from loopty.taskfile.positions import KeyPath
 
 TABLES: dict[str, type] = {
     "benchmark": Benchmark,
@@ -276,6 +279,8 @@ def _parse_plugin(
     checker.read_table(plugin.load_options(), options, path, also_known)
     if "parents" in options:
         _check_selector(options["parents"], (*path, "parents"), checker)
+    if kind == AGENT_PROPOSER:
+        check_agents(options, path, plugin.load_options(), checker)
     if kind == "ladder":
         _check_rungs(options.get("rungs"), has_space, checker)
     return PluginChoice(kind, options)

@@ -7,11 +7,13 @@ import os
 import posixpath
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from loopty.causes.absent_results import command_with_timer
-from loopty.kit.dataclass import dataclass
+from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
+from loopty.kit.dataclass import dataclass, replace
 from loopty.workspaces.repository_facts import RepositoryFacts
 
 _TARGETS = ("test", "check", "tests")
@@ -26,7 +28,8 @@ _NO_TESTS_THEMSELVES = re.compile(
 """What scripts of package.json run beside the tests: linters, type checkers, audits."""
 _ONLY_TESTS = re.compile(r"^(?:tests?[-:]only|(?:tests?[-:])?(?:unit|node|mocha|jest|tape)|mocha|jest)$")
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
-_SCRIPT_FILE = re.compile(r"[\w./*-]+\.[cm]?[jt]s")
+_SCRIPT_FILE = re.compile(r"[\w./*-]+\.[cm]?[jt]sx?")
+_TEST_FOLDER = re.compile(r"(?:\./)?(?:tests?|spec|__tests__)/?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,10 @@ def _all_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
     main = facts.languages[0] if facts.languages else ""
     if main == "python":
         yield from _python_tests(facts)
+    elif facts.has_extensions:
+        # Most of the code is built: without the build, its edits would change nothing that is measured.
+        for tests in _python_tests(facts):
+            yield replace(tests, setup=BUILD_EXTENSIONS, writable_copy=True)
     if "Cargo.toml" in files and main in ("rust", ""):
         yield RepositoryTests("cargo test --quiet", warm_up="cargo test --quiet --no-run")
     if any(path.endswith("_test.go") for path in files) and main in ("go", ""):
@@ -79,14 +86,23 @@ def _python_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
         return
     yield RepositoryTests(f"{_PYTEST} {' '.join(map(shlex.quote, common_paths(paths)))}")
     if files := sorted(path for path in paths if _TEST_FILE.search(path)):
-        # For a repository whose tests take hours, or stop at one of many: any file will do.
-        yield RepositoryTests(f"{_PYTEST} {shlex.quote(files[len(files) // 2])}")
+        # For a repository whose tests take hours, or stop at one of many: any file will do, but deep ones are
+        # often data.
+        depth = min(path.count("/") for path in files)
+        shallow = [path for path in files if path.count("/") == depth]
+        yield RepositoryTests(f"{_PYTEST} {shlex.quote(shallow[len(shallow) // 2])}")
     if facts.uses_unittest:
-        top = PurePosixPath(common_paths(paths)[0]).parts[0]
-        is_package = f"{top}/__init__.py" in facts.files
-        where = f"-s {shlex.quote(top)}{' -t .' if is_package else ''} " if not top.endswith(".py") else ""
-        pattern = "test*.py" if any(PurePosixPath(path).name.startswith("test") for path in paths) else "*test*.py"
-        yield RepositoryTests(f"python3 -m unittest discover -q {where}-p {shlex.quote(pattern)}")
+        yield RepositoryTests(_unittest_line(facts, paths))
+
+
+def _unittest_line(facts: RepositoryFacts, paths: Sequence[str]) -> str:
+    """Unittest on the folder at the top with the most tests."""
+    tops = Counter(PurePosixPath(path).parts[0] for path in paths)
+    top = tops.most_common(1)[0][0]
+    is_package = f"{top}/__init__.py" in facts.files
+    where = f"-s {shlex.quote(top)}{' -t .' if is_package else ''} " if not top.endswith(".py") else ""
+    pattern = "test*.py" if any(PurePosixPath(path).name.startswith("test") for path in paths) else "*test*.py"
+    return f"python3 -m unittest discover -q {where}-p {shlex.quote(pattern)}"
 
 
 def _go_tests(files: frozenset[str]) -> Iterator[RepositoryTests]:
@@ -122,13 +138,23 @@ def _node_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
 
 
 def names_known_files(script: str, files: frozenset[str]) -> bool:
-    """Whether the files that a script of package.json names are there: many releases leave the tests out."""
+    """Whether the files and test folders that a script of package.json names are there: releases lack many."""
     for part in re.split(r"&&|;|\|\|", script):
         words = [word.strip("'\"") for word in part.split()]
-        named = [posixpath.normpath(word) for word in words if _SCRIPT_FILE.fullmatch(word)]
-        if not all(name in files or fnmatch.filter(files, name.replace("**/", "*")) for name in named):
+        folders = [posixpath.normpath(word) for word in words[1:] if _TEST_FOLDER.fullmatch(word)]
+        if not all(any(path.startswith(f"{folder}/") for path in files) for folder in folders):
+            return False
+        if not all(_is_known_file(word, files) for word in words if "node_modules/" not in word):
             return False
     return True
+
+
+def _is_known_file(word: str, files: frozenset[str]) -> bool:
+    """Whether a word of a script names a file that is there, or no file at all."""
+    braces = re.fullmatch(r"([^{}]*)\{([^{}]*)\}([^{}]*)", word)
+    spelled = [f"{braces[1]}{choice}{braces[3]}" for choice in braces[2].split(",")] if braces else [word]
+    names = [posixpath.normpath(one) for one in spelled if _SCRIPT_FILE.fullmatch(one)]
+    return not names or any(name in files or fnmatch.filter(files, name.replace("**/", "*")) for name in names)
 
 
 def _make_tests(facts: RepositoryFacts, main: str) -> Iterator[RepositoryTests]:
@@ -138,6 +164,8 @@ def _make_tests(facts: RepositoryFacts, main: str) -> Iterator[RepositoryTests]:
         yield RepositoryTests(f"make {target}", warm_up=f"make {target}")
     if main not in _C:
         return
+    if target and "configure" not in files:  # tests that do not build what they need
+        yield RepositoryTests(f"make {target}", f"make {_JOBS}", f"make {target}", writable_copy=True)
     # Automake builds the programs of the tests with the tests, and runs none where TESTS is empty.
     warm_up = "make check TESTS=" if "Makefile.am" in files else "make check"
     if "configure" in files:
@@ -156,9 +184,10 @@ def _make_tests(facts: RepositoryFacts, main: str) -> Iterator[RepositoryTests]:
 
 
 def _cmake_options(facts: RepositoryFacts) -> str:
-    """The options of the project that switch its tests on."""
+    """The options of the project that switch its tests on, and off what may need more than a release has."""
     names = ["BUILD_TESTING", *facts.cmake_test_options]
-    return "".join(f" -D{name}=ON" for name in dict.fromkeys(names))
+    switches = {**dict.fromkeys(names, "ON"), **dict.fromkeys(facts.cmake_aside_options, "OFF")}
+    return "".join(f" -D{name}={value}" for name, value in switches.items())
 
 
 def common_paths(paths: Sequence[str]) -> list[str]:

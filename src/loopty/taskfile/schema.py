@@ -7,11 +7,13 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from loopty.kit.dataclass import dataclass
 from loopty.kit.dataclass_methods import field_types, fields_of, is_dataclass
-from loopty.taskfile.positions import KeyPath
+
+if TYPE_CHECKING:
+    from loopty.taskfile.positions import KeyPath
 
 T = TypeVar("T")
 

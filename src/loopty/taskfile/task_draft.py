@@ -12,8 +12,8 @@ from loopty.kit.dataclass import dataclass, field, replace
 
 FIRST_TIMEOUT = 120.0
 """Seconds that the first checked run may take, before a limit is known: a benchmark may never end."""
-BUILD_TIMEOUT = 300.0
-"""The same for a command that builds the repository first."""
+BUILD_TIMEOUT = 900.0
+"""The same for a command that builds the repository first: C++ takes minutes, on a busy machine many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ class TaskDraft:
     output_mb: int = 64
     metrics: tuple[Metric, ...] = ()
     gates: tuple[GateDraft, ...] = ()
+    times_the_tests: bool = False
+    """Whether `init` proposed the time of the tests: then a run without any test proves nothing."""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     proposer: str = "mutate"
     package: str = ""

@@ -67,6 +67,7 @@ def _draft(facts: RepositoryFacts, found: BenchmarkProposal) -> TaskDraft:
         timeout_seconds=found.timeout_seconds,
         package=facts.node_package,
         gates=() if found.times_the_tests else gates_from_tests(facts),
+        times_the_tests=found.times_the_tests,
     )
     return draft.with_note("command", found.why)
 
@@ -76,7 +77,7 @@ def gates_from_tests(facts: RepositoryFacts) -> tuple[GateDraft, ...]:
     tests = next(iter(repository_tests(facts)), None)
     if tests is None:
         return ()
-    limit = BUILD_TIMEOUT if tests.setup else FIRST_TIMEOUT
+    limit = BUILD_TIMEOUT if tests.setup or tests.warm_up else FIRST_TIMEOUT
     return (GateDraft("tests", tests.gate_line, limit, is_proposed=True),)
 
 
@@ -128,7 +129,15 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
     if "Cargo.toml" in files and any(path.startswith("benches/") for path in files):
         result = "criterion" if facts.uses_criterion else "file"
         sealed = ("benches/**", "Cargo.toml")
-        yield BenchmarkProposal("cargo bench", result, "min", sealed, "Cargo has benches", ("target",))
+        yield BenchmarkProposal(
+            "cargo bench",
+            result,
+            "min",
+            sealed,
+            "Cargo has benches",
+            ("target",),
+            timeout_seconds=BUILD_TIMEOUT,
+        )
     if facts.go_benchmarks:
         command = "go test -run '^$' -bench . ./..."
         yield BenchmarkProposal(command, "go-bench", "min", (), "tests of Go have benchmarks")
@@ -144,7 +153,7 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             "no benchmark was found that works; this is the CPU seconds of the tests: better measure what matters",
             times_the_tests=True,
             writable_copy=tests.writable_copy,
-            timeout_seconds=BUILD_TIMEOUT if tests.setup else FIRST_TIMEOUT,
+            timeout_seconds=BUILD_TIMEOUT if tests.setup or tests.warm_up else FIRST_TIMEOUT,
         )
 
 
@@ -169,14 +178,13 @@ def _line_that_loads(facts: RepositoryFacts) -> str | None:
     if facts.node_entry:
         return f"node {shlex.quote(facts.node_entry)}"
     paths = [PurePosixPath(path) for path in facts.sources]
-    names = [path.stem for path in paths if len(path.parts) == 1 and path.suffix == ".py"]
-    for root in ("src", "lib", ""):
-        folders = [
-            path.parent
-            for path in paths
-            if path.name == "__init__.py" and str(path.parent.parent) == (root or ".")
-        ]
-        names = [*(folder.name for folder in folders), *names]
+    names = [
+        path.parent.name
+        for root in ("src", "lib", ".")
+        for path in paths
+        if path.name == "__init__.py" and str(path.parent.parent) == root
+    ]
+    names += [path.stem for path in paths if len(path.parts) == 1 and path.suffix == ".py"]
     name = next((name for name in names if name.isidentifier()), None)
     return f'python3 -c "import {name}"' if name else None
 

@@ -11,14 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from loopty.agents.agent_table import ANY_COMMAND
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import SandboxSpec, Task
 from loopty.kit.dataclass import dataclass
-from loopty.models.hosts import is_private
-from loopty.models.keys import key_location
-from loopty.models.weights import KNOWN_WEIGHTS
-from loopty.taskfile.model_tables import agent_tables, embedding_entries, proposer_kinds
+from loopty.taskfile.agent_tables import agent_tables
+from loopty.taskfile.model_tables import embedding_entries, proposer_kinds
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS
 from loopty.workspaces.git_folders import WORK_FOLDER
 
@@ -80,6 +77,11 @@ def _model_words(name: str, spec: ModelSpec, top: Path) -> str | None:
     if spec.provider in ("scripted", "recorded"):
         path = _path_outside(top, spec.file)
         return f"replies from {path!r}" if path else None
+    # Most tasks name no model and no agent, and every verb reads the task.
+    from loopty.models.hosts import is_private
+    from loopty.models.keys import key_location
+    from loopty.models.weights import KNOWN_WEIGHTS
+
     if spec.provider == "local":
         is_known = not spec.file and spec.model in KNOWN_WEIGHTS
         return None if is_known else f"the weights {spec.file or spec.model!r}, loaded on this machine"
@@ -128,9 +130,9 @@ def _agent_requests(task: Task) -> Iterator[TaskRequest]:
     if task.roles.evolver.model:
         return
     for path, options in agent_tables(task.proposer):
+        from loopty.agents.agent_table import ANY_COMMAND
+
         name, key = str(options.get("agent")), ".".join(map(str, path))
-        if name == ANY_COMMAND and not options.get("command"):
-            continue  # nothing can start
         what = f"the command {options.get('command')!r}" if name == ANY_COMMAND else f"your login of {name}"
         yield TaskRequest(
             f"{key}.agent", f"a coding agent with {what}, the network and the services of this machine"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from loopty.domain.errors import Misuse
-from loopty.taskfile.positions import KeyPositions
 from loopty.taskfile.schema import Checker
 
 
@@ -31,6 +30,8 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
 def raise_faults(checker: Checker, text: str, name: str) -> None:
     """Raise Misuse with every fault and its line; do nothing when there is no fault."""
     if checker.faults:
+        from loopty.taskfile.positions import KeyPositions
+
         positions = KeyPositions(text)
         faults = sorted((positions.line_of(fault.path), fault.key, fault.message) for fault in checker.faults)
         raise Misuse("\n".join(f"{name}:{line}: {key} {message}" for line, key, message in faults))

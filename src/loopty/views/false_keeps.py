@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
-from loopty.views.rated_nodes import RatedNode, rated_nodes
+from loopty.views.rated_nodes import RatedNodes, rated_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +23,12 @@ class FalseKeeps:
     """At most so many of the kept ones are expected to be false: the sum of the error rates of all compared."""
 
 
-def false_keeps(history: History, run: int, rated: Sequence[RatedNode] | None = None) -> FalseKeeps:
+def false_keeps(history: History, run: int, rated: RatedNodes | None = None) -> FalseKeeps:
     """The expected false keeps among the attempts of a run; `rated` are its nodes, where they are known."""
-    rated = rated_nodes(history, run) if rated is None else rated
     compared = [
-        (node.error_rate, node.verdict)
-        for node in rated
-        if node.error_rate is not None and node.pool is Pool.ATTEMPT
+        (node.error_rate, node.kind.verdict)
+        for node in (rated or rated_nodes(history, run)).nodes
+        if node.error_rate is not None and node.kind.pool is Pool.ATTEMPT
     ]
     kept = sum(verdict == Verdict.KEPT for _, verdict in compared)
     return FalseKeeps(kept, len(compared), min(kept, math.fsum(error_rate for error_rate, _ in compared)))

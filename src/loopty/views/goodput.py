@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from loopty.domain.model import Role
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import BUDGETED_POOLS, Pool
@@ -16,7 +14,7 @@ from loopty.record.run_record import Run
 from loopty.record.trials import TrialCounts
 from loopty.views.cascade_costs import StageCost, stage_costs
 from loopty.views.comparable import incumbents
-from loopty.views.rated_nodes import RatedNode, rated_nodes
+from loopty.views.rated_nodes import RatedNodes, rated_nodes
 
 _CAUSES = {
     Ending.FAILED: "failed",
@@ -74,17 +72,19 @@ def goodput(
     seconds: float,
     trial_slots: int = 1,
     model_slots: int = 1,
-    rated: Sequence[RatedNode] | None = None,
+    rated: RatedNodes | None = None,
 ) -> Goodput:
     """`seconds` is the time spent on the run so far; the slots are those of the task.
 
     `rated` are the nodes of the run, where they are known.
     """
-    rated = rated_nodes(history, run.number) if rated is None else rated
-    results = sum(node.is_comparable and not node.is_baseline for node in rated)
+    rated = rated or rated_nodes(history, run.number)
+    results = sum(count for kind, count in rated.kinds.items() if kind.is_comparable and not kind.is_baseline)
     tokens = Spend.of(run).total_tokens
     kept = frozenset(
-        node for fingerprint in Cohorts.of(run).noise for node in incumbents(history, run, fingerprint)
+        history[node].handle
+        for fingerprint in Cohorts.of(run).noise
+        for node in incumbents(history, run, fingerprint)
     )
     counts = [TrialCounts.of(run, pool) for pool in BUDGETED_POOLS]
     waste = [
@@ -107,7 +107,11 @@ def goodput(
         tuple(sorted((cost for cost in waste if cost.trials), key=lambda cost: -cost.seconds)),
         sum(Proposals.of(run, pool).refused for pool in BUDGETED_POOLS),
         TrialCost("repeat measurements", *finished),
-        sum(node.repeats for node in rated if node.repeats and not node.is_baseline and node.id not in kept),
+        sum(
+            node.kind.repeats
+            for node in rated.nodes
+            if node.kind.repeats and not node.kind.is_baseline and node.handle not in kept
+        ),
         _share(busy_seconds, seconds, trial_slots),
         _share(asked_seconds[Role.EVOLVER], seconds, model_slots) if Role.EVOLVER in asked_seconds else None,
         stage_costs(run),

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from loopty.domain.model import Role
 from loopty.domain.outcome import Verdict
-from loopty.domain.pool import SEARCH_POOLS
 from loopty.domain.task import Pools, Roles
 from loopty.kit.dataclass import dataclass
 from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.views.model_calls import ModelCall, calls_of_run
+from loopty.views.rated_nodes import rated_nodes
 
 IsFree = Callable[[str], bool]
 """Whether the model of this name costs nothing."""
@@ -110,10 +110,9 @@ def _kept_count(history: History, run: int, names: frozenset[str]) -> int:
     """How many of these nodes are kept, without the baseline."""
     if not names:
         return 0
-    rows = (row for pool in SEARCH_POOLS for row in history.facts(run, pool))
-    return sum(
-        row.facts.verdict == Verdict.KEPT and row.node in names and row.node.parent is not None for row in rows
-    )
+    rated = rated_nodes(history, run)
+    kept = [node for node in rated.nodes if node.kind.verdict == Verdict.KEPT and not node.kind.is_baseline]
+    return sum(node in names for node in rated.ids(kept))
 
 
 def _rows_by_node(settled: Iterable[ModelCall], is_free: IsFree) -> tuple[SpendRow, ...]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from loopty.kit.dataclass import dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.views.comparable import machine_description
 from loopty.views.leaderboard import LeaderboardRow, leaderboard
-from loopty.views.rated_nodes import RatedNode, rated_nodes
+from loopty.views.rated_nodes import RatedNodes, rated_nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,18 +20,18 @@ class Cohort:
     places: tuple[LeaderboardRow, ...]
 
 
-def other_cohorts(history: History, run: int, top: int, rated: Sequence[RatedNode] | None = None) -> list[Cohort]:
+def other_cohorts(history: History, run: int, top: int, rated: RatedNodes | None = None) -> list[Cohort]:
     """The other cohorts with the `top` best nodes of each, in the order they were first seen.
 
     `rated` are the nodes of the run, where they are known.
     """
     record = history.runs[run]
     seen: dict[str, None] = {}
-    for node in rated_nodes(history, run) if rated is None else rated:
-        if node.ending is not None:
-            seen[node.fingerprint] = None
-            if node.record:
-                seen |= dict.fromkeys(node.record.other_fingerprints)
+    for kind in (rated or rated_nodes(history, run)).kinds:
+        if kind.ending is not None:
+            seen[kind.fingerprint] = None
+            if kind.record:
+                seen |= dict.fromkeys(kind.record.other_fingerprints)
     cohorts = (
         Cohort(
             fingerprint,

@@ -25,7 +25,7 @@ from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
 from loopty.views.comparable import comparable_result
-from loopty.views.rated_nodes import RatedNode, rated_nodes
+from loopty.views.rated_nodes import RatedNodes, rated_nodes
 
 FEWEST_TRIALS = 20
 MOST_TRIALS = 5_000
@@ -43,9 +43,7 @@ class ParameterImportance:
     """Trials that have the parameter: a conditional one counts among these alone."""
 
 
-def parameter_importance(
-    history: History, run: int, rated: Sequence[RatedNode] | None = None
-) -> list[ParameterImportance]:
+def parameter_importance(history: History, run: int, rated: RatedNodes | None = None) -> list[ParameterImportance]:
     """The parameters of a run, the most important first; empty where there are too few trials to say.
 
     Only trials with the code of the best node count, attempts and control alike, under the run's fingerprint. Of
@@ -62,9 +60,7 @@ def parameter_importance(
     return sorted(found, key=lambda each: -each.share)
 
 
-def parameter_points(
-    history: History, run: int, rated: Sequence[RatedNode] | None = None
-) -> list[tuple[Node, float]]:
+def parameter_points(history: History, run: int, rated: RatedNodes | None = None) -> list[tuple[Node, float]]:
     """The nodes with parameters and their scores, where more is better; a pruned one has the lowest of all.
 
     Of more than MOST_TRIALS nodes, as many at even distances.
@@ -75,13 +71,10 @@ def parameter_points(
         return []
     tree, metric, fingerprint = history[best].tree, metrics[0], Cohorts.of(record).fingerprint
     points = []
-    nodes = [
-        node.id
-        for node in (rated_nodes(history, run) if rated is None else rated)
-        if node.score is not None or node.ending == Ending.PRUNED
-    ]
+    rated = rated or rated_nodes(history, run)
+    nodes = [node for node in rated.nodes if node.score is not None or node.kind.ending == Ending.PRUNED]
     step = max(-(-len(nodes) // MOST_TRIALS), 1)
-    for node in map(history.__getitem__, nodes[::step]):
+    for node in map(history.__getitem__, rated.ids(nodes[::step])):
         if not node.params or node.tree != tree:
             continue
         result = comparable_result(node, fingerprint)

@@ -12,7 +12,7 @@ from loopty.domain.space import Value
 from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.views.parameter_importance import parameter_points
-from loopty.views.rated_nodes import RatedNode
+from loopty.views.rated_nodes import RatedNodes
 from loopty.views.score_points import Mark
 
 
@@ -37,7 +37,7 @@ class ParameterSlice:
 
 
 def parameter_slice(
-    history: History, run: int, parameter: str, rated: Sequence[RatedNode] | None = None
+    history: History, run: int, parameter: str, rated: RatedNodes | None = None
 ) -> ParameterSlice | None:
     """The trials with the code of the best node, attempts and control alike; None if none has the parameter.
 
@@ -52,7 +52,7 @@ def parameter_slice(
     return ParameterSlice(parameter, metrics[0].name, metrics[0].direction, tuple(found)) if found else None
 
 
-def parameters_of(history: History, run: int, rated: Sequence[RatedNode] | None = None) -> Sequence[str]:
+def parameters_of(history: History, run: int, rated: RatedNodes | None = None) -> Sequence[str]:
     """The names of the parameters that trials of the run have."""
     return list(dict.fromkeys(name for node, _ in parameter_points(history, run, rated) for name in node.params))
 

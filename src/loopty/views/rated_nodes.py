@@ -1,109 +1,165 @@
 """Every node of a run as the views of all nodes see it: under the run's present fingerprint, without its page.
 
 A page is decoded only where the facts beside it do not tell everything: where a node has results under several
-fingerprints, a verdict that was taken back, or a score in another metric than the one that counts.
+fingerprints, a verdict that was taken back, or a score in another metric than the one that counts. Nodes that
+differ only in order and score share one kind: views count kinds, so that a million nodes take little time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import SEARCH_POOLS, Pool
+from loopty.kit.dataclass import dataclass, replace
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
+from loopty.record.node_facts import FactsBlock, FactsKind
 from loopty.record.node_record import Node
 from loopty.views.comparable import UNRANKED, comparable_result, has_baseline, has_only_other_fingerprints, score
 
 
-class RatedNode(NamedTuple):
-    """One node of a run."""
+@dataclass(frozen=True, slots=True, eq=False)
+class RatedKind:
+    """What nodes have in common. Two kinds may be alike: each is itself."""
 
-    id: NodeId
-    handle: int
     pool: Pool
-    order: int
     verdict: str | None
     ending: str | None
     """How its own trial ended; None before that."""
     fingerprint: str
     """That of its own trial."""
-    own_score: float | None
-    """Of its own trial, whatever its ending."""
-    score: float | None
-    """Under the run's present fingerprint, where that is comparable."""
     is_comparable: bool
     """Whether a ranking under the run's present fingerprint may use it."""
     is_foreign: bool
     """Whether it has results, but none under the run's present fingerprint."""
     repeats: int
     """How often it and the incumbent beside it were measured again."""
+    is_baseline: bool = False
+    record: Node | None = None
+    """The whole node, where the rest does not tell everything about it: then it has a kind of its own."""
+
+
+class RatedNode(NamedTuple):
+    """One node of a run."""
+
+    order: int
+    handle: int
+    own_score: float | None
+    """Of its own trial, whatever its ending."""
+    score: float | None
+    """Under the run's present fingerprint, where that is comparable."""
     error_rate: float | None
     """Of the comparison in pairs that led to its verdict."""
-    record: Node | None
-    """The whole node, where the rest does not tell everything about it."""
+    kind: RatedKind
+
+
+class RatedNodes:
+    """The nodes of the search, the attempts first, each pool oldest first."""
+
+    def __init__(self, history: History, nodes: Sequence[RatedNode]) -> None:
+        self._history = history
+        self.nodes = nodes
+        self.kinds: Mapping[RatedKind, int] = Counter([node.kind for node in nodes])
+        """How many nodes there are of each kind, in the order of the first."""
 
     @property
-    def is_baseline(self) -> bool:
-        return "." not in self.id
+    def records(self) -> Iterator[Node]:
+        """The whole nodes about which facts do not tell everything."""
+        return (kind.record for kind in self.kinds if kind.record)
+
+    def ids(self, nodes: Sequence[RatedNode]) -> list[NodeId]:
+        """The ids of these nodes."""
+        found = self._history.nodes_of_handles([node.handle for node in nodes])
+        return [found[node.handle] for node in nodes]
 
 
-def rated_nodes(history: History, run: int) -> Sequence[RatedNode]:
-    """The nodes of the search, the attempts first, each pool oldest first."""
-    record = history.runs[run]
-    metrics, present, has_base = (
-        history.counting_metrics(run),
-        Cohorts.of(record).fingerprint,
-        has_baseline(record),
-    )
-    metric, unranked, finished = metrics[0].name if metrics else None, frozenset(UNRANKED), Ending.FINISHED.value
-    found: list[RatedNode] = []
-    for row in (row for pool in SEARCH_POOLS for row in history.facts(run, pool)):
-        node, handle, pool, facts = row
-        order, verdict, ending, fingerprint, measured, value, repeats, error_rate, is_plain = facts
-        if not is_plain or (ending is not None and (metric is None or measured != metric)):
-            found.append(_rate_whole(history, history[node], present))
-            continue
-        is_measured, is_here = ending == finished, fingerprint == present
-        is_comparable = is_measured and is_here and verdict not in unranked
-        found.append(
-            RatedNode(
-                node,
-                handle,
-                pool,
-                order,
-                verdict,
-                ending,
-                fingerprint,
-                value,
-                value if is_comparable else None,
-                is_comparable,
-                has_base and is_measured and not is_here,
-                repeats,
-                error_rate,
-                None,
+def rated_nodes(history: History, run: int) -> RatedNodes:
+    """The nodes of a run, rated."""
+    rating = _Rating(history, run)
+    by_pool: dict[Pool, list[RatedNode]] = {pool: [] for pool in SEARCH_POOLS}
+    for block in history.facts():
+        nodes = rating.nodes(block)
+        pools = {node.kind.pool for node in nodes}
+        for pool in pools:
+            by_pool[pool] += nodes if len(pools) == 1 else [node for node in nodes if node.kind.pool is pool]
+    return RatedNodes(history, [node for nodes in by_pool.values() for node in nodes])
+
+
+_POOLS = {pool.value: pool for pool in SEARCH_POOLS}
+_LEFT_OUT = RatedKind(Pool.ATTEMPT, None, None, "", is_comparable=False, is_foreign=False, repeats=0)
+"""Of another run, or not of the search."""
+_DECODED = replace(_LEFT_OUT)
+"""The node has to be decoded."""
+
+
+class _Rating:
+    """Rates the nodes of one run, block by block."""
+
+    def __init__(self, history: History, run: int) -> None:
+        self._history = history
+        self._run = history.runs[run]
+        self._baseline = history[self._run.root].handle
+        metrics = history.counting_metrics(run)
+        self._metric = metrics[0].name if metrics else None
+        self._present, self._has_baseline = Cohorts.of(self._run).fingerprint, has_baseline(self._run)
+        self._known: dict[FactsKind, RatedKind] = {}
+
+    def nodes(self, block: FactsBlock) -> list[RatedNode]:
+        """The nodes of the block that belong to the run."""
+        found = [self._known.get(kind) or self._rate(kind) for kind in block.kinds]
+        kinds = [found[place] for place in block.kind_places]
+        handles = range(block.first, block.first + len(kinds))
+        scores = [score if kind.is_comparable else None for score, kind in zip(block.scores, kinds, strict=True)]
+        rows = zip(block.orders, handles, block.scores, scores, block.error_rates, kinds, strict=True)
+        nodes = list(map(RatedNode._make, rows))
+        if self._baseline in handles or _LEFT_OUT in found or _DECODED in found:
+            return [self._look_at(node) for node in nodes if node.kind is not _LEFT_OUT]
+        return nodes
+
+    def _look_at(self, node: RatedNode) -> RatedNode:
+        """The node with a kind of its own, where it needs one."""
+        if node.kind is _DECODED:
+            return rate_whole(
+                self._history, self._history[self._history.node_of_handle(node.handle)], self._present
             )
-        )
-    return found
+        is_baseline = node.handle == self._baseline
+        return node._replace(kind=replace(node.kind, is_baseline=True)) if is_baseline else node
+
+    def _rate(self, kind: FactsKind) -> RatedKind:
+        self._known[kind] = rated = self._rated(kind)
+        return rated
+
+    def _rated(self, facts: FactsKind) -> RatedKind:
+        pool, ending = _POOLS.get(facts.pool), facts.ending
+        if facts.run != self._run.number or pool is None:
+            return _LEFT_OUT
+        if not facts.is_plain or (ending is not None and (self._metric is None or facts.metric != self._metric)):
+            return _DECODED
+        is_measured, is_here = ending == Ending.FINISHED, facts.fingerprint == self._present
+        is_comparable = is_measured and is_here and facts.verdict not in UNRANKED
+        is_foreign = self._has_baseline and is_measured and not is_here
+        verdict, fingerprint = facts.verdict, facts.fingerprint
+        return RatedKind(pool, verdict, ending, fingerprint, is_comparable, is_foreign, facts.repeats)
 
 
-def _rate_whole(history: History, node: Node, present: str) -> RatedNode:
+def rate_whole(history: History, node: Node, present: str) -> RatedNode:
+    """The node as its page tells about it, under this fingerprint."""
     outcome, result = node.outcome, comparable_result(node, present)
-    return RatedNode(
-        node.id,
-        node.handle,
+    kind = RatedKind(
         node.pool,
-        node.order,
         node.verdict,
         outcome.ending if outcome else None,
         outcome.fingerprint if outcome else "",
-        history.score(node),
-        score(history, node, present) if result else None,
         result is not None,
         has_only_other_fingerprints(node, history.runs[node.id.run]),
         node.repeats,
-        node.effect.error_rate if node.effect else None,
+        node.id.parent is None,
         node,
     )
+    error_rate = node.effect.error_rate if node.effect else None
+    here = score(history, node, present) if result else None
+    return RatedNode(node.order, node.handle, history.score(node), here, error_rate, kind)

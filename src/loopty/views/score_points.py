@@ -5,16 +5,17 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Direction
+from loopty.domain.objective import Direction, Metric
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import dataclass, field
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.views.comparable import incumbents, sigma
-from loopty.views.rated_nodes import RatedNode, rated_nodes
+from loopty.views.rated_nodes import RatedKind, RatedNode, RatedNodes, rated_nodes
 
 
 class Mark(enum.StrEnum):
@@ -26,6 +27,9 @@ class Mark(enum.StrEnum):
     PRUNED = "pruned"
     FAILED = "failed"
     REJECTED = "rejected"
+
+
+_WITHOUT_SCORE = (Mark.PRUNED, Mark.FAILED, Mark.REJECTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +64,7 @@ class ScorePoints:
     """Whether some points were left out because there are too many to draw."""
 
 
-def points(
-    history: History, run: int, rated: Sequence[RatedNode] | None = None, most: int | None = None
-) -> ScorePoints:
+def points(history: History, run: int, rated: RatedNodes | None = None, most: int | None = None) -> ScorePoints:
     """The points of a run under its present fingerprint; about `most` of them, or all.
 
     `rated` are the nodes of the run, where they are known. Of many points, those stay that were kept, and among
@@ -70,51 +72,73 @@ def points(
     """
     record = history.runs[run]
     fingerprint = Cohorts.of(record).fingerprint
-    nodes = rated_nodes(history, run) if rated is None else rated
-    judged = sorted((node for node in nodes if node.verdict is not None), key=lambda node: node.order)
-    here = [node for node in judged if not node.is_foreign]
-    kept = frozenset(incumbents(history, record, fingerprint))
-    marks = [_mark(node, node.id in kept) for node in here]
-    counts = Counter(
-        mark for node, mark in zip(here, marks, strict=True) if node.pool is not Pool.CONTROL or node.score is None
-    )
-    marked = list(zip(here, marks, strict=True))
-    drawn = marked if most is None or len(marked) <= most else _thin_out(marked, most)
-    known = (history.metrics(history[node.id]) for node in judged)
-    metrics = history.counting_metrics(run) or next(filter(None, known), ())
+    rated = rated or rated_nodes(history, run)
+    judged = sorted((node for node in rated.nodes if node.kind.verdict is not None), key=itemgetter(0))
+    here = [node for node in judged if not node.kind.is_foreign]
+    marks = _marks(here, frozenset(history[node].handle for node in incumbents(history, record, fingerprint)))
+    counts: Counter[Mark] = Counter()
+    for (kind, mark), count in Counter(zip((node.kind for node in here), marks, strict=True)).items():
+        if kind.pool is not Pool.CONTROL or mark in _WITHOUT_SCORE:
+            counts[mark] += count
+    places = range(len(here)) if most is None or len(here) <= most else _places_to_draw(here, marks, most)
+    drawn = [here[place] for place in places]
+    ids = rated.ids(drawn)
+    metrics = history.counting_metrics(run) or _metrics_of_any(history, rated, judged)
     return ScorePoints(
         metrics[0].name if metrics else "score",
         metrics[0].direction if metrics else record.objective.direction,
-        tuple(ScorePoint(node.order, node.id, node.pool, mark, node.score, node.handle) for node, mark in drawn),
+        tuple(
+            ScorePoint(node.order, name, node.kind.pool, marks[place], node.score, node.handle)
+            for place, name, node in zip(places, ids, drawn, strict=True)
+        ),
         len(judged) - len(here),
         sigma(record, fingerprint, metrics[0].name) if metrics else 0.0,
         counts,
         len(here) - counts.total(),
-        len(drawn) < len(marked),
+        len(drawn) < len(here),
     )
 
 
-def _thin_out(marked: Sequence[tuple[RatedNode, Mark]], most: int) -> list[tuple[RatedNode, Mark]]:
+def _metrics_of_any(history: History, rated: RatedNodes, judged: Sequence[RatedNode]) -> Sequence[Metric]:
+    """The metrics of the first node that has some, where the task and the baseline name none."""
+    return next(filter(None, (history.metrics(history[node]) for node in rated.ids(judged))), ())
+
+
+def _places_to_draw(nodes: Sequence[RatedNode], marks: Sequence[Mark], most: int) -> list[int]:
     """Of each group of neighbours: what was kept, the lowest, the highest, the last, and one of each mark."""
-    size = max(4 * len(marked) // most, 1)
-    thinned: list[tuple[RatedNode, Mark]] = []
-    for start in range(0, len(marked), size):
-        group = marked[start : start + size]
-        scores = [node.score for node, _ in group if node.score is not None]
-        stay = {mark: place for place, (_, mark) in enumerate(group) if mark is not Mark.KEPT}
-        places = {*stay.values(), len(group) - 1}
-        places |= {place for place, (_, mark) in enumerate(group) if mark is Mark.KEPT}
-        for extreme in (min(scores), max(scores)) if scores else ():
-            places.add(next(place for place, (node, _) in enumerate(group) if node.score == extreme))
-        thinned += [group[place] for place in sorted(places)]
-    return thinned
+    size = max(4 * len(nodes) // most, 1)
+    drawn: list[int] = []
+    for start in range(0, len(nodes), size):
+        group = range(start, min(start + size, len(nodes)))
+        scores = [node.score for node in nodes[start : group.stop]]
+        last_of_mark = dict(zip(marks[start : group.stop], group, strict=True))
+        places = {*last_of_mark.values(), group[-1]}
+        if Mark.KEPT in last_of_mark:
+            places |= {place for place in group if marks[place] is Mark.KEPT}
+        if some := [score for score in scores if score is not None]:
+            places |= {start + scores.index(min(some)), start + scores.index(max(some))}
+        drawn += sorted(places)
+    return drawn
+
+
+def _marks(nodes: Sequence[RatedNode], kept: frozenset[int]) -> list[Mark]:
+    """The marks of these nodes; those with the handles `kept` are incumbents."""
+    usual: dict[RatedKind, Mark] = {}
+    marks = []
+    for node in nodes:
+        _, handle, _, score, _, kind = node
+        if score is None or handle in kept:
+            marks.append(_mark(node, handle in kept))
+        else:
+            marks.append(usual.get(kind) or usual.setdefault(kind, _mark(node, kept=False)))
+    return marks
 
 
 def _mark(node: RatedNode, kept: bool) -> Mark:
-    if node.verdict == Verdict.REJECTED:
+    if node.kind.verdict == Verdict.REJECTED:
         return Mark.REJECTED
     if node.score is None:
-        return Mark.PRUNED if node.ending == Ending.PRUNED else Mark.FAILED
+        return Mark.PRUNED if node.kind.ending == Ending.PRUNED else Mark.FAILED
     if kept:
         return Mark.KEPT
-    return Mark.INCONCLUSIVE if node.verdict == Verdict.INCONCLUSIVE else Mark.DISCARDED
+    return Mark.INCONCLUSIVE if node.kind.verdict == Verdict.INCONCLUSIVE else Mark.DISCARDED

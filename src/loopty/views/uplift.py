@@ -19,7 +19,7 @@ result holds for this run only, not for the proposer in general.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from math import comb
 
 from loopty.domain.objective import Metric
@@ -28,7 +28,7 @@ from loopty.domain.pool import SEARCH_POOLS
 from loopty.kit.dataclass import dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
-from loopty.views.rated_nodes import RatedNode, rated_nodes
+from loopty.views.rated_nodes import RatedKind, RatedNode, RatedNodes, rated_nodes
 from loopty.views.score_change import score_change
 
 FEWEST_TRIALS = 5
@@ -65,7 +65,7 @@ class Uplift:
     words: UpliftWords
 
 
-def uplift(history: History, run: int, rated: Sequence[RatedNode] | None = None) -> Uplift | None:
+def uplift(history: History, run: int, rated: RatedNodes | None = None) -> Uplift | None:
     """The uplift of a run; None without a baseline, an attempt or a control trial.
 
     `rated` are its nodes, where they are known.
@@ -76,11 +76,14 @@ def uplift(history: History, run: int, rated: Sequence[RatedNode] | None = None)
     if baseline is None or not baseline.outcome.is_finished or not metrics:
         return None
     metric, start = metrics[0], baseline.outcome.metrics[metrics[0].name]
-    trials = list(_trials(rated_nodes(history, run) if rated is None else rated))
-    if all(node.pool is trials[0].pool for node in trials):
+    rated = rated or rated_nodes(history, run)
+    of_trials = {kind for kind in rated.kinds if _had_trial(kind)}
+    if len({kind.pool for kind in of_trials}) < len(SEARCH_POOLS):
         return None
+    trials = [node for node in rated.nodes if node.kind in of_trials]
     attempts, control = (
-        [_gain(node, fingerprint, metric, start) for node in trials if node.pool is pool] for pool in SEARCH_POOLS
+        [_gain(node, fingerprint, metric, start) for node in trials if node.kind.pool is pool]
+        for pool in SEARCH_POOLS
     )
     return uplift_from_gains(metric.name, attempts, control)
 
@@ -107,16 +110,16 @@ def _count_above(mine: Sequence[float], theirs: Sequence[float]) -> int:
     return sum(gain > best for gain in mine)
 
 
-def _trials(nodes: Iterable[RatedNode]) -> Iterator[RatedNode]:
-    """The nodes whose trial took place, oldest first; quarantined nodes had none."""
-    return (node for node in nodes if not node.is_baseline and node.verdict not in (None, Verdict.QUARANTINED))
+def _had_trial(kind: RatedKind) -> bool:
+    """Whether a trial took place: quarantined nodes had none, and the baseline is none of the proposer's."""
+    return not kind.is_baseline and kind.verdict not in (None, Verdict.QUARANTINED)
 
 
 def _gain(node: RatedNode, fingerprint: str, metric: Metric, baseline: float) -> float | None:
     # Only its own trial counts: on another machine only winners are measured again, and only those of one pool.
-    if node.ending is None or node.fingerprint != fingerprint:
+    if node.kind.ending is None or node.kind.fingerprint != fingerprint:
         return None
-    if node.ending != Ending.FINISHED or node.own_score is None or node.verdict == Verdict.REJECTED:
+    if node.kind.ending != Ending.FINISHED or node.own_score is None or node.kind.verdict == Verdict.REJECTED:
         return 0.0
     return max(score_change(node.own_score, baseline, metric.direction).amount, 0.0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
@@ -12,7 +12,7 @@ from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.record.nodes import NodeCount
 from loopty.views.false_keeps import FalseKeeps, false_keeps
-from loopty.views.rated_nodes import RatedNode, rated_nodes
+from loopty.views.rated_nodes import RatedNodes, rated_nodes
 from loopty.views.uplift import Uplift, uplift
 
 _MOST_NODES = 2000
@@ -49,10 +49,10 @@ def is_quick(history: History) -> bool:
     return sum(NodeCount.of(run).nodes for run in history.runs.values()) <= _MOST_NODES
 
 
-def tally(history: History, run: int, rated: Sequence[RatedNode] | None = None) -> Tally:
+def tally(history: History, run: int, rated: RatedNodes | None = None) -> Tally:
     """The tally of a run; `rated` are its nodes, where they are known."""
-    rated = rated_nodes(history, run) if rated is None else rated
-    nodes = [node.record for node in rated if node.record]
+    rated = rated or rated_nodes(history, run)
+    nodes = list(rated.records)
     return Tally(
         _verdicts(rated, Pool.ATTEMPT),
         _verdicts(rated, Pool.CONTROL),
@@ -67,6 +67,9 @@ def tally(history: History, run: int, rated: Sequence[RatedNode] | None = None) 
     )
 
 
-def _verdicts(rated: Sequence[RatedNode], pool: Pool) -> dict[Verdict, int]:
-    counts = Counter(node.verdict for node in rated if node.pool is pool and node.verdict and not node.is_baseline)
+def _verdicts(rated: RatedNodes, pool: Pool) -> dict[Verdict, int]:
+    counts: Counter[str] = Counter()
+    for kind, count in rated.kinds.items():
+        if kind.pool is pool and kind.verdict and not kind.is_baseline:
+            counts[kind.verdict] += count
     return {verdict: counts[verdict] for verdict in Verdict if counts[verdict]}

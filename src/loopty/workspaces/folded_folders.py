@@ -35,15 +35,15 @@ class FoldedFolders:
         self._db: apsw.Connection | None = None
         self._lock = threading.Lock()
 
-    def fold(self, folder: SafeFolder) -> bool:
-        """Put the folder into the file and remove it; false where that fails: then it stays as it is."""
+    def fold(self, folder: SafeFolder, last_files: Mapping[str, bytes]) -> bool:
+        """Put the folder and these files into the file, and remove it; false where that fails: then it stays."""
         try:
             files = dict(_files_below(folder))
         except FileNotFoundError:
-            return True
+            return self.add(folder.name, last_files)
         except OSError:
             return False
-        if not self.add(folder.name, files):
+        if not self.add(folder.name, {**files, **last_files}):
             return False
         folder.remove_all()
         return True

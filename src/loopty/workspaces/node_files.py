@@ -296,6 +296,10 @@ class NodeFiles:
         except FileNotFoundError:
             return False
 
+    def wait_for_pack(self) -> None:
+        """Wait for what is being packed in the background; a verb that adds one node calls it before it ends."""
+        self._refs.wait_for_pack()
+
     def finish_session(self, run: int) -> None:
         """Pack what the session has added to the repository, and leave no open file."""
         self._refs.finish_packs(run)
@@ -314,11 +318,11 @@ class NodeFiles:
                 others = (n.outcome.metrics.get(name) if n.outcome else None for n in columns.values())
                 cells = " | ".join("–" if other is None else f"{other:g}" for other in others)
                 lines.append(f"| {name} | {value:g} | {cells} |")
-        analysis = "\n".join((*lines, "")).encode(errors="replace")
-        self._folders.add(node.id, {"analysis.md": analysis})
+        analysis = {"analysis.md": "\n".join((*lines, "")).encode(errors="replace")}
         if node.verdict in _FOLDED and node.id.parent is not None:
-            self._folders.fold(node.id)
+            self._folders.fold(node.id, analysis)
         else:
+            self._folders.add(node.id, analysis)
             self._lay_out(node.id)
 
     def _lay_out(self, node: NodeId) -> None:

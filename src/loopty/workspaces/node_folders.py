@@ -62,12 +62,15 @@ class NodeFolders:
         """Keep these files of the node, in place of those of the same names."""
         # One row costs less than a file each, also for a node that will be kept.
         plain = self._state.node_folder(node)
-        if any(plain.file(name).exists() for name in files) or not self._folded.add(node.name, files):
+        known = set(plain.names())
+        is_plain = any(name in known and plain.file(name).exists() for name in files)
+        if is_plain or not self._folded.add(node.name, files):
             plain.write_files(files)
 
-    def fold(self, node: NodeId) -> None:
-        """Fold the node's folder, and remove the copy for people."""
-        self._folded.fold(self._state.node_folder(node))
+    def fold(self, node: NodeId, last_files: Mapping[str, bytes]) -> None:
+        """Fold the node's folder with these files more, and remove the copy for people."""
+        if not self._folded.fold(plain := self._state.node_folder(node), last_files):
+            plain.write_files(last_files)
         with contextlib.suppress(OSError):
             self._state.node_copy(node).remove_all()
 

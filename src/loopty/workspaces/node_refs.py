@@ -37,6 +37,10 @@ class NodeRefs:
         """Let the objects of nodes be packed in the background, if this is the node at which that is due."""
         self._repository.packs.after_node(handle, f"{_PREFIX}{run}")
 
+    def wait_for_pack(self) -> None:
+        """Wait for the objects that are being packed."""
+        self._repository.packs.wait()
+
     def finish_packs(self, run: int) -> None:
         """Pack what is left at the end of a session."""
         self._repository.packs.finish(f"{_PREFIX}{run}")

@@ -11,10 +11,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from loopty.kit.dataclass import dataclass, field
+from loopty.workspaces.python_build import PythonBuild
 
 _LARGEST_FILE = 1 << 20
 _DEEPEST = 5
 """Levels of conditions in `exports` of package.json."""
+_NOT_NODE = ("browser", "worker", "react-native", "deno", "bun", "workerd", "edge-light", "types")
+"""Conditions in `exports` of package.json that Node does not meet."""
 _LANGUAGES = {
     ".py": "python",
     ".c": "c",
@@ -39,14 +42,19 @@ _LANGUAGES = {
 _BENCHMARK = re.compile(r"(?:^|[_.-])(?:bench(?:mark)?s?|perf)(?:[_.-]|$)", re.IGNORECASE)
 _TEST = re.compile(r"(?:^|/)(?:tests?|spec|__tests__)/|^t/|(?:^|/)test_[^/]*$|_test\.\w+$|\.(?:test|spec)\.\w+$")
 _ASIDE = re.compile(r"(?:^|/)(?:docs?|examples?|vendor|third_party|node_modules|dist|build|\.[^/]+)/")
-_TARGET = re.compile(r"^([A-Za-z][\w.-]*)\s*:(?!=)", re.MULTILINE)
+_RULE = re.compile(r"^([^\s:#=][^\n:#=]*):(?!=)", re.MULTILINE)
+_TARGET = re.compile(r"[A-Za-z][\w.-]*")
 _FIXTURE = re.compile(r"^\s*(?:async )?def test_\w*\([^)]*\bbenchmark\b", re.MULTILINE)
 _NO_TESTS = "no test specified"
 _BUILT = re.compile(r"^(?:dist|build)/")
 """Folders of built files, which are all that some releases have."""
 _UNITTEST = re.compile(r"^\s*(?:import unittest|from unittest import (?!mock))", re.MULTILINE)
+_OPTION = r"^\s*(?:cmake_dependent_)?option\s*\(\s*(?!\w*(?:DISABLE|NO_|SKIP|WITHOUT|FUZZ))"
 _CMAKE_OPTION = re.compile(
-    r"^\s*option\s*\(\s*(?!\w*(?:DISABLE|NO_|SKIP|WITHOUT|FUZZ))([A-Z][A-Z0-9_]*TEST(?:S|ING)?(?:_[A-Z]+)?)\b",
+    rf"{_OPTION}([A-Z][A-Z0-9_]*TEST(?:S|ING)?(?:_[A-Z]+)?)\b", re.MULTILINE | re.IGNORECASE
+)
+_CMAKE_ASIDE = re.compile(
+    rf"{_OPTION}((?!\w*TEST)[A-Z0-9_]*(?:EXAMPLE|DEMO|SAMPLE|BENCH|DOC|EXTRA)[A-Z0-9_]*)\b",
     re.MULTILINE | re.IGNORECASE,
 )
 
@@ -75,12 +83,16 @@ class RepositoryFacts:
     uses_unittest: bool = False
     cmake_test_options: tuple[str, ...] = ()
     """Options of CMakeLists.txt that switch tests on."""
+    cmake_aside_options: tuple[str, ...] = ()
+    """Options of CMakeLists.txt that switch on what no test needs, as examples and documents."""
     bash_scripts: frozenset[str] = field(default_factory=frozenset)
     """Benchmark scripts whose first line names bash."""
     node_entry: str = ""
     """The file that loads the package of package.json; empty where it is not known."""
     node_package: str = ""
     """The name in package.json, without its scope."""
+    has_extensions: bool = False
+    """Whether setup.py builds modules of Python from sources of another language."""
 
 
 def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
@@ -115,9 +127,11 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         frozenset(path for path in benchmarks if path.endswith(".py") and "__main__" in _text(top / path)),
         any(_UNITTEST.search(_text(top / path)) for path in tests if path.endswith(".py")),
         tuple(dict.fromkeys(_CMAKE_OPTION.findall(_text(top / "CMakeLists.txt")))),
+        tuple(dict.fromkeys(_CMAKE_ASIDE.findall(_text(top / "CMakeLists.txt")))),
         frozenset(path for path in benchmarks if re.match(r"#!.*\bbash\b", _text(top / path))),
         _node_entry(top, files),
         str(_package_json(top, files).get("name", "")).rpartition("/")[2],
+        "setup.py" in files and PythonBuild(top).has_extensions,
     )
 
 
@@ -139,7 +153,8 @@ def _language(path: str) -> str:
 
 def _make_targets(top: Path, files: Sequence[str]) -> frozenset[str]:
     name = next((name for name in ("GNUmakefile", "makefile", "Makefile") if name in files), None)
-    return frozenset(_TARGET.findall(_text(top / name))) if name else frozenset()
+    names = (word for rule in _RULE.findall(_text(top / name)) for word in rule.split()) if name else ()
+    return frozenset(word for word in names if _TARGET.fullmatch(word))
 
 
 def _package_json(top: Path, files: Sequence[str]) -> dict[str, Any]:
@@ -165,7 +180,7 @@ def _strings(value: Any, depth: int = 0) -> Iterator[str]:
         yield value
     elif isinstance(value, dict) and depth < _DEEPEST:
         for key, inner in value.items():
-            if not key.startswith(".") or key == ".":
+            if key == "." or not (key.startswith(".") or key in _NOT_NODE):
                 yield from _strings(inner, depth + 1)
 
 

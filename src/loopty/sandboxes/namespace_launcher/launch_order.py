@@ -1,18 +1,25 @@
 """What loopty tells the launcher once, and the process of each trial."""
 
+# `_socket`, not `socket`, which imports three times as much: the launcher's memory is copied for every trial.
+
 from __future__ import annotations
 
+import _socket
 import marshal
 import os
-import socket
 import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+WITH_NETWORK, WITHOUT_NETWORK = b"+", b"-"
+"""What loopty says to the launcher for each trial."""
+READY, ENDED, FAILED, GO = b"ready ", b"ended ", b"failed ", b"go"
+"""What the process of a trial says to loopty, and `GO` loopty to it."""
 _BATCH = 200
 """The kernel passes at most 253 descriptors in one message."""
+_CONTROL_BYTES = _socket.CMSG_SPACE(4 * _BATCH)
 _COUNT = struct.Struct("=I")
 _MAX_BYTES = 1 << 26
 
@@ -137,13 +144,13 @@ def _read(descriptor: int) -> dict[str, Any]:
     return fields
 
 
-def send_descriptors(connection: socket.socket, descriptors: list[int]) -> None:
+def send_descriptors(connection: _socket.socket, descriptors: list[int]) -> None:
     """Send descriptors, first the number of all."""
     for start in range(0, len(descriptors), _BATCH):
-        socket.send_fds(connection, [_COUNT.pack(len(descriptors))], descriptors[start : start + _BATCH])
+        send_message(connection, _COUNT.pack(len(descriptors)), descriptors[start : start + _BATCH])
 
 
-def receive_descriptors(connection: socket.socket) -> list[int]:
+def receive_descriptors(connection: _socket.socket) -> list[int]:
     """The descriptors that the other side sent; none when it has closed the connection."""
     received: list[int] = []
     while True:
@@ -153,8 +160,14 @@ def receive_descriptors(connection: socket.socket) -> list[int]:
             return received if message else []
 
 
-def receive_message(connection: socket.socket, size: int) -> tuple[bytes, list[int]]:
+def send_message(connection: _socket.socket, message: bytes, descriptors: list[int]) -> None:
+    """Send a message with descriptors."""
+    rights = struct.pack(f"={len(descriptors)}i", *descriptors)
+    connection.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+
+
+def receive_message(connection: _socket.socket, size: int) -> tuple[bytes, list[int]]:
     """A message and the descriptors that came with it; empty when the other side has closed the connection."""
     # Not socket.recv_fds, which lets programs inherit the descriptors (Python 3.11 ignores its flags).
-    message, control, _, _ = connection.recvmsg(size, socket.CMSG_SPACE(4 * _BATCH), socket.MSG_CMSG_CLOEXEC)
+    message, control, _, _ = connection.recvmsg(size, _CONTROL_BYTES, _socket.MSG_CMSG_CLOEXEC)
     return message, [number for _, _, data in control for (number,) in struct.iter_unpack("=i", data)]

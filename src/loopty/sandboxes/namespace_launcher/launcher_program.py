@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
+import _signal
+import _socket
 import ctypes
 import gc
 import os
 import select
-import signal
-import socket
 
-from loopty.sandboxes.namespace_launcher.launch_order import LauncherOrder, read_launcher_order, receive_message
+from loopty.sandboxes.namespace_launcher.launch_order import (
+    FAILED,
+    WITH_NETWORK,
+    LauncherOrder,
+    read_launcher_order,
+    receive_message,
+    send_message,
+)
 from loopty.sandboxes.namespace_launcher.namespace_calls import (
     CLONE_NEWNET,
     CLONE_NEWNS,
@@ -20,13 +26,12 @@ from loopty.sandboxes.namespace_launcher.namespace_calls import (
     fork_into,
 )
 from loopty.sandboxes.namespace_launcher.root_files import SharedRoot
-from loopty.sandboxes.namespace_launcher.trial_process import FAILED, TrialProcess, watch_children, write_identity
+from loopty.sandboxes.namespace_launcher.trial_process import TrialProcess, watch_children, write_identity
 from loopty.sandboxes.raw_calls import PR_SET_DUMPABLE, prctl, unshare
 
-WITH_NETWORK, WITHOUT_NETWORK = b"+", b"-"
 _STARTED = b"%d"
 _TITLE = b"trial"
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_STOP_SIGNALS = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
 _ARGUMENTS_START, _ARGUMENTS_END = 45, 46
 _PR_SET_NAME = 15
 _MANY = 4096
@@ -34,10 +39,10 @@ _MANY = 4096
 
 def main(order_file: int, connection_number: int) -> None:
     """Start trials until loopty closes the connection."""
-    connection = socket.socket(fileno=connection_number)
+    connection = _socket.socket(fileno=connection_number)
     # A service manager that stops all processes of loopty stops loopty, too, and then the connection closes.
     for number in _STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+        _signal.signal(number, _signal.SIG_IGN)
     try:
         order = read_launcher_order(order_file)
         _hide_command_line()
@@ -52,11 +57,11 @@ def main(order_file: int, connection_number: int) -> None:
     gc.disable()
     gc.freeze()
     # Trials inherit the handler: setting one takes Python longer than starting a command.
-    signal.signal(signal.SIGCHLD, _ignore)
+    _signal.signal(_signal.SIGCHLD, _ignore)
     _serve(order, root, own_pid, connection)
 
 
-def _serve(order: LauncherOrder, root: SharedRoot, own_pid: int, connection: socket.socket) -> None:
+def _serve(order: LauncherOrder, root: SharedRoot, own_pid: int, connection: _socket.socket) -> None:
     deaths = watch_children()
     events = select.poll()
     events.register(connection, select.POLLIN)
@@ -71,7 +76,7 @@ def _serve(order: LauncherOrder, root: SharedRoot, own_pid: int, connection: soc
         message, descriptors = receive_message(connection, 1)
         if not message:
             return
-        trial = socket.socket(fileno=descriptors[0])
+        trial = _socket.socket(fileno=descriptors[0])
         try:
             pid, pidfd = fork_into(NAMESPACES | (0 if message == WITH_NETWORK else CLONE_NEWNET))
         except OSError as error:
@@ -81,8 +86,10 @@ def _serve(order: LauncherOrder, root: SharedRoot, own_pid: int, connection: soc
                 connection.close()
                 TrialProcess(order, root, own_pid, trial).run()
             # Nobody listens any more when loopty has died.
-            with contextlib.suppress(OSError):
-                socket.send_fds(trial, [_STARTED % pid], [pidfd])
+            try:  # noqa: SIM105 - contextlib would double what this process imports
+                send_message(trial, _STARTED % pid, [pidfd])
+            except OSError:
+                pass
             os.close(pidfd)
         trial.close()
 
@@ -108,9 +115,11 @@ def _ignore(_number: int, _frame: object) -> None:
 
 
 def _reap() -> None:
-    with contextlib.suppress(ChildProcessError):
+    try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
+    except ChildProcessError:
+        return
 
 
 def _hide_command_line() -> None:

@@ -4,21 +4,26 @@
 # ruff: noqa: PTH112, PTH118
 from __future__ import annotations
 
+import _signal
+import _socket
 import errno
 import fcntl
 import os
 import resource
 import select
-import signal
-import socket
 import struct
 import time
 
 from loopty.sandboxes.namespace_launcher.launch_order import (
+    ENDED,
+    FAILED,
+    GO,
+    READY,
     LauncherOrder,
     TrialOrder,
     read_trial_order,
     receive_descriptors,
+    send_message,
 )
 from loopty.sandboxes.namespace_launcher.namespace_calls import (
     CLONE_NEWCGROUP,
@@ -29,7 +34,6 @@ from loopty.sandboxes.namespace_launcher.namespace_calls import (
 from loopty.sandboxes.namespace_launcher.root_files import HOST, SharedRoot
 from loopty.sandboxes.raw_calls import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, prctl, unshare
 
-READY, ENDED, FAILED, GO = b"ready ", b"ended ", b"failed ", b"go"
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 _MESSAGE_BYTES = 4096
 _SHELL = "/bin/sh"
@@ -46,7 +50,7 @@ class TrialProcess:
     connection is then closed. It cannot be traced or read by the trial.
     """
 
-    def __init__(self, shared: LauncherOrder, root: SharedRoot, parent: int, connection: socket.socket) -> None:
+    def __init__(self, shared: LauncherOrder, root: SharedRoot, parent: int, connection: _socket.socket) -> None:
         """`parent`: the launcher's pid as the host's /proc shows it."""
         self._shared = shared
         self._root = root
@@ -75,7 +79,7 @@ class TrialProcess:
         unshare(CLONE_NEWCGROUP)
         host_processes = os.open(f"{HOST}/proc", os.O_PATH | os.O_CLOEXEC)
         memory = self._root.enter_trial_root(order, descriptors)
-        socket.sethostname(self._shared.host_name)
+        _socket.sethostname(self._shared.host_name)
         if not order.network:
             _start_loopback()
         self._give_up_rights()
@@ -85,7 +89,7 @@ class TrialProcess:
         for name, value in order.limits:
             resource.setrlimit(name, (value, value))
         os.setsid()
-        socket.send_fds(self._connection, [READY + repr(time.monotonic()).encode()], memory)
+        send_message(self._connection, READY + repr(time.monotonic()).encode(), memory)
         for descriptor in memory:
             os.close(descriptor)
         if order.waits and self._connection.recv(len(GO)) != GO:
@@ -106,7 +110,7 @@ class TrialProcess:
 
     def _bind_life(self, host_processes: int) -> None:
         """End with the launcher, also when it has died by now."""
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl(PR_SET_PDEATHSIG, _signal.SIGKILL)
         # getppid() says 0 for every process outside the pid namespace.
         if parent_in(host_processes) != self._parent:
             os._exit(1)
@@ -139,7 +143,7 @@ class TrialProcess:
 def watch_children() -> int:
     """A descriptor that can be read when a child has died; SIGCHLD must have a handler."""
     readable, writable = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    _signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
     return readable
 
 
@@ -167,9 +171,10 @@ def _enter_group(processes: int) -> None:
 
 
 def _start_loopback() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
-        name, flags = _INTERFACE.unpack(fcntl.ioctl(any_socket, _SIOCGIFFLAGS, _INTERFACE.pack(b"lo", 0)))
-        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, _INTERFACE.pack(name, flags | _IFF_UP))
+    any_socket = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM | _socket.SOCK_CLOEXEC)
+    name, flags = _INTERFACE.unpack(fcntl.ioctl(any_socket.fileno(), _SIOCGIFFLAGS, _INTERFACE.pack(b"lo", 0)))
+    fcntl.ioctl(any_socket.fileno(), _SIOCSIFFLAGS, _INTERFACE.pack(name, flags | _IFF_UP))
+    any_socket.close()
 
 
 def _spawn(order: TrialOrder, outputs: list[int]) -> int:
@@ -177,7 +182,7 @@ def _spawn(order: TrialOrder, outputs: list[int]) -> int:
     first = (os.POSIX_SPAWN_DUP2, outputs[0], 0) if order.channel else (os.POSIX_SPAWN_OPEN, 0, "/dev/null", 0, 0)
     actions = (first, (os.POSIX_SPAWN_DUP2, outputs[0], 1), (os.POSIX_SPAWN_DUP2, outputs[1], 2))
     # Python or the launcher ignores these, and a program would inherit that.
-    defaults = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    defaults = (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
     env = {**order.env, "PWD": order.cwd}
     path = _program_path(order.argv[0], order.env.get("PATH", _DEFAULT_PATH))
     try:

@@ -1,0 +1,122 @@
+"""The facts that views ask about every node, kept as one page for each block of nodes with neighbouring handles.
+
+A block is a few columns of plain values: a million nodes are read in a second or two, without their own pages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from loopty.domain.errors import Misuse
+from loopty.kit.dataclass import dataclass
+
+BLOCK_SIZE = 64
+"""A block fits into a page of SQLite: every write of a node rewrites the block."""
+_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+class FactsKind(NamedTuple):
+    """What most nodes have in common with many others."""
+
+    run: int
+    pool: str
+    verdict: str | None
+    ending: str | None
+    """How the judging trial ended; None before that."""
+    fingerprint: str
+    """The one of the outcome."""
+    metric: str | None
+    """The most important metric when the page was saved, to which the score belongs."""
+    repeats: int
+    """How often the node and the incumbent beside it were measured again."""
+    is_plain: bool
+    """Whether this is all: no result under another fingerprint, and no verdict that was taken back."""
+
+
+class NodeFacts(NamedTuple):
+    """The facts of one node."""
+
+    order: int
+    score: float | None
+    error_rate: float | None
+    """Of the comparison in pairs that led to the verdict."""
+    kind: FactsKind
+
+
+@dataclass(frozen=True, slots=True)
+class FactsBlock:
+    """The facts of the nodes with the handles from `first` on, as columns of equal length."""
+
+    first: int
+    orders: Sequence[int]
+    scores: Sequence[float | None]
+    error_rates: Sequence[float | None]
+    kinds: Sequence[FactsKind]
+    """The kinds that occur."""
+    kind_places: Sequence[int]
+    """The place of each node's kind among them."""
+
+    @property
+    def nodes(self) -> list[NodeFacts]:
+        kinds = map(self.kinds.__getitem__, self.kind_places)
+        return list(map(NodeFacts, self.orders, self.scores, self.error_rates, kinds))
+
+    @property
+    def text(self) -> str:
+        """The block as one line of JSON."""
+        rates = {str(place): rate for place, rate in enumerate(self.error_rates) if rate is not None}
+        return _JSON.encode([self.orders, self.scores, rates, self.kinds, self.kind_places])
+
+
+def block_number(handle: int) -> int:
+    """The block of the node with this handle."""
+    return (handle - 1) // BLOCK_SIZE
+
+
+def make_block(number: int, nodes: Iterable[NodeFacts]) -> FactsBlock:
+    """The block with these nodes, in the order of their handles."""
+    places: dict[FactsKind, int] = {}
+    rows = [(order, score, rate, places.setdefault(kind, len(places))) for order, score, rate, kind in nodes]
+    orders, scores, rates, kind_places = zip(*rows, strict=True)
+    return FactsBlock(number * BLOCK_SIZE + 1, orders, scores, rates, tuple(places), kind_places)
+
+
+def with_nodes(number: int, block: FactsBlock | None, changed: Mapping[int, NodeFacts]) -> FactsBlock:
+    """The block after these nodes were added or changed, by handle."""
+    nodes = block.nodes if block else []
+    for handle, facts in sorted(changed.items()):
+        place = handle - 1 - number * BLOCK_SIZE
+        if place > len(nodes):
+            raise _damage(number)
+        nodes[place : place + 1] = [facts]
+    return make_block(number, nodes)
+
+
+def read_block(number: int, text: str) -> FactsBlock:
+    """The block that `text` encodes. Raises Misuse where it is none: the ledger was changed by hand."""
+    try:
+        orders, scores, rates, kinds, kind_places = json.loads(text)
+        error_rates: list[Any] = [None] * len(orders)
+        for place, rate in rates.items():
+            error_rates[int(place)] = rate
+        block = FactsBlock(
+            number * BLOCK_SIZE + 1,
+            orders,
+            scores,
+            error_rates,
+            [FactsKind._make(kind) for kind in kinds],
+            kind_places,
+        )
+        is_whole = len(orders) == len(scores) == len(kind_places) == len(error_rates) <= BLOCK_SIZE
+        if not is_whole or not all(0 <= place < len(kinds) for place in set(kind_places)):
+            raise ValueError("columns of different lengths")
+    except (ValueError, TypeError, IndexError, AttributeError) as error:
+        raise _damage(number) from error
+    return block
+
+
+def _damage(number: int) -> Misuse:
+    first = number * BLOCK_SIZE + 1
+    return Misuse(f"the ledger was changed by hand: what it says about the nodes from #{first} on is damaged")

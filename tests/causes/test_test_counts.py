@@ -1,0 +1,37 @@
+"""A test runner that ended well may have run nothing: what runners print tells."""
+
+import pytest
+
+from loopty.causes.test_counts import has_run_no_tests
+
+NOTHING = [
+    "----------------------------------------------------------------------\nRan 0 tests in 0.000s\n\nOK",
+    "running 0 tests\n\ntest result: ok. 0 passed; 0 failed\nrunning 0 tests",
+    "# TOTAL: 0\n# PASS:  0\nmake[1]: Nothing to be done for 'check'.",
+    "?   \texample.org/a\t[no test files]",
+    "ok  \texample.org/a\t0.002s [no tests to run]",
+    "make: Nothing to be done for 'test'.",
+    "  0 passing (1ms)",
+    "Files=0, Tests=0,  0 wallclock secs",
+]
+SOMETHING = [
+    "Ran 1 test in 0.000s\n\nOK",
+    "running 12 tests\nrunning 0 tests",
+    "# TOTAL: 3\n# PASS:  3\nmake[1]: Nothing to be done for 'check'.",
+    "ok  \texample.org/a\t0.020s\n?   \texample.org/b\t[no test files]",
+    "make[2]: Nothing to be done for 'check'.\nPASS: t1",
+    "  12 passing (1ms)",
+    "1..3\nok 1 - a",
+    "everything is fine",
+    "",
+]
+
+
+@pytest.mark.parametrize("output", NOTHING)
+def test_a_runner_that_names_no_test_has_run_none(output):
+    assert has_run_no_tests(output)
+
+
+@pytest.mark.parametrize("output", SOMETHING)
+def test_a_runner_that_names_a_test_or_says_nothing_about_it_is_believed(output):
+    assert not has_run_no_tests(output)
