@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from loopty.agents.agent_table import AGENTS, BY_COMMAND, agents_on
+from loopty.cli.doctor_reach import reach_findings
 from loopty.cli.findings import Finding
 from loopty.cli.output import here, json_option, print_beside, print_json
 from loopty.sandboxes.back_ends import BACK_ENDS
@@ -56,7 +57,17 @@ def command(attack: bool, kind: str | None, failed: bool, agent: str | None, ask
 
         findings = list(agent_findings(agent, ask))
     else:
-        findings = [_python(), _git(), *_sandboxes(), _sqlite(), *_extras(), _task(), *_trust(), *_models()]
+        findings = [
+            _python(),
+            _git(),
+            *_sandboxes(),
+            _sqlite(),
+            *_extras(),
+            *reach_findings(),
+            _task(),
+            *_trust(),
+            *_models(),
+        ]
         findings += [*_agents(), *_hosts()]
     if as_json:
         from loopty.kit import codec
