@@ -42,10 +42,18 @@ def command(stop: bool, idle_seconds: float, as_json: bool) -> None:
     if server.process_number(place) is None:
         import_verbs()
     try:
-        is_new = server.start(place, run_verb, idle_seconds)
+        is_new = server.start(place, run_verb, _prepare, idle_seconds)
     except OSError as error:
         raise Misuse(f"cannot listen in {place.folder} ({error}): correct its owner and permissions") from None
     _print("started" if is_new else "there is one already", server.process_number(place), as_json)
+
+
+def _prepare() -> list[int]:
+    """Start what starts trials, so that no verb has to."""
+    from loopty.sandboxes.namespaces import prepare_launcher
+
+    launcher = prepare_launcher()
+    return [] if launcher is None else [launcher]
 
 
 def _print(what: str, process: int | None, as_json: bool) -> None:

@@ -11,13 +11,16 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from loopty.resident.client import peer_of
 from loopty.resident.meeting_place import MeetingPlace
 from loopty.resident.request import SIGNAL
 from loopty.resident.surroundings import surroundings
 from loopty.resident.verb_process import ASKED_TO_STOP, serve_connection
+
+Prepare = Callable[[], Collection[int]]
+"""Prepares what verbs share, before each; returns the descriptors of it, which a verb keeps open."""
 
 IDLE_SECONDS = 900.0
 _MOST_VERBS = 64
@@ -27,10 +30,12 @@ _BACKLOG = 128
 class Server:
     """Serves one repository, as long as `start` took its lock."""
 
-    def __init__(self, place: MeetingPlace, run_verb: Callable[[], None], idle_seconds: float) -> None:
-        self._place, self._run_verb, self._idle_seconds = place, run_verb, idle_seconds
+    def __init__(
+        self, place: MeetingPlace, run_verb: Callable[[], None], prepare: Prepare, idle_seconds: float
+    ) -> None:
+        self._place, self._run_verb, self._prepare, self._idle_seconds = place, run_verb, prepare, idle_seconds
         self._surroundings = surroundings()
-        self._sources = _source_times()
+        self._sources = _source_files()
         self._verbs: dict[int, socket.socket] = {}
         self._is_ending = False
         self._last: socket.socket | None = None
@@ -64,17 +69,18 @@ class Server:
             connection, _ = listener.accept()
         except OSError:
             return
-        if _source_times() != self._sources:
+        if any(map(_has_changed, self._sources)):
             self._end_after(connection)  # this client runs its verb itself; the next process has the new source
             return
         if len(self._verbs) >= _MOST_VERBS or peer_of(connection) != os.getuid():
             connection.close()
             return
+        kept = self._prepare()
         if verb := os.fork():
             self._verbs[verb] = connection
             return
         listener.close()
-        serve_connection(connection, os.fsencode(self._place.git_dir), self._surroundings, self._run_verb)
+        serve_connection(connection, os.fsencode(self._place.git_dir), self._surroundings, self._run_verb, kept)
 
     def _end_after(self, connection: socket.socket) -> None:
         """End; this connection closes last, so that its client finds the lock free."""
@@ -95,7 +101,9 @@ class Server:
                     connection.sendall(SIGNAL + b" %d\n" % os.WTERMSIG(status))
 
 
-def start(place: MeetingPlace, run_verb: Callable[[], None], idle_seconds: float = IDLE_SECONDS) -> bool:
+def start(
+    place: MeetingPlace, run_verb: Callable[[], None], prepare: Prepare, idle_seconds: float = IDLE_SECONDS
+) -> bool:
     """Serve in the background, in a process that outlives this one; False where one serves already.
 
     Returns as soon as clients can connect. Raises OSError where the meeting place cannot be made.
@@ -127,12 +135,17 @@ def start(place: MeetingPlace, run_verb: Callable[[], None], idle_seconds: float
         if process := os.fork():
             os.pwrite(lock, b"%d\n" % process, 0)
             os._exit(0)
-        _serve_to_the_end(place, run_verb, idle_seconds, listener, lock)
+        _serve_to_the_end(place, run_verb, prepare, idle_seconds, listener, lock)
     return True
 
 
 def _serve_to_the_end(
-    place: MeetingPlace, run_verb: Callable[[], None], idle_seconds: float, listener: socket.socket, lock: int
+    place: MeetingPlace,
+    run_verb: Callable[[], None],
+    prepare: Prepare,
+    idle_seconds: float,
+    listener: socket.socket,
+    lock: int,
 ) -> None:
     try:
         nothing = os.open(os.devnull, os.O_RDWR)
@@ -144,7 +157,7 @@ def _serve_to_the_end(
                 with contextlib.suppress(OSError):
                     os.close(number)
         os.chdir("/")
-        server = Server(place, run_verb, idle_seconds)
+        server = Server(place, run_verb, prepare, idle_seconds)
         os.environb.clear()  # nothing of the first client's environment reaches the verbs of others
         gc.collect()
         gc.freeze()
@@ -185,15 +198,20 @@ def process_number(place: MeetingPlace) -> int | None:
         os.close(lock)
 
 
-def _source_times() -> list[tuple[str, int, int]]:
-    """When the files of the imported modules were written: an upgrade or an edit changes one of them."""
-    found = []
-    for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None)
-        if path:
-            try:
-                status = os.stat(path)
-            except OSError:
-                return []
-            found.append((name, status.st_mtime_ns, status.st_size))
-    return found
+def _source_files() -> list[tuple[str, int, int]]:
+    """The files of the imported modules, and when they were written: an upgrade or an edit changes one of them."""
+    paths = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    return [(path, *_state(path)) for path in dict.fromkeys(filter(None, paths))]
+
+
+def _has_changed(source: tuple[str, int, int]) -> bool:
+    return _state(source[0]) != source[1:]
+
+
+def _state(path: str) -> tuple[int, int]:
+    """When a file was written, and its size; no file has those of a missing one."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return -1, -1
+    return status.st_mtime_ns, status.st_size

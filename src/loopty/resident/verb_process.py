@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NoReturn
 
 from loopty.kit.quick_exit import exit_status
@@ -33,9 +33,16 @@ REFUSED, ASKED_TO_STOP = 70, 71
 
 
 def serve_connection(
-    connection: socket.socket, git_dir: bytes, surroundings: bytes, run_verb: Callable[[], None]
+    connection: socket.socket,
+    git_dir: bytes,
+    surroundings: bytes,
+    run_verb: Callable[[], None],
+    kept: Collection[int],
 ) -> NoReturn:
-    """Read the request and run its verb. Never returns; refuses by closing the connection."""
+    """Read the request and run its verb. Never returns; refuses by closing the connection.
+
+    `kept` are the descriptors that verbs share.
+    """
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGCHLD):
@@ -55,7 +62,7 @@ def serve_connection(
             os._exit(REFUSED)
     except (OSError, ValueError):
         os._exit(REFUSED)
-    _become(request, files, connection)
+    _become(request, files, connection, kept)
     status = exit_status(run_verb)
     _report(connection, status)
     os._exit(status)
@@ -82,13 +89,13 @@ def _read(connection: socket.socket, size: int, deadline: float) -> bytes:
     return b"".join(parts)
 
 
-def _become(request: VerbRequest, files: list[int], connection: socket.socket) -> None:
+def _become(request: VerbRequest, files: list[int], connection: socket.socket, kept: Collection[int]) -> None:
     """Take over the client's streams, directory, environment and umask, and end when the client does."""
     os.fchdir(files[3])
     for source, target in zip(files[:3], range(3), strict=True):
         os.dup2(source, target)
     for number in map(int, os.listdir("/proc/self/fd")):
-        if number > 2 and number != connection.fileno():
+        if number > 2 and number != connection.fileno() and number not in kept:
             with contextlib.suppress(OSError):
                 os.close(number)
     os.setsid()

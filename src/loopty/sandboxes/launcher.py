@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import select
 import socket
 import subprocess
 import sys
@@ -64,6 +65,22 @@ class Launcher:
         # The caller finds the connection at its end, as when the launcher dies a moment later.
         return ours
 
+    def prepare(self) -> int | None:
+        """Start the resident process, for this process and those forked from it, unless it runs already.
+
+        Returns the descriptor of the connection to it, None where it cannot be started.
+        """
+        with self._lock:
+            resident = self._resident
+            if resident is not None and not resident.is_alive():
+                if resident.failure():
+                    return None
+                self._resident = resident = None
+            if resident is None:
+                with contextlib.suppress(SandboxError):
+                    self._resident = resident = _ResidentProcess(self._call_filter)
+            return None if resident is None else resident.descriptor
+
     def failure(self) -> str:
         """Why the resident process could not begin; empty when it could, or was killed."""
         with self._lock:
@@ -104,14 +121,24 @@ class _ResidentProcess:
         self._failure = ""
         weakref.finalize(self, _end, ours, process, os.getpid())
 
+    @property
+    def descriptor(self) -> int:
+        """The connection's. The process ends when every process that has it open has ended."""
+        return self._connection.fileno()
+
     def is_alive(self) -> bool:
-        return self._process.poll() is None
+        return not self._has_hung_up(0.0)
 
     def is_dying(self) -> bool:
         """Whether the process is dead within a moment."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_DYING_SECONDS)
-        return not self.is_alive()
+        return self._has_hung_up(_DYING_SECONDS)
+
+    def _has_hung_up(self, seconds: float) -> bool:
+        """Whether the process closes its side within this time, at the latest when it dies."""
+        # Not by its pid: a process that was forked from its parent uses it, too.
+        events = select.poll()
+        events.register(self._connection, 0)
+        return bool(events.poll(seconds * 1000))
 
     def hand_over(self, trial: int, *, network: bool) -> None:
         """Raises ConnectionError when the process is dead."""
