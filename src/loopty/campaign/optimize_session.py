@@ -25,6 +25,7 @@ from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.session_limits import Finish
 from loopty.evaluators.command import read_curve
 from loopty.evaluators.contract import METRICS
+from loopty.executors.this_capacity import this_capacity
 from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import temporary_folder
@@ -89,6 +90,9 @@ def start_session(
 
         require_agents(task)  # before a run begins for it
     on_step("freezing your files and the benchmark")
+    if not task.is_width_stated and task.profile.seconds:
+        size = task.round_size(this_capacity())
+        context.say(f"width {size.width}: {size.reason}")
     run = enter_run(context, new_run)
     on_step(f"making the proposer ({task.proposer.kind})")
     models = context.role_models(run)
