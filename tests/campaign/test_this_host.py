@@ -89,6 +89,16 @@ def test_packages_that_package_json_needs_are_known(host, top, text):
     assert not host.is_node_dependency("left")
 
 
+def test_packages_of_the_system_are_asked_for_by_plain_names(host, tmp_path, monkeypatch):
+    program = tmp_path / "bin/apt-cache"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\ntest "$3" = libev-dev && echo "Package: $3"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    assert host.system_package("-x", "libnone-dev", "libev-dev") == "libev-dev"
+    assert host.system_package("libnone-dev") is None
+
+
 def test_a_submodule_that_only_a_release_names_is_none(host):
     assert host.submodule("vendor/v/x.c") is None
 

@@ -36,6 +36,7 @@ class Facts:
     roots: dict[str, str] = field(default_factory=dict)
     submodules: dict[str, bool] = field(default_factory=dict)
     libraries: dict[str, str] = field(default_factory=dict)
+    packages: tuple[str, ...] = ()
     built: tuple[str, ...] = ()
     dependencies: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
@@ -79,6 +80,9 @@ class Facts:
     def submodule(self, path):
         return next((Submodule(name, out) for name, out in self.submodules.items() if path.startswith(name)), None)
 
+    def system_package(self, *names):
+        return next((name for name in names if name in self.packages), None)
+
     def library(self, name):
         return self.libraries.get(name)
 
@@ -121,6 +125,17 @@ KNOWN = [
         "/bin/sh: 1: autoreconf: not found",
         Facts({"apt-get": "/usr/bin/apt-get", "sudo": "/usr/bin/sudo"}),
         "run: sudo apt-get install -y autoconf automake libtool",
+    ),
+    (
+        "./test.sh: 6: redis-server: not found",
+        Facts({"apt-get": "/usr/bin/apt-get"}, packages=("redis-server",)),
+        "run: apt-get install -y redis-server",
+    ),
+    (
+        "#25 Error handling in reply parser: PASSED\nTesting against TCP connection (127.0.0.1:6379):\n"
+        "Connection error: Connection refused\nmake: *** [Makefile:147: test] Error 1",
+        Facts(),
+        "start the server in the command",
     ),
     (
         "/tmp/tree/missing: line 81: aclocal-1.16: command not found",
@@ -199,6 +214,12 @@ KNOWN = [
     ),
     ("t.cpp:1:10: fatal error: boost/any.hpp: No such file or directory", APT, "install -y libboost-all-dev"),
     ("configure: error: Package requirements (zlib) were not met:\n\nNo package 'zlib' found", APT, "zlib1g-dev"),
+    ("  Could NOT find CURL (missing: CURL_LIBRARY CURL_INCLUDE_DIR)", APT, "install -y libcurl4-openssl-dev"),
+    (
+        "t.c:1:10: fatal error: ev.h: No such file or directory",
+        Facts({"apt-get": "/usr/bin/apt-get"}, packages=("libev-dev",)),
+        "run: apt-get install -y libev-dev",
+    ),
     ("t.c:1:10: fatal error: check.h: No such file or directory", Facts(), "install the package of your system"),
     ("/usr/bin/python3: No module named pytest", Facts(), "python3 -m pip install pytest"),
     ("Error: Cannot find module 'left'\nRequire stack:\n- /loopty/tree/b.js", NODE_MODULES, "node_modules"),

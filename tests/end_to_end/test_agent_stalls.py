@@ -10,7 +10,7 @@ from loopty.record.proposals import ProposalRefused
 
 from .test_agent_command import of_type, score_of, set_up
 
-QUICK = "[proposer.stalls]\nsilence_seconds = 4\n"
+QUICK = "[proposer.stalls]\nsilence_seconds = 8\n"
 BENCH = "[proposer.stalls]\nbench_after = {}\n"
 TALK = """echo '{"type":"system","session_id":"s1"}'
 echo '{"type":"assistant","message":{"id":"m1","content":[],"usage":{"input_tokens":100,"output_tokens":20}}}'

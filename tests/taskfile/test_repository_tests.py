@@ -89,6 +89,12 @@ def test_tests_that_do_not_build_what_they_need_have_a_second_way(tmp_path):
     assert second.writable_copy
 
 
+def test_each_target_of_make_that_tests_is_tried(tmp_path):
+    files = {"Makefile": "test: a\n\t./a\ncheck: a\n\t./test.sh\n", "a.c": ""}
+    lines = [tests.line for tests in repository_tests(facts_of(tmp_path, files))]
+    assert lines == ["make test", "make check", "make test"]
+
+
 def test_where_most_code_is_built_for_python_the_build_comes_before_its_tests(tmp_path):
     setup = "from setuptools import Extension, setup\nsetup(ext_modules=[Extension('fast', ['src/fast.c'])])\n"
     files = {"setup.py": setup, "src/fast.c": "", "src/more.c": "", "tests/test_fast.py": "import fast\n"}
@@ -125,6 +131,14 @@ def test_a_script_of_npm_is_tried_without_its_linters(tmp_path):
     files = {"package.json": package(test="xo && ava && npm run check:types", unit="ava"), "lib/index.js": ""}
     lines = [tests.line for tests in repository_tests(facts_of(tmp_path, files))]
     assert lines == ["ava", "npm test --silent", "npm run --silent unit"]
+
+
+def test_what_a_test_script_compiles_first_is_compiled_for_its_parts_too(tmp_path):
+    scripts = {"test": "npm run compile && npm run all-tests", "compile": "tsc", "unit-tests": "node t.js"}
+    files = {"package.json": package(**scripts), "lib/index.js": "", "t.js": ""}
+    last = repository_tests(facts_of(tmp_path, files))[-1]
+    assert last.gate_line == "npm run --silent compile && npm run --silent unit-tests"
+    assert last.writable_copy
 
 
 def test_a_script_of_npm_that_names_a_missing_file_is_not_proposed(tmp_path):

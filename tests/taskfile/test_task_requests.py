@@ -126,6 +126,6 @@ def test_every_key_of_the_schema_was_considered():
     }
     for table, known in harmless_or_asked.items():
         assert {field.name for field in fields(table)} == set(known.split()), table
-    tables = "access audit benchmark limits noise objective pools roles sandbox verifier"
+    tables = "access agents audit benchmark limits noise objective pools profile roles sandbox verifier"
     assert " ".join(sorted(TABLES)) == tables
     assert set(TOP_KEYS) == {"statement", "width", "seed", "parameters_file"}

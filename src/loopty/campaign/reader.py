@@ -14,6 +14,7 @@ from loopty.domain.ids import NodeId
 from loopty.workspaces.git_folders import GitFolders
 
 if TYPE_CHECKING:
+    from loopty.campaign.mode_settings import ModeSettings
     from loopty.campaign.queries import NodeDiff, Report
     from loopty.causes.explanation import Explanation
     from loopty.domain.gate_spec import Gate
@@ -103,6 +104,14 @@ class CampaignReader:
 
         found = self.find_node(node) if node else None
         return search_context(self.record.state, self.history, self.newest_run(found.run if found else run), found)
+
+    def mode_settings(self) -> ModeSettings:
+        """How coding agents are to work here."""
+        import os
+
+        from loopty.campaign.mode_settings import ModeSettings
+
+        return ModeSettings(self.record.state.home, os.environ)
 
     def tally(self, run: int | None = None) -> Tally:
         """Verdicts, and the uplift over the control: a look at every node of the run."""

@@ -111,6 +111,10 @@ class ThisHost:
                 return Submodule(inner, (self._top / inner / ".git").exists())
         return None
 
+    def system_package(self, *names: str) -> str | None:
+        plain = [name for name in names if re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", name)]
+        return next((name for name in plain if _is_package_of_apt(name)), None)
+
     def library(self, name: str) -> str | None:
         named = os.environ.get("LD_LIBRARY_PATH", "").split(":")
         conda = [f"{prefix}/lib"] if (prefix := os.environ.get("CONDA_PREFIX")) else []
@@ -157,6 +161,14 @@ def _folders(patterns: tuple[str, ...]) -> Iterator[Path]:
     for pattern in patterns:
         path = Path(pattern).expanduser()
         yield from Path(path.anchor).glob(str(path.relative_to(path.anchor)))
+
+
+def _is_package_of_apt(name: str) -> bool:
+    try:
+        shown = subprocess.run(["apt-cache", "show", "--no-all-versions", name], capture_output=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return shown.returncode == 0 and b"Package:" in shown.stdout
 
 
 def _known_libraries() -> str:

@@ -70,6 +70,10 @@ class HostFacts(Protocol):
         """The submodule that this path is in, or None."""
         ...
 
+    def system_package(self, *names: str) -> str | None:
+        """The first of these packages that could be installed with apt; None where none is known."""
+        ...
+
     def library(self, name: str) -> str | None:
         """The folder of the host that has this shared library, or None."""
         ...

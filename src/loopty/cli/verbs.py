@@ -49,8 +49,14 @@ VERBS = {
     "tool": "Call a tool of coding agents from a shell.",
     "mcp": "Serve the tools to a coding agent, by MCP on standard input.",
     "serve": "Start a process that makes verbs here cheaper; --stop ends it.",
+    "mode": "Show or set how a coding agent works here.",
+    "hook": "Answer a hook of a coding agent's host.",
+    "install": "Let coding agents in a host drive loopty: tools and skills.",
+    "uninstall": "Remove from a host what install added.",
     "doctor": "Check what works on this machine, and how to fix the rest.",
 }
+_FOR_PROGRAMS = ("hook",)
+"""Verbs that people do not call."""
 
 
 def verb_module(verb: str) -> str:
@@ -72,7 +78,7 @@ class Verbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
+            formatter.write_dl([row for row in VERBS.items() if row[0] not in _FOR_PROGRAMS])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
