@@ -171,7 +171,7 @@ KNOWN = [
         "/home/u/.local/bin",
     ),
     (
-        "      throw er; // Unhandled 'error' event\n      ^\nError: spawn yarn ENOENT\n    at onErrorNT (node:inter",
+        "      throw er; // Unhandled 'error' event\n      ^\nError: spawn yarn ENOENT\n    at onErrorNT",
         Facts({"npm": "/usr/bin/npm"}, paths=("package.json",)),
         "run: npm install -g yarn",
     ),
