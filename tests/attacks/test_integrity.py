@@ -184,7 +184,11 @@ def test_tests_without_isolation_pass_for_a_cheat_which_is_marked_weak(tmp_path)
     assert {node.outcome.integrity for node in run.nodes.values()} == {Integrity.WEAK}
 
 
-SLOWLY = "import time\ntime.sleep(1)\n"
+SLOWLY = """
+import os, time
+open(os.environ["EVO_TRACES_DIR"] + "/begun", "w").close()
+time.sleep(2)
+"""
 
 
 @pytest.mark.parametrize("isolated", [True, False], ids=["isolated", "together"])
@@ -204,9 +208,8 @@ def test_a_benchmark_that_is_replaced_while_it_runs_is_noticed(tmp_path, isolate
 
 def swap(top: Path, put_back: bool) -> None:
     deadline = time.monotonic() + 60
-    while not list((top / ".git/loopty/trials").glob("*/out")) and time.monotonic() < deadline:
+    while not list((top / ".git/loopty/trials").glob("*/**/begun")) and time.monotonic() < deadline:
         time.sleep(0.01)
-    time.sleep(0.5)
     for place in (top / ".git/loopty/exports").glob("*/evaluate.py"):
         honest, status = place.read_bytes(), place.stat()
         place.chmod(0o644)
