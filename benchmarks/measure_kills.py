@@ -63,7 +63,9 @@ class _Place:
         self._temporary = bench.scratch / f"kills-{name}-tmp"
         self._temporary.mkdir()
         self._serves = serves
-        self._env = {**bench.env, "TMPDIR": str(self._temporary), "LOOPTY_RESIDENT": str(int(self._serves))}
+        # Without the variable a verb uses the resident process if there is one, and starts none.
+        own_process = {} if serves else {"LOOPTY_RESIDENT": "0"}
+        self._env = {**bench.env, "TMPDIR": str(self._temporary), **own_process}
         self._loopty = str(bench.loopty_executable)
         self._folder = bench.repository(f"kills-{name}", 1)
         self._budget = 0
