@@ -83,7 +83,7 @@ def _options() -> argparse.Namespace:
         "--only", action="append", choices=_MEASUREMENTS, metavar="NAME", help=", ".join(_MEASUREMENTS)
     )
     parser.add_argument(
-        "--quick", action="store_true", help="smaller sizes and fewer repeats: under three minutes"
+        "--quick", action="store_true", help="smaller sizes and fewer repeats: about a quarter of an hour"
     )
     parser.add_argument(
         "--million",
