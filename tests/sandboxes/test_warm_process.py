@@ -101,7 +101,7 @@ class Trials:
 def warm_processes(sandbox: Namespaces) -> list[int]:
     """The warm processes of this sandbox: children of the first processes that its launcher started."""
     found, resident = [], sandbox._launcher._resident
-    for first in children_of(resident._process.pid) if resident else ():
+    for first in children_of(resident.pid) if resident else ():
         found += [pid for pid in children_of(first) if PROGRAM in command_line(pid)]
     return found
 
@@ -324,7 +324,7 @@ async def test_a_trial_ends_with_its_warm_process_at_any_instant(victim, trials,
             await asyncio.sleep(random.choice((0, 0.002, 0.005, 0.01, 0.02, 0.05)))
         resident = trials.sandbox._launcher._resident
         while not trial.done():
-            victims = trials.processes if victim == "warm process" else [resident._process.pid] if resident else []
+            victims = trials.processes if victim == "warm process" else [resident.pid] if resident else []
             for pid in victims:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
