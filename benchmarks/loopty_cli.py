@@ -8,6 +8,7 @@ from pathlib import Path
 
 import repository
 from cost import Cost, measure_cost, run_for_output
+from loopty_agent import LooptyAgent
 from samples import Sample, sample_command
 
 _LONG_RECORD = Path(__file__).with_name("loopty_long_record.py")
@@ -76,6 +77,10 @@ class Loopty:
         process: int = json.loads(printed)["resident"]
         return process
 
+    def start_agent(self, resident: int) -> LooptyAgent:
+        """An agent that calls tools through this resident process."""
+        return LooptyAgent(self._loopty, self._folder, self._env, resident)
+
     def verb(self, *words: str) -> Cost:
         return measure_cost([self._loopty, *words], self._folder, self._env)
 
@@ -100,7 +105,7 @@ class Loopty:
             [self._loopty, "optimize"],
             cwd=self._folder,
             env=self._env,
-            count_done=self._trials,
+            count_done=self.count_trials,
             log=self._folder.with_suffix(".log"),
         )
 
@@ -110,7 +115,7 @@ class Loopty:
         run_for_output([python, str(_LONG_RECORD), shape, str(count)], self._folder, self._env)
         self._attempts = count
 
-    def _trials(self) -> int:
+    def count_trials(self) -> int:
         """The nodes so far: those with a folder, and those whose folders are folded into one file."""
         state = self._folder / ".git" / "loopty"
         nodes, folded = state / "nodes", state / "folded.sqlite"

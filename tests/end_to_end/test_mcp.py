@@ -82,8 +82,9 @@ class Host:
     def end(self, kill: bool = False) -> None:
         if kill:
             self.process.kill()
-        with self.process.stdout, contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(BrokenPipeError):
             self.process.stdin.close()
+        with self.process.stdout:
             assert self.process.wait(60) == (-signal.SIGKILL if kill else 0)
 
 

@@ -155,6 +155,15 @@ def give_layout_with_facts_of_nodes(db) -> None:
     db.execute("UPDATE fold SET version = 15")
 
 
+def give_layout_with_larger_blocks(db) -> None:
+    """Turn a ledger into one whose blocks of facts are larger: what they say does not matter."""
+    db.execute("INSERT INTO pages (key, body) VALUES ('facts 0000000000', '[[],[],{},[],[]]')")
+    places = "coalesce(char(10) || handle || ' ' || run || ' ' || pool || ' ' || waits || ' ' || "
+    places += "coalesce(identity, 'None') || ' None', '')"
+    seal_pages(db, db.execute(f"SELECT key, body || {places} FROM pages"))
+    db.execute("UPDATE fold SET version = 16")
+
+
 def seal_pages(db, rows) -> None:
     digests = {key: page_digest(key, body) for key, body in rows}
     db.executemany("UPDATE pages SET digest = ? WHERE key = ?", [(each, key) for key, each in digests.items()])
@@ -164,7 +173,9 @@ def seal_pages(db, rows) -> None:
     db.execute("UPDATE events SET page_sum = ?, seal = ? WHERE number = ?", seal)
 
 
-@pytest.fixture(params=[give_layout_without_places, give_layout_with_facts_of_nodes])
+@pytest.fixture(
+    params=[give_layout_without_places, give_layout_with_facts_of_nodes, give_layout_with_larger_blocks]
+)
 def previous_ledger(request, tmp_path) -> Path:
     path = tmp_path / "ledger.db"
     ledger = SqliteLedger(path)

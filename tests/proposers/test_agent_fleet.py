@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from loopty.agents.agent_endings import SessionEnd, stalled_end
+from loopty.agents.agent_endings import SessionEnd, end_of_stall
 from loopty.agents.agent_stream import AgentEnd
 from loopty.agents.agent_work import AgentChoice, AgentWork
 from loopty.agents.stall import Stall, StallKind
@@ -55,7 +55,7 @@ class Sessions:
         self.noted.append(stall)
 
 
-STALLED = stalled_end(Stall(StallKind.SILENT, "nothing printed for 45 s", 45.0))
+STALLED = end_of_stall(Stall(StallKind.SILENT, "nothing printed for 45 s", 45.0))
 
 
 class Fleet:

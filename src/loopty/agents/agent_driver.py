@@ -70,6 +70,8 @@ class AgentCommand:
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     """Settings to write below the agent's home before it starts."""
+    sdk_program: str = ""
+    """A program of the SDK that starts the agent and speaks with it; empty: the agent is started directly."""
 
 
 def _read_no_result(_content: bytes) -> Iterable[AgentEvent]:

@@ -13,7 +13,8 @@ _LONGEST_REASON = 300
 _UNAVAILABLE = re.compile(
     r"not logged in|log ?in (?:required|again)|please (?:run )?/?log ?in"
     r"|invalid (?:x-)?(?:api.?key|authentication)"
-    r"|authentication_error|unauthori[sz]ed|\b401\b|\b403\b|api.?key.*(?:missing|not set|required|must be set)"
+    r"|authentication[_ ](?:error|required)"
+    r"|unauthori[sz]ed|\b401\b|\b403\b|api.?key.*(?:missing|not set|required|must be set)"
     r"|(?:set|no) (?:an? )?(?:auth|api.?key)|rate.?limit|\b429\b|usage limit|quota|credit balance|billing"
     r"|overloaded|\b50[0234]\b|\b529\b|econnrefused|enotfound|getaddrinfo|connection (?:refused|error|reset)"
     r"|stream disconnected|network error|could not connect|temporarily unavailable",
@@ -36,14 +37,14 @@ class SessionEnd:
         return self.end in (AgentEnd.CLEAN, AgentEnd.LIMITED)
 
 
-def stalled_end(stall: Stall) -> SessionEnd:
+def end_of_stall(stall: Stall) -> SessionEnd:
     """The end of a session that did not get on."""
     return SessionEnd(AgentEnd.STALLED, _line(f"{stall.kind}: {stall.reason}"), stall)
 
 
-def crashed_end(end: SessionEnd) -> SessionEnd:
+def end_of_crash(end: SessionEnd) -> SessionEnd:
     """A crash as a stall: it says nothing about what the agent would have proposed."""
-    return stalled_end(Stall(StallKind.CRASH, end.reason))
+    return end_of_stall(Stall(StallKind.CRASH, end.reason))
 
 
 def classify_end(stream: AgentStream, code: int, limit: str, stderr: str) -> SessionEnd:

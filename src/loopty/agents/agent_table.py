@@ -18,12 +18,15 @@ AGENTS = {
     "qwen": "loopty.agents.qwen_code",
     "aider": "loopty.agents.aider",
     "mini-swe-agent": "loopty.agents.mini_swe_agent",
+    "acp": "loopty.agents.acp",
     ANY_COMMAND: "loopty.agents.any_command",
 }
+BY_COMMAND = ("acp", ANY_COMMAND)
+"""Agents that the task file gives a command for."""
 PROGRAMS = {"mini-swe-agent": "mini"}
 """The program of an agent, where it has another name."""
 TEXT = "text"
-STREAMS = (TEXT, *(name for name in AGENTS if name != ANY_COMMAND))
+STREAMS = (TEXT, *(name for name in AGENTS if name not in BY_COMMAND))
 """The formats in which a command can print its events."""
 
 OF_ONE_AGENT = ("agents", "name", "weight")
@@ -46,7 +49,7 @@ def load_driver(name: str, stream: str = TEXT) -> AgentDriver:
 
 def agents_on(path: str | None = None) -> list[str]:
     """The agents whose programs are on the search path, by default the user's."""
-    return [name for name in AGENTS if name != ANY_COMMAND and shutil.which(program_of(name), path=path)]
+    return [name for name in AGENTS if name not in BY_COMMAND and shutil.which(program_of(name), path=path)]
 
 
 def program_of(name: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 import loopty_sdk
 from loopty.agents.agent_driver import AgentCommand, AgentDriver
-from loopty.agents.agent_endings import SessionEnd, classify_end, stalled_end
+from loopty.agents.agent_endings import SessionEnd, classify_end, end_of_stall
 from loopty.agents.agent_stream import AgentStream
 from loopty.agents.agent_work import AgentChoice
 from loopty.campaign.life_signs import LifeSigns
@@ -134,7 +134,7 @@ class AgentLauncher:
             stream.close()
             self._read_result(job, stream)
         if life.stall and not reasons and end.stop is Stop.CANCELLED:
-            return AgentRun(stream, stalled_end(life.stall))
+            return AgentRun(stream, end_of_stall(life.stall))
         limit = reasons[0] if reasons else self._limit_words(end.stop)
         errors = job.folder.file(job.error_name).read(_STDERR_BYTES, tail=True).decode(errors="replace")
         return AgentRun(stream, classify_end(stream, end.code, limit, errors))
@@ -154,11 +154,14 @@ class AgentLauncher:
         choice, command = self.choice, job.command
         mounts = [*self._mounts(), *job.tree, Mount(job.home.path_for_programs(), HOME, writable=True)]
         argv, env = command.argv, {**job.variables, **command.env}
+        if command.sdk_program or job.model_socket is not None:
+            mounts.append(Mount(Path(loopty_sdk.__file__).resolve().parent, f"{_SDK}/loopty_sdk"))
+        if command.sdk_program:
+            argv = _with_sdk_program(command.sdk_program, argv)
         if job.model_socket is not None:
-            sdk = Path(loopty_sdk.__file__).resolve().parent
-            mounts += [Mount(sdk, f"{_SDK}/loopty_sdk"), Mount(job.model_socket, _MODEL_SOCKET)]
+            mounts.append(Mount(job.model_socket, _MODEL_SOCKET))
             env |= {"LOOPTY_MODEL_SOCKET": _MODEL_SOCKET, "LOOPTY_MODEL_PORT": str(MODEL_PORT)}
-            argv = ("python3", "-I", "-S", "-B", f"{_SDK}/loopty_sdk/model_port.py", *argv)
+            argv = _with_sdk_program("model_port.py", argv)
         own = {"PATH": self._path, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "HOME": HOME}
         return Launch(
             argv=argv,
@@ -204,6 +207,11 @@ class AgentLauncher:
             Stop.DISK: f"wrote more than {choice.disk_mb} MB to disk (disk_mb)",
             Stop.CANCELLED: "stopped",
         }[stop]
+
+
+def _with_sdk_program(name: str, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The command as a program of the SDK starts it."""
+    return ("python3", "-I", "-S", "-B", f"{_SDK}/loopty_sdk/{name}", *argv)
 
 
 def require_program(driver: AgentDriver) -> None:

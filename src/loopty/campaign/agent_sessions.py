@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Collection
 from typing import TYPE_CHECKING
 
 from loopty.agents.agent_driver import AgentEndpoint
-from loopty.agents.agent_endings import SessionEnd, crashed_end
+from loopty.agents.agent_endings import SessionEnd, end_of_crash
 from loopty.agents.agent_stream import AgentEnd, AgentStream
 from loopty.agents.agent_work import AgentWork
 from loopty.agents.stall import Stall
@@ -166,7 +166,7 @@ class SandboxedSessions:
                     run = await self._launcher.run(job, watch, streams.append)
                 finally:
                     self._login.copy_back(place.home, before)
-            end = await self._judged_end(place, run.end, run.stream, access)
+            end = await self._end_of_part(place, run.end, run.stream, access)
             resumes = end.stall is not None and not record.stalls
             failure = "" if end.has_work else f"{STALLED}{end.reason}" if end.stall else end.reason or str(end.end)
         finally:
@@ -185,10 +185,11 @@ class SandboxedSessions:
             raise access.exhausted
         if end.end is AgentEnd.UNAVAILABLE:
             place.remove()
-            raise Outage(f"{self._driver.name}: {end.reason}; try `loopty doctor --agent {self._driver.name}`")
+            remedy = f"; try `loopty doctor --agent {self._driver.name}`" if self._driver.program else ""
+            raise Outage(f"{self._name}: {end.reason}{remedy}")
         return _Part(end, stream, (*calls, record.call), after, resumes)
 
-    async def _judged_end(
+    async def _end_of_part(
         self, place: SessionFolder, end: SessionEnd, stream: AgentStream, access: TrialAccess | None
     ) -> SessionEnd:
         """The end of a part, where its model or its process may be to blame."""
@@ -198,7 +199,7 @@ class SandboxedSessions:
         if not (access and access.calls) and not await self._has_begun(place, stream):
             # The next start would end in the same way, and the one after it.
             return SessionEnd(AgentEnd.UNAVAILABLE, end.reason)
-        return crashed_end(end) if self._launcher.choice.stalls.watch else end
+        return end_of_crash(end) if self._launcher.choice.stalls.watch else end
 
     async def _has_begun(self, place: SessionFolder, stream: AgentStream) -> bool:
         """Whether the agent has asked its model or changed a file."""

@@ -11,8 +11,7 @@ from typing import Any
 
 from loopty.campaign.campaign import Campaign
 from loopty.campaign.open_tool import open_draft
-from loopty.campaign.standby_worker import StandbyWorker
-from loopty.campaign.ticket_tools import TicketTools
+from loopty.campaign.ticket_tools import Reply, TicketTools
 from loopty.campaign.tool_arguments import check_arguments
 from loopty.domain.errors import LooptyError, Misuse
 from loopty.kit.fence import fence_text
@@ -25,26 +24,35 @@ _CLIENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,39}")
 _DEFAULT_WORDS, _DEFAULT_LINES = 600, 80
 _LONGEST_TEXT = LARGEST_REPLY - 600
 """Characters: the rest of a reply has its names and its JSON."""
-_NEEDS_WORKER = ("try", "check", "submit", "wait", "manage")
+
+Send = Callable[[bytes], None]
+"""Sends a reply to the client, which may have gone."""
 
 
-def answer_call(start: Path, raw: bytes) -> bytes:
-    """The reply to one call: `{"tool": …, "arguments": {…}, "client": …}`, at most 8,000 characters long.
+def answer_call(start: Path, raw: bytes, send: Send) -> None:
+    """Answer one call: `{"tool": …, "arguments": {…}, "client": …}`, by at most 8,000 characters of JSON.
 
-    A call that cannot be done is answered by `{"error": …}`, with the remedy.
+    A call that cannot be done is answered by `{"error": …}`, with the remedy. Work that was handed over may go on
+    after the reply: for as long as this function runs, its process must not be ended.
     """
+    was_sent = False
+
+    def reply_once(reply: Mapping[str, Any]) -> None:
+        nonlocal was_sent
+        if not was_sent:
+            was_sent = True
+            send(json.dumps(_bounded(reply), ensure_ascii=False).encode())
+
     try:
         if len(raw) > LARGEST_CALL:
             raise Misuse(f"the call has {len(raw):,} bytes, more than {LARGEST_CALL:,}")
-        call = json_object(raw)
-        reply = _answer(start, call)
+        reply_once(_answer(start, json_object(raw), reply_once))
     except Unreadable as error:
-        reply = {"error": f"the call {error}"}
+        reply_once({"error": f"the call {error}"})
     except LooptyError as error:
-        reply = {"error": str(error)}
+        reply_once({"error": str(error)})
     except OSError as error:
-        reply = {"error": f"the file system refuses: {error}"}
-    return json.dumps(_bounded(reply), ensure_ascii=False).encode()
+        reply_once({"error": f"the file system refuses: {error}"})
 
 
 def client_name(given: object) -> str:
@@ -52,18 +60,12 @@ def client_name(given: object) -> str:
     return given if isinstance(given, str) and _CLIENT.fullmatch(given) else "agent"
 
 
-def _answer(start: Path, call: Mapping[str, Any]) -> dict[str, Any]:
+def _answer(start: Path, call: Mapping[str, Any], reply: Reply) -> Mapping[str, Any]:
     tool = call.get("tool")
     if not isinstance(tool, str):
         raise Misuse("the call names no tool")
     arguments = check_arguments(tool, call.get("arguments") or {})
-    # First of all: a process that has the ledger open must not fork.
-    standby = StandbyWorker(start) if tool in _NEEDS_WORKER else None
-    try:
-        return _Tools(Campaign(start), client_name(call.get("client")), standby).call(tool, arguments)
-    finally:
-        if standby:
-            standby.close()
+    return _Tools(Campaign(start), client_name(call.get("client")), reply).call(tool, arguments)
 
 
 def _bounded(reply: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,26 +86,23 @@ def _bounded(reply: Mapping[str, Any]) -> dict[str, Any]:
 class _Tools:
     """The tools of one client, for one call."""
 
-    def __init__(self, campaign: Campaign, client: str, standby: StandbyWorker | None) -> None:
-        self._campaign, self._client, self._standby = campaign, client, standby
+    def __init__(self, campaign: Campaign, client: str, reply: Reply) -> None:
+        self._campaign, self._client = campaign, client
+        self._tickets = TicketTools(campaign, client, reply)
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         tools: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "context": self._context,
             "open": lambda given: open_draft(self._campaign, self._client, given),
-            "try": lambda given: self._tickets().try_command(given),
-            "check": lambda given: self._tickets().check(given),
-            "submit": lambda given: self._tickets().submit(given),
-            "wait": lambda given: self._tickets().wait(given),
+            "try": self._tickets.try_command,
+            "check": self._tickets.check,
+            "submit": self._tickets.submit,
+            "wait": self._tickets.wait,
             "show": self._show,
             "note": self._note,
             "manage": self._manage,
         }
         return tools[tool](arguments)
-
-    def _tickets(self) -> TicketTools:
-        assert self._standby
-        return TicketTools(self._campaign, self._client, self._standby)
 
     def _context(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         from loopty.campaign.queries import search_context
@@ -166,4 +165,4 @@ class _Tools:
     def _manage(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         from loopty.campaign.managed_tool import manage
 
-        return manage(self._campaign, self._client, self._tickets(), arguments)
+        return manage(self._campaign, self._client, self._tickets, arguments)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from loopty.campaign.winner_params import WinnerParams
     from loopty.domain.gate_spec import Gate
     from loopty.domain.space import Value
-    from loopty.engine.loop import Finish
+    from loopty.engine.session_limits import Finish
     from loopty.evaluators.gates import GateResult
     from loopty.evaluators.tree_command import TreeCommandEnd
     from loopty.record.event import Event

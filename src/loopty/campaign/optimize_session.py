@@ -19,11 +19,13 @@ from loopty.domain.curve import Row
 from loopty.domain.objective import Directions
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
-from loopty.engine.loop import Finish, Loop
+from loopty.engine.loop import Loop
 from loopty.engine.open_questions import Pace
 from loopty.engine.prune_watch import PruneWatch
+from loopty.engine.session_limits import Finish
 from loopty.evaluators.command import read_curve
 from loopty.evaluators.contract import METRICS
+from loopty.executors.this_capacity import this_capacity
 from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import temporary_folder
@@ -88,6 +90,9 @@ def start_session(
 
         require_agents(task)  # before a run begins for it
     on_step("freezing your files and the benchmark")
+    if not task.is_width_stated and task.profile.seconds:
+        size = task.round_size(this_capacity())
+        context.say(f"width {size.width}: {size.reason}")
     run = enter_run(context, new_run)
     on_step(f"making the proposer ({task.proposer.kind})")
     models = context.role_models(run)

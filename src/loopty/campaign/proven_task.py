@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from loopty.campaign.explanations import known_cause
 from loopty.campaign.first_result import with_better_score, with_direction, with_timeout
+from loopty.campaign.resource_probe import measure_profile
 from loopty.causes.cause import Cause, Reach, Setting
 from loopty.causes.explanation import Explanation
 from loopty.causes.missing_libraries import NO_TEST_RAN
@@ -160,6 +161,15 @@ class TaskProver:
         best = next((proven for proven in failed if proven.has_line), failed[0])
         self._write(best.draft)
         return best
+
+    def with_profile(self, proven: ProvenTask) -> ProvenTask:
+        """The task with what a trial uses, where its checks pass."""
+        profile = measure_profile(lambda: self._campaign().check(unsafe=self._unsafe))
+        if profile is None:
+            return proven
+        draft = replace(proven.draft, profile=profile)
+        self._write(draft)
+        return replace(proven, draft=draft)
 
     def _check(self, draft: TaskDraft) -> CheckResult:
         self._write(draft)

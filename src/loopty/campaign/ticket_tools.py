@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from loopty.campaign.campaign import Campaign
 from loopty.campaign.context import CampaignContext
-from loopty.campaign.standby_worker import StandbyWorker
 from loopty.campaign.ticket_desk import attempt_of, open_ticket
 from loopty.campaign.ticket_results import TicketFiles, TicketResult
+from loopty.campaign.ticket_worker import TicketWorker
 from loopty.domain.errors import Misuse
 from loopty.domain.pool import Pool
 from loopty.kit.fence import fence_text
@@ -26,18 +27,24 @@ from loopty.report.node_name import node_name
 from loopty.report.ticket_text import attempt_text, printed_lines
 
 _DEFAULT_WAIT_SECONDS = 20
+_GRACE_SECONDS = 0.2
+"""A process that does not work itself answers with more detail, and then in time."""
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
 _LOG_CHARS = 6_000
 _LINE_WORDS = 60
 _MOST_NAMED = 12
 
 
+Reply = Callable[[Mapping[str, Any]], None]
+"""Answers a client, once."""
+
+
 class TicketTools:
     """The tools of one client."""
 
-    def __init__(self, campaign: Campaign, client: str, standby: StandbyWorker) -> None:
-        """`standby` was forked before the campaign opened its ledger."""
-        self._campaign, self._client, self._standby = campaign, client, standby
+    def __init__(self, campaign: Campaign, client: str, reply: Reply) -> None:
+        """`reply` answers the client; what is sent after its first call is dropped."""
+        self._campaign, self._client, self._reply = campaign, client, reply
 
     def try_command(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         return self._hand_over(self._own_node(arguments["id"]), TicketMode.TRY, arguments, arguments["command"])
@@ -102,15 +109,32 @@ class TicketTools:
         recorder: Recorder = self._context.recorder
         if run not in recorder.refresh().runs or number > Tickets.of(recorder.history.runs[run]).newest:
             raise Misuse(f"there is no ticket {name}")
-        self._standby.start()  # a worker ends at once where there are enough of them
-        end = time.monotonic() + arguments.get("wait", _DEFAULT_WAIT_SECONDS)
-        pause = _SHORTEST_PAUSE
+        seconds = arguments.get("wait", _DEFAULT_WAIT_SECONDS)
+        end, pause, worker = time.monotonic() + seconds, _SHORTEST_PAUSE, TicketWorker(self._context)
+        self._answer_after(seconds, name)
         while ticket := Tickets.of(recorder.refresh().runs[run]).open.get(str(number)):
+            if worker.work(lambda: self._reply_if_ended(run, number)):
+                continue
             if time.monotonic() >= end:
                 return self._progress(run, number, ticket)
             time.sleep(pause)
             pause = min(pause * 1.3, _LONGEST_PAUSE)
         return self._result(run, number)
+
+    def _answer_after(self, seconds: float, name: str) -> None:
+        """Answer the client when the time is up, in the middle of the work; so this looks at nothing."""
+        text = f"{name} still running after {seconds:.0f} s. Call wait again."
+
+        def answer(_number: int, _frame: object) -> None:
+            self._reply({"text": text, "ticket": name, "state": "running"})
+
+        signal.signal(signal.SIGALRM, answer)
+        signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE_SECONDS)
+
+    def _reply_if_ended(self, run: int, number: int) -> None:
+        """Answer as soon as this ticket has ended: others may keep this process busy."""
+        if str(number) not in Tickets.of(self._context.recorder.refresh().runs[run]).open:
+            self._reply(self._result(run, number))
 
     def _progress(self, run: int, number: int, ticket: OpenTicket) -> dict[str, Any]:
         history = self._context.history

@@ -1,7 +1,7 @@
 """Runs open tickets in the background: at most `width` workers for a repository, oldest ticket first.
 
-A worker is a process of its own. Which tickets it works on is known by locks, which are free the moment it dies; a
-ticket that lost its worker is still open in the ledger, and the next worker takes it.
+A worker is a process that a client's call began in. Which tickets it works on is known by locks, which are free
+the moment it dies; a ticket that lost its worker is still open in the ledger, and the next worker takes it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from loopty.campaign.context import CampaignContext
@@ -40,11 +40,8 @@ class _HeldTicket:
 def run_open_tickets(start: Path) -> None:
     """Run open tickets until none is left that nobody works on. Returns at once where there are workers enough."""
     worker = TicketWorker(CampaignContext.open(start, lambda _: None))
-    # Again and again: a ticket that came while this one gave up its place found no free place for a worker.
-    while worker.has_work():
-        with worker.place() as is_held:
-            if not is_held or not worker.run_all():
-                return
+    while worker.work():
+        continue
 
 
 class TicketWorker:
@@ -55,12 +52,25 @@ class TicketWorker:
         self._files = TicketFiles(context.state)
         self._work = TicketWork(context, self._files)
 
-    def has_work(self) -> bool:
-        """Whether there is a ticket that nobody works on."""
-        return next(self._free_tickets(), None) is not None
+    def work(self, after_each: Callable[[], None] = lambda: None) -> bool:
+        """Run tickets that nobody works on; False where there is none, or are workers enough.
+
+        Call it again when it returns True: a ticket that came at the last moment found no free place for a worker.
+        """
+        if next(self._free_tickets(), None) is None:
+            return False
+        with self._place() as is_held:
+            if not is_held:
+                return False
+            while True:
+                with self._take() as held:
+                    if held is None:
+                        return True
+                    self._run(held)
+                after_each()
 
     @contextlib.contextmanager
-    def place(self) -> Iterator[bool]:
+    def _place(self) -> Iterator[bool]:
         """Yield True while this is one of the `width` workers, else False."""
         for number in range(self._context.task.width):
             with _lock(self._files.worker_lock(number)) as descriptor:
@@ -68,15 +78,6 @@ class TicketWorker:
                     yield True
                     return
         yield False
-
-    def run_all(self) -> bool:
-        """Run tickets until there is none that nobody works on; False where this process was asked to stop."""
-        while True:
-            with self._take() as held:
-                if held is None:
-                    return True
-                if not self._run(held):
-                    return False
 
     def _free_tickets(self) -> Iterator[tuple[int, int, OpenTicket]]:
         for run in list(self._context.recorder.refresh().runs.values()):
@@ -103,8 +104,8 @@ class TicketWorker:
     def _is_open(self, run: int, number: int) -> bool:
         return str(number) in Tickets.of(self._context.recorder.refresh().runs[run]).open
 
-    def _run(self, held: _HeldTicket) -> bool:
-        """Do the work of a ticket and record its end; False where this process was asked to stop before that."""
+    def _run(self, held: _HeldTicket) -> None:
+        """Do the work of a ticket and record its end. Ends this process where it was asked to stop before that."""
         run, number, ticket = held.run, held.number, held.ticket
         began = time.monotonic()
         try:
@@ -112,7 +113,9 @@ class TicketWorker:
                 raise LooptyError(f"the process that ran it died {_MOST_STARTS} times")
             result = self._work.run(run, number, ticket)
             if result is None:
-                return not self._is_open(run, number)  # whoever aborts a ticket ends it first
+                if self._is_open(run, number):  # whoever aborts a ticket ends it first
+                    raise KeyboardInterrupt
+                return
         except LooptyError as error:
             result = TicketResult(ticket.node, ticket.mode, fault=str(error), seconds=time.monotonic() - began)
         except Exception as error:  # noqa: BLE001 - the boundary of the process
@@ -120,7 +123,6 @@ class TicketWorker:
         self._files.save(run, number, result)
         end_ticket(self._context, run, number, result.fault)
         self._files.lock(run, number).remove()
-        return True
 
 
 def worker_of(files: TicketFiles, run: int, number: int) -> int | None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from loopty.evaluators.command import CommandEvaluator, RunGates, RunInTree
+    from loopty.evaluators.warm_commands import WarmCommands
     from loopty.executors.local_slots import LocalExecutor
     from loopty.models.endpoint.trial_access import ServeTrial
 
@@ -54,7 +55,7 @@ class TrialSetup:
 
         sandbox, trial_owner = self._sandbox()
         tools = self._tools(sandbox)
-        evaluator = self._evaluator(tools, sandbox, trial_owner, serve_model)
+        evaluator = self._evaluator(tools, sandbox, trial_owner, serve_model, say)
         machine = self._machine(sandbox.name, tools)
         return LocalExecutor(
             evaluator.evaluate, SharedSlots(self.state.slots, width, say), self._resources, machine
@@ -84,7 +85,12 @@ class TrialSetup:
         return self._evaluator(self._tools(sandbox), sandbox, trial_owner, None).run_in_tree
 
     def _evaluator(
-        self, tools: _Tools, sandbox: Sandbox, trial_owner: tuple[int, int] | None, serve_model: ServeTrial | None
+        self,
+        tools: _Tools,
+        sandbox: Sandbox,
+        trial_owner: tuple[int, int] | None,
+        serve_model: ServeTrial | None,
+        say: Callable[[str], None] | None = None,
     ) -> CommandEvaluator:
         from loopty.evaluators.command import CommandEvaluator
         from loopty.evaluators.contract import SandboxPaths
@@ -134,7 +140,25 @@ class TrialSetup:
             devices=find_devices(self.rig.benchmark.devices).paths,
             python=python,
             frozen_sources=stages,
+            warm=self._warm_commands(sandbox, tools, stages, sdk, say)
+            if say and self.rig.benchmark.warm
+            else None,
         )
+
+    def _warm_commands(
+        self, sandbox: Sandbox, tools: _Tools, stages: Stages, sdk: Mount, say: Callable[[str], None]
+    ) -> WarmCommands:
+        """What starts commands as copies of a warm process."""
+        from loopty.evaluators.warm_commands import WarmCommands
+        from loopty.workspaces.warm_packages import WarmPackages
+
+        benchmark, top = self.rig.benchmark, self.repository.top
+        inside = BENCHMARK if benchmark.isolated else TREE
+        environments = (*(one.folder for one in tools.environments), *tools.toolchain.prefixes)
+        folders = {name for folder in environments for name in editable_folders(folder, top) if name != "."}
+        packages = WarmPackages(self.repository, self.files, sdk.source, benchmark.isolated)
+        targets = tuple(f"{inside}/{name}" for name in sorted(folders))
+        return WarmCommands(benchmark, sandbox.name, packages, stages.package_mounts, targets, say)
 
     def _bytecode(self, sandbox: Sandbox, tools: _Tools, sdk: Mount, python: str) -> Bytecode:
         """The byte code of this interpreter."""

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
 from loopty.cli.output import json_option, print_json, say
 from loopty.domain.errors import Misuse
+
+if TYPE_CHECKING:
+    from loopty.resident.mailbox import Mailbox
+
+_DAY_SECONDS = 86_400.0
 
 
 @click.command("serve")
@@ -15,13 +21,14 @@ from loopty.domain.errors import Misuse
 @click.option(
     "--idle-seconds",
     type=click.FloatRange(min=1),
-    default=900.0,
-    show_default=True,
-    help="It ends when no verb has come for this long.",
+    help="It ends when no verb has come for this long. Default: 900; with --mailbox a day.",
+)
+@click.option(
+    "--mailbox", is_flag=True, help="Also answer agents that write files below .loopty/mail: see .loopty/tool."
 )
 @click.option("--for", "folder", type=click.Path(exists=True, file_okay=False), hidden=True)
 @json_option
-def command(stop: bool, idle_seconds: float, folder: str | None, as_json: bool) -> None:
+def command(stop: bool, idle_seconds: float | None, mailbox: bool, folder: str | None, as_json: bool) -> None:
     """Start a process that stays, so that verbs need not import loopty anew.
 
     Verbs in this repository then run in processes forked from it, with the same effect, at a fraction of the CPU.
@@ -49,7 +56,9 @@ def command(stop: bool, idle_seconds: float, folder: str | None, as_json: bool) 
     if server.process_number(place) is None:
         import_verbs()
     try:
-        is_new = server.start(place, Services(run_verb, answer_call), idle_seconds)
+        letters = _open_mailbox() if mailbox else None
+        seconds = idle_seconds or (_DAY_SECONDS if mailbox else server.IDLE_SECONDS)
+        is_new = server.start(place, Services(run_verb, answer_call, _prepare), seconds, letters)
     except OSError as error:
         raise Misuse(f"cannot listen in {place.folder} ({error}): correct its owner and permissions") from None
     if is_new:
@@ -57,16 +66,40 @@ def command(stop: bool, idle_seconds: float, folder: str | None, as_json: bool) 
     _print("started" if is_new else "there is one already", server.process_number(place), as_json)
 
 
+def _prepare() -> list[int]:
+    """Start what starts trials, so that no verb has to."""
+    from loopty.sandboxes.namespaces import prepare_launcher
+
+    launcher = prepare_launcher()
+    return [] if launcher is None else [launcher]
+
+
+def _open_mailbox() -> Mailbox:
+    from pathlib import Path
+
+    from loopty.resident.mailbox import Mailbox
+    from loopty.workspaces.git_folders import GitFolders
+    from loopty.workspaces.state_folder import StateFolder
+
+    folders = GitFolders.find(Path.cwd())
+    StateFolder.of(folders).prepare()  # `.loopty/` must hide itself from git
+    opened = Mailbox(folders.top)
+    opened.open()
+    return opened
+
+
 def _resume_tickets() -> None:
     """Let a worker run the tickets that are open, if there ever were any."""
     from pathlib import Path
 
-    from loopty.campaign.standby_worker import StandbyWorker
+    from loopty.campaign.ticket_worker import run_open_tickets
+    from loopty.kit.detached import run_detached
     from loopty.workspaces.git_folders import GitFolders
     from loopty.workspaces.state_folder import StateFolder
 
-    if StateFolder.of(GitFolders.find(Path.cwd())).tickets.exists():
-        StandbyWorker(Path.cwd()).start()
+    folder = Path.cwd()
+    if StateFolder.of(GitFolders.find(folder)).tickets.exists():
+        run_detached(lambda: run_open_tickets(folder))
 
 
 def _print(what: str, process: int | None, as_json: bool) -> None:

@@ -17,8 +17,9 @@ from loopty.proposers.prompt_context import PromptContextOptions
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
     agent: str = option(
-        "The coding agent: `codex`, `claude`, `opencode`, `pi`, `gemini`, `qwen`, `aider`, `mini-swe-agent`, or "
-        "`command` for any command (see `docs/agents.md`). Not needed with `[[proposer.agents]]`.",
+        "The coding agent: `codex`, `claude`, `opencode`, `pi`, `gemini`, `qwen`, `aider`, `mini-swe-agent`, "
+        "`acp` for any agent that speaks the Agent Client Protocol, or `command` for any command (see "
+        "`docs/agents.md`). Not needed with `[[proposer.agents]]`.",
         "",
     )
     agents: tuple[Mapping[str, Any], ...] = option(
@@ -35,8 +36,8 @@ class AgentOptions:
         glob=True,
     )
     command: str | tuple[str, ...] = option(
-        "For `command`: a shell line, or a list of arguments. It reads its prompt from the file named by "
-        "$LOOPTY_PROMPT_FILE, edits the files of the current directory, and prints what it did.",
+        "For `acp` and `command`: a shell line, or a list of arguments. `command` reads its prompt from the file "
+        "named by $LOOPTY_PROMPT_FILE, edits the files of the current directory, and prints what it did.",
         "",
     )
     stream: str = option("For `command`: the agent whose format its output has.", TEXT, choices=STREAMS)

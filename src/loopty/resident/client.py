@@ -45,15 +45,17 @@ def connect() -> _socket.socket | None:
     place = here()
     if place is None or not place.is_private():
         return None
-    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    connection = None
     try:
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)  # refused in some sandboxes
         connection.settimeout(_PATIENCE_SECONDS)
         connection.connect(place.socket)
         if peer_of(connection) == os.getuid():
             return connection
     except OSError:
         pass
-    connection.close()
+    if connection:
+        connection.close()
     return None
 
 

@@ -13,10 +13,11 @@ import sys
 import time
 
 from loopty.resident.client import peer_of
+from loopty.resident.mailbox import POLL_SECONDS, Mailbox
 from loopty.resident.meeting_place import MeetingPlace
 from loopty.resident.request import SIGNAL
 from loopty.resident.surroundings import surroundings
-from loopty.resident.verb_process import ASKED_TO_STOP, Services, serve_connection
+from loopty.resident.verb_process import ASKED_TO_STOP, Services, serve_connection, serve_letter
 
 IDLE_SECONDS = 900.0
 _MOST_VERBS = 64
@@ -26,11 +27,16 @@ _BACKLOG = 128
 class Server:
     """Serves one repository, as long as `start` took its lock."""
 
-    def __init__(self, place: MeetingPlace, services: Services, idle_seconds: float) -> None:
-        self._place, self._services, self._idle_seconds = place, services, idle_seconds
+    def __init__(
+        self, place: MeetingPlace, services: Services, idle_seconds: float, mailbox: Mailbox | None = None
+    ) -> None:
+        self.place, self._services, self._idle_seconds = place, services, idle_seconds
         self._surroundings = surroundings()
-        self._sources = _source_times()
+        self._sources = _source_files()
         self._verbs: dict[int, socket.socket] = {}
+        self._mailbox = mailbox
+        self._letters: dict[int, str] = {}
+        """The letters that are being answered, by process."""
         self._is_ending = False
         self._last: socket.socket | None = None
 
@@ -47,7 +53,11 @@ class Server:
             selector.register(reader, selectors.EVENT_READ)
             idle_since = time.monotonic()
             while not self._is_ending:
-                waiting = None if self._verbs else max(0.0, idle_since + self._idle_seconds - time.monotonic())
+                is_busy = bool(self._verbs or self._letters)
+                waiting = None if is_busy else max(0.0, idle_since + self._idle_seconds - time.monotonic())
+                is_idle = waiting == 0.0
+                if self._mailbox:
+                    waiting = POLL_SECONDS if waiting is None else min(waiting, POLL_SECONDS)
                 ready = [key.fileobj for key, _ in selector.select(waiting)]
                 if reader in ready and signal.SIGTERM in reader.recv(4096):
                     return
@@ -55,7 +65,9 @@ class Server:
                 if listener in ready:
                     self._accept(listener)
                     idle_since = time.monotonic()
-                elif not ready and not self._verbs:
+                elif self._mailbox and self._serve_letters(self._mailbox, listener):
+                    idle_since = time.monotonic()
+                elif not ready and not is_busy and (is_idle or not self._mailbox):
                     return
 
     def _accept(self, listener: socket.socket) -> None:
@@ -63,17 +75,29 @@ class Server:
             connection, _ = listener.accept()
         except OSError:
             return
-        if _source_times() != self._sources:
+        if any(map(_has_changed, self._sources)):
             self._end_after(connection)  # this client runs its verb itself; the next process has the new source
             return
         if len(self._verbs) >= _MOST_VERBS or peer_of(connection) != os.getuid():
             connection.close()
             return
+        shared = self._services.prepare()
         if verb := os.fork():
             self._verbs[verb] = connection
             return
         listener.close()
-        serve_connection(connection, os.fsencode(self._place.git_dir), self._surroundings, self._services)
+        serve_connection(connection, os.fsencode(self.place.git_dir), self._surroundings, self._services, shared)
+
+    def _serve_letters(self, mailbox: Mailbox, listener: socket.socket) -> bool:
+        """Answer the letters that wait, each in a process of its own; False where there is none."""
+        names = [name for name in mailbox.letters() if name not in self._letters.values()]
+        for name in names[: max(_MOST_VERBS - len(self._verbs) - len(self._letters), 0)]:
+            if process := os.fork():
+                self._letters[process] = name
+                continue
+            listener.close()
+            serve_letter(mailbox, name, self._services)
+        return bool(names)
 
     def _end_after(self, connection: socket.socket) -> None:
         """End; this connection closes last, so that its client finds the lock free."""
@@ -81,6 +105,9 @@ class Server:
 
     def _reap(self) -> None:
         """Forget the verbs that have ended. One that was killed could not tell its client: this does."""
+        for process in list(self._letters):
+            if os.waitpid(process, os.WNOHANG)[0]:
+                del self._letters[process]
         for verb in list(self._verbs):
             ended, status = os.waitpid(verb, os.WNOHANG)
             if not ended:
@@ -94,7 +121,9 @@ class Server:
                     connection.sendall(SIGNAL + b" %d\n" % os.WTERMSIG(status))
 
 
-def start(place: MeetingPlace, services: Services, idle_seconds: float = IDLE_SECONDS) -> bool:
+def start(
+    place: MeetingPlace, services: Services, idle_seconds: float = IDLE_SECONDS, mailbox: Mailbox | None = None
+) -> bool:
     """Serve in the background, in a process that outlives this one; False where one serves already.
 
     Returns as soon as clients can connect. Raises OSError where the meeting place cannot be made.
@@ -126,13 +155,11 @@ def start(place: MeetingPlace, services: Services, idle_seconds: float = IDLE_SE
         if process := os.fork():
             os.pwrite(lock, b"%d\n" % process, 0)
             os._exit(0)
-        _serve_to_the_end(place, services, idle_seconds, listener, lock)
+        _serve_to_the_end(Server(place, services, idle_seconds, mailbox), listener, lock)
     return True
 
 
-def _serve_to_the_end(
-    place: MeetingPlace, services: Services, idle_seconds: float, listener: socket.socket, lock: int
-) -> None:
+def _serve_to_the_end(server: Server, listener: socket.socket, lock: int) -> None:
     try:
         nothing = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
@@ -143,14 +170,13 @@ def _serve_to_the_end(
                 with contextlib.suppress(OSError):
                     os.close(number)
         os.chdir("/")
-        server = Server(place, services, idle_seconds)
         os.environb.clear()  # nothing of the first client's environment reaches the verbs of others
         gc.collect()
         gc.freeze()
         server.serve(listener)
     finally:
         with contextlib.suppress(OSError):
-            os.unlink(place.socket)
+            os.unlink(server.place.socket)
         # The kernel closes the files of a process in no order that it promises.
         fcntl.flock(lock, fcntl.LOCK_UN)
         os._exit(0)
@@ -184,15 +210,20 @@ def process_number(place: MeetingPlace) -> int | None:
         os.close(lock)
 
 
-def _source_times() -> list[tuple[str, int, int]]:
-    """When the files of the imported modules were written: an upgrade or an edit changes one of them."""
-    found = []
-    for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None)
-        if path:
-            try:
-                status = os.stat(path)
-            except OSError:
-                return []
-            found.append((name, status.st_mtime_ns, status.st_size))
-    return found
+def _source_files() -> list[tuple[str, int, int]]:
+    """The files of the imported modules, and when they were written: an upgrade or an edit changes one of them."""
+    paths = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    return [(path, *_state(path)) for path in dict.fromkeys(filter(None, paths))]
+
+
+def _has_changed(source: tuple[str, int, int]) -> bool:
+    return _state(source[0]) != source[1:]
+
+
+def _state(path: str) -> tuple[int, int]:
+    """When a file was written, and its size; no file has those of a missing one."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return -1, -1
+    return status.st_mtime_ns, status.st_size

@@ -46,8 +46,9 @@ def send_call(folder: str, call: bytes) -> ToolCall | None:
     os.umask(umask)
     names = [os.fsencode(folder), call]
     request = VerbRequest(TOOL, os.fsencode(place.git_dir), installation(), umask, names)
-    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    connection = None
     try:
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)  # refused in some sandboxes
         connection.settimeout(_PATIENCE_SECONDS)
         connection.connect(place.socket)
         if peer_of(connection) == os.getuid():
@@ -57,7 +58,8 @@ def send_call(folder: str, call: bytes) -> ToolCall | None:
                 return ToolCall(connection)
     except OSError:
         pass
-    connection.close()
+    if connection:
+        connection.close()
     return None
 
 

@@ -87,7 +87,12 @@ class ProbeReport:
 
 async def probe(sandbox: Sandbox) -> ProbeReport:
     """Run one trial that tries to break out of the sandbox, and report what it achieved."""
-    with _ProbeArena() as arena:
+    with contextlib.ExitStack() as resources:
+        try:
+            arena = resources.enter_context(_ProbeArena())
+        except PermissionError as error:
+            problem = f"cannot be tried here: this process may make no sockets ({error.strerror})"
+            return ProbeReport(sandbox.name, problem, sandbox.gaps)
         try:
             result = await sandbox.run(arena.launch, asyncio.Event())
         except SandboxError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loopty.agents.agent_table import AGENTS, ANY_COMMAND, OF_ONE_AGENT
+from loopty.agents.agent_table import AGENTS, BY_COMMAND, OF_ONE_AGENT
 from loopty.domain.task import PluginChoice
 from loopty.taskfile.model_tables import AGENT_PROPOSER, proposer_tables
 from loopty.taskfile.positions import KeyPath
@@ -42,7 +42,7 @@ def check_agents(options: Mapping[str, Any], path: KeyPath, options_type: type[A
             known = ", ".join(AGENTS)
             fault = f"must be one of {known}, not {agent!r}" if agent else f"is missing: name one of {known}"
             checker.add_fault((*place, "agent"), fault)
-        elif agent == ANY_COMMAND and not member.get("command"):
+        elif agent in BY_COMMAND and not member.get("command"):
             checker.add_fault(
                 (*place, "command"), 'is missing: name the command of the agent, as in command = "…"'
             )

@@ -7,6 +7,7 @@ from typing import Any
 
 from loopty.causes.cause import Setting
 from loopty.domain.objective import Metric
+from loopty.domain.round_size import ResourceProfile
 from loopty.domain.space import Parameter
 from loopty.kit.dataclass import dataclass, field, replace
 
@@ -59,6 +60,8 @@ class TaskDraft:
     proposer: str = "mutate"
     package: str = ""
     """The name of the package, by which its own benchmarks are known among those of its rivals."""
+    profile: ResourceProfile | None = None
+    """What a trial uses, where that was measured."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Why a setting is as it is, by its key."""
 

@@ -130,10 +130,10 @@ def _agent_requests(task: Task) -> Iterator[TaskRequest]:
     if task.roles.evolver.model:
         return
     for path, options in agent_tables(task.proposer):
-        from loopty.agents.agent_table import ANY_COMMAND
+        from loopty.agents.agent_table import BY_COMMAND
 
         name, key = str(options.get("agent")), ".".join(map(str, path))
-        what = f"the command {options.get('command')!r}" if name == ANY_COMMAND else f"your login of {name}"
+        what = f"the command {options.get('command')!r}" if name in BY_COMMAND else f"your login of {name}"
         yield TaskRequest(
             f"{key}.agent", f"a coding agent with {what}, the network and the services of this machine"
         )
