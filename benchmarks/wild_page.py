@@ -74,7 +74,7 @@ SAMPLES = {
     "3": "drawn and tried after the repairs for the second",
     "4": "drawn after the repairs for the third; those for it began while it was tried",
     "5": "drawn and tried after the repairs for the fourth; from backoff on, limits grew with the load",
-    "6": "drawn and tried after the repairs for the fifth",
+    "6": "drawn and tried after the repairs for the fifth; time ended before its last names",
 }
 """How each sample was used: only the figure of one that was tried once, after all repairs, says what to expect."""
 
