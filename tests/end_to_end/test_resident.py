@@ -52,9 +52,30 @@ def resident(place) -> int | None:
     return process_number(meeting_place(place))
 
 
+def command_line(number: int) -> bytes:
+    """The words by which a process was started; none when it is gone."""
+    try:
+        return Path(f"/proc/{number}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
 def children(number: int) -> list[int]:
     text = Path(f"/proc/{number}/task/{number}/children").read_text()
     return [int(child) for child in text.split()]
+
+
+def verbs(number: int) -> list[int]:
+    """The processes that the resident one has forked, and not what starts their trials."""
+    return [child for child in children(number) if command_line(child) == command_line(number)]
+
+
+def launcher(number: int) -> int | None:
+    return next((child for child in children(number) if command_line(child).startswith(b"trial")), None)
+
+
+def is_alive(number: int) -> bool:
+    return bool(command_line(number))
 
 
 def has_trial(place) -> bool:
@@ -157,7 +178,7 @@ def test_a_verb_ends_with_its_client(served, number):
     if number != signal.SIGKILL:
         assert client.returncode == 1
         assert "try again" in err
-    wait_until(lambda: not children(resident(served)))
+    wait_until(lambda: not verbs(resident(served)))
 
 
 def test_a_verb_that_is_killed_tells_its_client(served):
@@ -165,8 +186,48 @@ def test_a_verb_that_is_killed_tells_its_client(served):
     served.commit()
     client = subprocess.Popen([*LOOPTY, "run", "1", "--check"], cwd=served.top, stderr=subprocess.DEVNULL)
     wait_until(lambda: has_trial(served))
-    os.kill(children(resident(served))[0], signal.SIGKILL)
+    os.kill(verbs(resident(served))[0], signal.SIGKILL)
     assert client.wait(60) == -signal.SIGKILL
+
+
+def run_change(place, text: str) -> None:
+    """Make a node with this text and run it."""
+    draft = json.loads(verb(place, "new", "--parent", "1", "--json").stdout)
+    Path(draft["workspace"], "src/x.txt").write_text(f"{text}\n")
+    done = verb(place, "run", draft["node"])
+    assert done.returncode == 0, done.stderr
+
+
+def test_one_process_starts_the_trials_of_all_verbs_and_ends_with_the_last(served):
+    run_change(served, "8")
+    first = launcher(resident(served))
+    run_change(served, "9")
+    assert launcher(resident(served)) == first
+    assert verb(served, "serve", "--stop").returncode == 0
+    wait_until(lambda: not is_alive(first))
+
+
+def test_what_starts_trials_is_started_again_when_it_was_killed(served):
+    run_change(served, "8")
+    first = launcher(resident(served))
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: not is_alive(first))
+    run_change(served, "9")
+    assert launcher(resident(served)) not in (None, first)
+
+
+def test_a_trial_goes_on_when_the_resident_process_is_killed(served):
+    served.write("loopty.toml", SLOW.replace("1000", "3"))
+    served.commit()
+    client = subprocess.Popen([*LOOPTY, "run", "1", "--check"], cwd=served.top, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: has_trial(served))
+    number = resident(served)
+    wait_until(lambda: launcher(number))
+    starts_trials = launcher(number)
+    os.kill(number, signal.SIGKILL)
+    _, err = client.communicate(timeout=60)
+    assert "the result file was not written" in err, err
+    wait_until(lambda: not is_alive(starts_trials))
 
 
 def test_no_verb_is_lost_when_it_is_killed_at_any_instant(served):

@@ -58,12 +58,20 @@ def command(stop: bool, idle_seconds: float | None, mailbox: bool, folder: str |
     try:
         letters = _open_mailbox() if mailbox else None
         seconds = idle_seconds or (_DAY_SECONDS if mailbox else server.IDLE_SECONDS)
-        is_new = server.start(place, ResidentServices(run_verb, answer_call), seconds, letters)
+        is_new = server.start(place, ResidentServices(run_verb, answer_call, _prepare), seconds, letters)
     except OSError as error:
         raise Misuse(f"cannot listen in {place.folder} ({error}): correct its owner and permissions") from None
     if is_new:
         _resume_tickets()
     _print("started" if is_new else "there is one already", server.process_number(place), as_json)
+
+
+def _prepare() -> list[int]:
+    """Start what starts trials, so that no verb has to."""
+    from loopty.sandboxes.namespaces import prepare_launcher
+
+    launcher = prepare_launcher()
+    return [] if launcher is None else [launcher]
 
 
 def _open_mailbox() -> Mailbox:

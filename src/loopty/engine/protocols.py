@@ -173,8 +173,8 @@ class Stage:
     """Remove what the candidate has written so far."""
     empty_outbox: Callable[[], None] = lambda: None
     """Remove what is in the outbox: a stage of the cascade must leave nothing for the next one."""
-    save_caches: Callable[[], None] = lambda: None
-    """Keep what the trial built for later trials; does nothing unless it is a trial of the baseline."""
+    save_caches: Callable[[], None] | None = None
+    """Keep what the trial built for later trials; None unless it is a trial of the baseline."""
 
 
 MakeStage = Callable[[Trial], AbstractContextManager[Stage]]

@@ -91,7 +91,7 @@ class CommandEvaluator:
         async with _in_thread(self._open_stage(trial)) as stage:
             try:
                 outcome = await self._evaluate(trial, stage, on_metrics, cancel)
-                if outcome.is_finished:
+                if outcome.is_finished and stage.save_caches is not None:
                     await asyncio.to_thread(stage.save_caches)
             except TamperingFound as finding:
                 outcome = Outcome(Ending.TAMPERED, reason=str(finding))

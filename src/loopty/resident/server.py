@@ -32,7 +32,7 @@ class Server:
     ) -> None:
         self.place, self._services, self._idle_seconds = place, services, idle_seconds
         self._surroundings = surroundings()
-        self._sources = _source_times()
+        self._sources = _source_files()
         self._verbs: dict[int, socket.socket] = {}
         self._mailbox = mailbox
         self._letters: dict[int, str] = {}
@@ -75,17 +75,18 @@ class Server:
             connection, _ = listener.accept()
         except OSError:
             return
-        if _source_times() != self._sources:
+        if any(map(_has_changed, self._sources)):
             self._end_after(connection)  # this client runs its verb itself; the next process has the new source
             return
         if len(self._verbs) >= _MOST_VERBS or peer_of(connection) != os.getuid():
             connection.close()
             return
+        shared = self._services.prepare()
         if verb := os.fork():
             self._verbs[verb] = connection
             return
         listener.close()
-        serve_connection(connection, os.fsencode(self.place.git_dir), self._surroundings, self._services)
+        serve_connection(connection, os.fsencode(self.place.git_dir), self._surroundings, self._services, shared)
 
     def _serve_letters(self, mailbox: Mailbox, listener: socket.socket) -> bool:
         """Answer the letters that wait, each in a process of its own; False where there is none."""
@@ -212,15 +213,20 @@ def process_number(place: MeetingPlace) -> int | None:
         os.close(lock)
 
 
-def _source_times() -> list[tuple[str, int, int]]:
-    """When the files of the imported modules were written: an upgrade or an edit changes one of them."""
-    found = []
-    for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None)
-        if path:
-            try:
-                status = os.stat(path)
-            except OSError:
-                return []
-            found.append((name, status.st_mtime_ns, status.st_size))
-    return found
+def _source_files() -> list[tuple[str, int, int]]:
+    """The files of the imported modules, and when they were written: an upgrade or an edit changes one of them."""
+    paths = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    return [(path, *_state(path)) for path in dict.fromkeys(filter(None, paths))]
+
+
+def _has_changed(source: tuple[str, int, int]) -> bool:
+    return _state(source[0]) != source[1:]
+
+
+def _state(path: str) -> tuple[int, int]:
+    """When a file was written, and its size; no file has those of a missing one."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return -1, -1
+    return status.st_mtime_ns, status.st_size

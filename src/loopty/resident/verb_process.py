@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NoReturn
 
@@ -41,21 +41,32 @@ class ResidentServices:
     """What the resident process does for its clients."""
 
     def __init__(
-        self, run_verb: Callable[[], None], answer_call: Callable[[Path, bytes, Callable[[bytes], None]], None]
+        self,
+        run_verb: Callable[[], None],
+        answer_call: Callable[[Path, bytes, Callable[[bytes], None]], None],
+        prepare: Callable[[], Collection[int]],
     ) -> None:
         """`run_verb` runs the verb of the command line, `answer_call` a call of a tool in a directory.
 
-        The latter gets the call, and a function that sends the reply; it may work on after that.
+        The latter gets the call, and a function that sends the reply; it may work on after that. `prepare` makes
+        what verbs share, before each, and returns the descriptors of it.
         """
-        self.run_verb, self.answer_call = run_verb, answer_call
+        self.run_verb, self.answer_call, self.prepare = run_verb, answer_call, prepare
         self.variables = [name + b"=" + value for name, value in os.environb.items()]
         """The environment of tool calls: that of the process which started this one."""
 
 
 def serve_connection(
-    connection: socket.socket, git_dir: bytes, surroundings: bytes, services: ResidentServices
+    connection: socket.socket,
+    git_dir: bytes,
+    surroundings: bytes,
+    services: ResidentServices,
+    shared: Collection[int],
 ) -> NoReturn:
-    """Read the request and do what it asks for. Never returns; refuses by closing the connection."""
+    """Read the request and do what it asks for. Never returns; refuses by closing the connection.
+
+    `shared` are the descriptors that verbs share.
+    """
     try:
         _reset_signals()
         connection.settimeout(_PATIENCE_SECONDS)
@@ -74,7 +85,7 @@ def serve_connection(
             os._exit(REFUSED)
     except (OSError, ValueError):
         os._exit(REFUSED)
-    _become(request, files, connection)
+    _become(request, files, connection, shared)
     status = exit_status(services.run_verb)
     _report(connection, status)
     os._exit(status)
@@ -88,7 +99,7 @@ def _answer(connection: socket.socket, request: VerbRequest, services: ResidentS
     found = find_git_dir(folder)
     if found is None or os.fsencode(found) != request.git_dir:
         os._exit(REFUSED)
-    _close_others(connection)
+    _close_others(connection.fileno())
     os.setsid()
     os.umask(request.umask)
     _take_environment(services.variables)
@@ -131,10 +142,9 @@ def _take_environment(variables: list[bytes]) -> None:
     VerbRequest(TOOL, b"", b"", variables=variables).apply_environment()
 
 
-def _close_others(connection: socket.socket | None = None) -> None:
-    kept = connection.fileno() if connection else -1
+def _close_others(*kept: int) -> None:
     for number in map(int, os.listdir("/proc/self/fd")):
-        if number > 2 and number != kept:
+        if number > 2 and number not in kept:
             with contextlib.suppress(OSError):
                 os.close(number)
 
@@ -160,12 +170,12 @@ def _read(connection: socket.socket, size: int, deadline: float) -> bytes:
     return b"".join(parts)
 
 
-def _become(request: VerbRequest, files: list[int], connection: socket.socket) -> None:
+def _become(request: VerbRequest, files: list[int], connection: socket.socket, shared: Collection[int]) -> None:
     """Take over the client's streams, directory, environment and umask, and end when the client does."""
     os.fchdir(files[3])
     for source, target in zip(files[:3], range(3), strict=True):
         os.dup2(source, target)
-    _close_others(connection)
+    _close_others(connection.fileno(), *shared)
     os.setsid()
     os.umask(request.umask)
     request.apply_environment()

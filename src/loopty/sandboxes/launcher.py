@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import select
 import socket
 import subprocess
 import sys
@@ -103,6 +104,22 @@ class Launcher:
         # The caller finds the connection at its end, as when the launcher dies a moment later.
         return ours
 
+    def prepare(self) -> int | None:
+        """Start the resident process, for this process and those forked from it, unless it runs already.
+
+        Returns the descriptor of the connection to it, None where it cannot be started.
+        """
+        with self._lock:
+            resident = self._resident
+            if resident is not None and not resident.is_alive():
+                if resident.failure():
+                    return None
+                self._resident = resident = None
+            if resident is None:
+                with contextlib.suppress(SandboxError):
+                    self._resident = resident = _ResidentProcess(self.order)
+            return None if resident is None else resident.descriptor
+
     def failure(self) -> str:
         """Why the resident process could not begin; empty when it could, or was killed."""
         with self._lock:
@@ -138,25 +155,40 @@ class _ResidentProcess:
             raise SandboxError(f"cannot start {sys.executable}: {error.strerror}") from error
         finally:
             os.close(order)
+        self.pid = process.pid
         self._connection = ours
-        self._process = process
+        self._identity = _identity(ours)
         self._failure = ""
-        weakref.finalize(self, _end, ours, process, os.getpid())
+        weakref.finalize(self, _end, ours, self._identity, process, os.getpid())
+
+    @property
+    def descriptor(self) -> int:
+        """The connection's. The process ends when every process that has it open has ended."""
+        return self._connection.fileno()
 
     def is_alive(self) -> bool:
-        return self._process.poll() is None
+        return not self._has_hung_up(0.0)
 
     def is_dying(self) -> bool:
         """Whether the process is dead within a moment."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_DYING_SECONDS)
-        return not self.is_alive()
+        return self._has_hung_up(_DYING_SECONDS)
+
+    def _has_hung_up(self, seconds: float) -> bool:
+        """Whether the process closes its side within this time, at the latest when it dies."""
+        # Not by its pid: a process that was forked from its parent uses it, too.
+        if _identity(self._connection) != self._identity:
+            return True
+        events = select.poll()
+        events.register(self._connection, 0)
+        return bool(events.poll(seconds * 1000))
 
     def hand_over(self, trial: int, message: bytes) -> None:
         """Raises ConnectionError when the process is dead."""
         send_message(self._connection, message, [trial])
 
     def failure(self) -> str:
+        if _identity(self._connection) != self._identity:
+            return self._failure
         # The kernel reports once that the process did not read all, before what it said.
         for _ in range(2):
             with contextlib.suppress(OSError):
@@ -179,8 +211,19 @@ def _receive_trees(connection: socket.socket, count: int) -> tuple[list[int], st
     return trees, ""
 
 
-def _end(connection: socket.socket, process: subprocess.Popen[bytes], owner: int) -> None:
+def _identity(connection: socket.socket) -> int | None:
+    """What the descriptor leads to: a forked process may have closed it, and used its number for another file."""
+    try:
+        return os.fstat(connection.fileno()).st_ino
+    except OSError:
+        return None
+
+
+def _end(connection: socket.socket, identity: int | None, process: subprocess.Popen[bytes], owner: int) -> None:
     # A forked child inherits this finalizer, and must not wait for its parent's process.
-    connection.close()
+    if _identity(connection) == identity:
+        connection.close()
+    else:
+        connection.detach()
     if os.getpid() == owner:
         process.wait()

@@ -196,22 +196,19 @@ class Stages:
             return
 
     def _prepare(self, trial: Trial, trial_folder: SafeFolder, results: SafeFolder) -> Stage:
-        inbox = trial_folder.below("in").make()
+        inbox = trial_folder.below("in")
         outbox = trial_folder.below("out").written_by(self._trial_user)
-        inbox.file("params.json").write(json.dumps(dict(trial.node.params)).encode())
-        self._fill_outbox(outbox.make())
+        inbox.write_files({"params.json": json.dumps(dict(trial.node.params)).encode()})
+        self._fill_outbox(outbox)
         boxes = (Mount(inbox.path_for_programs(), INBOX), Mount(outbox.path_for_programs(), OUTBOX, writable=True))
         sdk = self._sdk_mounts(trial.root.commit)
         tree = (*sdk, *self._tree_mounts(trial, trial_folder.below("tree")), *self._mounts.mounts(TREE))
         caches, root = trial_folder.below("caches"), trial.root.commit
-        is_baseline = trial.node.id == trial.root.id
 
         def fill() -> list[Mount]:
             return self._caches.mounts(root, caches, TREE, self._hand_over)
 
-        def save() -> None:
-            if is_baseline:
-                self._caches.save(root, caches)
+        save = (lambda: self._caches.save(root, caches)) if trial.node.id == trial.root.id else None
 
         def empty_outbox() -> None:
             self._prepare_again(lambda: self._fill_outbox(outbox))
@@ -235,9 +232,15 @@ class Stages:
 
     def _fill_outbox(self, outbox: SafeFolder) -> None:
         """Leave nothing in the outbox but its folders."""
-        for name in outbox.names():
-            outbox.remove(name)
-        self._hand_over(outbox, *(outbox.below(name).make() for name in ("traces", "checkpoint")))
+        with outbox.handle(make=True) as folder:
+            for name in os.listdir(folder):  # noqa: PTH208
+                outbox.remove(name)
+            for name in ("traces", "checkpoint"):
+                os.mkdir(name, dir_fd=folder)
+                if self._trial_owner:
+                    os.chown(name, *self._trial_owner, dir_fd=folder, follow_symlinks=False)
+            if self._trial_owner:
+                os.fchown(folder, *self._trial_owner)
 
     def _prepare_again(self, prepare: Callable[[], object]) -> None:
         with self._preparation_lock, _readable_for_trials():
