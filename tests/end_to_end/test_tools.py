@@ -280,6 +280,8 @@ def test_a_person_aborts_a_ticket_and_it_can_be_submitted_again(tools):
     while not tools.history()[node].running:
         assert time.monotonic() < end
         time.sleep(0.05)
+    assert "1 open" in tools.loopty("status").stdout
+    assert tools.json("status")["open_tickets"] == 1
     assert "aborted" in tools.loopty("abort", started["ticket"], "--why", "too slow").stdout
     while tools.history()[node].running:
         assert time.monotonic() < end + 60

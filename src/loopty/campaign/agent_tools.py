@@ -41,7 +41,7 @@ def answer_call(start: Path, raw: bytes, send: Send) -> None:
         nonlocal was_sent
         if not was_sent:
             was_sent = True
-            send(json.dumps(_bounded(reply), ensure_ascii=False).encode())
+            send(json.dumps(_cut_reply(reply), ensure_ascii=False).encode())
 
     try:
         if len(raw) > LARGEST_CALL:
@@ -68,7 +68,7 @@ def _answer(start: Path, call: Mapping[str, Any], reply: Reply) -> Mapping[str, 
     return _Tools(Campaign(start), client_name(call.get("client")), reply).call(tool, arguments)
 
 
-def _bounded(reply: Mapping[str, Any]) -> dict[str, Any]:
+def _cut_reply(reply: Mapping[str, Any]) -> dict[str, Any]:
     """The reply without hidden characters, cut to the longest that hosts show."""
     key = "error" if "error" in reply else "text"
     text = escape_hidden(str(reply[key]))
@@ -129,9 +129,9 @@ class _Tools:
     def _show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         node, what = self._campaign.node(arguments["id"]), arguments["what"]
         lines = arguments.get("lines", _DEFAULT_LINES)
-        return {"text": self._shown(node.id, what, lines), "id": node.id, "what": what}
+        return {"text": self._node_text(node.id, what, lines), "id": node.id, "what": what}
 
-    def _shown(self, node: str, what: str, lines: int) -> str:
+    def _node_text(self, node: str, what: str, lines: int) -> str:
         from loopty.workspaces.node_leftovers import NodeLeftovers
 
         found = self._campaign.node(node)

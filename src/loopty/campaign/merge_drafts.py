@@ -48,7 +48,7 @@ def merge_drafts(
     ancestor = context.history[common[-1]]
     names = f"{ours.id} #{ours.handle}", f"{other.id} #{other.handle}"
     files = merge_files(context.repository, ancestor.commit, ours.commit, other.commit, names)
-    params, clashes = _merged_params(ancestor, ours, other)
+    params, clashes = _params_of_both(ancestor, ours, other)
     claim = replace(claim or DraftClaim(), merged=(other.id,))
     draft = new_draft(context, ours.id, message or f"merge {ours.id} and {other.id}", params, claim=claim)
     folder = context.state.draft_folder(draft.node)
@@ -70,7 +70,7 @@ def _require_mergeable(node: Node) -> None:
         raise Misuse(f"{node.id} cannot be merged: {reason}")
 
 
-def _merged_params(ancestor: Node, ours: Node, other: Node) -> tuple[dict[str, Value], tuple[str, ...]]:
+def _params_of_both(ancestor: Node, ours: Node, other: Node) -> tuple[dict[str, Value], tuple[str, ...]]:
     """The other's parameters that differ from the ancestor's, and those that both changed."""
     changed = {name: value for name, value in other.params.items() if ancestor.params.get(name) != value}
     clashes = [

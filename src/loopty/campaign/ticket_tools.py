@@ -24,7 +24,7 @@ from loopty.record.trials import Trials
 from loopty.record.verdicts import Incumbents
 from loopty.report.figures import figure
 from loopty.report.node_name import node_name
-from loopty.report.ticket_text import attempt_text, printed_lines
+from loopty.report.ticket_text import attempt_text, error_excerpt
 
 _DEFAULT_WAIT_SECONDS = 20
 _GRACE_SECONDS = 0.2
@@ -66,7 +66,7 @@ class TicketTools:
                 raise Misuse(f"{node.id} is no draft any more: a patch changes drafts alone")
             apply_patch(self._context, node, arguments["patch"])
         if node.verdict:
-            return self._judged(node)
+            return self._verdict_reply(node)
         return self._hand_over(node, mode, arguments)
 
     def manage(self, name: str, mode: TicketMode, command: str = "") -> dict[str, Any]:
@@ -78,7 +78,7 @@ class TicketTools:
         if not name.startswith("t"):
             node = self._campaign.node(name)
             if node.verdict:
-                return self._judged(node)
+                return self._verdict_reply(node)
             found = attempt_of(self._context.history, node)
             if found is None:
                 raise Misuse(f"{node.id} has no open ticket: submit it")
@@ -157,7 +157,7 @@ class TicketTools:
         result = TicketFiles(self._context.state).read(run, number)
         name, node = ticket_name(run, number), self._context.history[result.node]
         if result.mode is TicketMode.ATTEMPT and node.verdict and not result.fault:
-            return self._judged(node) | {"ticket": name}
+            return self._verdict_reply(node) | {"ticket": name}
         reply = {"ticket": name, "state": "failed" if result.fault else "done", "id": node.id}
         return reply | {"text": self._result_text(run, number, result, node)} | _figures(result)
 
@@ -169,7 +169,7 @@ class TicketTools:
             end = result.problem or f"exit code {result.code}"
             return f"{subject}: {end}, {result.seconds:.1f} s.\n{self._log(run, number)}"
         if result.problem:
-            return f"{subject}: {result.problem}.{printed_lines(result.lines, _LINE_WORDS)}"
+            return f"{subject}: {result.problem}.{error_excerpt(result.lines, _LINE_WORDS)}"
         if result.mode is TicketMode.CHECK:
             return f"{subject}: it may be submitted; every gate passes ({result.seconds:.1f} s)."
         metrics = ", ".join(f"{metric} {figure(value)}" for metric, value in list(result.metrics.items())[:6])
@@ -184,7 +184,7 @@ class TicketTools:
             return ""
         return fence_text("the end of its output", raw.decode(errors="replace")[-_LOG_CHARS:], _LOG_CHARS)
 
-    def _judged(self, node: Node) -> dict[str, Any]:
+    def _verdict_reply(self, node: Node) -> dict[str, Any]:
         from loopty.views.node_detail import detail
 
         context, run = self._context, self._context.history.runs[node.id.run]

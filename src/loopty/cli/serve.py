@@ -51,14 +51,14 @@ def command(stop: bool, idle_seconds: float | None, mailbox: bool, folder: str |
     from loopty.campaign.agent_tools import answer_call
     from loopty.cli.preload import import_verbs
     from loopty.cli.verbs import run_verb
-    from loopty.resident.verb_process import Services
+    from loopty.resident.verb_process import ResidentServices
 
     if server.process_number(place) is None:
         import_verbs()
     try:
         letters = _open_mailbox() if mailbox else None
         seconds = idle_seconds or (_DAY_SECONDS if mailbox else server.IDLE_SECONDS)
-        is_new = server.start(place, Services(run_verb, answer_call, _prepare), seconds, letters)
+        is_new = server.start(place, ResidentServices(run_verb, answer_call, _prepare), seconds, letters)
     except OSError as error:
         raise Misuse(f"cannot listen in {place.folder} ({error}): correct its owner and permissions") from None
     if is_new:

@@ -16,6 +16,7 @@ _CHECKED = 2_000
 @json_option
 def command(run: int | None, as_json: bool) -> None:
     """Show where the run stands: the best node, the budget, running trials, and why it stopped."""
+    from loopty.record.tickets import Tickets
     from loopty.resident.client import here as here_to_meet
     from loopty.resident.server import process_number
     from loopty.views.verdict_tally import is_quick
@@ -27,16 +28,20 @@ def command(run: int | None, as_json: bool) -> None:
     found = campaign.explanation(str(status.run)) if status.without_baseline else None
     place = here_to_meet()
     resident = process_number(place) if place else None
+    tickets = len(Tickets.of(campaign.history.runs[status.run]).open)
     if as_json:
         from loopty.kit import codec
 
         cause = {"explanation": found.plain()} if found else {}
         running = {"resident": resident} if resident else {}
+        running |= {"open_tickets": tickets} if tickets else {}
         print_json({**codec.plain(status), **codec.plain(tally or {}), **check.plain, **cause, **running})
         return
     check.say()
     from loopty.report.status_text import status_text
 
     click.echo(status_text(status, columns(), terminal(), tally, found))
+    if tickets:
+        click.echo(f"  tickets   {tickets} open: agents wait for {'it' if tickets == 1 else 'them'}")
     if resident:
         click.echo(f"  resident  process {resident} runs the verbs here; `loopty serve --stop` ends it")

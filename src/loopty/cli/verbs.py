@@ -59,9 +59,13 @@ _FOR_PROGRAMS = ("hook",)
 """Verbs that people do not call."""
 
 
+_NAMED_ELSEWHERE = ("context",)
+"""Verbs that have the name of a module of another room: no two modules share one."""
+
+
 def verb_module(verb: str) -> str:
-    """The module of a verb. A word of Python's own cannot be the name of one: then an underscore follows."""
-    return f"loopty.cli.{verb}{'_' if iskeyword(verb) else ''}"
+    """The module of a verb. An underscore follows a word of Python's own, and a name that another module has."""
+    return f"loopty.cli.{verb}{'_' if iskeyword(verb) or verb in _NAMED_ELSEWHERE else ''}"
 
 
 class Verbs(click.Group):

@@ -32,7 +32,7 @@ def attempt_text(
         parts.append(f"Left: {remaining_text(left)}.")
     text = " ".join(parts)
     order = f"\nDirective: {first_words(' '.join(directive.split()), _DIRECTIVE_WORDS)}" if directive else ""
-    return text + printed_lines(error_lines, MOST_WORDS - len((text + order).split())) + order
+    return text + error_excerpt(error_lines, MOST_WORDS - len((text + order).split())) + order
 
 
 def _effects(detail: NodeDetail) -> Iterator[str]:
@@ -56,7 +56,7 @@ def _signed(amount: float) -> str:
     return f"{sign(amount)}{figure(abs(amount))}"
 
 
-def printed_lines(lines: Sequence[str], words: int) -> str:
+def error_excerpt(lines: Sequence[str], words: int) -> str:
     """What a failed gate or benchmark printed, at most ten lines, as far as there is room for its words."""
     shown = []
     for line in lines[-_MOST_LINES:]:

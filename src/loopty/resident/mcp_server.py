@@ -157,7 +157,7 @@ class McpServer:
         if len(raw) > LARGEST_CALL:
             self._answer(number, {"error": f"the call has {len(raw):,} bytes, more than {LARGEST_CALL:,}"})
             return
-        self._calls[self._sent(raw)] = number
+        self._calls[self._start_call(raw)] = number
 
     def _client_of(self, params: "dict[str, object]") -> str:
         """The name of the client: a host may serve several of its threads by one of these processes."""
@@ -168,7 +168,7 @@ class McpServer:
             return self._client
         return _plain(f"{self._client.rpartition('-')[0]}-{thread[-8:]}")
 
-    def _sent(self, raw: bytes) -> "ToolCall | _OwnProcess":
+    def _start_call(self, raw: bytes) -> "ToolCall | _OwnProcess":
         """The call on its way: to the resident process, which may still be starting, else to one of its own."""
         call = send_call(self._folder, raw)
         while call is None:

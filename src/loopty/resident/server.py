@@ -17,7 +17,7 @@ from loopty.resident.mailbox import POLL_SECONDS, Mailbox
 from loopty.resident.meeting_place import MeetingPlace
 from loopty.resident.request import SIGNAL
 from loopty.resident.surroundings import surroundings
-from loopty.resident.verb_process import ASKED_TO_STOP, Services, serve_connection, serve_letter
+from loopty.resident.verb_process import ASKED_TO_STOP, ResidentServices, serve_connection, serve_letter
 
 IDLE_SECONDS = 900.0
 _MOST_VERBS = 64
@@ -28,7 +28,7 @@ class Server:
     """Serves one repository, as long as `start` took its lock."""
 
     def __init__(
-        self, place: MeetingPlace, services: Services, idle_seconds: float, mailbox: Mailbox | None = None
+        self, place: MeetingPlace, services: ResidentServices, idle_seconds: float, mailbox: Mailbox | None = None
     ) -> None:
         self.place, self._services, self._idle_seconds = place, services, idle_seconds
         self._surroundings = surroundings()
@@ -122,7 +122,10 @@ class Server:
 
 
 def start(
-    place: MeetingPlace, services: Services, idle_seconds: float = IDLE_SECONDS, mailbox: Mailbox | None = None
+    place: MeetingPlace,
+    services: ResidentServices,
+    idle_seconds: float = IDLE_SECONDS,
+    mailbox: Mailbox | None = None,
 ) -> bool:
     """Serve in the background, in a process that outlives this one; False where one serves already.
 

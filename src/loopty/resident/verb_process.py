@@ -37,7 +37,7 @@ REFUSED, ASKED_TO_STOP = 70, 71
 """Exit statuses of this process where it ran no verb; a verb reports its own to the client."""
 
 
-class Services:
+class ResidentServices:
     """What the resident process does for its clients."""
 
     def __init__(
@@ -57,7 +57,11 @@ class Services:
 
 
 def serve_connection(
-    connection: socket.socket, git_dir: bytes, surroundings: bytes, services: Services, shared: Collection[int]
+    connection: socket.socket,
+    git_dir: bytes,
+    surroundings: bytes,
+    services: ResidentServices,
+    shared: Collection[int],
 ) -> NoReturn:
     """Read the request and do what it asks for. Never returns; refuses by closing the connection.
 
@@ -87,7 +91,7 @@ def serve_connection(
     os._exit(status)
 
 
-def _answer(connection: socket.socket, request: VerbRequest, services: Services) -> NoReturn:
+def _answer(connection: socket.socket, request: VerbRequest, services: ResidentServices) -> NoReturn:
     """Answer the call of a tool. Its client may go away meanwhile: what was handed over goes on."""
     if request.surroundings != installation() or len(request.args) != 2:
         os._exit(REFUSED)
@@ -111,7 +115,7 @@ def _answer(connection: socket.socket, request: VerbRequest, services: Services)
     os._exit(exit_status(lambda: services.answer_call(Path(folder), request.args[1], send)))
 
 
-def serve_letter(mailbox: Mailbox, name: str, services: Services) -> NoReturn:
+def serve_letter(mailbox: Mailbox, name: str, services: ResidentServices) -> NoReturn:
     """Answer a call that came as a file. Never returns."""
     _reset_signals()
     _close_others()
