@@ -100,7 +100,7 @@ class Loopty:
             [self._loopty, "optimize"],
             cwd=self._folder,
             env=self._env,
-            count_done=self._trials,
+            count_done=self.count_trials,
             log=self._folder.with_suffix(".log"),
         )
 
@@ -110,7 +110,7 @@ class Loopty:
         run_for_output([python, str(_LONG_RECORD), shape, str(count)], self._folder, self._env)
         self._attempts = count
 
-    def _trials(self) -> int:
+    def count_trials(self) -> int:
         """The nodes so far: those with a folder, and those whose folders are folded into one file."""
         state = self._folder / ".git" / "loopty"
         nodes, folded = state / "nodes", state / "folded.sqlite"

@@ -15,7 +15,9 @@ import measure_disk
 import measure_git
 import measure_growth
 import measure_isolation
+import measure_kills
 import measure_long_record
+import measure_memory
 import measure_proposal
 import measure_slots
 import measure_start
@@ -41,6 +43,8 @@ _MEASUREMENTS = {
     "git": measure_git.rows,
     "disk": measure_disk.rows,
     "growth": measure_growth.rows,
+    "memory": measure_memory.rows,
+    "kills": measure_kills.rows,
 }
 
 

@@ -57,15 +57,15 @@ def cost_per_unit(samples: Sequence[Sample], first: int, last: int) -> Cost:
 
 def tree_cpu_seconds(pid: int) -> float:
     """CPU seconds of a process, of its living descendants, and of the children that these have reaped."""
-    return sum(_cpu_ticks(each) for each in _process_tree(pid)) / _TICKS_PER_SECOND
+    return sum(_cpu_ticks(each) for each in process_tree(pid)) / _TICKS_PER_SECOND
 
 
-def _process_tree(pid: int) -> Iterator[int]:
+def process_tree(pid: int) -> Iterator[int]:
     yield pid
     try:
         for thread in Path(f"/proc/{pid}/task").iterdir():
             for child in (thread / "children").read_text().split():
-                yield from _process_tree(int(child))
+                yield from process_tree(int(child))
     except (FileNotFoundError, ProcessLookupError):
         return
 

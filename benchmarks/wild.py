@@ -40,7 +40,7 @@ from wild_types import WildRepository, WildResult
 HERE = Path(__file__).parent
 NAMES = HERE / "wild_names.toml"
 RESULTS = HERE / "wild_results.json"
-SECONDS = 600
+SECONDS = 1800
 _WRITING = threading.Lock()
 
 

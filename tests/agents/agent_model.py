@@ -173,3 +173,35 @@ _APIS = {
     "/messages": _messages,
     "enerateContent": _generate,
 }
+
+
+def code_mode_model(*programs: str) -> Behaviour:
+    """Plays these programs, one for each step, as Codex's own models do: they call tools by code alone."""
+
+    def behave(connection: Connection) -> None:
+        request = connection.request
+        if not request.path.partition("?")[0].endswith("/responses"):
+            answer({"error": {"message": "nothing there"}}, 404)(connection)
+            return
+        body = json.loads(request.raw)
+        done = sum(item.get("type", "").endswith("_output") for item in body["input"])
+        if done < len(programs):
+            item = {"type": "custom_tool_call", "id": f"c{done}", "call_id": f"call_{done}", "name": "exec"}
+            item |= {"input": programs[done], "status": "completed"}
+        else:
+            part = {"type": "output_text", "text": _DONE, "annotations": []}
+            item = {"type": "message", "id": "m1", "role": "assistant", "status": "completed", "content": [part]}
+        usage = {"input_tokens": _COUNTS[0], "output_tokens": _COUNTS[1], "total_tokens": sum(_COUNTS)}
+        usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+        whole = {"id": f"r{done}", "object": "response", "created_at": 1, "model": body["model"]}
+        whole |= {"status": "completed", "output": [item], "usage": usage}
+        begun = {**whole, "status": "in_progress", "output": [], "usage": None}
+        _events(
+            {"type": "response.created", "response": begun},
+            {"type": "response.output_item.added", "output_index": 0, "item": item},
+            {"type": "response.output_item.done", "output_index": 0, "item": item},
+            {"type": "response.completed", "response": whole},
+            named=True,
+        )(connection)
+
+    return behave

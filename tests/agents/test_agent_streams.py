@@ -7,7 +7,7 @@ import pytest
 from loopty.agents.agent_driver import AgentEndpoint, AgentOrder
 from loopty.agents.agent_endings import classify_end
 from loopty.agents.agent_stream import AgentEnd, AgentStream
-from loopty.agents.agent_table import AGENTS, STREAMS, load_driver
+from loopty.agents.agent_table import AGENTS, BY_COMMAND, STREAMS, load_driver
 from loopty.domain.model import Usage
 
 CODEX = """\
@@ -68,7 +68,26 @@ AIDER = """\
 Fixed add() in calc.py.
 Tokens: 1.2k sent, 345 received. Cost: $0.0042 message, $0.0042 session.
 """
+ACP = """\
+{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}}
+{"loopty_session": "s-9"}
+{"jsonrpc":"2.0","method":"session/update","params":{"update":{"sessionUpdate":"agent_thought_chunk",\
+"content":{"type":"text","text":"Let me see."}}}}
+{"jsonrpc":"2.0","method":"session/update","params":{"update":{"sessionUpdate":"tool_call","toolCallId":"t1",\
+"kind":"execute","title":"sed","status":"pending","rawInput":{"command":"sed"}}}}
+{"jsonrpc":"2.0","method":"session/update","params":{"update":{"sessionUpdate":"tool_call_update","toolCallId":"t1",\
+"status":"completed"}}}
+{"jsonrpc":"2.0","method":"session/update","params":{"update":{"sessionUpdate":"usage_update","used":900,"size":9000,\
+"cost":{"amount":0.25,"currency":"USD"}}}}
+{"jsonrpc":"2.0","method":"session/update","params":{"update":{"sessionUpdate":"agent_message_chunk",\
+"content":{"type":"text","text":"Fixed add() "}}}}
+{"jsonrpc":"2.0","method":"session/update","params":{"update":{"sessionUpdate":"agent_message_chunk",\
+"content":{"type":"text","text":"in calc.py."}}}}
+{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn","usage":{"inputTokens":900,"cachedReadTokens":100,\
+"outputTokens":40,"thoughtTokens":10,"totalTokens":1050}}}
+"""
 SAMPLES = {
+    "acp": (ACP, "s-9", Usage(1000, 50, 100, 10), 0.25),
     "codex": (CODEX, "01a1dcc2-44ea", Usage(31156, 68), 0.0),
     "claude": (CLAUDE, "da55fdb6", Usage(3786, 66, 20), 0.02043),
     "qwen": (QWEN, "1fce9aae", Usage(59950, 72, 5), 0.0),
@@ -178,13 +197,14 @@ def test_a_served_agent_gets_the_address_and_the_throwaway_key_and_no_other(agen
     assert "http://127.0.0.1:8790" in everything
     assert "loopty-key" in everything
     assert "other" not in command.argv
-    assert "do it" in command.argv or driver.name == "command"
+    assert "do it" in command.argv or driver.name in BY_COMMAND  # these read the file
 
 
 @pytest.mark.parametrize("agent", [name for name in AGENTS if load_driver(name).can_resume])
 def test_a_session_is_resumed_by_its_name(agent):
     order = AgentOrder("go on", "/h/p.md", "/h", session="s-123")
-    assert "s-123" in load_driver(agent).make_command(order).argv
+    command = load_driver(agent).make_command(order)
+    assert "s-123" in (*command.argv, *command.env.values())
 
 
 def test_any_command_can_print_the_stream_of_an_agent():

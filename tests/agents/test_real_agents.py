@@ -73,10 +73,25 @@ def place(tmp_path, monkeypatch) -> Place:
     return place
 
 
-@pytest.mark.parametrize("agent", [*NPM, *PIP])
+GEMINI_BY_PROTOCOL = """
+mkdir -p ~/.gemini
+echo '{"security": {"auth": {"selectedType": "gemini-api-key"}}}' > ~/.gemini/settings.json
+exec gemini --acp --skip-trust -m "$LOOPTY_AGENT_MODEL"
+"""
+
+
+@pytest.mark.parametrize("agent", [*NPM, *PIP, "acp"])
 def test_an_agent_edits_a_file_and_gets_a_score(agent, place, shelf, monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", f"{programs_of(agent, shelf)}:{os.environ['PATH']}")
-    provider = PROVIDERS.get(agent, "openai")
+    program, command = ("gemini", {"command": GEMINI_BY_PROTOCOL}) if agent == "acp" else (agent, {})
+    programs = programs_of(program, shelf)
+    if command:  # programs of a task file's command are shown only where a user installs them
+        node = tmp_path / "home/.nvm/versions/node/v20"
+        node.parent.mkdir(parents=True)
+        node.symlink_to(programs.parents[1])
+        programs = node / "node_modules/.bin"
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    provider = PROVIDERS.get(program, "openai")
     with ScriptedServer(agent_model("echo 9 > src/x.txt; echo 1 > bench.sh; cat src/x.txt")) as server:
         if provider in KEYS:
             monkeypatch.setenv(KEYS[provider], "sk-test-0123456789")
@@ -89,7 +104,7 @@ def test_an_agent_edits_a_file_and_gets_a_score(agent, place, shelf, monkeypatch
             + table("noise", repeat="never")
             + model(server, provider=provider, input_usd=1.0, output_usd=2.0)
             + table("roles.evolver", model="near", tokens=100_000)
-            + table("proposer", kind="agent", agent=agent, timeout_seconds=400),
+            + table("proposer", kind="agent", agent=agent, timeout_seconds=400, **command),
         )
         process = place.start("optimize")
         out, err = process.communicate(timeout=600)

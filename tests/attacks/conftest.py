@@ -27,10 +27,11 @@ from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.landlock import Landlock
 from loopty.sandboxes.namespaces import Namespaces
 from loopty.sandboxes.unsafe import Unsafe
+from loopty.sandboxes.warm_namespaces import WarmNamespaces
 
 kind, hold_seconds, names = sys.argv[1], float(sys.argv[2]), json.loads(sys.argv[3])
-kinds = {"namespaces": Namespaces, "bubblewrap": Bubblewrap, "landlock": Landlock, "unsafe": Unsafe}
-sandbox = kinds[kind]()
+kinds = {"namespaces": Namespaces, "warm": WarmNamespaces, "bubblewrap": Bubblewrap, "landlock": Landlock}
+sandbox = (kinds | {"unsafe": Unsafe})[kind]()
 attacks = [attack for attack in ATTACKS if attack.name in names]
 results = asyncio.run(run_attacks(sandbox, attacks, hold_seconds))
 print(json.dumps({result.attack.name: [result.standing, result.detail] for result in results}))

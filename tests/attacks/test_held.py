@@ -15,13 +15,14 @@ from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.landlock import Landlock
 from loopty.sandboxes.namespaces import Namespaces
 from loopty.sandboxes.probe import probe
+from loopty.sandboxes.warm_namespaces import WarmNamespaces
 
 ALARMING = (AttackStanding.BROKEN, AttackStanding.UNTRIED)
 # As long as a busy machine needs to stop an attack; one that gets through takes this long.
 HOLD_SECONDS = 8.0
 
 
-@pytest.mark.parametrize("make", [Namespaces, Bubblewrap])
+@pytest.mark.parametrize("make", [Namespaces, WarmNamespaces, Bubblewrap])
 async def test_a_back_end_with_namespaces_holds_every_attack(make, count_standing):
     results = await run_attacks(make(), ATTACKS, HOLD_SECONDS)
     for result in results:
@@ -30,7 +31,7 @@ async def test_a_back_end_with_namespaces_holds_every_attack(make, count_standin
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other test runs as an ordinary user already")
-@pytest.mark.parametrize("kind", ["namespaces", "bubblewrap"])
+@pytest.mark.parametrize("kind", ["namespaces", "warm", "bubblewrap"])
 def test_a_back_end_holds_every_attack_when_an_ordinary_user_starts_it(kind, as_ordinary_user):
     assert harms_of(as_ordinary_user, kind) == {}
 

@@ -27,6 +27,12 @@ METHODS = {
     "models": None,  # models belong to the task file, not to its experiments: campaign/named_models.py
     "doctor": None,  # about the machine
     "serve": None,  # about processes
+    "mode": "mode_settings",
+    "hook": None,  # for hosts of agents: campaign/host_hooks.py
+    "install": None,  # about the user's own settings: campaign/host_installation.py
+    "uninstall": None,
+    "tool": None,  # for agents: campaign/agent_tools.py
+    "mcp": None,
 }
 
 

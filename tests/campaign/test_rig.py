@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from loopty.campaign.by_hand import _check_trial
+from loopty.campaign.by_hand import check_trial
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.stoppable import never_prune
 from loopty.campaign.trial_setup import TrialSetup
@@ -46,5 +46,5 @@ def test_an_evaluator_from_a_loaded_rig_gives_the_same_result(code_place):
         store_and_load(rig), context.repository, context.state, context.files, context.recorder.refresh
     )
     executor = setup.executor(1, None, print)
-    outcome = asyncio.run(executor.execute(_check_trial(context, node), never_prune, asyncio.Event()))
+    outcome = asyncio.run(executor.execute(check_trial(context, node), never_prune, asyncio.Event()))
     assert (outcome.metrics, outcome.fingerprint) == (node.outcome.metrics, node.outcome.fingerprint)

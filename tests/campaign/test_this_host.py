@@ -70,7 +70,42 @@ def test_modules_are_found_in_environments_and_in_source_folders(host):
     assert (host.source_root("pkg"), host.source_root("tool"), host.source_root("x")) == ("src", "", None)
 
 
+def test_modules_that_setup_py_builds_are_told_from_those_of_others(host, top):
+    (top / "setup.py").write_text("setup(ext_modules=[Extension('pkg._fast', ['f.c']), Extension('tool', [])])\n")
+    (top / "pyproject.toml").write_text("[build-system]\nrequires = ['setuptools']\n[project]\nname = 'pkg'\n")
+    assert host.builds_module("pkg._fast")
+    assert not host.builds_module("tool"), "its source is in the repository"
+    assert not host.builds_module("numpyx")
+    assert host.build_requirements() == ("setuptools",)
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"devDependencies": 3}'])
+def test_packages_that_package_json_needs_are_known(host, top, text):
+    assert not host.is_node_dependency("left")
+    (top / "package.json").write_text('{"devDependencies": {"left": "1"}, "name": "right"}')
+    assert host.is_node_dependency("left")
+    assert not host.is_node_dependency("right")
+    (top / "package.json").write_text(text)
+    assert not host.is_node_dependency("left")
+
+
+def test_packages_of_the_system_are_asked_for_by_plain_names(host, tmp_path, monkeypatch):
+    program = tmp_path / "bin/apt-cache"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\ntest "$3" = libev-dev && echo "Package: $3"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    assert host.system_package("-x", "libnone-dev", "libev-dev") == "libev-dev"
+    assert host.system_package("libnone-dev") is None
+
+
+def test_a_submodule_that_only_a_release_names_is_none(host):
+    assert host.submodule("vendor/v/x.c") is None
+
+
 def test_a_submodule_is_known_with_its_state(host, top):
+    link = f"160000,{'1' * 40},vendor/v"
+    subprocess.run(["git", "update-index", "--add", "--cacheinfo", link], cwd=top, check=True)
     assert host.submodule("vendor/v/x.c") == Submodule("vendor/v", False)
     (top / "vendor/v").mkdir(parents=True)
     (top / "vendor/v/.git").touch()

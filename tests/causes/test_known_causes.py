@@ -36,7 +36,9 @@ class Facts:
     roots: dict[str, str] = field(default_factory=dict)
     submodules: dict[str, bool] = field(default_factory=dict)
     libraries: dict[str, str] = field(default_factory=dict)
+    packages: tuple[str, ...] = ()
     built: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
 
     def program(self, name):
@@ -66,6 +68,9 @@ class Facts:
     def source_root(self, module):
         return self.roots.get(module)
 
+    def is_node_dependency(self, name):
+        return name in self.dependencies
+
     def builds_module(self, name):
         return name in self.built
 
@@ -74,6 +79,9 @@ class Facts:
 
     def submodule(self, path):
         return next((Submodule(name, out) for name, out in self.submodules.items() if path.startswith(name)), None)
+
+    def system_package(self, *names):
+        return next((name for name in names if name in self.packages), None)
 
     def library(self, name):
         return self.libraries.get(name)
@@ -117,6 +125,17 @@ KNOWN = [
         "/bin/sh: 1: autoreconf: not found",
         Facts({"apt-get": "/usr/bin/apt-get", "sudo": "/usr/bin/sudo"}),
         "run: sudo apt-get install -y autoconf automake libtool",
+    ),
+    (
+        "./test.sh: 6: redis-server: not found",
+        Facts({"apt-get": "/usr/bin/apt-get"}, packages=("redis-server",)),
+        "run: apt-get install -y redis-server",
+    ),
+    (
+        "#25 Error handling in reply parser: PASSED\nTesting against TCP connection (127.0.0.1:6379):\n"
+        "Connection error: Connection refused\nmake: *** [Makefile:147: test] Error 1",
+        Facts(),
+        "start the server in the command",
     ),
     (
         "/tmp/tree/missing: line 81: aclocal-1.16: command not found",
@@ -195,13 +214,24 @@ KNOWN = [
     ),
     ("t.cpp:1:10: fatal error: boost/any.hpp: No such file or directory", APT, "install -y libboost-all-dev"),
     ("configure: error: Package requirements (zlib) were not met:\n\nNo package 'zlib' found", APT, "zlib1g-dev"),
+    ("  Could NOT find CURL (missing: CURL_LIBRARY CURL_INCLUDE_DIR)", APT, "install -y libcurl4-openssl-dev"),
+    (
+        "t.c:1:10: fatal error: ev.h: No such file or directory",
+        Facts({"apt-get": "/usr/bin/apt-get"}, packages=("libev-dev",)),
+        "run: apt-get install -y libev-dev",
+    ),
     ("t.c:1:10: fatal error: check.h: No such file or directory", Facts(), "install the package of your system"),
     ("/usr/bin/python3: No module named pytest", Facts(), "python3 -m pip install pytest"),
     ("Error: Cannot find module 'left'\nRequire stack:\n- /loopty/tree/b.js", NODE_MODULES, "node_modules"),
     (
         "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'left' imported from /loopty/tree/n.mjs",
-        Facts(paths=("package.json", "package-lock.json")),
+        Facts(paths=("package.json", "package-lock.json"), dependencies=("left",)),
         "npm ci",
+    ),
+    (
+        "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'tsx' imported from /loopty/tree/",
+        Facts(paths=("package.json",)),
+        "npm install --no-save tsx",
     ),
     # paths
     (
@@ -425,6 +455,12 @@ def test_tests_are_left_out_only_where_more_of_them_pass():
     assert explain("FAILED t.py::a - E\nFAILED t.py::b - E\n2 failed, 2 passed", command=PYTEST_GOES_ON) is None
     missing = "E   ModuleNotFoundError: No module named 'hypothesis'\nERROR t.py\n1 error in 0.1s"
     assert explain(missing, command=PYTEST_GOES_ON).shell == "python3 -m pip install hypothesis"
+
+
+def test_options_of_a_benchmark_tool_that_is_missing_are_no_ones_of_the_configuration():
+    output = "__main__.py: error: unrecognized arguments: --benchmark-save=loopty --benchmark-only"
+    cause = explain(output, command=f"{PYTEST_STOPS} --benchmark-only", more="result = 'pytest-benchmark'")
+    assert cause.remedy == "run: python3 -m pip install pytest-benchmark"
 
 
 def test_where_most_tests_fail_the_files_that_pass_are_run():

@@ -247,12 +247,24 @@ def test_an_edit_of_the_facts_of_old_nodes_is_noticed_once_they_are_read(tmp_pat
         db.execute(f"UPDATE pages SET body = replace(body, 'attempt', 'control') WHERE key = '{facts_key(0)}'")
     ledger = SqliteLedger(path)
     assert ledger.flaw(1, 2) is None, "nothing of them was shown yet"
-    assert len(list(ledger.history().facts())) == 2
-    assert ledger.flaw(1, 2) == ledger.flaw() == "the record of the nodes #1 to #64 was changed"
+    assert len(list(ledger.history().facts())) == 3
+    assert ledger.flaw(1, 2) == ledger.flaw() == "the record of the nodes #1 to #32 was changed"
 
 
 @pytest.mark.parametrize(
-    "damage", ["nothing", "[]", "[[1],[],{},[],[]]", "[[1],[1],{},[[]],[0]]", '[[1],[1],{"7":1},[],[0]]', "7"]
+    "damage",
+    [
+        "nothing",
+        "7",
+        "[]",
+        "[[1],[],{},[],[]]",
+        "[[1],[1],{},[[]],[0]]",
+        '[[1],[1],{"7":1},[],[0]]',
+        '[[1],["x"],{},[[1,"attempt",null,null,"",null,0,true]],[0]]',
+        '[["x"],[1],{},[[1,"attempt",null,null,"",null,0,true]],[0]]',
+        '[[1],[1],{},[[1,["attempt"],null,null,"",null,0,true]],[0]]',
+        '[[1],[1],{},[[1,"attempt",null,null,"",null,0,true]],[1]]',
+    ],
 )
 def test_damaged_facts_are_an_error_in_one_line(tmp_path, damage):
     path = tmp_path / "ledger.sqlite"

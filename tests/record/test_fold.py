@@ -2,12 +2,14 @@
 
 import random
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Role, Usage
 from loopty.domain.outcome import Ending, Outcome
@@ -20,15 +22,18 @@ from loopty.engine.protocols import CommittedFiles
 from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
+from loopty.record.acknowledgements import DirectiveSeen
 from loopty.record.calls import CallReserved, CallSettled, Spend
 from loopty.record.directives import DirectiveSet
 from loopty.record.event import Recorded
 from loopty.record.families import decode_event, encode_event
 from loopty.record.history import History
+from loopty.record.notes import NoteAdded
 from loopty.record.proposals import ProposalRefused
 from loopty.record.recorder import Recorder
 from loopty.record.rungs import RungChanged
 from loopty.record.sessions import SessionStalled
+from loopty.record.tickets import TicketEnded, TicketMode, TicketOpened, Tickets
 from loopty.record.trials import Trials, trial_parts
 
 from ..engine.conftest import make_task
@@ -73,6 +78,7 @@ class RandomRun:
             self.reserve,
             self.settle,
             self.record_other_event,
+            self.open_or_end_ticket,
         ]
         self.rng.choice([*actions, self.lose])()
 
@@ -89,6 +95,7 @@ class RandomRun:
         rng, ids = self.rng, list(self.recorder.history.ids)
         pool, params = rng.choice([Pool.ATTEMPT, Pool.CONTROL]), {"x": rng.randint(0, 30) / 30}
         proposal = Proposal("op", rng.choice(ids), "s", params, {}, (), self.calls(), *self.index_in_reply())
+        proposal = replace(proposal, author=rng.choice(["", "a"]), surface=rng.choice(["", "loop", "cache"]))
         self.recorder.record(
             lambda h: decisions.add_node(h, proposal, CommittedFiles("c1" * 20, "f1" * 20), pool, False, 1)
         )
@@ -135,8 +142,21 @@ class RandomRun:
             RungChanged(1, Pool.ATTEMPT, self.rng.randint(0, 2), "rung", "why"),
             SessionStalled(1, "out", 1.5),
             DirectiveSet(1, self.rng.choice(["", "faster"])),
+            DirectiveSeen(1, self.rng.choice("ab"), "0123"),
+            NoteAdded(1, self.rng.choice("ab"), "a note", self.rng.choice([None, NodeId("1")])),
         ]
         self.recorder.record(lambda _: [self.rng.choice(events)])
+
+    def open_or_end_ticket(self):
+        tickets = Tickets.of(self.run)
+        if tickets.open and self.rng.random() < 0.5:
+            event = TicketEnded(1, int(self.rng.choice(list(tickets.open))), self.rng.choice(["", "no"]))
+        else:
+            mode = self.rng.choice(list(TicketMode))
+            event = TicketOpened(
+                1, tickets.newest + 1, NodeId("1"), mode, "a", ObjectName("c" * 40), ObjectName("d" * 40)
+            )
+        self.recorder.record(lambda _: [event])
 
     def lose(self):
         """Sometimes a process dies, and another one closes what it left open."""

@@ -123,7 +123,7 @@ class Absent:
 
 
 def launcher_pid(launcher: Launcher) -> int:
-    return launcher._resident._process.pid
+    return launcher._resident.pid
 
 
 async def test_the_launcher_stays_and_its_memory_too(harness_of):
@@ -146,6 +146,23 @@ async def test_a_launcher_that_was_killed_is_started_again(harness_of):
     for _ in range(3):
         assert (await harness.shell("exit 3")).exit.code == 3
         os.kill(launcher_pid(launcher), signal.SIGKILL)
+
+
+async def test_a_process_that_lost_the_connection_starts_a_launcher_and_leaves_the_number_to_its_file(harness_of):
+    launcher = Launcher()
+    harness = harness_of(Namespaces(launcher))
+    number = launcher.prepare()
+    before = launcher_pid(launcher)
+    # As in a forked process that has closed all it does not know.
+    other = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(other, number)
+    os.close(other)
+    try:
+        assert (await harness.shell("exit 3")).exit.code == 3
+        assert launcher_pid(launcher) != before
+        assert os.path.samestat(os.fstat(number), Path(os.devnull).stat())
+    finally:
+        os.close(number)
 
 
 def victims_of(launcher: Launcher, victim: str) -> list[int]:
@@ -205,7 +222,7 @@ run(5)
 """
 
 
-def test_a_forked_process_has_a_launcher_of_its_own(tmp_path):
+def test_a_forked_process_starts_trials_too(tmp_path):
     env = {"PYTHONPATH": str(Path(loopty.__file__).parent.parent)}
     subprocess.run([sys.executable, "-c", FORK, str(tmp_path)], env=env, check=True, timeout=60)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import tempfile
 
 import pytest
 
@@ -53,6 +54,15 @@ async def test_a_sandbox_that_claims_too_much_is_caught():
     # Unsafe finds its daemons by a mark, so none survives here.
     assert gaps == TESTED - {Protection.SURVIVORS}
     assert all(gap.words.startswith("observed: ") for gap in report.gaps)
+
+
+async def test_a_long_path_to_temporary_files_changes_nothing(tmp_path, monkeypatch):
+    before = await probe(Boaster())
+    folder = tmp_path / ("long" * 40)
+    folder.mkdir()
+    folder.chmod(0o755)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    assert await probe(Boaster()) == before
 
 
 async def test_a_declared_gap_is_not_reported_twice():

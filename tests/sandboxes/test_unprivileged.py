@@ -23,8 +23,10 @@ from loopty.domain.launch import Bounds, Launch, Mount
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.namespaces import Namespaces
 from loopty.sandboxes.trial_user import trial_owner
+from loopty.sandboxes.warm_namespaces import WarmNamespaces
 
-root, sandbox = Path(sys.argv[1]), {"bubblewrap": Bubblewrap, "namespaces": Namespaces}[sys.argv[2]]()
+kinds = {"bubblewrap": Bubblewrap, "namespaces": Namespaces, "warm": WarmNamespaces}
+root, sandbox = Path(sys.argv[1]), kinds[sys.argv[2]]()
 bounds = Bounds(seconds=60, memory_mb=60, processes=16, output_mb=4, disk_mb=64)
 edit = Mount(root / "edit", "/edit", writable=True)
 
@@ -51,7 +53,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("kind", ["namespaces", "bubblewrap"])
+@pytest.mark.parametrize("kind", ["namespaces", "warm", "bubblewrap"])
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other tests run as an ordinary user already")
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
 def test_bounds_hold_for_an_ordinary_user(kind):

@@ -89,6 +89,12 @@ def test_tests_that_do_not_build_what_they_need_have_a_second_way(tmp_path):
     assert second.writable_copy
 
 
+def test_each_target_of_make_that_tests_is_tried(tmp_path):
+    files = {"Makefile": "test: a\n\t./a\ncheck: a\n\t./test.sh\n", "a.c": ""}
+    lines = [tests.line for tests in repository_tests(facts_of(tmp_path, files))]
+    assert lines == ["make test", "make check", "make test"]
+
+
 def test_where_most_code_is_built_for_python_the_build_comes_before_its_tests(tmp_path):
     setup = "from setuptools import Extension, setup\nsetup(ext_modules=[Extension('fast', ['src/fast.c'])])\n"
     files = {"setup.py": setup, "src/fast.c": "", "src/more.c": "", "tests/test_fast.py": "import fast\n"}
@@ -127,6 +133,14 @@ def test_a_script_of_npm_is_tried_without_its_linters(tmp_path):
     assert lines == ["ava", "npm test --silent", "npm run --silent unit"]
 
 
+def test_what_a_test_script_compiles_first_is_compiled_for_its_parts_too(tmp_path):
+    scripts = {"test": "npm run compile && npm run all-tests", "compile": "tsc", "unit-tests": "node t.js"}
+    files = {"package.json": package(**scripts), "lib/index.js": "", "t.js": ""}
+    last = repository_tests(facts_of(tmp_path, files))[-1]
+    assert last.gate_line == "npm run --silent compile && npm run --silent unit-tests"
+    assert last.writable_copy
+
+
 def test_a_script_of_npm_that_names_a_missing_file_is_not_proposed(tmp_path):
     scripts = package(test="node test/all.js", bench="node benchmark.js")
     files = {"package.json": scripts, "lib/index.js": ""}
@@ -143,6 +157,11 @@ def test_a_script_of_npm_that_names_a_missing_file_is_not_proposed(tmp_path):
         ("nyc node b.mjs | tap -", False),
         ("jest --config=none", True),
         ("mocha test/**/*.js", True),
+        ("mocha 'test/**/*.{js,ts}'", True),
+        ("mocha 'spec/**/*.{js,ts}'", False),
+        ("node ./node_modules/.bin/mocha test", True),
+        ("mocha --bail ./spec/", False),
+        ("node node_modules/tape/bin/tape.js test/*.js", True),
     ],
 )
 def test_the_files_that_a_script_names_are_looked_up(script, known):

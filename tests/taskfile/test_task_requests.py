@@ -100,8 +100,13 @@ def test_an_agent_with_a_served_model_asks_for_that_model_alone(tmp_path):
     ]
 
 
-def test_an_agent_without_its_command_asks_for_nothing_because_it_cannot_start(tmp_path):
-    assert requests(tmp_path, "", f'{AGENT}agent = "command"') == []
+def test_every_agent_of_a_fleet_asks_with_what_it_shares(tmp_path):
+    members = '[[proposer.agents]]\nagent = "codex"\n[[proposer.agents]]\nagent = "claude"\nargs = ["-x"]\n'
+    found = requests(tmp_path, "", f'{AGENT}login = [".netrc"]\n{members}')
+    assert sum("your login of codex" in words for words in found) == 1
+    assert sum("your login of claude" in words for words in found) == 1
+    assert sum("'.netrc' of your home" in words for words in found) == 2
+    assert sum("start it with '-x'" in words for words in found) == 1
 
 
 def test_every_key_of_the_schema_was_considered():
@@ -112,7 +117,7 @@ def test_every_key_of_the_schema_was_considered():
         CascadeStage: "name command timeout_seconds metric minimum maximum",
         SandboxSpec: "kind require engine image gpus",
         AgentOptions: "agent command stream model args login variables timeout_seconds memory_mb disk_mb parents "
-        "briefing",
+        "briefing agents name weight prompt surface stalls",
         Audit: "command files data timeout_seconds",
         Gate: "name command when timeout_seconds metric minimum maximum",
         ModelSpec: "provider model url key_env keyring file stream temperature max_output_tokens context_tokens "
@@ -121,6 +126,6 @@ def test_every_key_of_the_schema_was_considered():
     }
     for table, known in harmless_or_asked.items():
         assert {field.name for field in fields(table)} == set(known.split()), table
-    tables = "access audit benchmark limits noise objective pools roles sandbox verifier"
+    tables = "access agents audit benchmark limits noise objective pools profile roles sandbox verifier"
     assert " ".join(sorted(TABLES)) == tables
     assert set(TOP_KEYS) == {"statement", "width", "seed", "parameters_file"}

@@ -1,13 +1,16 @@
 """What the facts beside pages tell about nodes is what the decoded nodes tell."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loopty.domain.errors import Misuse
 from loopty.domain.pool import SEARCH_POOLS
 from loopty.kit import codec
 from loopty.kit.dataclass import replace
 from loopty.ledgers.memory import MemoryLedger
 from loopty.record.cohorts import Cohorts
+from loopty.record.node_facts import make_block
 from loopty.views.rated_nodes import rate_whole, rated_nodes
 from loopty.views.score_points import Mark, points
 
@@ -41,6 +44,15 @@ def test_plain_nodes_are_rated_without_their_pages():
     history, read = story.history_and_reads()
     assert len(rated_nodes(history, 1).nodes) == 51
     assert set(read) <= {"1"}
+
+
+def test_facts_of_a_node_that_does_not_exist_are_an_error_in_one_line():
+    story = Story()
+    story.tries("1", 0.5)
+    block = next(story.history.facts())
+    story.ledger._nodes._facts[0] = make_block(0, [*block.nodes, block.nodes[-1]]).text
+    with pytest.raises(Misuse, match="there is no node #3"):
+        points(story.history, 1)
 
 
 def test_a_thinned_chart_keeps_what_was_kept_the_extremes_and_the_counts():

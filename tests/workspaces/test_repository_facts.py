@@ -67,3 +67,11 @@ def test_build_files_are_read(facts_of):
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"scripts": []}', '{"scripts": {"bench": 3}}'])
 def test_a_faulty_package_file_is_no_error(facts_of, text):
     assert facts_of({"package.json": text}).node_scripts == {}
+
+
+def test_a_helper_of_benchmarks_is_none_and_a_main_is_one_that_runs(facts_of):
+    main = "if __name__ == '__main__':\n    pass\n"
+    files = {"benchmarks/_harness.py": main, "benchmarks/bench_a.py": main, "benchmarks/b.py": "# __main__\n"}
+    facts = facts_of(files)
+    assert facts.benchmarks == ("benchmarks/b.py", "benchmarks/bench_a.py")
+    assert facts.python_mains == {"benchmarks/bench_a.py"}

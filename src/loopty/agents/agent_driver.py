@@ -15,6 +15,10 @@ QUIET = {
     "NO_COLOR": "1",
 }
 """Variables by which many programs neither report home, nor update themselves, nor print colours."""
+SIGN_OF_LIFE = 45.0
+"""Seconds. An agent that prints what its model writes is never silent for longer."""
+THINKS_SILENTLY = 240.0
+"""Seconds. For an agent that prints nothing while its model thinks; less where loopty sees its requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,8 @@ class AgentCommand:
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     """Settings to write below the agent's home before it starts."""
+    sdk_program: str = ""
+    """A program of the SDK that starts the agent and speaks with it; empty: the agent is started directly."""
 
 
 def _read_no_result(_content: bytes) -> Iterable[AgentEvent]:
@@ -94,6 +100,9 @@ class AgentDriver:
     login: str = ""
     """How to log in."""
     can_resume: bool = True
+    """Whether it goes on with an interrupted session, given its name."""
+    silence_seconds: float = SIGN_OF_LIFE
+    """How long it may print nothing, with its own login and no tool at work, before it counts as stalled."""
     counts_all_parts: bool = False
     """Whether a resumed session reports the tokens of the earlier parts again."""
     result_file: str = ""

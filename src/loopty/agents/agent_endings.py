@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from loopty.agents.agent_stream import AgentEnd, AgentStream
+from loopty.agents.stall import Stall, StallKind
 from loopty.kit.dataclass import dataclass
 from loopty.kit.fence import one_line
 
@@ -12,7 +13,8 @@ _LONGEST_REASON = 300
 _UNAVAILABLE = re.compile(
     r"not logged in|log ?in (?:required|again)|please (?:run )?/?log ?in"
     r"|invalid (?:x-)?(?:api.?key|authentication)"
-    r"|authentication_error|unauthori[sz]ed|\b401\b|\b403\b|api.?key.*(?:missing|not set|required|must be set)"
+    r"|authentication[_ ](?:error|required)"
+    r"|unauthori[sz]ed|\b401\b|\b403\b|api.?key.*(?:missing|not set|required|must be set)"
     r"|(?:set|no) (?:an? )?(?:auth|api.?key)|rate.?limit|\b429\b|usage limit|quota|credit balance|billing"
     r"|overloaded|\b50[0234]\b|\b529\b|econnrefused|enotfound|getaddrinfo|connection (?:refused|error|reset)"
     r"|stream disconnected|network error|could not connect|temporarily unavailable",
@@ -27,11 +29,22 @@ class SessionEnd:
 
     end: AgentEnd
     reason: str = ""
+    stall: Stall | None = None
 
     @property
     def has_work(self) -> bool:
         """Whether the edits that it left are worth a trial: a crash leaves half a change."""
         return self.end in (AgentEnd.CLEAN, AgentEnd.LIMITED)
+
+
+def end_of_stall(stall: Stall) -> SessionEnd:
+    """The end of a session that did not get on."""
+    return SessionEnd(AgentEnd.STALLED, _line(f"{stall.kind}: {stall.reason}"), stall)
+
+
+def end_of_crash(end: SessionEnd) -> SessionEnd:
+    """A crash as a stall: it says nothing about what the agent would have proposed."""
+    return end_of_stall(Stall(StallKind.CRASH, end.reason))
 
 
 def classify_end(stream: AgentStream, code: int, limit: str, stderr: str) -> SessionEnd:

@@ -26,6 +26,8 @@ class AgentEnd(enum.StrEnum):
     """It reached a limit: time, turns, memory, a cap."""
     UNAVAILABLE = "unavailable"
     """Its model could not be asked: no login, no network, an outage, a used-up subscription."""
+    STALLED = "stalled"
+    """It hung, went in circles or lost its process: nothing is known about what it would have proposed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,15 @@ class AgentEvent:
     """Whether the text continues the last one."""
     tool: str = ""
     """The name of a tool that is called."""
+    tool_input: str = ""
+    """What it is called with."""
+    tool_call: str = ""
+    """Names the call, or says which call ended."""
+    has_tool_ended: bool = False
+    has_tool_failed: bool = False
+    tool_output: str = ""
+    thought: str = ""
+    """What its model thinks, or writes so far: a sign of life that is no part of its words."""
     step: str = ""
     """Names the step that `usage` is about: a later event about the same step replaces it."""
     usage: Usage | None = None
@@ -50,6 +61,7 @@ class AgentEvent:
 
 
 ReadLine = Callable[[str], Iterable[AgentEvent]]
+OnEvent = Callable[[AgentEvent], None]
 
 
 class AgentStream:
@@ -61,6 +73,8 @@ class AgentStream:
         self.tool_calls = 0
         self.end: AgentEnd | None = None
         self.fault = ""
+        self.on_event: OnEvent = _ignore
+        """Called with each event."""
         self._read_line = read_line
         self._rest = ""
         self._steps: dict[str, tuple[Usage, float]] = {}
@@ -111,6 +125,7 @@ class AgentStream:
         elif event.usage is not None or event.cost_usd is not None:
             name = event.step or str(len(self._steps))
             self._steps[name] = event.usage or Usage(), event.cost_usd or 0.0
+        self.on_event(event)
 
     def _feed_line(self, line: str) -> None:
         if not line.strip() or len(line) > _LONGEST_LINE:
@@ -159,9 +174,19 @@ def money(fields: Any, name: str) -> float | None:
     return float(found) if is_number and 0 <= found < _MAX_COUNT else None  # type: ignore[operator, arg-type]
 
 
+def input_text(fields: Any, name: str) -> str:
+    """What a tool is called with, as text."""
+    found = fields.get(name) if isinstance(fields, dict) else None
+    return found if isinstance(found, str) else json.dumps(found, sort_keys=True)
+
+
 def plain_text(line: str) -> Iterable[AgentEvent]:
     """Read a line of plain text: all lines together are the agent's words."""
     yield AgentEvent(text=f"{line}\n", is_continued=True)
+
+
+def _ignore(_event: AgentEvent) -> None:
+    pass
 
 
 def _sum(usages: Iterable[Usage]) -> Usage:

@@ -18,13 +18,19 @@ AGENTS = {
     "qwen": "loopty.agents.qwen_code",
     "aider": "loopty.agents.aider",
     "mini-swe-agent": "loopty.agents.mini_swe_agent",
+    "acp": "loopty.agents.acp",
     ANY_COMMAND: "loopty.agents.any_command",
 }
+BY_COMMAND = ("acp", ANY_COMMAND)
+"""Agents that the task file gives a command for."""
 PROGRAMS = {"mini-swe-agent": "mini"}
 """The program of an agent, where it has another name."""
 TEXT = "text"
-STREAMS = (TEXT, *(name for name in AGENTS if name != ANY_COMMAND))
+STREAMS = (TEXT, *(name for name in AGENTS if name not in BY_COMMAND))
 """The formats in which a command can print its events."""
+
+OF_ONE_AGENT = ("agents", "name", "weight")
+"""Options that the agents of one proposer do not share."""
 
 
 def load_driver(name: str, stream: str = TEXT) -> AgentDriver:
@@ -33,12 +39,17 @@ def load_driver(name: str, stream: str = TEXT) -> AgentDriver:
     if name != ANY_COMMAND or stream == TEXT:
         return driver
     other = load_driver(stream)
-    return replace(driver, read_line=other.read_line, counts_all_parts=other.counts_all_parts)
+    return replace(
+        driver,
+        read_line=other.read_line,
+        counts_all_parts=other.counts_all_parts,
+        silence_seconds=other.silence_seconds,
+    )
 
 
 def agents_on(path: str | None = None) -> list[str]:
     """The agents whose programs are on the search path, by default the user's."""
-    return [name for name in AGENTS if name != ANY_COMMAND and shutil.which(program_of(name), path=path)]
+    return [name for name in AGENTS if name not in BY_COMMAND and shutil.which(program_of(name), path=path)]
 
 
 def program_of(name: str) -> str:

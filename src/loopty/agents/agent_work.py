@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from loopty.agents.agent_endings import SessionEnd
 from loopty.agents.agent_table import TEXT
+from loopty.agents.stall import Stall
+from loopty.agents.stall_options import StallOptions
 from loopty.domain.ids import NodeId
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import Ask
+from loopty.kit import codec
 from loopty.kit.dataclass import dataclass
+from loopty.record.agent_accounts import Configuration
 from loopty.record.node_record import Node
 
 
@@ -28,6 +33,19 @@ class AgentChoice:
     timeout_seconds: float = 1800.0
     memory_mb: int = 4096
     disk_mb: int = 4096
+    stalls: StallOptions = StallOptions()
+    name: str = ""
+    """How the task file calls this way of using the agent; empty: as the agent."""
+    prompt: str = ""
+    """What its prompt says besides."""
+    surface: tuple[str, ...] = ()
+    """The files that it may change, of those that may be changed at all; empty: its own choice."""
+
+    @property
+    def configuration(self) -> Configuration:
+        """Under which account its sessions are counted: with other options, it is another one."""
+        digest = hashlib.sha256(codec.text(self).encode()).hexdigest()[:8]
+        return Configuration(self.name or self.agent, self.agent, self.model, digest)
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -55,15 +73,20 @@ class AgentWork:
 class AgentSessions(Protocol):
     """Sessions of one coding agent, each in a tree of its own."""
 
-    async def work_left_behind(self, ask: Ask) -> AgentWork | None:
+    async def work_left_behind(self, ask: Ask, others: Collection[str] = ()) -> AgentWork | None:
         """The work of a session that an earlier process paid for and did not use; None where there is none.
 
-        A session that was interrupted is resumed first. Raises as `work` does.
+        A session that was interrupted is resumed first; those of the configurations `others` are left to them.
+        Raises as `work` does.
         """
         ...
 
     async def work(self, ask: Ask, parent: Node, prompt: str) -> AgentWork:
-        """Let the agent change the files of a node. Raises Exhausted when a cap is used up."""
+        """Let the agent change the files of a node. Raises Exhausted when a cap is used up, and Outage."""
+        ...
+
+    def note_search_stall(self, ask: Ask, stall: Stall) -> None:
+        """Record, once, that the configuration's changes do not get on."""
         ...
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from loopty.agents.agent_driver import QUIET, AgentCommand, AgentDriver, AgentOrder
+from loopty.agents.agent_driver import QUIET, THINKS_SILENTLY, AgentCommand, AgentDriver, AgentOrder
 from loopty.agents.agent_stream import AgentEnd, AgentEvent
 from loopty.domain.model import Usage
 
@@ -77,4 +77,5 @@ DRIVER = AgentDriver(
     variables=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY"),
     login="set the key of your provider, as OPENAI_API_KEY",
     can_resume=False,
+    silence_seconds=THINKS_SILENTLY,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopty.agents.agent_driver import QUIET, AgentCommand, AgentDriver, AgentOrder
+from loopty.agents.agent_driver import QUIET, THINKS_SILENTLY, AgentCommand, AgentDriver, AgentOrder
 from loopty.agents.agent_stream import plain_text
 
 
@@ -29,4 +29,5 @@ DRIVER = AgentDriver(
     make_command=make_command,
     read_line=plain_text,
     can_resume=False,
+    silence_seconds=THINKS_SILENTLY,
 )

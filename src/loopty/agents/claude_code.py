@@ -14,6 +14,7 @@ _QUIET = {
 
 def make_command(order: AgentOrder) -> AgentCommand:
     argv = ["claude", "-p", "--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions"]
+    argv.append("--include-partial-messages")  # a long thought is then no silence
     # The sandbox is ours; the program asks for this before it runs without asking.
     env = {**QUIET, **_QUIET, "IS_SANDBOX": "1", "CLAUDE_CONFIG_DIR": f"{order.home}/.claude"}
     model = order.model

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopty.agents.agent_stream import AgentEnd, AgentEvent, count, json_fields, money, rows, table, words
+from loopty.agents.agent_stream import (
+    AgentEnd,
+    AgentEvent,
+    count,
+    input_text,
+    json_fields,
+    money,
+    rows,
+    table,
+    words,
+)
 from loopty.domain.model import Usage
 
 
@@ -16,6 +26,20 @@ def read_line(line: str, is_cached_apart: bool = True) -> Iterator[AgentEvent]:
             yield AgentEvent(session=words(fields, "session_id"))
         case "assistant":
             yield from _read_message(table(fields, "message"), is_cached_apart)
+        case "user":
+            for part in rows(table(fields, "message"), "content"):
+                if words(part, "type") == "tool_result":
+                    yield AgentEvent(
+                        tool_call=words(part, "tool_use_id"),
+                        has_tool_ended=True,
+                        has_tool_failed=part.get("is_error") is True,
+                        tool_output=input_text(part, "content"),
+                    )
+        case "stream_event":  # a message as it is written, with `--include-partial-messages`
+            delta = table(table(fields, "event"), "delta")
+            yield AgentEvent(
+                thought=words(delta, "thinking") or words(delta, "text") or words(delta, "partial_json")
+            )
         case "result":
             yield _read_result(fields, is_cached_apart)
 
@@ -25,7 +49,10 @@ def _read_message(message: dict[str, object], is_cached_apart: bool) -> Iterator
     usage = _usage(table(message, "usage"), is_cached_apart)
     yield AgentEvent(step=words(message, "id"), usage=usage)
     for part in rows(message, "content"):
-        yield AgentEvent(text=words(part, "text"), tool=words(part, "name"))
+        if tool := words(part, "name"):
+            yield AgentEvent(tool=tool, tool_input=input_text(part, "input"), tool_call=words(part, "id"))
+        else:
+            yield AgentEvent(text=words(part, "text"), thought=words(part, "thinking"))
     if words(message, "stop_reason") == "refusal":
         yield AgentEvent(end=AgentEnd.REFUSED, fault="its model refused")
 

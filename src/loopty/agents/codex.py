@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopty.agents.agent_driver import QUIET, AgentCommand, AgentDriver, AgentOrder
-from loopty.agents.agent_stream import AgentEnd, AgentEvent, count, json_fields, table, words
+from loopty.agents.agent_driver import QUIET, THINKS_SILENTLY, AgentCommand, AgentDriver, AgentOrder
+from loopty.agents.agent_stream import AgentEnd, AgentEvent, count, input_text, json_fields, table, words
 from loopty.domain.model import Usage
 
 _QUIET_SETTINGS = (
@@ -15,6 +15,7 @@ _QUIET_SETTINGS = (
     # The provider would search, and loopty's endpoint refuses that.
     'web_search="disabled"',
 )
+_TOOLS = ("command_execution", "file_change", "mcp_tool_call")
 _OUTSIDE_FEATURES = ("plugins", "apps", "plugin_discovery_prefetch")
 """Features that look outside at every start."""
 
@@ -56,8 +57,17 @@ def read_line(line: str) -> Iterator[AgentEvent]:
     match words(fields, "type"):
         case "thread.started":
             yield AgentEvent(session=words(fields, "thread_id"))
-        case "item.started" if words(item, "type") in ("command_execution", "file_change", "mcp_tool_call"):
-            yield AgentEvent(tool=words(item, "type"))
+        case "item.started" if words(item, "type") in _TOOLS:
+            name = words(item, "tool") or words(item, "type")
+            text = words(item, "command") or input_text(item, "arguments")
+            yield AgentEvent(tool=name, tool_input=text, tool_call=words(item, "id"))
+        case "item.completed" if words(item, "type") in _TOOLS:
+            yield AgentEvent(
+                tool_call=words(item, "id"),
+                has_tool_ended=True,
+                has_tool_failed=words(item, "status") == "failed" or bool(count(item, "exit_code")),
+                tool_output=words(item, "aggregated_output"),
+            )
         case "item.completed" if words(item, "type") == "agent_message":
             yield AgentEvent(text=words(item, "text"))
         case "turn.completed":
@@ -88,4 +98,5 @@ DRIVER = AgentDriver(
     home_variables={"CODEX_HOME": ".codex"},
     login="codex login",
     counts_all_parts=True,
+    silence_seconds=THINKS_SILENTLY,
 )

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from loopty.agents.agent_driver import QUIET, AgentCommand, AgentDriver, AgentOrder
-from loopty.agents.agent_stream import AgentEnd, AgentEvent, count, json_fields, table, words
+from loopty.agents.agent_stream import AgentEnd, AgentEvent, count, input_text, json_fields, table, words
+from loopty.agents.gemini_settings import common_options, served_settings
 from loopty.domain.model import Usage
-
-_QUIET_SETTINGS = {
-    "privacy": {"usageStatisticsEnabled": False},
-    "telemetry": {"enabled": False},
-    "general": {"enableAutoUpdate": False, "disableAutoUpdate": True, "disableUpdateNag": True},
-}
 
 
 def make_command(order: AgentOrder) -> AgentCommand:
-    argv = ["gemini", "--approval-mode", "yolo", "--skip-trust", "-o", "stream-json"]
+    argv = ("gemini", "--approval-mode", "yolo", "--skip-trust", "-o", "stream-json")
     env, files = {**QUIET, "GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_TELEMETRY_ENABLED": "false"}, {}
-    model = order.model
     if order.endpoint:
-        model = order.endpoint.model
         env |= {**order.endpoint.key_variables, "GOOGLE_GEMINI_BASE_URL": order.endpoint.address}
-        settings = {**_QUIET_SETTINGS, "security": {"auth": {"selectedType": "gemini-api-key"}}}
-        files[".gemini/settings.json"] = json.dumps(settings)
-    if model:
-        argv += ["-m", model]
-    if order.session:
-        argv += ["--resume", order.session]
-    return AgentCommand((*argv, *order.args, "-p", order.prompt), env, files)
+        files[".gemini/settings.json"] = served_settings("gemini-api-key")
+    return AgentCommand((*argv, *common_options(order)), env, files)
 
 
 def read_line(line: str) -> Iterator[AgentEvent]:
@@ -39,8 +26,18 @@ def read_line(line: str) -> Iterator[AgentEvent]:
         case "init":
             yield AgentEvent(session=words(fields, "session_id"))
         case "tool_use":
-            yield AgentEvent(tool=words(fields, "tool_name"))
+            call = words(fields, "tool_id")
+            yield AgentEvent(
+                tool=words(fields, "tool_name"), tool_input=input_text(fields, "parameters"), tool_call=call
+            )
             yield AgentEvent(text="\n", is_continued=True)
+        case "tool_result":
+            yield AgentEvent(
+                tool_call=words(fields, "tool_id"),
+                has_tool_ended=True,
+                has_tool_failed=words(fields, "status") == "error",
+                tool_output=words(fields, "output"),
+            )
         case "message" if words(fields, "role") == "assistant":
             yield AgentEvent(text=words(fields, "content"), is_continued=fields.get("delta") is True)
         case "error":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopty.agents.agent_driver import QUIET, AgentCommand, AgentDriver, AgentOrder
+from loopty.agents.agent_driver import QUIET, THINKS_SILENTLY, AgentCommand, AgentDriver, AgentOrder
 from loopty.agents.agent_stream import (
     AgentEnd,
     AgentEvent,
@@ -72,6 +72,7 @@ DRIVER = AgentDriver(
     variables=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
     login="mini-extra config setup",
     can_resume=False,
+    silence_seconds=THINKS_SILENTLY,
     result_file=_TRAJECTORY,
     read_result=read_trajectory,
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from loopty.agents.agent_driver import QUIET, AgentCommand, AgentDriver, AgentOrder
-from loopty.agents.agent_stream import AgentEnd, AgentEvent, count, json_fields, money, table, words
+from loopty.agents.agent_driver import QUIET, THINKS_SILENTLY, AgentCommand, AgentDriver, AgentOrder
+from loopty.agents.agent_stream import AgentEnd, AgentEvent, count, input_text, json_fields, money, table, words
 from loopty.domain.model import Usage
 
 _QUIET = {
@@ -73,7 +73,18 @@ def read_line(line: str) -> Iterator[AgentEvent]:
         case "text":
             yield AgentEvent(session=session, text=words(part, "text"))
         case "tool_use":
-            yield AgentEvent(session=session, tool=words(part, "tool"))
+            state, call = table(part, "state"), words(part, "callID")
+            has_failed = words(state, "status") == "error" or bool(count(table(state, "metadata"), "exit"))
+            yield AgentEvent(
+                session, tool=words(part, "tool"), tool_input=input_text(state, "input"), tool_call=call
+            )
+            # It is reported when it has ended.
+            yield AgentEvent(
+                tool_call=call,
+                has_tool_ended=True,
+                has_tool_failed=has_failed,
+                tool_output=words(state, "output") or words(state, "error"),
+            )
         case "step_finish":
             tokens = table(part, "tokens")
             cache, reasoning = table(tokens, "cache"), count(tokens, "reasoning")
@@ -101,4 +112,5 @@ DRIVER = AgentDriver(
     settings=(".config/opencode/opencode.json",),
     variables=("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
     login="opencode auth login",
+    silence_seconds=THINKS_SILENTLY,
 )

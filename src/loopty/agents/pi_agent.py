@@ -6,7 +6,17 @@ import json
 from collections.abc import Iterator
 
 from loopty.agents.agent_driver import QUIET, AgentCommand, AgentDriver, AgentOrder
-from loopty.agents.agent_stream import AgentEnd, AgentEvent, count, json_fields, money, rows, table, words
+from loopty.agents.agent_stream import (
+    AgentEnd,
+    AgentEvent,
+    count,
+    input_text,
+    json_fields,
+    money,
+    rows,
+    table,
+    words,
+)
 from loopty.domain.model import Usage
 
 _CONTEXT, _OUTPUT = 128_000, 8_192
@@ -57,7 +67,17 @@ def read_line(line: str) -> Iterator[AgentEvent]:
         case "session":
             yield AgentEvent(session=words(fields, "id"))
         case "tool_execution_start":
-            yield AgentEvent(tool=words(fields, "toolName"))
+            call = words(fields, "toolCallId")
+            yield AgentEvent(tool=words(fields, "toolName"), tool_input=input_text(fields, "args"), tool_call=call)
+        case "tool_execution_end":
+            yield AgentEvent(
+                tool_call=words(fields, "toolCallId"),
+                has_tool_ended=True,
+                has_tool_failed=fields.get("isError") is True,
+                tool_output=input_text(fields, "result"),
+            )
+        case "message_update":
+            yield AgentEvent(thought=words(table(fields, "assistantMessageEvent"), "delta"))
         case "message_end" if words(message, "role") == "assistant":
             yield from _read_message(message)
 

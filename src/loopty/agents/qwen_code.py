@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import functools
-import json
 
 from loopty.agents import claude_stream
 from loopty.agents.agent_driver import QUIET, AgentCommand, AgentDriver, AgentOrder
-
-_QUIET_SETTINGS = {
-    "privacy": {"usageStatisticsEnabled": False},
-    "telemetry": {"enabled": False},
-    "general": {"enableAutoUpdate": False, "disableAutoUpdate": True, "disableUpdateNag": True},
-}
+from loopty.agents.gemini_settings import common_options, served_settings
 
 
 def make_command(order: AgentOrder) -> AgentCommand:
     argv, env, files = ["qwen", "--yolo", "-o", "stream-json"], {**QUIET}, {}
-    model = order.model
     if order.endpoint:
-        model = order.endpoint.model
         argv += ["--auth-type", "openai"]
         env |= {
             **order.endpoint.key_variables,
             "OPENAI_BASE_URL": order.endpoint.openai_url,
-            "OPENAI_MODEL": model,
+            "OPENAI_MODEL": order.endpoint.model,
         }
-        settings = {**_QUIET_SETTINGS, "security": {"auth": {"selectedType": "openai"}}}
-        files[".qwen/settings.json"] = json.dumps(settings)
-    if model:
-        argv += ["-m", model]
-    if order.session:
-        argv += ["--resume", order.session]
-    return AgentCommand((*argv, *order.args, "-p", order.prompt), env, files)
+        files[".qwen/settings.json"] = served_settings("openai")
+    return AgentCommand((*argv, *common_options(order)), env, files)
 
 
 DRIVER = AgentDriver(

@@ -6,7 +6,8 @@ import os
 
 from loopty.agents.agent_table import load_driver
 from loopty.agents.agent_work import AgentChoice
-from loopty.campaign.agent_launcher import AgentLauncher
+from loopty.campaign.agent_books import AgentBooks
+from loopty.campaign.agent_launcher import AgentLauncher, require_program
 from loopty.campaign.agent_login import AgentLogin
 from loopty.campaign.agent_records import SessionFolders
 from loopty.campaign.agent_sessions import SandboxedSessions
@@ -14,11 +15,14 @@ from loopty.campaign.role_models import RoleModels
 from loopty.domain.access import is_clean_path
 from loopty.domain.errors import Misuse
 from loopty.domain.launch import Sandbox
-from loopty.domain.task import SandboxSpec
+from loopty.domain.task import SandboxSpec, Task
 from loopty.executors.process_locks import ProcessLocks
+from loopty.kit import codec
 from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFile
+from loopty.record.recorder import Recorder
 from loopty.sandboxes.repository_environments import repository_environments
+from loopty.taskfile.agent_tables import agent_tables
 from loopty.workspaces.agent_trees import AgentTrees
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.repository import Repository
@@ -35,22 +39,14 @@ class AgentFactory:
     state: StateFolder
     files: NodeFiles
     models: RoleModels
+    recorder: Recorder
     owner: str
 
     def sessions(self, choice: AgentChoice) -> SandboxedSessions:
-        """The sessions of this agent. Raises Misuse where it is not installed, or has neither login nor model."""
+        """The sessions of this agent, which `require_agents` has found to be usable."""
         driver = load_driver(choice.agent, choice.stream)
-        if not driver.program and not choice.command:
-            raise Misuse('the agent "command" has no command: name it, as in [proposer] command = "…"')
-        if wrong := next((name for name in choice.login if not is_clean_path(name)), None):
-            raise Misuse(f"login of [proposer] names {wrong!r}: name files below your home, as .agent/auth.json")
         login = AgentLogin(driver, choice, os.environ)
-        serve = self.models.serve_agent(driver.name)
-        if serve is None and not login.is_there:
-            raise Misuse(
-                f"{driver.name} has no login here: {driver.login}; or name a model of loopty's, as in "
-                '[roles.evolver] model = "…"'
-            )
+        serve = self.models.serve_agent(choice.configuration.name)
         sandbox, trial_owner = choose_agent_sandbox(self.sandbox, self.unsafe, self.state.probes)
         top = self.repository.top
         found = repository_environments(top, self.repository.working_tree.paths_that_git_ignores())
@@ -60,12 +56,28 @@ class AgentFactory:
             login,
             AgentTrees(self.repository, self.files, trial_owner),
             SessionFolders(self.state.agents, trial_owner[0] if trial_owner else None),
-            self.models.purse,
-            self.models.archive,
+            AgentBooks(choice, self.models.purse, self.models.archive, self.recorder, serve is not None),
             self.owner,
             ProcessLocks(self.state.owners).is_alive,
             serve,
         )
+
+
+def require_agents(task: Task) -> None:
+    """Raise Misuse where a coding agent of the task is not installed, or has neither login nor model."""
+    for _, options in agent_tables(task.proposer):
+        names = ("command", "stream", "login", "variables")
+        given = {name: options[name] for name in names if name in options}
+        choice = codec.build(AgentChoice, {"agent": options["agent"], **given})
+        driver = load_driver(choice.agent, choice.stream)
+        require_program(driver)
+        if wrong := next((name for name in choice.login if not is_clean_path(name)), None):
+            raise Misuse(f"login of [proposer] names {wrong!r}: name files below your home, as .agent/auth.json")
+        if not task.roles.evolver.model and not AgentLogin(driver, choice, os.environ).is_there:
+            raise Misuse(
+                f"{driver.name} has no login here: {driver.login}; or name a model of loopty's, as in "
+                '[roles.evolver] model = "…"'
+            )
 
 
 def choose_agent_sandbox(

@@ -11,14 +11,15 @@ from pathlib import Path, PurePosixPath
 
 import loopty_sdk
 from loopty.agents.agent_driver import AgentCommand, AgentDriver
-from loopty.agents.agent_endings import SessionEnd, classify_end
+from loopty.agents.agent_endings import SessionEnd, classify_end, end_of_stall
 from loopty.agents.agent_stream import AgentStream
 from loopty.agents.agent_work import AgentChoice
+from loopty.campaign.life_signs import LifeSigns
 from loopty.domain.errors import Misuse
 from loopty.domain.launch import Bounds, Launch, Mount, Sandbox, Stop
 from loopty.evaluators.tree_command import OutputFollower, TreeCommand
 from loopty.kit import untrusted_files
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.sandboxes.command_programs import command_programs
 from loopty.sandboxes.program_folders import program_folders
@@ -55,6 +56,8 @@ class AgentJob:
     """The user's variables that it may see."""
     model_socket: Path | None = None
     """Where its model is served; None: it uses the network and its own login."""
+    is_asking: Callable[[], bool] | None = None
+    """Whether a request to its model is being answered; None where loopty does not see that."""
 
     @property
     def output_name(self) -> str:
@@ -108,22 +111,30 @@ class AgentLauncher:
         """
         await asyncio.to_thread(self._prepare, job)
         stream, stop, reasons = AgentStream(self.driver.read_line), asyncio.Event(), list[str]()
+        life = LifeSigns(self.choice.stalls.limits(self.driver, job.is_asking is not None), job.is_asking)
+        stream.on_event = life.note
 
         def feed(text: str) -> None:
             stream.feed(text)
+            life.hear(text, stream)
             if not reasons and (reason := watch(stream)):
                 reasons.append(reason)
                 stop.set()
 
         on_stream(stream)
-        launch = self._launch(job)
-        follower = OutputFollower(TreeCommand((), feed, _ignore), launch.stdout, launch.stderr)
+        launch = replace(self._launch(job), on_start=life.start)
+        follower = OutputFollower(TreeCommand((), feed, life.hear_errors), launch.stdout, launch.stderr)
+        looking = asyncio.create_task(life.look(stop)) if self.choice.stalls.watch else None
         try:
             async with follower.follow():
                 end = await self._sandbox.run(launch, stop)
         finally:
+            if looking:
+                looking.cancel()
             stream.close()
             self._read_result(job, stream)
+        if life.stall and not reasons and end.stop is Stop.CANCELLED:
+            return AgentRun(stream, end_of_stall(life.stall))
         limit = reasons[0] if reasons else self._limit_words(end.stop)
         errors = job.folder.file(job.error_name).read(_STDERR_BYTES, tail=True).decode(errors="replace")
         return AgentRun(stream, classify_end(stream, end.code, limit, errors))
@@ -143,11 +154,14 @@ class AgentLauncher:
         choice, command = self.choice, job.command
         mounts = [*self._mounts(), *job.tree, Mount(job.home.path_for_programs(), HOME, writable=True)]
         argv, env = command.argv, {**job.variables, **command.env}
+        if command.sdk_program or job.model_socket is not None:
+            mounts.append(Mount(Path(loopty_sdk.__file__).resolve().parent, f"{_SDK}/loopty_sdk"))
+        if command.sdk_program:
+            argv = _with_sdk_program(command.sdk_program, argv)
         if job.model_socket is not None:
-            sdk = Path(loopty_sdk.__file__).resolve().parent
-            mounts += [Mount(sdk, f"{_SDK}/loopty_sdk"), Mount(job.model_socket, _MODEL_SOCKET)]
+            mounts.append(Mount(job.model_socket, _MODEL_SOCKET))
             env |= {"LOOPTY_MODEL_SOCKET": _MODEL_SOCKET, "LOOPTY_MODEL_PORT": str(MODEL_PORT)}
-            argv = ("python3", "-I", "-S", "-B", f"{_SDK}/loopty_sdk/model_port.py", *argv)
+            argv = _with_sdk_program("model_port.py", argv)
         own = {"PATH": self._path, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "HOME": HOME}
         return Launch(
             argv=argv,
@@ -193,6 +207,11 @@ class AgentLauncher:
             Stop.DISK: f"wrote more than {choice.disk_mb} MB to disk (disk_mb)",
             Stop.CANCELLED: "stopped",
         }[stop]
+
+
+def _with_sdk_program(name: str, argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The command as a program of the SDK starts it."""
+    return ("python3", "-I", "-S", "-B", f"{_SDK}/loopty_sdk/{name}", *argv)
 
 
 def require_program(driver: AgentDriver) -> None:

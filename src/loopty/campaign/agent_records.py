@@ -33,8 +33,14 @@ class AgentRecord:
     """How often the agent was started."""
     is_booked: bool = False
     """Whether the tokens of the newest part are in the ledger."""
+    stalls: int = 0
+    """How many parts stalled."""
     tokens_before: int = 0
-    """What earlier parts used."""
+    """What the parts that stalled used."""
+    hint: str = ""
+    """What the agent should know about its last stall."""
+    configuration: str = ""
+    """Its name in the task file."""
     has_ended: bool = False
 
 

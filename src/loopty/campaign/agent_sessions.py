@@ -4,36 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import socket
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+import time
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import TYPE_CHECKING
 
-from loopty.agents.agent_driver import AgentEndpoint, AgentOrder
-from loopty.agents.agent_endings import SessionEnd
+from loopty.agents.agent_driver import AgentEndpoint
+from loopty.agents.agent_endings import SessionEnd, end_of_crash
 from loopty.agents.agent_stream import AgentEnd, AgentStream
 from loopty.agents.agent_work import AgentWork
-from loopty.campaign.agent_launcher import (
-    HOME,
-    MODEL_ADDRESS,
-    PROMPT_FILE,
-    TREE,
-    AgentJob,
-    AgentLauncher,
-    read_output,
-)
+from loopty.agents.stall import Stall
+from loopty.campaign.agent_books import AgentBooks, PartCost, usage_since
+from loopty.campaign.agent_launcher import MODEL_ADDRESS, AgentLauncher, read_output
 from loopty.campaign.agent_login import AgentLogin
 from loopty.campaign.agent_records import AgentRecord, SessionFolder, SessionFolders
-from loopty.domain.errors import Exhausted
-from loopty.domain.model import Message, Outage, Prompt, Reply, Role, Speaker, Usage
+from loopty.campaign.agent_start import ServedModel, SessionStart, make_job
+from loopty.domain.model import Outage, Usage
 from loopty.engine.protocols import Ask
 from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.unix_socket import listen
-from loopty.models.archive import Archive
 from loopty.models.meter import CANCELLED
-from loopty.models.purse import RunPurse
-from loopty.record.calls import Spend
+from loopty.record.calls import STALLED, Spend
 from loopty.record.node_record import Node
 from loopty.workspaces.agent_trees import AgentTrees
 
@@ -41,28 +32,19 @@ if TYPE_CHECKING:
     from loopty.models.endpoint.trial_access import ServeTrial, TrialAccess
 
 _BACKLOG = 128
-_LONGEST_ARGUMENT = 100_000
-"""Bytes. The kernel refuses a longer one."""
-_LONG_PROMPT = f"Read the file {PROMPT_FILE} as a whole: it is your task. Do what it says."
-_CONTINUE = (
-    "You were interrupted. Your edits so far are in the current directory. Finish the task under the same rules, "
-    "and end with your SUMMARY line."
-)
 _INTERRUPTED = "its process ended before it did"
 
 
 @dataclass(frozen=True, slots=True)
-class _Start:
-    """A session that is about to start, or to go on."""
+class _Part:
+    """How one start of an agent ended."""
 
-    place: SessionFolder
+    end: SessionEnd
+    stream: AgentStream
+    calls: tuple[str, ...]
     record: AgentRecord
-    parent: Node
-    root: Node
-    session: str = ""
-    """The agent's own name of the session to resume."""
-    usage_before: Usage = Usage()
-    """What earlier parts used, where the agent counts them again."""
+    resumes: bool
+    """Whether the session goes on after its stall."""
 
 
 class SandboxedSessions:
@@ -74,8 +56,7 @@ class SandboxedSessions:
         login: AgentLogin,
         trees: AgentTrees,
         folders: SessionFolders,
-        purse: RunPurse,
-        archive: Archive,
+        books: AgentBooks,
         owner: str,
         is_alive: Callable[[str], bool],
         serve: ServeTrial | None,
@@ -83,20 +64,20 @@ class SandboxedSessions:
         """`serve` serves the evolver's model; None: the agent uses its own login and the network."""
         self._launcher = launcher
         self._driver = launcher.driver
+        self._name = launcher.choice.configuration.name
         self._login = login
         self._trees = trees
         self._folders = folders
-        self._purse = purse
-        self._archive = archive
+        self._books = books
         self._owner = owner
         self._is_alive = is_alive
         self._serve = serve
         self._unrecorded: list[tuple[SessionFolder, str]] = []
         """Sessions whose proposals may not be in the ledger yet, with their calls."""
         for key in login.variables.values():
-            archive.hide(key)
+            books.archive.hide(key)
 
-    async def work_left_behind(self, ask: Ask) -> AgentWork | None:
+    async def work_left_behind(self, ask: Ask, others: Collection[str] = ()) -> AgentWork | None:
         """The work of a session that an earlier process left, resumed first where it was interrupted."""
         unread = Spend.of(ask.history.runs[ask.run]).unread
         for place, call in [*self._unrecorded]:
@@ -104,18 +85,18 @@ class SandboxedSessions:
                 place.remove()
                 self._unrecorded.remove((place, call))
         for abandoned, record in self._folders.sessions_of_dead(self._is_alive):
+            if record.configuration != self._name and record.configuration in others:
+                continue
             taken = self._folders.take_over(abandoned, self._owner)
             if taken is None:
                 continue
-            is_ours = (record.agent, record.run, record.pool) == (self._driver.name, ask.run, ask.pool)
-            if (
-                not is_ours
-                or record.node not in ask.history.ids
-                or (record.has_ended and record.call not in unread)
-            ):
+            ours = self._driver.name, self._name, ask.run, ask.pool
+            is_ours = (record.agent, record.configuration, record.run, record.pool) == ours
+            is_known = is_ours and record.node in ask.history.ids
+            if not is_known or (record.has_ended and record.call not in unread):
                 taken.remove()
             elif record.call in unread:
-                end, text = SessionEnd(AgentEnd.CLEAN), self._text_of_call(record.call)
+                end, text = SessionEnd(AgentEnd.CLEAN), self._books.text_of_call(record.call)
                 return await self._take_work(taken, record, end, text, (record.call,))
             else:
                 return await self._resume(ask, taken, record)
@@ -123,80 +104,102 @@ class SandboxedSessions:
 
     async def work(self, ask: Ask, parent: Node, prompt: str) -> AgentWork:
         """Let the agent change the files of a node. Raises Exhausted when a cap is used up, and Outage."""
-        call = self._reserve(ask, parent)
+        call = self._books.reserve(ask, parent)
         place = self._folders.add(self._owner)
-        record = AgentRecord(self._driver.name, ask.run, ask.pool, parent.id, call, prompt)
+        record = AgentRecord(
+            self._driver.name, ask.run, ask.pool, parent.id, call, prompt, configuration=self._name
+        )
         place.save(record)
-        start = _Start(place, record, parent, ask.root)
+        start = SessionStart(place, record, parent, ask.root)
         await asyncio.to_thread(self._trees.lay_out, parent, ask.root, place.tree, place.layout)
-        return await self._run(start)
+        return await self._run(ask, start)
+
+    def note_search_stall(self, ask: Ask, stall: Stall) -> None:
+        """Record, once, that the configuration's changes do not get on."""
+        self._books.note_search_stall(ask, stall)
 
     async def _resume(self, ask: Ask, place: SessionFolder, record: AgentRecord) -> AgentWork:
         """Go on with an interrupted session, after what it used is in the ledger."""
         stream, parent = AgentStream(self._driver.read_line), ask.history[record.node]
         read_output(place.folder, f"output-{record.part}", stream)
         if not record.is_booked and self._serve is None:
-            lost = self._reserve(ask, parent, wants_proposal=False)
-            self._settle(lost, stream.usage, stream.cost_usd, _INTERRUPTED)
+            lost = self._books.reserve(ask, parent, wants_proposal=False)
+            self._books.close_lost(lost, stream.usage, stream.cost_usd, _INTERRUPTED)
         if not place.layout.exists():  # it was interrupted before its tree was there
             place.remove()
             return await self.work(ask, parent, record.prompt)
-        record = replace(record, call=self._reserve(ask, parent), part=record.part + 1, is_booked=False)
+        return await self._run(ask, self._next_part(ask, place, record, stream))
+
+    def _next_part(self, ask: Ask, place: SessionFolder, record: AgentRecord, stream: AgentStream) -> SessionStart:
+        """The session goes on, where the agent can with its own memory of it."""
+        parent = ask.history[record.node]
+        record = replace(record, call=self._books.reserve(ask, parent), part=record.part + 1, is_booked=False)
         place.save(record)
         session = stream.session if self._driver.can_resume else ""
         before = stream.usage if session and self._driver.counts_all_parts else Usage()
-        return await self._run(_Start(place, record, parent, ask.root, session, before))
+        return SessionStart(place, record, parent, ask.root, session, before)
 
-    def _reserve(self, ask: Ask, parent: Node, wants_proposal: bool = True) -> str:
-        """One call for the session: its tokens, if loopty does not serve its model, are known only at its end."""
-        remaining = self._purse.remaining(Role.EVOLVER)
-        if self._serve is None and wants_proposal and (remaining.tokens <= 0 or remaining.money_usd <= 0):
-            raise Exhausted("the caps on the evolver's tokens or money leave nothing for another session")
-        pool = ask.pool if wants_proposal else None
-        name = self._driver.name
-        return self._purse.reserve(Role.EVOLVER, 0, 0.0, None, self._model_name, name, parent.id, pool)
+    async def _run(self, ask: Ask, start: SessionStart) -> AgentWork:
+        """Run a session to its end; after its first stall it goes on once, with a hint."""
+        while True:
+            part = await self._run_part(start)
+            if not part.resumes:
+                if part.end.stall:
+                    self._books.bench_when_pathological(ask.run)
+                return await self._take_work(start.place, start.record, part.end, part.stream.text, part.calls)
+            start = self._next_part(ask, start.place, part.record, part.stream)
 
-    @property
-    def _model_name(self) -> str:
-        if self._serve is not None:
-            return f"{self._driver.name}:session"
-        return f"{self._driver.name}:{self._launcher.choice.model or 'own choice'}"
-
-    def _settle(self, call: str, usage: Usage, cost_usd: float, failure: str) -> None:
-        if self._serve is not None:  # each of its calls was paid for on its own
-            usage, cost_usd = Usage(), 0.0
-        self._purse.settle(call, usage.tokens, cost_usd, usage, failure)
-
-    async def _run(self, start: _Start) -> AgentWork:
+    async def _run_part(self, start: SessionStart) -> _Part:
         place, record, streams = start.place, start.record, list[AgentStream]()
-        failure, calls = CANCELLED, list[str]()
+        failure, calls, since = CANCELLED, list[str](), time.monotonic()
+        end: SessionEnd | None = None
+        access: TrialAccess | None = None
+        resumes = False
         try:
-            async with self._model_access(start) as (endpoint, model_socket, access):
+            async with self._model_access(start) as model:
+                access = model.access if model else None
                 calls = access.calls if access else calls
-                job = self._job(start, endpoint, model_socket)
-                before = self._login.credentials() if endpoint is None else {}
+                job = make_job(start, self._launcher, self._login, self._trees, model)
+                before = {} if model else self._login.credentials()
                 try:
-                    run = await self._launcher.run(job, self._cap_watch(start), streams.append)
+                    watch = self._books.cap_watch(start.usage_before)
+                    run = await self._launcher.run(job, watch, streams.append)
                 finally:
                     self._login.copy_back(place.home, before)
-            end = _with_model_faults(run.end, access)
-            if end.end is AgentEnd.CRASHED and not calls and not await self._has_begun(place, run.stream):
-                # The next start would end in the same way, and the one after it.
-                end = SessionEnd(AgentEnd.UNAVAILABLE, end.reason)
-            failure = "" if end.has_work else end.reason or str(end.end)
+            end = await self._judged_end(place, run.end, run.stream, access)
+            resumes = end.stall is not None and not record.stalls
+            failure = "" if end.has_work else f"{STALLED}{end.reason}" if end.stall else end.reason or str(end.end)
         finally:
             stream = streams[0] if streams else AgentStream(self._driver.read_line)
-            usage = _difference(stream.usage, start.usage_before)
-            self._keep(record, stream.text, usage, failure)
-            self._settle(record.call, usage, stream.cost_usd, failure)
-            place.save(replace(record, is_booked=True, has_ended=not failure))
+            usage = usage_since(stream.usage, start.usage_before)
+            tokens = access.tokens if access else usage.tokens
+            cost = PartCost(usage, stream.cost_usd, tokens, since)
+            self._books.close_part(record, stream.text, cost, failure, end, resumes)
+            after = replace(record, is_booked=True, has_ended=not failure)
+            if resumes and end and end.stall:
+                used = record.tokens_before + tokens
+                after = replace(after, stalls=record.stalls + 1, tokens_before=used, hint=end.stall.hint)
+            place.save(after)
         if access and access.exhausted and not end.has_work:  # first: the agent takes it for an outage
             place.remove()
             raise access.exhausted
         if end.end is AgentEnd.UNAVAILABLE:
             place.remove()
-            raise Outage(f"{self._driver.name}: {end.reason}; try `loopty doctor --agent {self._driver.name}`")
-        return await self._take_work(place, record, end, stream.text, (*calls, record.call))
+            remedy = f"; try `loopty doctor --agent {self._driver.name}`" if self._driver.program else ""
+            raise Outage(f"{self._name}: {end.reason}{remedy}")
+        return _Part(end, stream, (*calls, record.call), after, resumes)
+
+    async def _judged_end(
+        self, place: SessionFolder, end: SessionEnd, stream: AgentStream, access: TrialAccess | None
+    ) -> SessionEnd:
+        """The end of a part, where its model or its process may be to blame."""
+        end = _with_model_faults(end, access)
+        if end.end is not AgentEnd.CRASHED:
+            return end
+        if not (access and access.calls) and not await self._has_begun(place, stream):
+            # The next start would end in the same way, and the one after it.
+            return SessionEnd(AgentEnd.UNAVAILABLE, end.reason)
+        return end_of_crash(end) if self._launcher.choice.stalls.watch else end
 
     async def _has_begun(self, place: SessionFolder, stream: AgentStream) -> bool:
         """Whether the agent has asked its model or changed a file."""
@@ -213,79 +216,16 @@ class SandboxedSessions:
         self._unrecorded.append((place, record.call))
         return AgentWork(record.node, end, text, harvest.edits, harvest.left_out, harvest.fault, calls)
 
-    def _job(self, start: _Start, endpoint: AgentEndpoint | None, model_socket: Path | None) -> AgentJob:
-        place, record, choice = start.place, start.record, self._launcher.choice
-        prompt = record.prompt if not start.session else _CONTINUE
-        if record.part > 1 and not start.session:
-            prompt = f"{record.prompt}\n{_CONTINUE}\n"
-        if endpoint is None:
-            self._login.copy_into(place.home)
-        is_long = len(prompt.encode(errors="replace")) > _LONGEST_ARGUMENT
-        order = AgentOrder(
-            _LONG_PROMPT if is_long else prompt,
-            PROMPT_FILE,
-            HOME,
-            choice.model,
-            choice.args,
-            endpoint,
-            start.session,
-            choice.argv if not self._driver.program else (),
-            tuple(self._trees.writable_files(start.parent.commit)),
-        )
-        return AgentJob(
-            self._driver.make_command(order),
-            prompt,
-            self._trees.mounts(start.root, place.tree, TREE),
-            place.home,
-            place.folder,
-            record.part,
-            self._login.variables if endpoint is None else {},
-            model_socket,
-        )
-
     @contextlib.asynccontextmanager
-    async def _model_access(
-        self, start: _Start
-    ) -> AsyncIterator[tuple[AgentEndpoint | None, Path | None, TrialAccess | None]]:
+    async def _model_access(self, start: SessionStart) -> AsyncIterator[ServedModel | None]:
         """The model that loopty serves, at a socket of this session; nothing where the agent has its own login."""
         if self._serve is None:
-            yield None, None, None
+            yield None
             return
         with listen(start.place.folder.below("model"), socket.SOCK_STREAM, _BACKLOG) as listener:
             async with self._serve(start.record.node, listener.socket) as access:
-                yield AgentEndpoint(MODEL_ADDRESS, access.key, access.model), listener.path, access
-
-    def _cap_watch(self, start: _Start) -> Callable[[AgentStream], str]:
-        """Stops an agent with its own login when its stream says that a cap is reached."""
-        remaining = self._purse.remaining(Role.EVOLVER)
-        if self._serve is not None or (math.isinf(remaining.tokens) and math.isinf(remaining.money_usd)):
-            return lambda _: ""
-
-        def watch(stream: AgentStream) -> str:
-            used = _difference(stream.usage, start.usage_before).tokens
-            if used > remaining.tokens or stream.cost_usd > remaining.money_usd:
-                return "reached the cap on the evolver's tokens or money"
-            return ""
-
-        return watch
-
-    def _keep(self, record: AgentRecord, text: str, usage: Usage, failure: str) -> None:
-        prompt = Prompt("", (Message(Speaker.ASKER, record.prompt),))
-        reply = None if failure else Reply(text, usage)
-        self._archive.keep(
-            record.call,
-            prompt,
-            reply,
-            failure,
-            model=self._model_name,
-            role=Role.EVOLVER,
-            operator=self._driver.name,
-            node=record.node,
-        )
-
-    def _text_of_call(self, call: str) -> str:
-        record = self._archive.record(call)
-        return record.reply.text if record and record.reply else ""
+                endpoint = AgentEndpoint(MODEL_ADDRESS, access.key, access.model)
+                yield ServedModel(endpoint, listener.path, access)
 
 
 def _with_model_faults(end: SessionEnd, access: TrialAccess | None) -> SessionEnd:
@@ -297,12 +237,3 @@ def _with_model_faults(end: SessionEnd, access: TrialAccess | None) -> SessionEn
     if access.refusal:
         return replace(end, reason=f"{end.reason}; its last request to the model: {access.refusal}")
     return end
-
-
-def _difference(usage: Usage, before: Usage) -> Usage:
-    return Usage(
-        max(usage.input_tokens - before.input_tokens, 0),
-        max(usage.output_tokens - before.output_tokens, 0),
-        max(usage.cached_tokens - before.cached_tokens, 0),
-        max(usage.reasoning_tokens - before.reasoning_tokens, 0),
-    )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from loopty.campaign.context import CampaignContext
+from loopty.campaign.draft_files import node_as_edited, sealable_files
 from loopty.campaign.explanations import known_cause
 from loopty.campaign.new_drafts import remove_draft
 from loopty.campaign.run_entry import require_same_criteria
@@ -16,17 +17,15 @@ from loopty.domain.model import Outage
 from loopty.domain.objective import metrics_fault
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
-from loopty.domain.proposal import Edits, Proposal
 from loopty.engine import decisions
 from loopty.engine.decisions import Judging
-from loopty.engine.protocols import CommittedFiles, Trial
+from loopty.engine.protocols import Trial
 from loopty.engine.trial_runner import TrialRunner
 from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.safe_folder import SafeFile
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.removed_files import require_files
-from loopty.workspaces.drafts import Drafts
 
 if TYPE_CHECKING:
     from loopty.causes.explanation import Explanation
@@ -60,7 +59,7 @@ def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
 
     require_same_criteria(context, node)
     # First of all: what is no new experiment costs nothing, not even the measurement of the baseline.
-    files = _sealable_files(context, node, require_startable) if node.draft else None
+    files = sealable_files(context, node, require_startable) if node.draft else None
     runner = context.trial_runner(node.id.run, context.executor(unsafe, node.id.run))
     root = context.history[context.history.runs[node.id.run].root]
     if node.id != root.id and root.is_pending:
@@ -73,7 +72,7 @@ def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
         raise Misuse(f"the baseline {root.id} {why}, so nothing can be compared: {remedy}")
     require_startable(context.history)
     if node.draft:
-        sealed = files or _sealable_files(context, node, require_startable)
+        sealed = files or sealable_files(context, node, require_startable)
         context.recorder.record(lambda history: decisions.seal_node(history, node.id, sealed))
     judged = run_to_verdict(runner, node, lambda: remove_draft(context, node))
     context.files.wait_for_pack()
@@ -87,7 +86,7 @@ def observe(runner: TrialRunner, trial: Trial) -> Outcome:
 
 def check_node(context: CampaignContext, node: Node, unsafe: bool) -> CheckResult:
     """Run the real benchmark on a node, or on what its draft holds now, and change no state."""
-    return _check(context, _check_trial(context, _as_edited(context, node)), unsafe)
+    return check_trial_result(context, check_trial(context, node_as_edited(context, node)), unsafe)
 
 
 def check_working_tree(context: CampaignContext, unsafe: bool) -> CheckResult:
@@ -97,18 +96,18 @@ def check_working_tree(context: CampaignContext, unsafe: bool) -> CheckResult:
     base = context.repository.working_tree.snapshot("a check of the task")
     params = task.space.baseline()
     root = Node(NodeId("1"), Pool.CHECK, decisions.BASELINE, "", base.commit, base.tree, 0.0, 1, 0, params=params)
-    return _check(context, Trial(root, root, 0, Pool.CHECK, task.seed, task.gates), unsafe)
+    return check_trial_result(context, Trial(root, root, 0, Pool.CHECK, task.seed, task.gates), unsafe)
 
 
 def check_gates(context: CampaignContext, node: Node, unsafe: bool) -> list[GateResult]:
     """Run the gates of a node alone, and change no state."""
-    run_gates, trial = context.run_gates(unsafe), _check_trial(context, _as_edited(context, node))
+    run_gates, trial = context.run_gates(unsafe), check_trial(context, node_as_edited(context, node))
     return run_until_stopped(lambda cancel: run_gates(trial, cancel))
 
 
 def try_command(context: CampaignContext, node: Node, command: TreeCommand, unsafe: bool) -> TreeCommandEnd:
     """Run any command on a node's files, or on what its draft holds now, and record nothing."""
-    run_in_tree, trial = context.run_in_tree(unsafe), _check_trial(context, _as_edited(context, node))
+    run_in_tree, trial = context.run_in_tree(unsafe), check_trial(context, node_as_edited(context, node))
     return run_until_stopped(lambda cancel: run_in_tree(trial, command, cancel))
 
 
@@ -120,7 +119,8 @@ def run_to_verdict(runner: TrialRunner, node: Node, after_start: Callable[[], No
     return runner.history[node.id]
 
 
-def _check(context: CampaignContext, trial: Trial, unsafe: bool) -> CheckResult:
+def check_trial_result(context: CampaignContext, trial: Trial, unsafe: bool) -> CheckResult:
+    """Run the real benchmark once and change no state."""
     executor = context.executor(unsafe)
     try:
         outcome = run_until_stopped(lambda cancel: executor.execute(trial, never_prune, cancel))
@@ -166,45 +166,8 @@ def _end_of(log: SafeFile) -> str:
     return "\n".join(clean_lines(log.read(_LOG_END, tail=True).decode(errors="replace")))
 
 
-def _check_trial(context: CampaignContext, node: Node) -> Trial:
+def check_trial(context: CampaignContext, node: Node) -> Trial:
+    """A trial of a node that serves no verdict and is not recorded."""
     require_files(node)
     run = context.history.runs[node.id.run]
     return Trial(node, context.history[run.root], 0, Pool.CHECK, run.seed, context.gates(node.id))
-
-
-def _as_edited(context: CampaignContext, node: Node) -> Node:
-    """The node with what its draft holds now; nothing is recorded."""
-    if not node.draft:
-        return node
-    files = context.files.commit(_parent(context, node), _draft_edits(context, node), "a check of the task")
-    return replace(node, commit=files.commit, tree=files.tree)
-
-
-def _sealable_files(
-    context: CampaignContext, node: Node, require_startable: Callable[[History], None]
-) -> CommittedFiles:
-    """Commit a draft's files. Raises Misuse where they cannot be sealed, and says first why it cannot start."""
-    try:
-        message = f"{node.operator}: {node.summary}"
-        files = context.files.commit(_parent(context, node), _draft_edits(context, node), message)
-        decisions.seal_node(context.history, node.id, files)
-    except Misuse:
-        # Another process may have been faster and closed the draft: say that instead.
-        require_startable(context.recorder.refresh())
-        raise
-    return files
-
-
-def _draft_edits(context: CampaignContext, node: Node) -> Edits:
-    """The draft's changes. Raises Misuse when the access rules forbid one."""
-    parent = _parent(context, node)
-    root = context.history[context.history.runs[node.id.run].root]
-    places = context.state.draft_folder(node.id), context.state.draft_layout(node.id)
-    edits = Drafts(context.repository, context.files).edits(root, *places)
-    if reason := context.files.refusal(parent, Proposal(node.operator, parent.id, node.summary, edits=edits)):
-        raise Misuse(f"node {node.id} {reason}")
-    return edits
-
-
-def _parent(context: CampaignContext, node: Node) -> Node:
-    return context.history[node.id.parent or NodeId(str(node.id.run))]

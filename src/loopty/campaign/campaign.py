@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from loopty.campaign.by_hand import CheckResult
     from loopty.campaign.context import CampaignContext
     from loopty.campaign.garbage import Garbage
+    from loopty.campaign.merge_drafts import MergedDraft
     from loopty.campaign.new_drafts import Draft
     from loopty.campaign.node_export import ExportedArtifact
     from loopty.campaign.optimize_session import OptimizeSession
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from loopty.campaign.winner_params import WinnerParams
     from loopty.domain.gate_spec import Gate
     from loopty.domain.space import Value
-    from loopty.engine.loop import Finish
+    from loopty.engine.session_limits import Finish
     from loopty.evaluators.gates import GateResult
     from loopty.evaluators.tree_command import TreeCommandEnd
     from loopty.record.event import Event
@@ -138,6 +139,20 @@ class Campaign(CampaignReader):
 
         above = self.find_node(parent) if parent else None
         return new_draft(self.context, above, message, params or {}, sparse)
+
+    def merge(self, first: str, second: str, message: str = "") -> MergedDraft:
+        """Bring the changes of two nodes onto their common ancestor, as a draft; conflicts are marked in it."""
+        from loopty.campaign.merge_drafts import merge_drafts
+
+        return merge_drafts(self.context, self.find_node(first), self.find_node(second), message)
+
+    def abort(self, name: str, why: str = "") -> str:
+        """End a ticket, or the ticket or draft of a node; returns what was done."""
+        from loopty.campaign.aborts import abort_node, abort_ticket
+
+        if name.startswith("t"):
+            return abort_ticket(self.context, name, why)
+        return abort_node(self.context, self.context.history[self.find_node(name)], why)
 
     def drop(self, node: str) -> None:
         """Give up a draft: it never runs, and its directory goes."""

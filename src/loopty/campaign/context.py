@@ -39,6 +39,9 @@ from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import OLD_LEDGER, StateFolder
 
 if TYPE_CHECKING:
+    import asyncio
+    from contextlib import AbstractAsyncContextManager
+
     from loopty.campaign.role_models import RoleModels
     from loopty.campaign.trial_setup import TrialSetup
     from loopty.engine.trial_runner import TrialRunner
@@ -161,6 +164,10 @@ class CampaignContext:
     def run_in_tree(self, unsafe: bool) -> RunInTree:
         """The function that runs any command on the files of a trial's node."""
         return self._setup(unsafe).run_in_tree()
+
+    def hold_place(self, cancel: asyncio.Event) -> AbstractAsyncContextManager[str]:
+        """A slot and the resources of a trial, for what runs beside trials; yields why there is none, if so."""
+        return self._setup(unsafe=False).hold_place(self.task.width, cancel)
 
     def _setup(self, unsafe: bool, run: int | None = None) -> TrialSetup:
         from loopty.campaign.trial_setup import TrialSetup

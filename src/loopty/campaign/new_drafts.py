@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from loopty.campaign.context import CampaignContext
@@ -17,10 +17,24 @@ from loopty.domain.space import Params, Space, Value
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit.dataclass import dataclass
+from loopty.record.event import Event
+from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.nodes import NodeAdded
 from loopty.record.verdicts import Incumbents
 from loopty.workspaces.drafts import Drafts
+
+
+@dataclass(frozen=True, slots=True)
+class DraftClaim:
+    """Who opens a draft, and for what."""
+
+    author: str = ""
+    surface: str = ""
+    merged: tuple[NodeId, ...] = ()
+    """Nodes besides the parent whose changes it will hold."""
+    require_new: Callable[[History, Node], None] = lambda _history, _parent: None
+    """Raises Misuse where the same is in work already. Nobody writes to the ledger meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +55,10 @@ def new_draft(
     message: str,
     params: Mapping[str, Value | str],
     sparse: bool = False,
+    claim: DraftClaim | None = None,
 ) -> Draft:
     """Add a draft below a node; by default below the best one. `sparse`: with the writable files alone."""
+    claim = claim or DraftClaim()
     if parent is None:
         run = context.history.runs[enter_run(context)]
         parent = Incumbents.of(run, Pool.ATTEMPT).best or run.root
@@ -50,11 +66,16 @@ def new_draft(
         parent = context.history.runs[enter_run(context)].root
     above = context.history[parent]
     point = _point(params, above.params, context.task.space)
-    proposal = Proposal(BY_HAND, parent, message, point)
-    files = CommittedFiles(above.commit, above.tree)
-    recorded = context.recorder.record(
-        lambda history: decisions.add_node(history, proposal, files, Pool.ATTEMPT, draft=True)
+    proposal = Proposal(
+        BY_HAND, parent, message, point, author=claim.author, surface=claim.surface, merged=claim.merged
     )
+    files = CommittedFiles(above.commit, above.tree)
+
+    def decide(history: History) -> list[Event]:
+        claim.require_new(history, history[above.id])
+        return decisions.add_node(history, proposal, files, Pool.ATTEMPT, draft=True)
+
+    recorded = context.recorder.record(decide)
     added = recorded[0].event
     assert isinstance(added, NodeAdded)
     folder, layout = context.state.draft_folder(added.node), context.state.draft_layout(added.node)

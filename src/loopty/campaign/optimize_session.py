@@ -19,16 +19,19 @@ from loopty.domain.curve import Row
 from loopty.domain.objective import Directions
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
-from loopty.engine.loop import Finish, Loop
+from loopty.engine.loop import Loop
 from loopty.engine.open_questions import Pace
 from loopty.engine.prune_watch import PruneWatch
+from loopty.engine.session_limits import Finish
 from loopty.evaluators.command import read_curve
 from loopty.evaluators.contract import METRICS
+from loopty.executors.this_capacity import this_capacity
 from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.models.throttle import Throttle
 from loopty.record.node_record import Node
+from loopty.taskfile.model_tables import AGENT_PROPOSER, proposer_kinds
 from loopty.taskfile.unused_roles import idle_roles
 from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_leftovers import NodeLeftovers
@@ -81,8 +84,16 @@ def start_session(
 
     `on_step` is called with what it does next.
     """
+    task = context.task
+    if any(kind == AGENT_PROPOSER for _, kind in proposer_kinds(task.proposer)):
+        from loopty.campaign.agent_factory import require_agents
+
+        require_agents(task)  # before a run begins for it
     on_step("freezing your files and the benchmark")
-    task, run = context.task, enter_run(context, new_run)
+    if not task.is_width_stated and task.profile.seconds:
+        size = task.round_size(this_capacity())
+        context.say(f"width {size.width}: {size.reason}")
+    run = enter_run(context, new_run)
     on_step(f"making the proposer ({task.proposer.kind})")
     models = context.role_models(run)
 
@@ -90,7 +101,9 @@ def start_session(
         from loopty.campaign.agent_factory import AgentFactory
 
         places = context.repository, context.state, context.files
-        return AgentFactory(task.sandbox, unsafe, *places, models, context.owner).sessions(choice)
+        return AgentFactory(task.sandbox, unsafe, *places, models, context.recorder, context.owner).sessions(
+            choice
+        )
 
     factory = ProposerFactory(task, context.files, NodeLeftovers(context.state), models, agent_sessions)
     proposers = {Pool.ATTEMPT: factory.proposer()}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from loopty.campaign.explanations import known_cause
 from loopty.campaign.first_result import with_better_score, with_direction, with_timeout
+from loopty.campaign.resource_probe import measure_profile
 from loopty.causes.cause import Cause, Reach, Setting
 from loopty.causes.explanation import Explanation
 from loopty.causes.missing_libraries import NO_TEST_RAN
@@ -90,12 +91,15 @@ class TaskProver:
         say: Callable[[str], None],
         consent: Consent,
         unsafe: bool,
+        patience: float = 1.0,
     ) -> None:
+        """`patience` is how many times longer than on an idle machine a run may take here, now."""
         self._campaign = campaign
         self._path = path
         self._say = say
         self._consent = consent
         self._unsafe = unsafe
+        self._patience = patience
 
     def prove(self, draft: TaskDraft, fixed: frozenset[str]) -> ProvenTask:
         """Check the draft until it works or no remedy is left; the file then has what was found.
@@ -136,15 +140,20 @@ class TaskProver:
         failed: list[ProvenTask] = []
         started_at = time.monotonic()
         for draft in drafts[:_MOST_DRAFTS]:
+            is_longer = self._patience > 1 and "timeout_seconds" not in fixed
+            if is_longer:
+                draft = draft.with_patience(self._patience)
             if failed:
-                if time.monotonic() - started_at > _SEARCH_SECONDS:
+                if time.monotonic() - started_at > _SEARCH_SECONDS * self._patience:
                     break
                 self._say(f"that failed ({failed[-1].check.problem}); trying the next that was found")
             if failed and failed[-1].draft.writable_copy:
                 draft = replace(draft, writable_copy=True)  # what the tests needed for the one, they need for all
-            self._say(
-                f"checking for at most {draft.timeout_seconds:g} s (--timeout; Ctrl-C stops): {draft.command}"
-            )
+            if failed and not failed[-1].draft.gates:
+                # What did not pass on these files for the one will not for the others.
+                draft = replace(draft, gates=tuple(gate for gate in draft.gates if not gate.is_proposed))
+            limit = f"{draft.timeout_seconds:g} s ({'the machine is busy; ' if is_longer else ''}--timeout"
+            self._say(f"checking for at most {limit}; Ctrl-C stops): {draft.command}")
             proven = self.prove(draft, fixed)
             if proven.check.problem is None or proven.check.outcome.ending is Ending.CANCELLED:
                 return proven
@@ -152,6 +161,15 @@ class TaskProver:
         best = next((proven for proven in failed if proven.has_line), failed[0])
         self._write(best.draft)
         return best
+
+    def with_profile(self, proven: ProvenTask) -> ProvenTask:
+        """The task with what a trial uses, where its checks pass."""
+        profile = measure_profile(lambda: self._campaign().check(unsafe=self._unsafe))
+        if profile is None:
+            return proven
+        draft = replace(proven.draft, profile=profile)
+        self._write(draft)
+        return replace(proven, draft=draft)
 
     def _check(self, draft: TaskDraft) -> CheckResult:
         self._write(draft)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from loopty.views.parameter_slice import ParameterSlice
     from loopty.views.run_status import RunStatus
     from loopty.views.score_points import ScorePoints
+    from loopty.views.search_context import SearchContext
     from loopty.views.verdict_tally import Tally
 
 
@@ -77,6 +78,15 @@ def run_status(state: StateFolder, history: History, run: int) -> RunStatus:
     if task is None:
         return status(history, history.runs[run], time.time(), is_alive)
     return status(history, history.runs[run], time.time(), is_alive, task.pools, task.width, task.noise)
+
+
+def search_context(state: StateFolder, history: History, run: int, node: NodeId | None = None) -> SearchContext:
+    """What somebody who joins the search has to know, with the task file where that can be read."""
+    from loopty.executors.process_locks import ProcessLocks
+    from loopty.views.search_context import search_context
+
+    task, is_alive = task_or_none(state.top), ProcessLocks(state.owners).is_alive
+    return search_context(history, history.runs[run], task, time.time(), is_alive, node)
 
 
 def report(

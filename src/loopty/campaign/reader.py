@@ -14,6 +14,7 @@ from loopty.domain.ids import NodeId
 from loopty.workspaces.git_folders import GitFolders
 
 if TYPE_CHECKING:
+    from loopty.campaign.mode_settings import ModeSettings
     from loopty.campaign.queries import NodeDiff, Report
     from loopty.causes.explanation import Explanation
     from loopty.domain.gate_spec import Gate
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from loopty.views.node_detail import NodeDetail
     from loopty.views.node_tree import TreeLine
     from loopty.views.run_status import RunStatus
+    from loopty.views.search_context import SearchContext
     from loopty.views.verdict_tally import Tally
     from loopty.workspaces.state_folder import StateFolder
 
@@ -95,6 +97,21 @@ class CampaignReader:
         from loopty.campaign.queries import run_status
 
         return run_status(self.record.state, self.history, self.newest_run(run))
+
+    def search_context(self, node: str | None = None, run: int | None = None) -> SearchContext:
+        """What somebody who joins the search has to know; with a node, also about that."""
+        from loopty.campaign.queries import search_context
+
+        found = self.find_node(node) if node else None
+        return search_context(self.record.state, self.history, self.newest_run(found.run if found else run), found)
+
+    def mode_settings(self) -> ModeSettings:
+        """How coding agents are to work here."""
+        import os
+
+        from loopty.campaign.mode_settings import ModeSettings
+
+        return ModeSettings(self.record.state.home, os.environ)
 
     def tally(self, run: int | None = None) -> Tally:
         """Verdicts, and the uplift over the control: a look at every node of the run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import re
 import shutil
@@ -85,6 +86,14 @@ class ThisHost:
                 return root
         return None
 
+    def is_node_dependency(self, name: str) -> bool:
+        try:
+            document = json.loads((self._top / "package.json").read_text(errors="replace"))
+        except (OSError, ValueError, RecursionError):
+            return False
+        tables = document.values() if isinstance(document, dict) else ()
+        return any(name in table for table in tables if isinstance(table, dict))
+
     def builds_module(self, name: str) -> bool:
         build = PythonBuild(self._top)
         path = name.replace(".", "/")
@@ -101,6 +110,10 @@ class ThisHost:
             if path == inner or path.startswith(f"{inner}/"):
                 return Submodule(inner, (self._top / inner / ".git").exists())
         return None
+
+    def system_package(self, *names: str) -> str | None:
+        plain = [name for name in names if re.fullmatch(r"[a-z0-9][a-z0-9.+-]+", name)]
+        return next((name for name in plain if _is_package_of_apt(name)), None)
 
     def library(self, name: str) -> str | None:
         named = os.environ.get("LD_LIBRARY_PATH", "").split(":")
@@ -135,7 +148,8 @@ class ThisHost:
         except OSError:
             return []
         paths = re.findall(r"^\s*path\s*=\s*(.+?)\s*$", text, re.MULTILINE)
-        return [path for path in paths if is_clean_path(path)]
+        # A release has the file and not the commits that it belongs to: there git can fetch nothing.
+        return [path for path in paths if is_clean_path(path) and path in self._files]
 
     def _environment_programs(self) -> Iterator[Path]:
         yield self._top / "node_modules/.bin"
@@ -147,6 +161,14 @@ def _folders(patterns: tuple[str, ...]) -> Iterator[Path]:
     for pattern in patterns:
         path = Path(pattern).expanduser()
         yield from Path(path.anchor).glob(str(path.relative_to(path.anchor)))
+
+
+def _is_package_of_apt(name: str) -> bool:
+    try:
+        shown = subprocess.run(["apt-cache", "show", "--no-all-versions", name], capture_output=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return shown.returncode == 0 and b"Package:" in shown.stdout
 
 
 def _known_libraries() -> str:

@@ -26,7 +26,11 @@ from loopty.workspaces.stages import BENCHMARK, INBOX, OUTBOX, TREE, Stages
 from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
+    import asyncio
+    from contextlib import AbstractAsyncContextManager
+
     from loopty.evaluators.command import CommandEvaluator, RunGates, RunInTree
+    from loopty.evaluators.warm_commands import WarmCommands
     from loopty.executors.local_slots import LocalExecutor
     from loopty.models.endpoint.trial_access import ServeTrial
 
@@ -51,12 +55,24 @@ class TrialSetup:
 
         sandbox, trial_owner = self._sandbox()
         tools = self._tools(sandbox)
-        evaluator = self._evaluator(tools, sandbox, trial_owner, serve_model)
-        benchmark = self.rig.benchmark
-        resources = () if benchmark.share_devices else find_devices(benchmark.devices).resources
+        evaluator = self._evaluator(tools, sandbox, trial_owner, serve_model, say)
         machine = self._machine(sandbox.name, tools)
-        slots = SharedSlots(self.state.slots, width, say)
-        return LocalExecutor(evaluator.evaluate, slots, (*benchmark.resources, *resources), machine)
+        return LocalExecutor(
+            evaluator.evaluate, SharedSlots(self.state.slots, width, say), self._resources, machine
+        )
+
+    def hold_place(self, width: int, cancel: asyncio.Event) -> AbstractAsyncContextManager[str]:
+        """A slot and the resources of a trial, for what runs beside trials; see `executors/local_slots.py`."""
+        from loopty.executors.local_slots import hold_place
+        from loopty.executors.shared_slots import SharedSlots
+
+        return hold_place(SharedSlots(self.state.slots, width), self._resources, cancel)
+
+    @property
+    def _resources(self) -> tuple[str, ...]:
+        benchmark = self.rig.benchmark
+        devices = () if benchmark.share_devices else find_devices(benchmark.devices).resources
+        return (*benchmark.resources, *devices)
 
     def run_gates(self) -> RunGates:
         """The function that runs the gates of a trial alone."""
@@ -69,7 +85,12 @@ class TrialSetup:
         return self._evaluator(self._tools(sandbox), sandbox, trial_owner, None).run_in_tree
 
     def _evaluator(
-        self, tools: _Tools, sandbox: Sandbox, trial_owner: tuple[int, int] | None, serve_model: ServeTrial | None
+        self,
+        tools: _Tools,
+        sandbox: Sandbox,
+        trial_owner: tuple[int, int] | None,
+        serve_model: ServeTrial | None,
+        say: Callable[[str], None] | None = None,
     ) -> CommandEvaluator:
         from loopty.evaluators.command import CommandEvaluator
         from loopty.evaluators.contract import SandboxPaths
@@ -119,7 +140,25 @@ class TrialSetup:
             devices=find_devices(self.rig.benchmark.devices).paths,
             python=python,
             frozen_sources=stages,
+            warm=self._warm_commands(sandbox, tools, stages, sdk, say)
+            if say and self.rig.benchmark.warm
+            else None,
         )
+
+    def _warm_commands(
+        self, sandbox: Sandbox, tools: _Tools, stages: Stages, sdk: Mount, say: Callable[[str], None]
+    ) -> WarmCommands:
+        """What starts commands as copies of a warm process."""
+        from loopty.evaluators.warm_commands import WarmCommands
+        from loopty.workspaces.warm_packages import WarmPackages
+
+        benchmark, top = self.rig.benchmark, self.repository.top
+        inside = BENCHMARK if benchmark.isolated else TREE
+        environments = (*(one.folder for one in tools.environments), *tools.toolchain.prefixes)
+        folders = {name for folder in environments for name in editable_folders(folder, top) if name != "."}
+        packages = WarmPackages(self.repository, self.files, sdk.source, benchmark.isolated)
+        targets = tuple(f"{inside}/{name}" for name in sorted(folders))
+        return WarmCommands(benchmark, sandbox.name, packages, stages.package_mounts, targets, say)
 
     def _bytecode(self, sandbox: Sandbox, tools: _Tools, sdk: Mount, python: str) -> Bytecode:
         """The byte code of this interpreter."""

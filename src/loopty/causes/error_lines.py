@@ -28,6 +28,7 @@ _FIRST_MATCH_COUNTS = tuple(
             r"|No space left on device|bad_alloc|No rule to make target|Assertion .* failed|^Killed$"
             r"|Could not resolve host|name resolution|Network is unreachable",
             r"(?i)^(?!make(\[\d+\])?: \*\*\*)(?!npm err)(?!.*\b0 (?:errors|failed|failures)\b)"
+            r"(?!.*\b(?:passed|pass|ok)$)"
             r".*\b(?:error|fatal|failed|failure|exception|cannot|could not|unable to)\b",
         ),
     )

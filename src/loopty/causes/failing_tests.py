@@ -28,6 +28,12 @@ def unknown_options(failure: Failure, _facts: HostFacts) -> Cause | None:
     found = failure.match(r"error: unrecognized arguments: (?P<options>.+)")
     if found is None or not _PYTEST.search(failure.command) or _NO_OPTIONS in failure.command:
         return None
+    if "--benchmark-" in found["options"] and failure.task.benchmark.result == "pytest-benchmark":
+        return Cause(
+            "missing-python-module",
+            "pytest-benchmark is not installed for the python3 of your shell, which trials use",
+            shell="python3 -m pip install pytest-benchmark",
+        )
     return Cause(
         "unknown-options-of-pytest",
         f"the configuration of pytest has options of a plug-in that is not installed: {found['options'].strip()}",

@@ -54,6 +54,10 @@ class HostFacts(Protocol):
         """The folder of the repository, below its top, that has this Python module, or None."""
         ...
 
+    def is_node_dependency(self, name: str) -> bool:
+        """Whether package.json of the repository names this package among those that it needs."""
+        ...
+
     def builds_module(self, name: str) -> bool:
         """Whether setup.py of the repository builds this Python module from sources of another language."""
         ...
@@ -64,6 +68,10 @@ class HostFacts(Protocol):
 
     def submodule(self, path: str) -> Submodule | None:
         """The submodule that this path is in, or None."""
+        ...
+
+    def system_package(self, *names: str) -> str | None:
+        """The first of these packages that could be installed with apt; None where none is known."""
         ...
 
     def library(self, name: str) -> str | None:

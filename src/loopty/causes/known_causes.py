@@ -39,6 +39,7 @@ RULES: tuple[Rule, ...] = (
     missing_modules.missing_go_module,
     trial_limits.missing_library,
     trial_limits.no_network,
+    trial_limits.no_server,
     trial_limits.no_temporary_folder,
     trial_limits.no_git,
     missing_paths.submodule,

@@ -20,6 +20,7 @@ _LIBRARIES = {
     r"cmocka": ("libcmocka-dev", "libcmocka-devel"),
     r"check": ("check", "check-devel"),
     r"glib(?:-2\.0)?": ("libglib2.0-dev", "glib2-devel"),
+    r"curl|libcurl": ("libcurl4-openssl-dev", "libcurl-devel"),
     r"zlib": ("zlib1g-dev", "zlib-devel"),
     r"bzip2|bzlib": ("libbz2-dev", "bzip2-devel"),
     r"lzma|liblzma": ("liblzma-dev", "xz-devel"),
@@ -63,6 +64,10 @@ def missing_development_library(failure: Failure, facts: HostFacts) -> Cause | N
     known = next(
         (names for pattern, names in _LIBRARIES.items() if re.fullmatch(pattern, stem, re.IGNORECASE)), None
     )
+    if known is None and stem and facts.program("apt-get"):
+        plain = stem.lower().removeprefix("lib")
+        package = facts.system_package(f"lib{plain}-dev", f"{plain}-dev")
+        known = (package, "") if package else None
     if known is None:
         return None
     install = _install_line(known, facts)

@@ -82,7 +82,8 @@ def missing_node_module(failure: Failure, facts: HostFacts) -> Cause | None:
             f"{package[0]} is installed in {folder}, which git ignores, so trials do not see it",
             (failure.setting_with("mounts", folder),),
         )
-    install = install_line(facts) if facts.has_path("package.json") else f"npm install {package[0]}"
+    is_named = facts.is_node_dependency(package[0])
+    install = install_line(facts) if is_named else f"npm install --no-save {package[0]}"
     return Cause("missing-node-module", f"{package[0]} is not installed in node_modules", shell=install)
 
 

@@ -146,7 +146,11 @@ def _install_program(name: str, facts: HostFacts) -> str:
     """The line that installs a program for builds on this machine; empty where none is known."""
     packages = _BUILD_TOOLS.get(re.sub(r"-[\d.]+$", "", name))
     manager = next((tool for tool in _PACKAGE_MANAGERS if facts.program(tool)), None)
-    return f"{_as_root(facts)}{manager} install -y {' '.join(packages)}" if packages and manager else ""
+    if manager is None:
+        return ""
+    if packages is None and (own := facts.system_package(name)):
+        packages = (own,)
+    return f"{_as_root(facts)}{manager} install -y {' '.join(packages)}" if packages else ""
 
 
 def _as_root(facts: HostFacts) -> str:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loopty.agents.agent_table import AGENTS, ANY_COMMAND, agents_on
+from loopty.agents.agent_table import AGENTS, BY_COMMAND, agents_on
+from loopty.cli.doctor_reach import reach_findings
 from loopty.cli.findings import Finding
 from loopty.cli.output import here, json_option, print_beside, print_json
 from loopty.sandboxes.back_ends import BACK_ENDS
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from loopty.domain.task import SandboxSpec, Task
     from loopty.taskfile.task_requests import TaskRequest
 
-_AGENTS = [name for name in AGENTS if name != ANY_COMMAND]
+_AGENTS = [name for name in AGENTS if name not in BY_COMMAND]
 
 
 @click.command("doctor")
@@ -56,8 +57,18 @@ def command(attack: bool, kind: str | None, failed: bool, agent: str | None, ask
 
         findings = list(agent_findings(agent, ask))
     else:
-        findings = [_python(), _git(), *_sandboxes(), _sqlite(), *_extras(), _task(), *_trust(), *_models()]
-        findings += _agents()
+        findings = [
+            _python(),
+            _git(),
+            *_sandboxes(),
+            _sqlite(),
+            *_extras(),
+            *reach_findings(),
+            _task(),
+            *_trust(),
+            *_models(),
+        ]
+        findings += [*_agents(), *_hosts()]
     if as_json:
         from loopty.kit import codec
 
@@ -138,6 +149,20 @@ def _trust() -> Iterator[Finding]:
             asked if is_trusted else f"nothing of the task runs before you allow, with `loopty trust`: {asked}"
         )
         yield Finding("trust", is_trusted, detail, needed=False)
+
+
+def _hosts() -> Iterator[Finding]:
+    """The hosts in which the user has installed loopty's tools and skills."""
+    import os
+
+    from loopty.campaign.host_installation import HostInstallation
+    from loopty.cli.doctor_agents import host_finding
+    from loopty.hosts.host_table import HOSTS
+
+    for host in HOSTS.values():
+        installation = HostInstallation(host, os.environ)
+        if installation.is_installed:
+            yield host_finding(installation)
 
 
 def _agents() -> list[Finding]:

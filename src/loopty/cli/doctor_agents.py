@@ -14,8 +14,12 @@ from loopty.agents.agent_driver import AgentDriver
 from loopty.agents.agent_table import load_driver
 from loopty.agents.agent_work import AgentChoice
 from loopty.campaign.agent_login import AgentLogin
+from loopty.campaign.host_installation import HostInstallation
 from loopty.cli.findings import Finding
+from loopty.domain.errors import Misuse
+from loopty.hosts.host_table import HOSTS
 from loopty.kit.fence import one_line
+from loopty.version import __version__
 
 _VERSION_SECONDS = 60.0
 _TRIAL_SECONDS = 180.0
@@ -35,8 +39,26 @@ def agent_findings(name: str, is_tried: bool) -> Iterator[Finding]:
     )
     login = AgentLogin(driver, AgentChoice(name), os.environ)
     yield Finding(f"login of {name}", login.is_there, _login_words(driver, login), needed=False)
+    if name in HOSTS:
+        yield host_finding(HostInstallation(HOSTS[name], os.environ))
     if is_tried and program:
         yield _try_prompt(driver, login)
+
+
+def host_finding(installation: HostInstallation) -> Finding:
+    """Whether a coding agent in this host can drive this version of loopty."""
+    host = installation.host
+    name = f"tools and skills in {host.title}"
+    remedy = f"`loopty install {host.name}`"
+    if not installation.is_installed:
+        return Finding(name, False, f"not installed: {remedy} lets its agent drive loopty", needed=False)
+    try:
+        faults = installation.faults()
+    except Misuse as error:
+        return Finding(name, False, str(error), needed=False)
+    if faults:
+        return Finding(name, False, f"{faults[0]}: {remedy}, then a new session", needed=False)
+    return Finding(name, True, f"installed for loopty {__version__}", needed=False)
 
 
 def _login_words(driver: AgentDriver, login: AgentLogin) -> str:

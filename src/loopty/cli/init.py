@@ -56,6 +56,11 @@ DIRECTIONS = click.Choice(["max", "min"])
 @click.option("--yes", is_flag=True, help="Accept what loopty proposes, without questions.")
 @click.option("--force", is_flag=True, help="Overwrite an existing loopty.toml.")
 @click.option("--no-check", is_flag=True, help="Write the file without running the benchmark.")
+@click.option(
+    "--probe",
+    is_flag=True,
+    help="Measure what a trial uses, so that loopty chooses how many run at once.",
+)
 @json_option
 @unsafe_option
 def command(
@@ -71,6 +76,7 @@ def command(
     yes: bool,
     force: bool,
     no_check: bool,
+    probe: bool,
     as_json: bool,
     unsafe: bool,
 ) -> None:
@@ -86,6 +92,7 @@ def command(
     from loopty.domain.access import TASK_FILE
     from loopty.domain.errors import Misuse
     from loopty.domain.objective import Direction, Metric
+    from loopty.kit.machine_load import processes_per_core
     from loopty.taskfile import read
     from loopty.taskfile.glob_matches import require_matches
     from loopty.taskfile.param_flags import parse_parameter
@@ -155,10 +162,17 @@ def command(
     # Only what nobody chose may be replaced by another benchmark of the repository.
     others = proposed[1:] if yes and benchmark is None else []
     drafts = [draft, *(_with_answers(other, draft, timeout is not None) for other in others)]
-    prover = TaskProver(here, repository.top, _say_paragraph, questions.consent, unsafe)
+    prover = TaskProver(here, repository.top, _say_paragraph, questions.consent, unsafe, processes_per_core())
     given = {"timeout_seconds": timeout is not None, "direction": better != assumed or direction is not None}
     proven = prover.prove_first(drafts, frozenset(name for name, is_given in given.items() if is_given))
+    if probe and proven.check.problem is None:
+        proven = prover.with_profile(proven)
     say(f"wrote {path.name}")
+    if proven.draft.profile:
+        from loopty.executors.this_capacity import this_capacity
+
+        size = read.load(repository.top).round_size(this_capacity())
+        say(f"width {size.width}: {size.reason}")
     _print_result(proven, path, init_line_that_loads(facts), as_json)
     sys.exit(1 if proven.check.problem else 0)
 
@@ -230,7 +244,7 @@ def _print_result(proven: ProvenTask, path: Path, load_line: str, as_json: bool)
     from loopty.report.init_text import agents_text, noise_text, proposer_text
 
     check, draft, noise = proven.check, proven.draft, proven.noise
-    is_last_resort = check.problem is not None and not proven.has_line and bool(load_line)
+    is_last_resort = check.problem is not None and bool(load_line)
     if as_json:
         more = {"line": load_line} if is_last_resort else {}
         print_json({"task_file": str(path), **_plain(proven), **more})
@@ -276,6 +290,7 @@ def _plain(proven: ProvenTask) -> dict[str, object]:
         "noise": {"metric": noise.metric, "values": list(noise.values), "percent": noise.percent}
         if noise
         else None,
+        "profile": codec.plain(draft.profile) if draft.profile else None,
         "proposer": {"kind": draft.proposer, "about": proposer_text(draft.proposer)},
         "agents": agents_on(),
         **({"explanation": check.explanation.plain()} if check.explanation else {}),

@@ -19,6 +19,10 @@ def main() -> None:
     if args == ["--version"]:
         print(f"loopty, version {__version__}")
         return
+    if args[:1] == ["mcp"]:
+        from loopty.resident.mcp_server import main as serve_host
+
+        os._exit(serve_host(args[1:]))
     if args and args[0] not in _OWN_PROCESS and os.environ.get(_SWITCH) != "0":
         from loopty.resident.client import hand_over
 

@@ -25,7 +25,7 @@ from loopty.cli.own_path import say_own_path
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
     from loopty.campaign.optimize_session import OptimizeSession
-    from loopty.engine.loop import Finish
+    from loopty.engine.session_limits import Finish
     from loopty.report.progress import Progress
 
 

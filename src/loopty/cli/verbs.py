@@ -18,6 +18,7 @@ VERBS = {
     "init": "Write loopty.toml, and run the benchmark once to check it.",
     "optimize": "Run experiments until the budget is spent; run it again to resume.",
     "status": "Show where the run stands.",
+    "context": "Say what to know before the next experiment, in few words.",
     "tree": "Show the tree of experiments.",
     "report": "Chart the scores and list the best nodes.",
     "spend": "Show what models cost, by role, model, operator and node.",
@@ -43,9 +44,19 @@ VERBS = {
     "branch": "Make a git branch of a node, as it was measured.",
     "apply": "Bring a node's change to your own branch.",
     "models": "List the models, try one, or fetch one that needs no key.",
+    "merge": "Make a draft with the changes of two nodes.",
+    "abort": "End a ticket, or give up what a node waits for.",
+    "tool": "Call a tool of coding agents from a shell.",
+    "mcp": "Serve the tools to a coding agent, by MCP on standard input.",
     "serve": "Start a process that makes verbs here cheaper; --stop ends it.",
+    "mode": "Show or set how a coding agent works here.",
+    "hook": "Answer a hook of a coding agent's host.",
+    "install": "Let coding agents in a host drive loopty: tools and skills.",
+    "uninstall": "Remove from a host what install added.",
     "doctor": "Check what works on this machine, and how to fix the rest.",
 }
+_FOR_PROGRAMS = ("hook",)
+"""Verbs that people do not call."""
 
 
 def verb_module(verb: str) -> str:
@@ -67,7 +78,7 @@ class Verbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
+            formatter.write_dl([row for row in VERBS.items() if row[0] not in _FOR_PROGRAMS])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -56,6 +56,28 @@ class Freezer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class WarmStart:
+    """How a Python command starts as a copy of a process that has imported its packages already."""
+
+    python: tuple[str, ...]
+    """The interpreter and its options."""
+    arguments: tuple[str, ...]
+    """What it runs: a script, `-m` and a module, or `-c` and a text, and the arguments of that."""
+    imports: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]
+    """Modules to import once, with the names that are imported from each, and the attributes to look up."""
+    mounts: tuple[Mount, ...]
+    """What the process sees that imports them: nothing that a trial or a candidate may write."""
+    env: tuple[tuple[str, str], ...]
+    """Its variables: those that are the same for each command."""
+    names: frozenset[str]
+    """Names of modules of the repository: a module of such a name is never shared."""
+    folders: tuple[str, ...]
+    """Folders that are empty in its sandbox: its search path has them only when they exist."""
+    on_cold: Callable[[str], None] = field(compare=False)
+    """Called with the reason when the command starts by itself instead."""
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """A command, its view of the file system, and its bounds."""
 
@@ -78,6 +100,8 @@ class Launch:
     """A connected descriptor that becomes the command's stdin and stdout; the file `stdout` then stays empty."""
     on_start: Callable[[Freezer], None] | None = None
     """Called before the command starts, with what can stop its processes; never where nothing can."""
+    warm: WarmStart | None = None
+    """How a copy can run the command. Back ends that have no warm processes ignore it."""
 
 
 class Stop(enum.StrEnum):
@@ -101,6 +125,10 @@ class Exit:
 
 class SandboxError(LooptyError):
     """The sandbox itself failed: infrastructure, never the candidate's fault."""
+
+
+class WarmProcessLost(SandboxError):  # noqa: N818 - what happened to it, which callers act on
+    """The process whose copy ran a command was killed, and the command with it."""
 
 
 class Protection(enum.StrEnum):

@@ -38,6 +38,12 @@ class Proposal:
     """Its index among the proposals of the last call, from 0."""
     parent_reason: str = field(default="", compare=False)
     """Why its selector chose the parent."""
+    author: str = ""
+    """The client that opened it; empty for a person or a proposer."""
+    surface: str = ""
+    """The part of the code that it is about, in the author's words."""
+    merged: tuple[NodeId, ...] = ()
+    """Further parents, whose changes it holds as well."""
 
     def as_refusal(self, reason: str, objection: Objection) -> Refusal:
         """The refusal of this proposal: it gets no trial."""
@@ -81,7 +87,15 @@ class RungChange:
     reason: str
 
 
-Suggestion = Proposal | Refusal | RungChange
+@dataclass(frozen=True, slots=True)
+class ProposerStall:
+    """A proposer did not get on. Its account is in the ledger; it is asked again, and no attempt is charged."""
+
+    operator: str
+    reason: str
+
+
+Suggestion = Proposal | Refusal | RungChange | ProposerStall
 """A proposer's answer."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import hashlib
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from loopty.domain.launch import Bounds, Protection
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.objective import Objective
 from loopty.domain.pool import Pool
+from loopty.domain.round_size import Capacity, ExclusiveUse, ResourceProfile, RoundSize, choose_round_size
 from loopty.domain.space import Space
 from loopty.kit import codec
 from loopty.kit.dataclass import dataclass, field, replace
@@ -61,6 +63,11 @@ class Benchmark:
     writable_copy: bool = option(
         "Whether the commands run in a private, writable copy of the tree, for builds that write beside their "
         "sources. The copy is in $TMPDIR; a candidate can change the benchmark's files in it.",
+        False,
+    )
+    warm: bool = option(
+        "Whether a Python benchmark starts as a copy of a process that has imported its packages, in a sandbox of "
+        "its own as always (see `docs/benchmarks.md`).",
         False,
     )
     isolated: bool = option(
@@ -299,6 +306,27 @@ class SandboxSpec:
     )
 
 
+class AgentRight(enum.StrEnum):
+    """What an agent may do to work that is not its own draft."""
+
+    ABORT = "abort"
+    DISCARD = "discard"
+    GATE = "gate"
+    INVALIDATE = "invalidate"
+    REMEASURE = "remeasure"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRights:
+    """What coding agents may do through loopty's tools, besides making experiments."""
+
+    may: tuple[AgentRight, ...] = option(
+        "`abort` a ticket or a draft, `discard` or `invalidate` a node, `remeasure` what lost against it, add a "
+        "`gate`. Default: none of them.",
+        (),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class PluginChoice:
     """A plug-in by name, with its own options."""
@@ -330,13 +358,26 @@ class Task:
     models: Mapping[str, ModelSpec] = field(default_factory=dict)
     roles: Roles = Roles()
     verifier: VerifierSpec = VerifierSpec()
+    agents: AgentRights = AgentRights()
     parameters_file: str = ""
     """Where `loopty apply` writes parameters, relative to the repository's top; empty: nowhere."""
+    profile: ResourceProfile = ResourceProfile()
+    is_width_stated: bool = True
+    """Whether the user said how many trials run at once."""
 
     @property
     def questions(self) -> int:
         """How many proposals models are asked for at the same time."""
         return self.pools.questions or self.width
+
+    def round_size(self, machine: Capacity) -> RoundSize:
+        """How many trials run at once on this machine, and why; what the user said wins."""
+        if self.is_width_stated:
+            return RoundSize(self.width, "width of loopty.toml")
+        devices = () if self.benchmark.share_devices else self.benchmark.devices
+        evolver = self.models.get(self.roles.evolver.model)
+        rate = evolver.requests_per_minute if evolver else None
+        return choose_round_size(self.profile, machine, ExclusiveUse((*self.benchmark.resources, *devices), rate))
 
     def without_held_out(self) -> Task:
         """The task as the search sees it: the held-out split is hidden."""

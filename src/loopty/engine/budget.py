@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
-from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.proposals import Proposals
@@ -36,26 +35,6 @@ def fruitless_reason(run: Run, pool: Pool) -> str | None:
         f"the last {proposals.refused_in_row} proposals were refused{calls}, the last one because: "
         f"{proposals.last_refusal}; is there anything left to try?"
     )
-
-
-def over_reason(history: History, run: Run, pools: Pools, seconds: float) -> str | None:
-    """Why the whole run is over, or None. `seconds` is the time spent on it so far."""
-    if pools.wall_seconds is not None and seconds >= pools.wall_seconds:
-        return f"the time limit of {pools.wall_seconds:g} s is reached"
-    since_best = Incumbents.of(run, Pool.ATTEMPT).since_best
-    if pools.patience is not None and since_best >= pools.patience:
-        return f"no improvement in the last {since_best} attempts"
-    return target_reason(history, run, pools)
-
-
-def spend_reason(run: Run, pools: Pools) -> str | None:
-    """Why no model may be asked now, or None. A call in flight counts as reserved, and is worth its trial."""
-    spend = Spend.of(run)
-    if pools.tokens is not None and spend.total_tokens >= pools.tokens:
-        return f"{spend.total_tokens} of {pools.tokens} tokens are spent"
-    if pools.money_usd is not None and spend.total_money_usd >= pools.money_usd:
-        return f"${spend.total_money_usd:.2f} of ${pools.money_usd:.2f} is spent"
-    return None
 
 
 def target_reason(history: History, run: Run, pools: Pools) -> str | None:

@@ -151,6 +151,9 @@ def add_node(
             proposal.remaining_in_reply,
             proposal.index_in_reply,
             proposal.parent_reason,
+            proposal.author,
+            proposal.surface,
+            proposal.merged,
         )
     ]
 

@@ -5,23 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from loopty.domain.curve import Row
 from loopty.domain.errors import Exhausted, Misuse, Taken
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
-from loopty.domain.outcome import Ending, Verdict
+from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.domain.proposal import Objection, Proposal, Refusal, RungChange
+from loopty.domain.proposal import Objection, Proposal, ProposerStall, Refusal, RungChange
 from loopty.domain.task import Pools
 from loopty.engine import budget, decisions
 from loopty.engine.open_questions import OpenQuestions, Pace, Question, ReadyAnswer, Reply
 from loopty.engine.protocols import CommittedFiles, Proposer, Purse, Trial, Workspaces
 from loopty.engine.prune_watch import PruneWatch
+from loopty.engine.session_limits import Finish, SessionLimits
 from loopty.engine.trial_runner import TrialRunner
-from loopty.judge.confirmation import seconds_to_confirm
-from loopty.kit.dataclass import dataclass
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -33,15 +32,6 @@ from loopty.record.trials import TrialCounts
 
 _MAX_RUNG_CHANGES = 16
 """Consecutive changes of rung without a proposal."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """How a session ended. `sound` is False when nothing succeeded."""
-
-    reason: str
-    sound: bool
-    resumable: bool = False
 
 
 class Loop:
@@ -68,6 +58,7 @@ class Loop:
         self._trial_runner = trial_runner
         self._workspaces = workspaces
         self._prune_watch = prune_watch
+        self._limits = SessionLimits(recorder, run, pools, trial_runner.judging.noise, clock)
         self._questions = OpenQuestions(recorder, run, proposers, purse, clock, pace)
         self._owner = owner
         self._clock = clock
@@ -108,7 +99,7 @@ class Loop:
 
     async def drive(self) -> Finish:
         """Run trials until something says stop. Whatever happens, the session is closed in the ledger."""
-        self._record(lambda history: decisions.start_session(history, self._run, self._owner))
+        self._recorder.record(lambda history: decisions.start_session(history, self._run, self._owner))
         timer = self._start_deadline()
         finish = failed = Finish("its process failed", sound=False, resumable=True)
         try:
@@ -116,7 +107,7 @@ class Loop:
         except Outage as outage:
             finish = Finish(outage.message, sound=False, resumable=True)
         except Exhausted as end:
-            finish = self._finish(str(end))
+            finish = self._limits.finish(str(end))
         except BaseException:
             self._cancel_all()  # after a failure the rest is not worth waiting for
             raise
@@ -130,7 +121,7 @@ class Loop:
                 finish = failed
                 raise
             finally:
-                self._record(lambda _: [SessionEnded(self._run, finish.reason)])
+                self._recorder.record(lambda _: [SessionEnded(self._run, finish.reason)])
         return finish
 
     async def _measure_baseline(self) -> Finish | None:
@@ -142,7 +133,7 @@ class Loop:
             await self._run_trials(self._trial_runner.start(root))
             root = self.history[root.id]
         if self._cancel.is_set():
-            return self._finish_after_stop()
+            return self._limits.finish_after_stop(self._why_stopped)
         if root.verdict is not Verdict.KEPT:
             return Finish(f"the baseline (node {root.id}) gave no result: {root.reason}", sound=False)
         return None
@@ -162,10 +153,10 @@ class Loop:
         while True:
             self._fill_slots()
             if self._cancel.is_set():
-                return self._finish_after_stop()
+                return self._limits.finish_after_stop(self._why_stopped)
             under_way = {*self._trials, *self._questions.tasks}
             if not under_way:
-                return self._finish(self._stop_reason() or self._why_idle())
+                return self._limits.finish(self._limits.stop_reason() or self._why_idle())
             await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             self._collect()
 
@@ -179,24 +170,23 @@ class Loop:
         while not self._cancel.is_set() and len(self._trials) + claims.total() < width:
             if trial := self._next_undecided():
                 self._run_in_background(trial)
-            elif self._over_reason():
+            elif self._limits.over_reason():
                 self._questions.drop()
                 return
             elif not self._fill_slot(claims):
                 break
-        for pool in self._pools_to_ask_ahead():
-            while self._questions.can_ask_ahead(pool) and self._wants_question(pool):
+        for pool in self._proposers:
+            is_asked = pool not in self._not_ahead and not self._cancel.is_set()
+            while is_asked and self._questions.can_ask_ahead(pool) and self._wants_question(pool):
                 self._questions.ask(pool, self._trials_ended, early=True)
-
-    def _pools_to_ask_ahead(self) -> list[Pool]:
-        return [pool for pool in self._proposers if pool not in self._not_ahead and not self._cancel.is_set()]
 
     def _fill_slot(self, claims: Counter[Pool]) -> bool:
         """Bring one free slot closer to a trial; False when nothing can be done now.
 
         The pool that is furthest behind comes first. `claims` counts the slots that wait for an open question.
         """
-        for pool in sorted(self._proposers, key=lambda pool: self._start_count(pool) + claims[pool]):
+        started = {pool: TrialCounts.of(self.run, pool).started for pool in self._proposers}
+        for pool in sorted(started, key=lambda pool: started[pool] + claims[pool]):
             if trial := self._next_pending(pool):
                 self._run_in_background(trial)
                 return True
@@ -245,14 +235,11 @@ class Loop:
         """Whether one more proposal of this pool could get a trial."""
         if pool in self._exhausted or pool in self._waiting or self._is_spent(pool):
             return False
-        return not self._closing and not self._stop_reason() and not budget.fruitless_reason(self.run, pool)
+        return not self._closing and not self._limits.stop_reason() and not budget.fruitless_reason(self.run, pool)
 
     def _is_spent(self, pool: Pool) -> bool:
         """Whether all trials of this pool are spent, or will be on the proposals that are being made."""
         return budget.trial_refusal(self.run, self._pools, pool, self._questions.count(pool)) is not None
-
-    def _start_count(self, pool: Pool) -> int:
-        return TrialCounts.of(self.run, pool).started
 
     def _next_pending(self, pool: Pool) -> Trial | None:
         """The first trial of the oldest node that waits for one."""
@@ -287,6 +274,8 @@ class Loop:
                     self._exhausted[pool] = f"{proposer} goes from rung to rung and proposes nothing"
             case Refusal() as refusal:
                 self._refuse(pool, refusal)
+            case ProposerStall():
+                pass  # it is on the proposer's account; whoever can go on is asked next
             case Proposal() as proposal:
                 if trial := self._add(proposal, pool, answer):
                     self._run_in_background(trial)
@@ -313,7 +302,7 @@ class Loop:
         try:
             return self._trial_runner.trial(self._trial_runner.add_and_start(add))
         except Taken:  # another process has spent the last attempt: the node waits
-            self._record(add)
+            self._recorder.record(add)
             return None
 
     def _commit(self, proposal: Proposal) -> CommittedFiles | str:
@@ -346,10 +335,7 @@ class Loop:
                 raise result
 
     def _record_event(self, event: Event) -> None:
-        self._record(lambda _: [event])
-
-    def _record(self, decide: Callable[[History], Iterable[Event]]) -> list[Event]:
-        return [recorded.event for recorded in self._recorder.record(decide)]
+        self._recorder.record(lambda _: [event])
 
     def _start_deadline(self) -> asyncio.TimerHandle | None:
         if self._pools.wall_seconds is None:
@@ -358,35 +344,7 @@ class Loop:
         why = f"the time limit of {self._pools.wall_seconds:g} s is reached"
         return asyncio.get_running_loop().call_later(left, self.stop, why)
 
-    def _stop_reason(self) -> str | None:
-        """Why nothing more is asked, or None."""
-        return self._over_reason() or budget.spend_reason(self.run, self._pools)
-
-    def _over_reason(self) -> str | None:
-        """Why nothing new is tried either, or None."""
-        seconds = budget.session_seconds(self.run, self._clock())
-        if self._pools.wall_seconds is not None:
-            seconds += seconds_to_confirm(self.history, self.run, self._trial_runner.judging.noise)
-        return budget.over_reason(self.history, self.run, self._pools, seconds)
-
     def _why_idle(self) -> str:
         """Why no pool can start another trial."""
-        pool = Pool.ATTEMPT
-        return (
-            self._exhausted.get(pool)
-            or budget.trial_refusal(self.run, self._pools, pool)
-            or budget.fruitless_reason(self.run, pool)
-            or f"{self._proposers[pool].name} has nothing to propose"
-        )
-
-    def _finish_after_stop(self) -> Finish:
-        return Finish(self._why_stopped, self._is_sound(), resumable=self._stop_reason() is None)
-
-    def _finish(self, reason: str) -> Finish:
-        return Finish(reason, self._is_sound())
-
-    def _is_sound(self) -> bool:
-        """Whether any attempt finished, or none was wanted: by the budget, or because the target is reached."""
-        finished = TrialCounts.of(self.run, Pool.ATTEMPT).endings.get(Ending.FINISHED, 0)
-        wanted = self._pools.attempts > 0 and not budget.target_reason(self.history, self.run, self._pools)
-        return finished > 1 or (finished == 1 and not wanted)
+        why = self._exhausted.get(Pool.ATTEMPT) or self._limits.why_idle()
+        return why or f"{self._proposers[Pool.ATTEMPT].name} has nothing to propose"

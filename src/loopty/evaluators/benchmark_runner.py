@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loopty.domain.launch import Exit, Launch, Mount, Protection, Sandbox, Stop
+from loopty.domain.launch import Exit, Launch, Mount, Protection, Sandbox, Stop, WarmStart
 from loopty.domain.outcome import Integrity
 from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import Stage, Trial
@@ -21,6 +21,7 @@ from loopty.kit.temporary_folder import temporary_folder
 
 if TYPE_CHECKING:
     from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
+    from loopty.evaluators.warm_commands import WarmCommands
 
 FindTampering = Callable[[Trial], str | None]
 """What changed in the benchmark of a trial since its stage was made, or None."""
@@ -42,6 +43,8 @@ class Command:
     mounts: tuple[Mount, ...]
     stdout: SafeFile
     stderr: SafeFile
+    may_be_warm: bool = False
+    """Whether it may start as a copy of a warm process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class BenchmarkRunner:
         mounts: Sequence[Mount],
         find_tampering: FindTampering,
         devices: Sequence[str] = (),
+        warm: WarmCommands | None = None,
     ) -> None:
         self._benchmark = benchmark
         self._limits = limits
@@ -74,6 +78,7 @@ class BenchmarkRunner:
         self._mounts = tuple(mounts)
         self._find_tampering = find_tampering
         self._devices = tuple(devices)
+        self._warm = warm
         self.unenforced = tuple(gap.words for gap in sandbox.gaps)
         gaps = {gap.protection for gap in sandbox.gaps}
         strong = benchmark.isolated and not gaps & _NEEDED_FOR_ISOLATION
@@ -100,11 +105,17 @@ class BenchmarkRunner:
                 links=self._paths.links_to(top),
                 devices=self._devices,
                 network=self._benchmark.network,
+                warm=self._warm_start(trial, command),
             )
             end = await self._sandbox.run(launch, cancel)
         if reason := await asyncio.to_thread(self._find_tampering, trial):
             raise TamperingFound(reason)
         return CommandEnd(end, access.conduct)
+
+    def _warm_start(self, trial: Trial, command: Command) -> WarmStart | None:
+        if self._warm is None or not command.may_be_warm:
+            return None
+        return self._warm.start(trial, command.argv, {**self._env, **self._benchmark.env}, self._mounts)
 
     async def run_in_tree(
         self, trial: Trial, stage: Stage, command: TreeCommand, cancel: asyncio.Event

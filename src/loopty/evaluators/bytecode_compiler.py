@@ -74,7 +74,7 @@ class BytecodeCompiler:
         script, here = f"{self._paths.sdk}/compile_files.py", self._paths
         # Folders are arguments, because some back ends show them under other names.
         argv = (self._python, "-I", "-S", script, f"{here.inbox}/{_LIST}", f"{here.outbox}/{_OUT}", *files)
-        logs = [stage.folder.file(f"compiler-{name}.log") for name in ("stdout", "stderr")]
+        logs = stage.folder.file("compiler-stdout.log"), stage.folder.file("compiler-stderr.log")
         try:
             command = Command(argv, _SECONDS, {}, stage.mounts, *logs)
             end = await self._runner.run(trial, stage, command, cancel)

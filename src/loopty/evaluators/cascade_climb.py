@@ -69,6 +69,7 @@ def stage_command(
         mounts=stage.mounts,
         stdout=folder.file("stdout.log"),
         stderr=folder.file("stderr.log"),
+        may_be_warm=True,
     )
 
 

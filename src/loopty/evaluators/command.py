@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from loopty.domain.curve import Row
 from loopty.domain.gate_spec import Gate, When, command_gates, metric_refusal
-from loopty.domain.launch import Exit, Mount, Sandbox, SandboxError, Stop
+from loopty.domain.launch import Exit, Mount, Sandbox, SandboxError, Stop, WarmProcessLost
 from loopty.domain.objective import Directions
 from loopty.domain.outcome import Ending, Integrity, Outcome
 from loopty.domain.pool import GateScope
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from loopty.evaluators.bytecode_compiler import FrozenSources
     from loopty.evaluators.gates import GateResult
     from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
+    from loopty.evaluators.warm_commands import WarmCommands
     from loopty.models.endpoint.trial_access import ServeTrial
 
 RunGates = Callable[[Trial, asyncio.Event], Awaitable["list[GateResult]"]]
@@ -60,16 +61,20 @@ class CommandEvaluator:
         devices: Sequence[str] = (),
         python: str | None = None,
         frozen_sources: FrozenSources | None = None,
+        warm: WarmCommands | None = None,
     ) -> None:
         """`serve_model` serves the user role's model to the benchmark's command; gates do not call models.
 
         `python` is the interpreter that the command names; it compiles the frozen sources before the first trial.
+        `warm` starts commands as copies of a warm process.
         """
         self._benchmark = benchmark
         self._open_stage = open_stage
         self._paths = paths
         self._serve_model = serve_model
-        self._runner = BenchmarkRunner(benchmark, limits, sandbox, paths, env, mounts, find_tampering, devices)
+        self._runner = BenchmarkRunner(
+            benchmark, limits, sandbox, paths, env, mounts, find_tampering, devices, warm
+        )
         self._compiler = None
         if python is not None and frozen_sources is not None:
             from loopty.evaluators.bytecode_compiler import BytecodeCompiler
@@ -182,6 +187,7 @@ class CommandEvaluator:
             mounts=stage.mounts,
             stdout=stage.folder.file("stdout.log"),
             stderr=stage.folder.file("stderr.log"),
+            may_be_warm=True,
         )
         if self._serve_model is None:
             return await self._run_command(trial, stage, command, on_metrics, cancel)
@@ -193,6 +199,18 @@ class CommandEvaluator:
         return model_access.adjust_outcome(access, outcome)
 
     async def _run_command(
+        self, trial: Trial, stage: Stage, command: Command, on_metrics: OnMetrics, cancel: asyncio.Event
+    ) -> Outcome:
+        try:
+            return await self._run_command_once(trial, stage, command, on_metrics, cancel)
+        except WarmProcessLost:
+            # Whoever killed it has not killed this trial: the command starts again, by itself.
+            await asyncio.to_thread(stage.empty_outbox)
+            await asyncio.to_thread(stage.empty_scratch)
+            command = replace(command, may_be_warm=False)
+            return await self._run_command_once(trial, stage, command, on_metrics, cancel)
+
+    async def _run_command_once(
         self, trial: Trial, stage: Stage, command: Command, on_metrics: OnMetrics, cancel: asyncio.Event
     ) -> Outcome:
         watch = MetricsWatch(stage, on_metrics, self._benchmark.grace_seconds, cancel)

@@ -30,19 +30,30 @@ class LocalExecutor:
         self.width = slots.width
         self.machine = machine
         self._evaluate = evaluate
-        self._resources = sorted(set(resources))  # the same order everywhere prevents deadlocks
+        self._resources = resources
         self._own_turn = asyncio.Semaphore(slots.width)  # trials of this process start in the order they came
         self._slots = slots
 
     async def execute(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
-        async with self._own_turn, contextlib.AsyncExitStack() as resources:
-            if not await resources.enter_async_context(self._slots.hold(cancel)):
-                return Outcome(Ending.CANCELLED, reason="stopped while waiting for a slot")
-            for resource in self._resources:
-                if not await resources.enter_async_context(_hold_resource(resource, cancel)):
-                    return Outcome(Ending.CANCELLED, reason=f"stopped while waiting for {resource}")
+        async with self._own_turn, hold_place(self._slots, self._resources, cancel) as refusal:
+            if refusal:
+                return Outcome(Ending.CANCELLED, reason=refusal)
             outcome = await self._evaluate(trial, on_metrics, cancel)
             return replace(outcome, fingerprint=self.machine.fingerprint)
+
+
+@contextlib.asynccontextmanager
+async def hold_place(slots: SharedSlots, resources: Sequence[str], cancel: asyncio.Event) -> AsyncIterator[str]:
+    """Hold a slot and these resources; yields why it holds none, where the wait was cancelled, else nothing."""
+    async with contextlib.AsyncExitStack() as held:
+        if not await held.enter_async_context(slots.hold(cancel)):
+            yield "stopped while waiting for a slot"
+            return
+        for resource in sorted(set(resources)):  # the same order everywhere prevents deadlocks
+            if not await held.enter_async_context(_hold_resource(resource, cancel)):
+                yield f"stopped while waiting for {resource}"
+                return
+        yield ""
 
 
 @contextlib.asynccontextmanager

@@ -1,7 +1,7 @@
 """Slots for trials that all processes of one repository share: first come, first served.
 
 A slot is a file with a lock; the lock is free the moment its holder dies. Whoever finds all slots taken draws a
-ticket, a file with a lock as well, and waits until no older ticket is held. So nobody starves, and what a killed
+turn, a file with a lock as well, and waits until no older turn is held. So nobody starves, and what a killed
 process leaves behind holds up nobody.
 """
 
@@ -23,7 +23,7 @@ _SILENT_SECONDS = 1.0
 _STALE_SECONDS = 60
 _OPEN = os.O_RDWR | os.O_CREAT
 _UNSEEN = ".new-"
-"""The name of a ticket begins with this until it is locked."""
+"""The name of a turn begins with this until it is locked."""
 
 
 class SharedSlots:
@@ -36,7 +36,7 @@ class SharedSlots:
         self._say = say
         self._descriptors: dict[int, int] = {}
         self._held: set[int] = set()
-        self._tickets = itertools.count()
+        self._turns = itertools.count()
 
     @contextlib.asynccontextmanager
     async def hold(self, cancel: asyncio.Event) -> AsyncIterator[bool]:
@@ -53,9 +53,9 @@ class SharedSlots:
 
     async def _wait(self, cancel: asyncio.Event) -> int | None:
         since, has_spoken = time.monotonic(), False
-        with self._ticket() as ticket:
+        with self._turn() as turn:
             while not cancel.is_set():
-                if self._is_first(ticket) and (slot := self._free_slot()) is not None:
+                if self._is_first(turn) and (slot := self._free_slot()) is not None:
                     return slot
                 if not has_spoken and time.monotonic() - since > _SILENT_SECONDS:
                     self._say(self._reason())
@@ -77,24 +77,24 @@ class SharedSlots:
         return None
 
     @contextlib.contextmanager
-    def _ticket(self) -> Iterator[str]:
-        """Yield the name of a new ticket, which this process holds."""
-        name = f"{time.time_ns():020}-{os.getpid()}-{next(self._tickets)}"
+    def _turn(self) -> Iterator[str]:
+        """Yield the name of a new turn, which this process holds."""
+        name = f"{time.time_ns():020}-{os.getpid()}-{next(self._turns)}"
         with self._queue.handle(make=True) as folder:
             descriptor = self._queue.file(f"{_UNSEEN}{name}").open_in(folder, _OPEN, 0o600)
             try:
                 _lock(descriptor)
-                # Only now can others see it: they take a ticket without a lock for that of a dead process.
+                # Only now can others see it: they take a turn without a lock for that of a dead process.
                 os.rename(f"{_UNSEEN}{name}", name, src_dir_fd=folder, dst_dir_fd=folder)
                 yield name
             finally:
                 self._queue.remove(name)
                 os.close(descriptor)
 
-    def _is_first(self, ticket: str) -> bool:
-        """Whether no living process holds an older ticket. Removes those of dead ones."""
+    def _is_first(self, turn: str) -> bool:
+        """Whether no living process holds an older turn. Removes those of dead ones."""
         for name in self._queue.names():
-            if name == ticket:
+            if name == turn:
                 return True
             if name.startswith(_UNSEEN):
                 self._remove_old(name)
@@ -105,7 +105,7 @@ class SharedSlots:
         return True
 
     def _remove_old(self, name: str) -> None:
-        """Remove a ticket that nobody will make visible any more: its process died within the instant it took."""
+        """Remove a turn that nobody will make visible any more: its process died within the instant it took."""
         drawn = name.removeprefix(_UNSEEN).partition("-")[0]
         if not drawn.isdecimal() or time.time_ns() - int(drawn) > _STALE_SECONDS * 1e9:
             self._queue.remove(name)

@@ -73,12 +73,14 @@ def _fields(values: Callable[[Any], Iterable[Any]], defaults: list[tuple[str, An
 
 def build(cls: Callable[..., T], data: Mapping[str, Any]) -> T:
     """The dataclass that `plain` turned into this data. Unknown keys come from a later version and are ignored."""
-    known, converters = _plan(typing.cast(type, cls))
-    values = {key: item for key, item in data.items() if key in known}
-    for key, convert in converters:
-        if key in values:
-            values[key] = convert(values[key])
-    return cls(**values)
+    plan = _plan(typing.cast(type, cls))
+    return cls(
+        **{
+            key: item if (convert := plan[key]) is _same else convert(item)
+            for key, item in data.items()
+            if key in plan
+        }
+    )
 
 
 def prepare(cls: type) -> None:
@@ -106,12 +108,10 @@ def _defaults(cls: type) -> list[tuple[str, Any]]:
 
 
 @functools.cache
-def _plan(cls: type) -> tuple[frozenset[str], list[tuple[str, Convert]]]:
-    """The fields of a dataclass, and converters for those that are not stored unchanged."""
+def _plan(cls: type) -> dict[str, Convert]:
+    """How each field of a dataclass is read."""
     hints = field_types(cls)
-    names = [field.name for field in fields_of(cls)]
-    converters = ((name, _converter(hints[name])) for name in names)
-    return frozenset(names), [(name, convert) for name, convert in converters if convert is not _same]
+    return {field.name: _converter(hints[field.name]) for field in fields_of(cls)}
 
 
 def _converter(hint: Any) -> Convert:

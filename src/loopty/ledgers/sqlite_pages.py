@@ -10,13 +10,10 @@ import apsw
 
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
-from loopty.kit import codec
 from loopty.ledgers.digests import NOTHING, digest_sum, page_digest, replace_in_sum
-from loopty.record.node_record import Node
 from loopty.record.pages import FACTS_KEY, RUN_KEY, Page, facts_key
 
 _AT_ONCE = 10_000
-_PAGES_PER_MOVE = 1_000
 _CHECKED = "key, body, handle, run, pool, waits, identity, facts, digest"
 _OF_KIND = f"SELECT {_CHECKED} FROM pages WHERE key >= ? AND key < ?"
 _POOLS = {pool.value: pool for pool in Pool}
@@ -112,16 +109,6 @@ class SqlitePages:
     def forget_sizes(self) -> None:
         """Count the nodes of pools anew, because nodes were removed or a write was undone."""
         self._pool_sizes.clear()
-
-    def take_without_places(self) -> Iterator[list[Node]]:
-        """Remove the pages of an older layout, some at a time and in their order, and yield the nodes in them."""
-        last: int = self._db.execute("SELECT coalesce(max(place), 0) FROM pages").get
-        # From place to place: when the last page is gone, SQLite begins to count at 1 again.
-        query, done = "SELECT place, key, body FROM pages WHERE place > ? AND place <= ? ORDER BY place LIMIT ?", 0
-        while rows := _rows(self._db, query, done, last, _PAGES_PER_MOVE):
-            first, done = rows[0][0], rows[-1][0]
-            self._db.execute("DELETE FROM pages WHERE place >= ? AND place <= ?", (first, done))
-            yield [codec.build(Node, json.loads(body)) for _, key, body in rows if not key.startswith(RUN_KEY)]
 
     def first_change_seen(self) -> str | None:
         """The key of the first page that was read and does not match its digest."""

@@ -26,6 +26,11 @@ class Allowance:
         self._in_flight: dict[str, Price] = {}
 
     @property
+    def spent_tokens(self) -> int:
+        """The tokens of the calls that were settled."""
+        return int(self._spent.tokens)
+
+    @property
     def is_limited(self) -> bool:
         return not (math.isinf(self._cap.tokens) and math.isinf(self._cap.money_usd))
 

@@ -79,7 +79,14 @@ class RunPurse:
         return spend_caps.remaining(run, self._pools, self._roles, role)
 
     def settle(
-        self, call: str, tokens: int, money_usd: float, usage: Usage | None = None, failure: str = ""
+        self,
+        call: str,
+        tokens: int,
+        money_usd: float,
+        usage: Usage | None = None,
+        failure: str = "",
+        and_then: Sequence[Event] = (),
     ) -> None:
-        """Charge what the call really cost, and return the rest."""
-        self._recorder.record(lambda _: [CallSettled(self._run, call, tokens, money_usd, usage, failure)])
+        """Charge what the call really cost, and return the rest; `and_then` is recorded in the same step."""
+        settled = CallSettled(self._run, call, tokens, money_usd, usage, failure)
+        self._recorder.record(lambda _: [settled, *and_then])

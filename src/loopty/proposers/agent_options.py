@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from loopty.agents.agent_table import AGENTS, STREAMS, TEXT
+from loopty.agents.agent_table import OF_ONE_AGENT, STREAMS, TEXT
 from loopty.agents.agent_work import AgentChoice
+from loopty.agents.stall_options import StallOptions
+from loopty.kit import codec
 from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
 from loopty.proposers.prompt_context import PromptContextOptions
@@ -15,13 +17,27 @@ from loopty.proposers.prompt_context import PromptContextOptions
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
     agent: str = option(
-        "The coding agent: `codex`, `claude`, `opencode`, `pi`, `gemini`, `qwen`, `aider`, `mini-swe-agent`, or "
-        "`command` for any command (see `docs/agents.md`).",
-        choices=tuple(AGENTS),
+        "The coding agent: `codex`, `claude`, `opencode`, `pi`, `gemini`, `qwen`, `aider`, `mini-swe-agent`, "
+        "`acp` for any agent that speaks the Agent Client Protocol, or `command` for any command (see "
+        "`docs/agents.md`). Not needed with `[[proposer.agents]]`.",
+        "",
+    )
+    agents: tuple[Mapping[str, Any], ...] = option(
+        "`[[proposer.agents]]`: several agents, models or prompts that share the work. Each has options of this "
+        "table, which also gives their defaults.",
+        (),
+    )
+    name: str = option("What nodes and accounts call this agent. Default: the agent's own name.", "")
+    weight: float = option("Its share of the sessions, among `[[proposer.agents]]`.", 1.0, above=0)
+    prompt: str = option("What its prompt says besides, such as a direction to look in.", "")
+    surface: tuple[str, ...] = option(
+        "The files that it should change, of those that may be changed at all. Default: its own choice.",
+        (),
+        glob=True,
     )
     command: str | tuple[str, ...] = option(
-        "For `command`: a shell line, or a list of arguments. It reads its prompt from the file named by "
-        "$LOOPTY_PROMPT_FILE, edits the files of the current directory, and prints what it did.",
+        "For `acp` and `command`: a shell line, or a list of arguments. `command` reads its prompt from the file "
+        "named by $LOOPTY_PROMPT_FILE, edits the files of the current directory, and prints what it did.",
         "",
     )
     stream: str = option("For `command`: the agent whose format its output has.", TEXT, choices=STREAMS)
@@ -42,6 +58,7 @@ class AgentOptions:
         "Which node is changed next: `best`, `tournament` or `root`, as for `llm-code`.", "best"
     )
     briefing: PromptContextOptions = option("How much context the agent gets.", PromptContextOptions())
+    stalls: StallOptions = option("When a session counts as stalled, and what follows.", StallOptions())
 
     @property
     def choice(self) -> AgentChoice:
@@ -57,4 +74,16 @@ class AgentOptions:
             self.timeout_seconds,
             self.memory_mb,
             self.disk_mb,
+            self.stalls,
+            self.name,
+            self.prompt,
+            self.surface,
         )
+
+    @property
+    def members(self) -> tuple[AgentOptions, ...]:
+        """The options of each agent that works."""
+        if not self.agents:
+            return (self,)
+        shared = {name: value for name, value in codec.plain(self).items() if name not in OF_ONE_AGENT}
+        return tuple(codec.build(AgentOptions, {**shared, **table}) for table in self.agents)

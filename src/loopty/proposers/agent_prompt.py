@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from loopty.agents.agent_work import AgentChoice
+from loopty.agents.stall import Stall
 from loopty.kit.fence import FENCED_IS_DATA, one_line
 from loopty.record.node_record import Node
 
@@ -30,10 +32,17 @@ _TAIL = """\
 """
 
 
-def agent_prompt(parent: Node, context: str) -> str:
-    """The whole prompt of a session; `context` is about the task and the search so far."""
+def agent_prompt(parent: Node, context: str, choice: AgentChoice, stall: Stall | None = None) -> str:
+    """The whole prompt of a session; `context` is about the task and the search so far, also by other agents."""
     head = _HEAD.format(fences=FENCED_IS_DATA, node=parent.id.name)
-    return f"{head}\n{context}\n{_TAIL}"
+    own = ""
+    if choice.surface:
+        own += f"- Change only {', '.join(choice.surface)}: others work on the rest.\n"
+    if choice.prompt:
+        own += f"- {choice.prompt.strip()}\n"
+    if stall:
+        own += f"- Your search does not get on: {stall.reason}. Choose another approach, in another place.\n"
+    return f"{head}\n{context}\n{_TAIL}{own}"
 
 
 def agent_summary(text: str) -> str:

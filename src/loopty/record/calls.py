@@ -17,6 +17,8 @@ from loopty.record.run_record import RunPart
 
 MAX_UNREAD = 64
 """Unread replies that are remembered; older ones are dropped."""
+STALLED = "stalled: "
+"""How the failure of a call begins that a stalled coding agent made."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ _MODULES = (
     "proposals",
     "calls",
     "cohorts",
+    "agent_accounts",  # before verdicts: it looks at the verdict that changes
     "verdicts",
     "rungs",
     "reviews",  # before trials: it looks at the trial that ends
@@ -25,6 +26,11 @@ _MODULES = (
     "trials",
     "node_gates",
     "directives",
+    "acknowledgements",
+    "notes",
+    "claims",
+    "tickets",
+    "search_summary",  # after verdicts: it looks at the node with its verdict
     "removed_files",
 )
 """The files of this room with a FAMILY. Folds of one event run in this order."""

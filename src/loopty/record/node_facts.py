@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import dataclass
 
-BLOCK_SIZE = 64
-"""A block fits into a page of SQLite: every write of a node rewrites the block."""
+BLOCK_SIZE = 32
+"""Every write of a node rewrites its block: larger blocks make writing dearer, smaller ones reading."""
+_SPARE_KINDS = 8
+"""Kinds without a node that a block may have: a node changes its kind a few times before its verdict."""
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -85,13 +87,22 @@ def make_block(number: int, nodes: Iterable[NodeFacts]) -> FactsBlock:
 
 def with_nodes(number: int, block: FactsBlock | None, changed: Mapping[int, NodeFacts]) -> FactsBlock:
     """The block after these nodes were added or changed, by handle."""
-    nodes = block.nodes if block else []
-    for handle, facts in sorted(changed.items()):
-        place = handle - 1 - number * BLOCK_SIZE
-        if place > len(nodes):
+    if block is None:
+        block = FactsBlock(number * BLOCK_SIZE + 1, (), (), (), (), ())
+    orders, scores, rates = list(block.orders), list(block.scores), list(block.error_rates)
+    kinds, kind_places = list(block.kinds), list(block.kind_places)
+    for handle, (order, score, rate, kind) in sorted(changed.items()):
+        place = handle - block.first
+        if place > len(orders):
             raise _damage(number)
-        nodes[place : place + 1] = [facts]
-    return make_block(number, nodes)
+        if kind not in kinds:
+            kinds.append(kind)
+        orders[place : place + 1] = [order]
+        scores[place : place + 1] = [score]
+        rates[place : place + 1] = [rate]
+        kind_places[place : place + 1] = [kinds.index(kind)]
+    grown = FactsBlock(block.first, orders, scores, rates, kinds, kind_places)
+    return grown if len(kinds) <= len(set(kind_places)) + _SPARE_KINDS else make_block(number, grown.nodes)
 
 
 def read_block(number: int, text: str) -> FactsBlock:
@@ -109,12 +120,23 @@ def read_block(number: int, text: str) -> FactsBlock:
             [FactsKind._make(kind) for kind in kinds],
             kind_places,
         )
-        is_whole = len(orders) == len(scores) == len(kind_places) == len(error_rates) <= BLOCK_SIZE
-        if not is_whole or not all(0 <= place < len(kinds) for place in set(kind_places)):
-            raise ValueError("columns of different lengths")
+        if not _is_sound(block):
+            raise ValueError("columns that do not belong together")
     except (ValueError, TypeError, IndexError, AttributeError) as error:
         raise _damage(number) from error
     return block
+
+
+def _is_sound(block: FactsBlock) -> bool:
+    """Whether the columns have one length, and values of their types: views compute with them."""
+    count, numbers = len(block.orders), {float, int, type(None)}
+    return (
+        len(block.scores) == len(block.kind_places) == len(block.error_rates) == count <= BLOCK_SIZE
+        and set(map(type, (*block.orders, *block.kind_places))) <= {int}
+        and set(map(type, (*block.scores, *block.error_rates))) <= numbers
+        and all(0 <= place < len(block.kinds) for place in set(block.kind_places))
+        and all(set(map(type, kind)) <= {int, str, bool, type(None)} for kind in block.kinds)
+    )
 
 
 def _damage(number: int) -> Misuse:

@@ -148,6 +148,12 @@ class Node:
     """1 for the first node of the ledger, in the order in which nodes were added to any run: its short name."""
     reopened_for: tuple[NodeId, ...] = ()
     """The nodes that this one had lost to when their own verdicts were withdrawn: one judgement more for each."""
+    author: str = ""
+    """The client that opened it; empty for a person or a proposer."""
+    surface: str = ""
+    """The part of the code that it is about, in the author's words."""
+    merged: tuple[NodeId, ...] = ()
+    """Further parents, whose changes it holds as well."""
 
     @property
     def is_pending(self) -> bool:

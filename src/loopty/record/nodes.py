@@ -42,6 +42,12 @@ class NodeAdded(Event):
     """Its index among the proposals of the last call, from 0."""
     parent_reason: str = ""
     """Why the selector chose the parent."""
+    author: str = ""
+    """The client that opened it; empty for a person or a proposer."""
+    surface: str = ""
+    """The part of the code that it is about, in the author's words."""
+    merged: tuple[NodeId, ...] = ()
+    """Further parents, whose changes it holds as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +95,9 @@ def _add(state: FoldState, event: NodeAdded, at: float) -> None:
         inspirations=event.inspirations,
         calls=event.calls,
         parent_reason=event.parent_reason,
+        author=event.author,
+        surface=event.surface,
+        merged=event.merged,
     )
     if parent := event.node.parent:
         run = run.with_pool_part(event.pool, proposals.with_node(event.operator))

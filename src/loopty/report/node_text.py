@@ -94,6 +94,10 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
     if detail.parent:
         why = f" ({node.parent_reason})" if node.parent_reason else ""
         yield Fact("parent", f"{node_name(detail.parent.id, detail.parent.handle)}{_over_parent(detail)}{why}")
+    if node.merged:
+        yield Fact("merges", ", ".join(map(short_id, node.merged)))
+    if node.author:
+        yield Fact("author", f"{node.author}, on {node.surface}" if node.surface else node.author)
     if node.children:
         yield Fact("children", f"{node.children:,}")
     if outcome := node.outcome:

@@ -8,13 +8,15 @@ from typing import TextIO
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise, Pools
-from loopty.record.calls import CallSettled
+from loopty.record.agent_accounts import AgentBenched, AgentPartEnded
+from loopty.record.calls import STALLED, CallSettled
 from loopty.record.event import Recorded
 from loopty.record.recorder import Recorder
 from loopty.record.rungs import RungChanged
 from loopty.record.sessions import SessionStalled
 from loopty.record.trials import TrialStarted
 from loopty.record.verdicts import NodeJudged, VerdictWithdrawn
+from loopty.report.agents_text import agent_stall_text
 from loopty.report.columns import cut, printable_line
 from loopty.report.figures import duration, rate
 from loopty.report.live_frame import phase_text, pool_progress, remaining_seconds, slots_text
@@ -71,9 +73,14 @@ class PlainProgress:
             self._say_phase()
         elif isinstance(recorded.event, RungChanged):
             self._say(f"switched to {recorded.event.name}: {cut(recorded.event.reason, _LONGEST_REASON)}")
+        elif isinstance(recorded.event, AgentPartEnded) and recorded.event.stall:
+            self._say(agent_stall_text(recorded.event))
+        elif isinstance(recorded.event, AgentBenched):
+            name, reason = recorded.event.configuration.name, cut(recorded.event.reason, _LONGEST_REASON)
+            self._say(f"{name} is benched, because {reason}")
         elif isinstance(recorded.event, SessionStalled):
             self._say_stall(recorded.event.reason)
-        elif isinstance(recorded.event, CallSettled) and recorded.event.usage:
+        elif isinstance(recorded.event, CallSettled) and _is_answer(recorded.event):
             self._say_failure(recorded.event.failure)
         self.tick()
 
@@ -135,6 +142,11 @@ class PlainProgress:
 
     def _say(self, text: str) -> None:
         self._out.write(self._terminal.render(printable_line(text)) + "\n")
+
+
+def _is_answer(event: CallSettled) -> bool:
+    """Whether the call tells if a model replies; a stall of an agent is said with what follows from it."""
+    return event.usage is not None and not event.failure.startswith(STALLED)
 
 
 def _progress_line(status: RunStatus, throughput: Throughput) -> str:

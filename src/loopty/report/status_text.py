@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from loopty.causes.explanation import Explanation
 from loopty.domain.outcome import Ending, Integrity
 from loopty.domain.pool import Pool
+from loopty.report.agents_text import agents_lines
 from loopty.report.cascade_text import stage_text
 from loopty.report.columns import Fact, cut, fact_lines, printable_line
 from loopty.report.explanation_text import explanation_facts
@@ -173,6 +174,8 @@ def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | No
         yield Fact("models", usage_text(status))
     if status.stalls:
         yield Fact("stalls", stalls_text(status), "warn")
+    for words, style in agents_lines(status.agents):
+        yield Fact("agents", words, style)
     if status.left:
         yield Fact("remaining", _remaining_text(status.left))
     for trial in status.running[:_MAX_TRIALS]:

@@ -10,7 +10,7 @@ from loopty.record.node_record import Node
 from loopty.report.change_line import Change, ChangeLine
 from loopty.report.columns import cut, pad, width, wrap
 from loopty.report.figures import figure
-from loopty.report.node_name import name_within, node_name
+from loopty.report.node_name import name_within, node_name, short_id
 from loopty.report.score_text import ScoreText
 from loopty.report.terminal import Terminal
 from loopty.views.node_tree import HiddenControls, TreeLine, TreeRow
@@ -61,6 +61,7 @@ def node_remark(node: Node, more: str = "") -> str:
     """What a line says about a node besides its score, its state and its change: `(control)`."""
     remarks = [
         more,
+        f"merges {', '.join(map(short_id, node.merged))}" if node.merged else "",
         "control" if node.pool is Pool.CONTROL else "",
         "measured again" if node.running and node.outcome else "",
         node.verdict if node.verdict in _REMARKABLE_VERDICTS else "",

@@ -29,7 +29,7 @@ def hand_over(args: list[str], start_missing: bool = False) -> int | None:
     connection = connect()
     if connection is None:
         if start_missing and here():
-            _start()
+            start_resident(os.getcwd())
         return None
     try:
         verb = _process_of_verb(connection, args)
@@ -45,15 +45,17 @@ def connect() -> _socket.socket | None:
     place = here()
     if place is None or not place.is_private():
         return None
-    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    connection = None
     try:
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)  # refused in some sandboxes
         connection.settimeout(_PATIENCE_SECONDS)
         connection.connect(place.socket)
         if peer_of(connection) == os.getuid():
             return connection
     except OSError:
         pass
-    connection.close()
+    if connection:
+        connection.close()
     return None
 
 
@@ -89,15 +91,15 @@ def ask_to_stop() -> bool:
     return True
 
 
-def _start() -> None:
-    """Start `loopty serve`, and leave it alone."""
+def start_resident(folder: str) -> int | None:
+    """Start `loopty serve` for the repository around a folder: its process ends as soon as the other listens."""
     # With -P: nothing in the user's directory may stand in for a module of ours.
-    command = [sys.executable, "-P", "-m", "loopty.cli.main", "serve"]
+    command = [sys.executable, "-P", "-m", "loopty.cli.main", "serve", "--for", folder]
     streams = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     try:
-        os.posix_spawn(sys.executable, command, os.environ, file_actions=streams)
+        return os.posix_spawn(sys.executable, command, os.environ, file_actions=streams)
     except OSError:
-        return  # then the next verb runs by itself, too
+        return None  # then the next verb runs by itself, too
 
 
 def _process_of_verb(connection: _socket.socket, args: list[str]) -> int | None:

@@ -5,8 +5,8 @@ The client's standard streams and its directory come with it, as descriptors.
 
 import os
 
-VERB, STOP = b"verb", b"stop"
-"""The kinds of requests."""
+VERB, STOP, TOOL = b"verb", b"stop", b"tool"
+"""The kinds of requests. The arguments of a tool call are a directory of the repository and the call, as JSON."""
 ACCEPTED, GO = b"+", b"!"
 """A client that reads ACCEPTED answers GO and leaves the verb to the other side; before, it may run it itself."""
 EXIT, SIGNAL = b"exit", b"signal"

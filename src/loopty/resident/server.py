@@ -11,16 +11,13 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Collection
 
 from loopty.resident.client import peer_of
+from loopty.resident.mailbox import POLL_SECONDS, Mailbox
 from loopty.resident.meeting_place import MeetingPlace
 from loopty.resident.request import SIGNAL
 from loopty.resident.surroundings import surroundings
-from loopty.resident.verb_process import ASKED_TO_STOP, serve_connection
-
-Prepare = Callable[[], Collection[int]]
-"""Prepares what verbs share, before each; returns the descriptors of it, which a verb keeps open."""
+from loopty.resident.verb_process import ASKED_TO_STOP, Services, serve_connection, serve_letter
 
 IDLE_SECONDS = 900.0
 _MOST_VERBS = 64
@@ -31,12 +28,15 @@ class Server:
     """Serves one repository, as long as `start` took its lock."""
 
     def __init__(
-        self, place: MeetingPlace, run_verb: Callable[[], None], prepare: Prepare, idle_seconds: float
+        self, place: MeetingPlace, services: Services, idle_seconds: float, mailbox: Mailbox | None = None
     ) -> None:
-        self._place, self._run_verb, self._prepare, self._idle_seconds = place, run_verb, prepare, idle_seconds
+        self.place, self._services, self._idle_seconds = place, services, idle_seconds
         self._surroundings = surroundings()
         self._sources = _source_files()
         self._verbs: dict[int, socket.socket] = {}
+        self._mailbox = mailbox
+        self._letters: dict[int, str] = {}
+        """The letters that are being answered, by process."""
         self._is_ending = False
         self._last: socket.socket | None = None
 
@@ -53,7 +53,11 @@ class Server:
             selector.register(reader, selectors.EVENT_READ)
             idle_since = time.monotonic()
             while not self._is_ending:
-                waiting = None if self._verbs else max(0.0, idle_since + self._idle_seconds - time.monotonic())
+                is_busy = bool(self._verbs or self._letters)
+                waiting = None if is_busy else max(0.0, idle_since + self._idle_seconds - time.monotonic())
+                is_idle = waiting == 0.0
+                if self._mailbox:
+                    waiting = POLL_SECONDS if waiting is None else min(waiting, POLL_SECONDS)
                 ready = [key.fileobj for key, _ in selector.select(waiting)]
                 if reader in ready and signal.SIGTERM in reader.recv(4096):
                     return
@@ -61,7 +65,9 @@ class Server:
                 if listener in ready:
                     self._accept(listener)
                     idle_since = time.monotonic()
-                elif not ready and not self._verbs:
+                elif self._mailbox and self._serve_letters(self._mailbox, listener):
+                    idle_since = time.monotonic()
+                elif not ready and not is_busy and (is_idle or not self._mailbox):
                     return
 
     def _accept(self, listener: socket.socket) -> None:
@@ -75,12 +81,23 @@ class Server:
         if len(self._verbs) >= _MOST_VERBS or peer_of(connection) != os.getuid():
             connection.close()
             return
-        kept = self._prepare()
+        shared = self._services.prepare()
         if verb := os.fork():
             self._verbs[verb] = connection
             return
         listener.close()
-        serve_connection(connection, os.fsencode(self._place.git_dir), self._surroundings, self._run_verb, kept)
+        serve_connection(connection, os.fsencode(self.place.git_dir), self._surroundings, self._services, shared)
+
+    def _serve_letters(self, mailbox: Mailbox, listener: socket.socket) -> bool:
+        """Answer the letters that wait, each in a process of its own; False where there is none."""
+        names = [name for name in mailbox.letters() if name not in self._letters.values()]
+        for name in names[: max(_MOST_VERBS - len(self._verbs) - len(self._letters), 0)]:
+            if process := os.fork():
+                self._letters[process] = name
+                continue
+            listener.close()
+            serve_letter(mailbox, name, self._services)
+        return bool(names)
 
     def _end_after(self, connection: socket.socket) -> None:
         """End; this connection closes last, so that its client finds the lock free."""
@@ -88,6 +105,9 @@ class Server:
 
     def _reap(self) -> None:
         """Forget the verbs that have ended. One that was killed could not tell its client: this does."""
+        for process in list(self._letters):
+            if os.waitpid(process, os.WNOHANG)[0]:
+                del self._letters[process]
         for verb in list(self._verbs):
             ended, status = os.waitpid(verb, os.WNOHANG)
             if not ended:
@@ -102,7 +122,7 @@ class Server:
 
 
 def start(
-    place: MeetingPlace, run_verb: Callable[[], None], prepare: Prepare, idle_seconds: float = IDLE_SECONDS
+    place: MeetingPlace, services: Services, idle_seconds: float = IDLE_SECONDS, mailbox: Mailbox | None = None
 ) -> bool:
     """Serve in the background, in a process that outlives this one; False where one serves already.
 
@@ -135,18 +155,11 @@ def start(
         if process := os.fork():
             os.pwrite(lock, b"%d\n" % process, 0)
             os._exit(0)
-        _serve_to_the_end(place, run_verb, prepare, idle_seconds, listener, lock)
+        _serve_to_the_end(Server(place, services, idle_seconds, mailbox), listener, lock)
     return True
 
 
-def _serve_to_the_end(
-    place: MeetingPlace,
-    run_verb: Callable[[], None],
-    prepare: Prepare,
-    idle_seconds: float,
-    listener: socket.socket,
-    lock: int,
-) -> None:
+def _serve_to_the_end(server: Server, listener: socket.socket, lock: int) -> None:
     try:
         nothing = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
@@ -157,14 +170,13 @@ def _serve_to_the_end(
                 with contextlib.suppress(OSError):
                     os.close(number)
         os.chdir("/")
-        server = Server(place, run_verb, prepare, idle_seconds)
         os.environb.clear()  # nothing of the first client's environment reaches the verbs of others
         gc.collect()
         gc.freeze()
         server.serve(listener)
     finally:
         with contextlib.suppress(OSError):
-            os.unlink(place.socket)
+            os.unlink(server.place.socket)
         # The kernel closes the files of a process in no order that it promises.
         fcntl.flock(lock, fcntl.LOCK_UN)
         os._exit(0)

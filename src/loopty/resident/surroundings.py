@@ -15,6 +15,11 @@ _LIMITS = 16
 _SIGNALS = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM, _signal.SIGCHLD)
 
 
+def installation() -> bytes:
+    """What must be the same for a tool call: it runs in the surroundings of the resident process."""
+    return repr([__version__, __file__, os.getuid()]).encode(errors="surrogateescape")
+
+
 def surroundings() -> bytes:
     """Everything that must be the same for the client and for the resident process, as one text."""
     variables = sorted((name, value) for name, value in os.environ.items() if name.startswith(_INTERPRETER))

@@ -11,10 +11,13 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import NoReturn
 
 from loopty.kit.quick_exit import exit_status
 from loopty.resident.client import peer_of
+from loopty.resident.mailbox import Mailbox
+from loopty.resident.meeting_place import find_git_dir
 from loopty.resident.request import (
     ACCEPTED,
     DESCRIPTORS,
@@ -23,37 +26,53 @@ from loopty.resident.request import (
     LARGEST_BYTES,
     LENGTH_BYTES,
     STOP,
+    TOOL,
     VERB,
     VerbRequest,
 )
+from loopty.resident.surroundings import installation
 
 _PATIENCE_SECONDS = 5.0
 REFUSED, ASKED_TO_STOP = 70, 71
 """Exit statuses of this process where it ran no verb; a verb reports its own to the client."""
 
 
-def serve_connection(
-    connection: socket.socket,
-    git_dir: bytes,
-    surroundings: bytes,
-    run_verb: Callable[[], None],
-    kept: Collection[int],
-) -> NoReturn:
-    """Read the request and run its verb. Never returns; refuses by closing the connection.
+class Services:
+    """What the resident process does for its clients."""
 
-    `kept` are the descriptors that verbs share.
+    def __init__(
+        self,
+        run_verb: Callable[[], None],
+        answer_call: Callable[[Path, bytes, Callable[[bytes], None]], None],
+        prepare: Callable[[], Collection[int]],
+    ) -> None:
+        """`run_verb` runs the verb of the command line, `answer_call` a call of a tool in a directory.
+
+        The latter gets the call, and a function that sends the reply; it may work on after that. `prepare` makes
+        what verbs share, before each, and returns the descriptors of it.
+        """
+        self.run_verb, self.answer_call, self.prepare = run_verb, answer_call, prepare
+        self.variables = [name + b"=" + value for name, value in os.environb.items()]
+        """The environment of tool calls: that of the process which started this one."""
+
+
+def serve_connection(
+    connection: socket.socket, git_dir: bytes, surroundings: bytes, services: Services, shared: Collection[int]
+) -> NoReturn:
+    """Read the request and do what it asks for. Never returns; refuses by closing the connection.
+
+    `shared` are the descriptors that verbs share.
     """
     try:
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGTERM, signal.SIGCHLD):
-            signal.signal(number, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _reset_signals()
         connection.settimeout(_PATIENCE_SECONDS)
         request, files = _read_request(connection)
         if request.git_dir != git_dir:
             os._exit(REFUSED)
         if request.kind == STOP:
             os._exit(ASKED_TO_STOP)
+        if request.kind == TOOL:
+            _answer(connection, request, services)
         if request.surroundings != surroundings or request.kind != VERB or len(files) != DESCRIPTORS:
             os._exit(REFUSED)
         handle = os.pidfd_open(os.getpid())
@@ -62,10 +81,68 @@ def serve_connection(
             os._exit(REFUSED)
     except (OSError, ValueError):
         os._exit(REFUSED)
-    _become(request, files, connection, kept)
-    status = exit_status(run_verb)
+    _become(request, files, connection, shared)
+    status = exit_status(services.run_verb)
     _report(connection, status)
     os._exit(status)
+
+
+def _answer(connection: socket.socket, request: VerbRequest, services: Services) -> NoReturn:
+    """Answer the call of a tool. Its client may go away meanwhile: what was handed over goes on."""
+    if request.surroundings != installation() or len(request.args) != 2:
+        os._exit(REFUSED)
+    folder = os.fsdecode(request.args[0])
+    found = find_git_dir(folder)
+    if found is None or os.fsencode(found) != request.git_dir:
+        os._exit(REFUSED)
+    _close_others(connection.fileno())
+    os.setsid()
+    os.umask(request.umask)
+    _take_environment(services.variables)
+    os.chdir(folder)
+    connection.settimeout(_PATIENCE_SECONDS)
+    connection.sendall(ACCEPTED)
+
+    def send(reply: bytes) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(reply)
+            connection.shutdown(socket.SHUT_RDWR)
+
+    os._exit(exit_status(lambda: services.answer_call(Path(folder), request.args[1], send)))
+
+
+def serve_letter(mailbox: Mailbox, name: str, services: Services) -> NoReturn:
+    """Answer a call that came as a file. Never returns."""
+    _reset_signals()
+    _close_others()
+    os.setsid()
+    _take_environment(services.variables)
+    os.chdir(mailbox.top)
+    call = mailbox.take(name)
+
+    def send(reply: bytes) -> None:
+        mailbox.reply(name, reply)
+
+    os._exit(exit_status(lambda: services.answer_call(mailbox.top, call, send)))
+
+
+def _reset_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _take_environment(variables: list[bytes]) -> None:
+    """Make these variables the environment of this process."""
+    VerbRequest(TOOL, b"", b"", variables=variables).apply_environment()
+
+
+def _close_others(*kept: int) -> None:
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number > 2 and number not in kept:
+            with contextlib.suppress(OSError):
+                os.close(number)
 
 
 def _read_request(connection: socket.socket) -> tuple[VerbRequest, list[int]]:
@@ -89,15 +166,12 @@ def _read(connection: socket.socket, size: int, deadline: float) -> bytes:
     return b"".join(parts)
 
 
-def _become(request: VerbRequest, files: list[int], connection: socket.socket, kept: Collection[int]) -> None:
+def _become(request: VerbRequest, files: list[int], connection: socket.socket, shared: Collection[int]) -> None:
     """Take over the client's streams, directory, environment and umask, and end when the client does."""
     os.fchdir(files[3])
     for source, target in zip(files[:3], range(3), strict=True):
         os.dup2(source, target)
-    for number in map(int, os.listdir("/proc/self/fd")):
-        if number > 2 and number != connection.fileno() and number not in kept:
-            with contextlib.suppress(OSError):
-                os.close(number)
+    _close_others(connection.fileno(), *shared)
     os.setsid()
     os.umask(request.umask)
     request.apply_environment()

@@ -16,11 +16,15 @@ from pathlib import Path
 from loopty.domain.launch import SandboxError
 from loopty.sandboxes import seccomp, trial_view
 from loopty.sandboxes.namespace_launcher.launch_order import (
+    COPY_SOURCES,
     FAILED,
     WITH_NETWORK,
     WITHOUT_NETWORK,
     LauncherOrder,
+    SourceOrder,
     dump_order,
+    receive_message,
+    send_descriptors,
     send_message,
 )
 from loopty.sandboxes.oom_score import high_oom_score
@@ -45,8 +49,22 @@ class Launcher:
 
     def __init__(self) -> None:
         self._call_filter = seccomp.program(platform.machine())
+        self._nesting_filter = seccomp.program(platform.machine(), nests=True)
         self._lock = threading.Lock()
         self._resident: _ResidentProcess | None = None
+
+    @property
+    def order(self) -> LauncherOrder:
+        """What is the same for every trial."""
+        return LauncherOrder(
+            owner=trial_owner(),
+            uid=trial_view.UID,
+            gid=trial_view.GID,
+            host_name=trial_view.HOST_NAME,
+            system=tuple((entry.path, entry.source, entry.is_link) for entry in trial_view.system_entries()),
+            call_filter=self._call_filter,
+            nesting_filter=self._nesting_filter,
+        )
 
     def start_trial(self, *, network: bool) -> socket.socket:
         """Start the first process of a trial and return the connection to it.
@@ -54,13 +72,34 @@ class Launcher:
         The launcher sends the process's pid with a pidfd. When the launcher has died, the connection is at its
         end. Raises SandboxError when the launcher cannot be started.
         """
+        return self._start_process(WITH_NETWORK if network else WITHOUT_NETWORK)
+
+    def copy_sources(self, paths: tuple[str, ...]) -> list[int]:
+        """Copies of the trees at these paths of the host, for a trial that another process starts.
+
+        Raises SandboxError when a path cannot be shown, or when the launcher has died.
+        """
+        with self._start_process(COPY_SOURCES) as connection:
+            order = dump_order(SourceOrder(paths=paths))
+            try:
+                send_descriptors(connection, [order])
+                trees, failure = _receive_trees(connection, len(paths))
+            except ConnectionError:
+                trees, failure = [], "the launcher was killed"
+            finally:
+                os.close(order)
+        if failure:
+            raise SandboxError(f"cannot show a trial its files: {failure}")
+        return trees
+
+    def _start_process(self, message: bytes) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, self._lock:
             for _ in range(2):
                 if self._resident is None or not self._resident.is_alive():
-                    self._resident = _ResidentProcess(self._call_filter)
+                    self._resident = _ResidentProcess(self.order)
                 with contextlib.suppress(ConnectionError):
-                    self._resident.hand_over(theirs.fileno(), network=network)
+                    self._resident.hand_over(theirs.fileno(), message)
                     return ours
         # The caller finds the connection at its end, as when the launcher dies a moment later.
         return ours
@@ -78,7 +117,7 @@ class Launcher:
                 self._resident = resident = None
             if resident is None:
                 with contextlib.suppress(SandboxError):
-                    self._resident = resident = _ResidentProcess(self._call_filter)
+                    self._resident = resident = _ResidentProcess(self.order)
             return None if resident is None else resident.descriptor
 
     def failure(self) -> str:
@@ -96,9 +135,9 @@ class Launcher:
 class _ResidentProcess:
     """The resident process and the connection over which it gets trials to start."""
 
-    def __init__(self, call_filter: bytes | None) -> None:
+    def __init__(self, launcher_order: LauncherOrder) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        order = dump_order(_order(call_filter))
+        order = dump_order(launcher_order)
         try:
             with theirs, high_oom_score():
                 process = subprocess.Popen(
@@ -116,10 +155,11 @@ class _ResidentProcess:
             raise SandboxError(f"cannot start {sys.executable}: {error.strerror}") from error
         finally:
             os.close(order)
+        self.pid = process.pid
         self._connection = ours
-        self._process = process
+        self._identity = _identity(ours)
         self._failure = ""
-        weakref.finalize(self, _end, ours, process, os.getpid())
+        weakref.finalize(self, _end, ours, self._identity, process, os.getpid())
 
     @property
     def descriptor(self) -> int:
@@ -136,15 +176,19 @@ class _ResidentProcess:
     def _has_hung_up(self, seconds: float) -> bool:
         """Whether the process closes its side within this time, at the latest when it dies."""
         # Not by its pid: a process that was forked from its parent uses it, too.
+        if _identity(self._connection) != self._identity:
+            return True
         events = select.poll()
         events.register(self._connection, 0)
         return bool(events.poll(seconds * 1000))
 
-    def hand_over(self, trial: int, *, network: bool) -> None:
+    def hand_over(self, trial: int, message: bytes) -> None:
         """Raises ConnectionError when the process is dead."""
-        send_message(self._connection, WITH_NETWORK if network else WITHOUT_NETWORK, [trial])
+        send_message(self._connection, message, [trial])
 
     def failure(self) -> str:
+        if _identity(self._connection) != self._identity:
+            return self._failure
         # The kernel reports once that the process did not read all, before what it said.
         for _ in range(2):
             with contextlib.suppress(OSError):
@@ -154,19 +198,32 @@ class _ResidentProcess:
         return self._failure
 
 
-def _order(call_filter: bytes | None) -> LauncherOrder:
-    return LauncherOrder(
-        owner=trial_owner(),
-        uid=trial_view.UID,
-        gid=trial_view.GID,
-        host_name=trial_view.HOST_NAME,
-        system=tuple((entry.path, entry.source, entry.is_link) for entry in trial_view.system_entries()),
-        call_filter=call_filter,
-    )
+def _receive_trees(connection: socket.socket, count: int) -> tuple[list[int], str]:
+    """The copies that a process of the launcher sends, or why there are none."""
+    trees: list[int] = []
+    while len(trees) < count:
+        message, descriptors = receive_message(connection, _MESSAGE_BYTES)
+        trees += descriptors
+        if message.startswith(FAILED) or not message:
+            for tree in trees:
+                os.close(tree)
+            return [], message.removeprefix(FAILED).decode(errors="replace") or "the launcher was killed"
+    return trees, ""
 
 
-def _end(connection: socket.socket, process: subprocess.Popen[bytes], owner: int) -> None:
+def _identity(connection: socket.socket) -> int | None:
+    """What the descriptor leads to: a forked process may have closed it, and used its number for another file."""
+    try:
+        return os.fstat(connection.fileno()).st_ino
+    except OSError:
+        return None
+
+
+def _end(connection: socket.socket, identity: int | None, process: subprocess.Popen[bytes], owner: int) -> None:
     # A forked child inherits this finalizer, and must not wait for its parent's process.
-    connection.close()
+    if _identity(connection) == identity:
+        connection.close()
+    else:
+        connection.detach()
     if os.getpid() == owner:
         process.wait()

@@ -87,7 +87,12 @@ class ProbeReport:
 
 async def probe(sandbox: Sandbox) -> ProbeReport:
     """Run one trial that tries to break out of the sandbox, and report what it achieved."""
-    with _ProbeArena() as arena:
+    with contextlib.ExitStack() as resources:
+        try:
+            arena = resources.enter_context(_ProbeArena())
+        except PermissionError as error:
+            problem = f"cannot be tried here: this process may make no sockets ({error.strerror})"
+            return ProbeReport(sandbox.name, problem, sandbox.gaps)
         try:
             result = await sandbox.run(arena.launch, asyncio.Event())
         except SandboxError as error:
@@ -192,7 +197,10 @@ class _ProbeArena:
         return self._root / "outside"
 
     def _listen(self, stack: contextlib.ExitStack) -> None:
-        for name in (str(self._root / "socket"), f"\0{self._token}"):
+        # Through the descriptor of its folder, because the path of a socket may have 107 bytes at most.
+        folder = os.open(self._root, os.O_PATH | os.O_DIRECTORY)
+        stack.callback(os.close, folder)
+        for name in (f"/proc/self/fd/{folder}/socket", f"\0{self._token}"):
             server = stack.enter_context(socket.socket(socket.AF_UNIX))
             server.bind(name)
             server.listen()

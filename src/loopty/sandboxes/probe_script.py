@@ -24,6 +24,7 @@ _EXTRA_FILES = 2
 _NOTICE_SECONDS = 3.0
 _CLONE_NEWUSER = 0x10000000
 _FEW_FILES = 17
+_LONGEST_SOCKET_PATH = 107
 _AF_VSOCK, _HYPERVISOR = 40, 2
 
 
@@ -36,7 +37,7 @@ def main() -> None:
         ("mode", lambda: Path(facts["outside"]).chmod(0o640)),
         ("tcp", lambda: _connect(socket.AF_INET, ("127.0.0.1", facts["port"]))),
         ("datagram", lambda: _send_datagram(facts["port"])),
-        ("path", lambda: _connect(socket.AF_UNIX, facts["socket"])),
+        ("path", lambda: _connect_to_file(facts["socket"])),
         ("abstract", lambda: _connect(socket.AF_UNIX, "\0" + facts["abstract"])),
         ("hypervisor", _reach_hypervisor),
         ("see", lambda: _see_decoy(facts["decoy"])),
@@ -86,6 +87,13 @@ def _connect(family: int, address: Any) -> None:
     with socket.socket(family, socket.SOCK_STREAM) as client:
         client.settimeout(2)
         client.connect(address)
+
+
+def _connect_to_file(path: str) -> None:
+    if len(os.fsencode(path)) > _LONGEST_SOCKET_PATH:
+        folder = os.open(Path(path).parent, os.O_PATH | os.O_DIRECTORY)
+        path = f"/proc/self/fd/{folder}/{Path(path).name}"
+    _connect(socket.AF_UNIX, path)
 
 
 def _send_datagram(port: int) -> None:

@@ -103,6 +103,9 @@ _ABSENT = {
     "shmget": (29, 194),
 }
 
+# What a warm process calls to make the namespaces of its copies, in which the whole filter is set.
+_NESTING = ("mount", "mount_setattr", "move_mount", "open_tree", "pivot_root", "umount2", "unshare")
+
 _CLONE, _IOCTL, _SOCKET, _SOCKETPAIR = (56, 220), (16, 29), (41, 198), (53, 199)
 
 # The tables below are for a trial without namespaces, which shares the machine with the host's processes.
@@ -173,11 +176,14 @@ class NotifyFilter:
     notify_calls: dict[int, str]
 
 
-def program(machine: str) -> bytes | None:
-    """The filter for `machine` as bubblewrap reads it, or None when we have no call numbers for it."""
+def program(machine: str, *, nests: bool = False) -> bytes | None:
+    """The filter for `machine` as bubblewrap reads it, or None when we have no call numbers for it.
+
+    `nests`: for a process that makes namespaces for others.
+    """
     if (known := _MACHINES.get(machine)) is None:
         return None
-    return b"".join(_instructions(known))
+    return b"".join(_instructions(known, nests))
 
 
 def notify_filter(machine: str, *, network: bool) -> NotifyFilter | None:
@@ -191,9 +197,11 @@ def notify_filter(machine: str, *, network: bool) -> NotifyFilter | None:
     return NotifyFilter(b"".join(_notify_instructions(known, network)), notify_calls)
 
 
-def _instructions(machine: _Machine) -> Iterator[bytes]:
-    yield from _denials(machine, (_FORBIDDEN, errno.EPERM), (_ABSENT, errno.ENOSYS))
-    yield from _clone_rule(machine, _ALLOWED)
+def _instructions(machine: _Machine, nests: bool) -> Iterator[bytes]:
+    forbidden = {name: numbers for name, numbers in _FORBIDDEN.items() if not nests or name not in _NESTING}
+    yield from _denials(machine, (forbidden, errno.EPERM), (_ABSENT, errno.ENOSYS))
+    if not nests:
+        yield from _clone_rule(machine, _ALLOWED)
     typing = (_operation(_EQUAL, _TIOCSTI, then=1), _operation(_EQUAL, _TIOCLINUX, otherwise=1))
     yield from _rule(_IOCTL[machine.column], 1, *typing, _refusal(errno.EPERM), _ALLOWED)
     families = (_UNIX, _INET, _INET6, _NETLINK)

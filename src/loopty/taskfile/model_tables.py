@@ -203,14 +203,8 @@ def proposer_kinds(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Any]]:
             yield ("proposer", "rungs", index, "kind"), rung.get("kind")
 
 
-def agent_tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
-    """The options of each coding agent: of the proposer, or of rungs of a ladder."""
-    for path, options in _tables(proposer):
-        if options.get("kind") == AGENT_PROPOSER:
-            yield path, options
-
-
-def _tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
+def proposer_tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
+    """The options of the proposer, and of each rung of a ladder, with its kind."""
     yield ("proposer",), {**proposer.options, "kind": proposer.kind}
     rungs = proposer.options.get("rungs")
     for index, rung in enumerate(rungs if isinstance(rungs, list) else ()):
@@ -220,7 +214,7 @@ def _tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[str, Any]
 
 def embedding_entries(proposer: PluginChoice) -> Iterator[tuple[KeyPath, str]]:
     """The embedding model that the proposer, or each rung, compares changes with, and its key path."""
-    for path, options in _tables(proposer):
+    for path, options in proposer_tables(proposer):
         if options.get("kind") != _EMBEDDING_PROPOSER:
             continue  # in another package's proposer, `embedding` may mean something else
         if isinstance(name := options.get("embedding"), str) and name:

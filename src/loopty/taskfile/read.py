@@ -13,8 +13,10 @@ from loopty.domain.evidence import can_win
 from loopty.domain.gate_spec import Gate
 from loopty.domain.model import ModelSpec
 from loopty.domain.objective import Objective
+from loopty.domain.round_size import ResourceProfile
 from loopty.domain.space import Parameter, Space
 from loopty.domain.task import (
+    AgentRights,
     Audit,
     Benchmark,
     Limits,
@@ -27,9 +29,11 @@ from loopty.domain.task import (
     VerifierSpec,
 )
 from loopty.evaluators.result_formats import FORMATS
+from loopty.executors.this_capacity import this_capacity
 from loopty.kit.dataclass import replace
 from loopty.sandboxes.back_ends import BACK_ENDS
-from loopty.taskfile.model_tables import check_roles, parse_model_specs, user_config_models
+from loopty.taskfile.agent_tables import check_agents
+from loopty.taskfile.model_tables import AGENT_PROPOSER, check_roles, parse_model_specs, user_config_models
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin
 from loopty.taskfile.schema import WRONG, Checker
 from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
@@ -49,10 +53,13 @@ TABLES: dict[str, type] = {
     "sandbox": SandboxSpec,
     "roles": Roles,
     "verifier": VerifierSpec,
+    "profile": ResourceProfile,
+    "agents": AgentRights,
 }
 TOP_KEYS = {
     "statement": "What to improve, in words.",
-    "width": "Number of trials that run at the same time, over all processes of the repository. Default: 1.",
+    "width": "Number of trials that run at the same time, over all processes of the repository. Default: what the "
+    "machine has room for by `[profile]`; 1 without one.",
     "seed": "Seed of all random choices. Default: 0.",
     "parameters_file": "JSON file, relative to the repository's top, to which `loopty apply` writes parameters; "
     "its other keys stay. Default: none; `loopty apply` prints them.",
@@ -72,7 +79,8 @@ def load(top: Path, environ: Mapping[str, str] = os.environ) -> Task:
         raise Misuse(f"there is no {TASK_FILE} in {top}: write one with `loopty init`") from None
     except OSError as error:
         raise Misuse(f"{path} cannot be read ({error.strerror}): it must be a readable file") from None
-    return _with_relative_data(parse(text, user_config_models(environ)), top)
+    task = _with_relative_data(parse(text, user_config_models(environ)), top)
+    return replace(task, width=task.round_size(this_capacity()).width)
 
 
 def _with_relative_data(task: Task, top: Path) -> Task:
@@ -167,6 +175,7 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
         seed=seed,
         gates=gates,
         parameters_file=parameters_file,
+        is_width_stated="width" in data,
         **tables,
         **chosen,
     )
@@ -276,6 +285,8 @@ def _parse_plugin(
     checker.read_table(plugin.load_options(), options, path, also_known)
     if "parents" in options:
         _check_selector(options["parents"], (*path, "parents"), checker)
+    if kind == AGENT_PROPOSER:
+        check_agents(options, path, plugin.load_options(), checker)
     if kind == "ladder":
         _check_rungs(options.get("rungs"), has_space, checker)
     return PluginChoice(kind, options)

@@ -26,9 +26,13 @@ _NO_TESTS_THEMSELVES = re.compile(
     r"|typecheck|check-types|format|depcheck|publint|attw|aud|audit|evalmd|ls-lint|size-limit|markdownlint)\b|:types?\b"
 )
 """What scripts of package.json run beside the tests: linters, type checkers, audits."""
-_ONLY_TESTS = re.compile(r"^(?:tests?[-:]only|(?:tests?[-:])?(?:unit|node|mocha|jest|tape)|mocha|jest)$")
+_ONLY_TESTS = re.compile(
+    r"^(?:tests?[-:]only|(?:tests?[-:])?(?:unit|node|mocha|jest|tape)|mocha|jest|(?:unit|api)[-:_]?tests?)$"
+)
+_BUILD_SCRIPT = re.compile(r"\bnpm (?:run|run-script) (compile|build)\b")
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
-_SCRIPT_FILE = re.compile(r"[\w./*-]+\.[cm]?[jt]s")
+_SCRIPT_FILE = re.compile(r"[\w./*-]+\.[cm]?[jt]sx?")
+_TEST_FOLDER = re.compile(r"(?:\./)?(?:tests?|spec|__tests__)/?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,30 +135,44 @@ def _node_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
         yield RepositoryTests(" && ".join(tests))
     if "test" in scripts:
         yield RepositoryTests("npm test --silent")
+    build = _BUILD_SCRIPT.search(facts.node_scripts.get("test", ""))
+    setup = f"npm run --silent {build[1]}" if build else ""
     for name in sorted(scripts):
         if _ONLY_TESTS.search(name):
-            yield RepositoryTests(f"npm run --silent {shlex.quote(name)}")
+            line = f"npm run --silent {shlex.quote(name)}"
+            yield RepositoryTests(line, setup, writable_copy=bool(setup))
 
 
 def names_known_files(script: str, files: frozenset[str]) -> bool:
-    """Whether the files that a script of package.json names are there: many releases leave the tests out."""
+    """Whether the files and test folders that a script of package.json names are there: releases lack many."""
     for part in re.split(r"&&|;|\|\|", script):
         words = [word.strip("'\"") for word in part.split()]
-        named = [posixpath.normpath(word) for word in words if _SCRIPT_FILE.fullmatch(word)]
-        if not all(name in files or fnmatch.filter(files, name.replace("**/", "*")) for name in named):
+        folders = [posixpath.normpath(word) for word in words[1:] if _TEST_FOLDER.fullmatch(word)]
+        if not all(any(path.startswith(f"{folder}/") for path in files) for folder in folders):
+            return False
+        if not all(_is_known_file(word, files) for word in words if "node_modules/" not in word):
             return False
     return True
+
+
+def _is_known_file(word: str, files: frozenset[str]) -> bool:
+    """Whether a word of a script names a file that is there, or no file at all."""
+    braces = re.fullmatch(r"([^{}]*)\{([^{}]*)\}([^{}]*)", word)
+    spelled = [f"{braces[1]}{choice}{braces[3]}" for choice in braces[2].split(",")] if braces else [word]
+    names = [posixpath.normpath(one) for one in spelled if _SCRIPT_FILE.fullmatch(one)]
+    return not names or any(name in files or fnmatch.filter(files, name.replace("**/", "*")) for name in names)
 
 
 def _make_tests(facts: RepositoryFacts, main: str) -> Iterator[RepositoryTests]:
     """Tests that a Makefile runs, one that is there or one that a tool writes; each once before it is timed."""
     files = frozenset(facts.files)
-    if target := next((name for name in _TARGETS if name in facts.make_targets), None):
+    targets = [name for name in _TARGETS if name in facts.make_targets]
+    for target in targets:
         yield RepositoryTests(f"make {target}", warm_up=f"make {target}")
     if main not in _C:
         return
-    if target and "configure" not in files:  # tests that do not build what they need
-        yield RepositoryTests(f"make {target}", f"make {_JOBS}", f"make {target}", writable_copy=True)
+    if targets and "configure" not in files:  # tests that do not build what they need
+        yield RepositoryTests(f"make {targets[0]}", f"make {_JOBS}", f"make {targets[0]}", writable_copy=True)
     # Automake builds the programs of the tests with the tests, and runs none where TESTS is empty.
     warm_up = "make check TESTS=" if "Makefile.am" in files else "make check"
     if "configure" in files:

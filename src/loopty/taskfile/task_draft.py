@@ -7,13 +7,17 @@ from typing import Any
 
 from loopty.causes.cause import Setting
 from loopty.domain.objective import Metric
+from loopty.domain.round_size import ResourceProfile
 from loopty.domain.space import Parameter
 from loopty.kit.dataclass import dataclass, field, replace
 
 FIRST_TIMEOUT = 120.0
 """Seconds that the first checked run may take, before a limit is known: a benchmark may never end."""
-BUILD_TIMEOUT = 300.0
-"""The same for a command that builds the repository first."""
+BUILD_TIMEOUT = 900.0
+"""The same for a command that builds the repository first: C++ takes minutes, on a busy machine many."""
+
+_LONGEST_TIMEOUT = 1800.0
+"""Nobody waits longer for a first check, however busy the machine is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +60,22 @@ class TaskDraft:
     proposer: str = "mutate"
     package: str = ""
     """The name of the package, by which its own benchmarks are known among those of its rivals."""
+    profile: ResourceProfile | None = None
+    """What a trial uses, where that was measured."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Why a setting is as it is, by its key."""
 
     def with_note(self, key: str, why: str) -> TaskDraft:
         before = self.notes.get(key)
         return replace(self, notes={**self.notes, key: f"{before}; {why}" if before else why})
+
+    def with_patience(self, factor: float) -> TaskDraft:
+        """The draft with limits that are so many times longer, those of proposed gates included."""
+        gates = tuple(
+            replace(gate, timeout_seconds=_longer(gate.timeout_seconds, factor)) if gate.is_proposed else gate
+            for gate in self.gates
+        )
+        return replace(self, timeout_seconds=_longer(self.timeout_seconds, factor), gates=gates)
 
     def with_setting(self, setting: Setting, why: str) -> TaskDraft:
         """The draft with one line changed."""
@@ -79,3 +93,7 @@ class TaskDraft:
         """The draft without a gate, with the reason."""
         gates = tuple(gate for gate in self.gates if gate.name != name)
         return replace(self, gates=gates).with_note(f"gates.{name}", why)
+
+
+def _longer(seconds: float, factor: float) -> float:
+    return float(round(max(seconds, min(factor * seconds, _LONGEST_TIMEOUT))))

@@ -77,7 +77,7 @@ def gates_from_tests(facts: RepositoryFacts) -> tuple[GateDraft, ...]:
     tests = next(iter(repository_tests(facts)), None)
     if tests is None:
         return ()
-    limit = BUILD_TIMEOUT if tests.setup else FIRST_TIMEOUT
+    limit = BUILD_TIMEOUT if tests.setup or tests.warm_up else FIRST_TIMEOUT
     return (GateDraft("tests", tests.gate_line, limit, is_proposed=True),)
 
 
@@ -153,7 +153,7 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             "no benchmark was found that works; this is the CPU seconds of the tests: better measure what matters",
             times_the_tests=True,
             writable_copy=tests.writable_copy,
-            timeout_seconds=BUILD_TIMEOUT if tests.setup else FIRST_TIMEOUT,
+            timeout_seconds=BUILD_TIMEOUT if tests.setup or tests.warm_up else FIRST_TIMEOUT,
         )
 
 

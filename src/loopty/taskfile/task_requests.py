@@ -14,7 +14,8 @@ from typing import Any
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import SandboxSpec, Task
 from loopty.kit.dataclass import dataclass
-from loopty.taskfile.model_tables import agent_tables, embedding_entries, proposer_kinds
+from loopty.taskfile.agent_tables import agent_tables
+from loopty.taskfile.model_tables import embedding_entries, proposer_kinds
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS
 from loopty.workspaces.git_folders import WORK_FOLDER
 
@@ -129,12 +130,10 @@ def _agent_requests(task: Task) -> Iterator[TaskRequest]:
     if task.roles.evolver.model:
         return
     for path, options in agent_tables(task.proposer):
-        from loopty.agents.agent_table import ANY_COMMAND
+        from loopty.agents.agent_table import BY_COMMAND
 
         name, key = str(options.get("agent")), ".".join(map(str, path))
-        if name == ANY_COMMAND and not options.get("command"):
-            continue  # nothing can start
-        what = f"the command {options.get('command')!r}" if name == ANY_COMMAND else f"your login of {name}"
+        what = f"the command {options.get('command')!r}" if name in BY_COMMAND else f"your login of {name}"
         yield TaskRequest(
             f"{key}.agent", f"a coding agent with {what}, the network and the services of this machine"
         )

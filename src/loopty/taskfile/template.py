@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from loopty.causes.cause import SettingValue, toml_value
 from loopty.domain.space import Parameter, ParameterKind
 from loopty.domain.task import Limits
+from loopty.kit import codec
 from loopty.kit.printable import escape_hidden
 from loopty.taskfile.task_draft import TaskDraft
 
@@ -29,7 +30,7 @@ def render_task_file(draft: TaskDraft) -> str:
 # The task that loopty optimises. All keys: docs/task-file.md of loopty.
 
 statement = {toml_value(draft.statement)}
-width = 1   # trials at the same time; keep 1 for benchmarks that measure time
+{_width(draft)}
 seed = 0    # the same seed repeats the same experiments
 
 [benchmark]
@@ -70,7 +71,7 @@ seed = 0    # the same seed repeats the same experiments
 {_line(draft, "memory_mb", draft.memory_mb)}
 {_line(draft, "disk_mb", draft.disk_mb)}
 {_other_limits(draft)}
-[pools]                             # for the whole run
+{_profile(draft)}[pools]                             # for the whole run
 attempts = {draft.attempts}
 # control = {draft.attempts}      # random trials for comparison: is the search better than chance?
 # wall_seconds = 3600
@@ -88,6 +89,20 @@ kind = {toml_value(draft.proposer):<28} # for code without a model: mutate; with
 # model = "openai:gpt-5-mini"       # reads its key from OPENAI_API_KEY; "local:smollm2" needs none
 # tokens = 500_000                  # the most it may use; or money_usd = 2.0
 """
+
+
+def _width(draft: TaskDraft) -> str:
+    if draft.profile:
+        return "# width = 1   # trials at the same time; by default what [profile] and the machine have room for"
+    return "width = 1   # trials at the same time; keep 1 for benchmarks that measure time"
+
+
+def _profile(draft: TaskDraft) -> str:
+    if not draft.profile:
+        return ""
+    head = "[profile]                           # what a trial of the baseline uses, measured by --probe"
+    lines = (f"{name} = {toml_value(value)}" for name, value in codec.plain(draft.profile).items())
+    return "\n".join((head, *lines)) + "\n\n"
 
 
 def _line(draft: TaskDraft, key: str, value: SettingValue) -> str:

@@ -26,6 +26,7 @@ from loopty.record.sessions import Session
 from loopty.record.trials import RunningTrial, TrialCounts, Trials, trial_parts
 from loopty.record.verdicts import Incumbents
 from loopty.views.against_baseline import AgainstBaseline, against_baseline
+from loopty.views.agent_rows import AgentRow, agent_rows
 from loopty.views.cascade_costs import StageCost, stage_costs
 from loopty.views.comparable import machine_description, sigma
 from loopty.views.run_phase import RunPhase, run_phase
@@ -175,6 +176,8 @@ class RunStatus:
     """None where no model proposes."""
     cascade: tuple[StageCost, ...] = ()
     """The stages of the cascade, in their order."""
+    agents: tuple[AgentRow, ...] = ()
+    """What each coding agent did, in each configuration."""
 
     def count(self, pool: Pool) -> PoolCount:
         return next(count for count in self.counts if count.pool is pool)
@@ -254,6 +257,7 @@ def status(
         run_phase(history, run, noise),
         _slot_use(run, trials_at_once, (pools and pools.questions) or trials_at_once),
         stage_costs(run),
+        agent_rows(history, run, now),
     )
 
 

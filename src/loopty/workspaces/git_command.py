@@ -85,7 +85,7 @@ class GitCommand:
             process_group=0,  # Ctrl-C is for the loop, which lets running commands finish
         )
         if result.returncode:
-            raise GitError(args[0], result.stderr.decode(errors="replace").strip())
+            raise GitError(args[0], result.stderr.decode(errors="replace").strip(), result.returncode)
         return result.stdout or b""
 
 

@@ -101,10 +101,11 @@ class GitObjects:
 
     def changes(self, before: str, after: str) -> Iterator[PathChange]:
         """The differences between two commits, file by file."""
-        yield from self._differences("", self._root(before), self._root(after))
+        yield from self.tree_changes(self.tree_of(before), self.tree_of(after))
 
-    def _root(self, commit: str) -> TreeEntry:
-        return TreeEntry(DIRECTORY, self.tree_of(commit))
+    def tree_changes(self, before: str, after: str) -> Iterator[PathChange]:
+        """The differences between two trees, file by file."""
+        yield from self._differences("", TreeEntry(DIRECTORY, before), TreeEntry(DIRECTORY, after))
 
     def _differences(self, path: str, before: TreeEntry | None, after: TreeEntry | None) -> Iterator[PathChange]:
         if before == after:

@@ -18,9 +18,10 @@ T = TypeVar("T")
 class GitError(LooptyError):
     """Git refused; carries its own message."""
 
-    def __init__(self, verb: str, message: str) -> None:
+    def __init__(self, verb: str, message: str, code: int = 0) -> None:
+        """`code` is the exit status, where it was git that ended."""
         super().__init__(f"git {verb}: {message}")
-        self.message = message
+        self.message, self.code = message, code
 
 
 class GitSession:

@@ -145,6 +145,10 @@ class Repository:
         """The differences between two commits, file by file."""
         return sorted(self._objects.changes(before, after), key=lambda change: os.fsencode(change.path))
 
+    def tree_changes(self, before: str, after: str) -> list[PathChange]:
+        """The differences between two trees, file by file."""
+        return list(self._objects.tree_changes(before, after))
+
     def check_out(self, commit: str, paths: Iterable[str], into: Path) -> None:
         """Write these files of one of the user's commits into an empty directory, through the user's filters."""
         self._refuse_programs()

@@ -48,6 +48,7 @@ _FIXTURE = re.compile(r"^\s*(?:async )?def test_\w*\([^)]*\bbenchmark\b", re.MUL
 _NO_TESTS = "no test specified"
 _BUILT = re.compile(r"^(?:dist|build)/")
 """Folders of built files, which are all that some releases have."""
+_MAIN = re.compile(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
 _UNITTEST = re.compile(r"^\s*(?:import unittest|from unittest import (?!mock))", re.MULTILINE)
 _OPTION = r"^\s*(?:cmake_dependent_)?option\s*\(\s*(?!\w*(?:DISABLE|NO_|SKIP|WITHOUT|FUZZ))"
 _CMAKE_OPTION = re.compile(
@@ -124,7 +125,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
             for path in files
             if path.endswith("_test.go")
         ),
-        frozenset(path for path in benchmarks if path.endswith(".py") and "__main__" in _text(top / path)),
+        frozenset(path for path in benchmarks if path.endswith(".py") and _MAIN.search(_text(top / path))),
         any(_UNITTEST.search(_text(top / path)) for path in tests if path.endswith(".py")),
         tuple(dict.fromkeys(_CMAKE_OPTION.findall(_text(top / "CMakeLists.txt")))),
         tuple(dict.fromkeys(_CMAKE_ASIDE.findall(_text(top / "CMakeLists.txt")))),
@@ -138,8 +139,8 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
 def _is_benchmark(path: str) -> bool:
     """Whether a source file or script is named as a benchmark, or lies in a folder that is."""
     name = PurePosixPath(path)
-    if not (_language(path) or name.suffix == ".sh") or _ASIDE.search(path) or name.name == "__init__.py":
-        return False
+    if not (_language(path) or name.suffix == ".sh") or _ASIDE.search(path) or name.name.startswith("_"):
+        return False  # what begins so is for the others to import
     return bool(_BENCHMARK.search(name.stem)) or any(
         re.fullmatch(r"bench(?:mark)?(?:s|es)?|perf", part, re.IGNORECASE) for part in name.parts[:-1]
     )

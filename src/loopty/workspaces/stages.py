@@ -318,6 +318,11 @@ class Stages:
             return [] if self._sdk is None else [self._sdk]
         return [Mount(compiled.below(SDK_FOLDER).path_for_programs(), self._sdk.target)]
 
+    def package_mounts(self, trial: Trial) -> tuple[Mount, ...]:
+        """What shows packages to the benchmark, out of reach of candidates: the SDK, environments, mounts."""
+        top = BENCHMARK if self._rig.benchmark.isolated else TREE
+        return (*self._sdk_mounts(trial.root.commit), *self._mounts.mounts(top))
+
     def _seal(self, commit: str, export: SafeFolder, files: Sequence[str] | None) -> None:
         """Seal the benchmark: its files in this export and its data on the host."""
         own = load_or_make_seal(export.path_for_programs(), files, self._state.seals.file(export.name))

@@ -115,6 +115,11 @@ class StateFolder:
         return self.home.file("folded.sqlite")
 
     @property
+    def tickets(self) -> SafeFolder:
+        """Locks and results of the work that clients handed over."""
+        return self.home.below("tickets")
+
+    @property
     def agents(self) -> SafeFolder:
         """The sessions of coding agents, each removed when its proposal is recorded."""
         return self.home.below("agents")

@@ -62,10 +62,9 @@ class Endpoint:
     def __init__(self, terms: EndpointTerms, node: NodeId) -> None:
         self._terms = terms
         self._node = node
-        self._access = TrialAccess(terms.spec.model or terms.model)
-        self._subject = Subject(
-            terms.operator, node, allowance=Allowance(terms.allowance), on_call=self._access.calls.append
-        )
+        allowance = Allowance(terms.allowance)
+        self._access = TrialAccess(terms.spec.model or terms.model, allowance)
+        self._subject = Subject(terms.operator, node, allowance=allowance, on_call=self._access.calls.append)
         self._connections: set[asyncio.Task[None]] = set()
         self._answers: set[asyncio.Task[None]] = set()
         self._request_bytes = RequestBytes()
@@ -139,6 +138,7 @@ class Endpoint:
 
     async def _answer(self, trial_request: TrialRequest) -> None:
         """Answer a request, and record in the trial's access which failures the candidate is to blame for."""
+        self._access.open_requests += 1
         try:
             await self._serve_request(trial_request)
         except Exhausted as end:
@@ -159,6 +159,7 @@ class Endpoint:
             # The answer gets no end, so that the client notices that it is not whole.
             trial_request.fault = str(broken)
         finally:
+            self._access.open_requests -= 1
             self._access.refusal = trial_request.refusal and f"{self._terms.model}: {trial_request.refusal}"
             if trial_request.fault and self._access.outage is None:
                 model, fault = self._terms.model, trial_request.fault

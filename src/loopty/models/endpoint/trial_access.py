@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from loopty.domain.errors import Exhausted, LooptyError
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
-from loopty.models.allowance import AllowanceExceeded
+from loopty.models.allowance import Allowance, AllowanceExceeded
 
 _HEADERS = ("x-api-key", "x-goog-api-key")
 
@@ -19,9 +19,12 @@ _HEADERS = ("x-api-key", "x-goog-api-key")
 class TrialAccess:
     """The trial sends a key of its own that is worth nothing elsewhere; loopty has the real key."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, allowance: Allowance) -> None:
         self.model = model
         """The name by which the trial asks for the model."""
+        self._allowance = allowance
+        self.open_requests = 0
+        """Requests that are being answered."""
         self.key = f"loopty-{secrets.token_hex(16)}"
         """The trial's own key."""
         self.calls: list[str] = []
@@ -32,6 +35,11 @@ class TrialAccess:
         """Why the provider refused the last request itself, or empty."""
         self.allowance_exceeded: AllowanceExceeded | None = None
         """Why the candidate has failed, whatever the benchmark says: it asked for more than its allowance."""
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of its calls that have ended."""
+        return self._allowance.spent_tokens
 
     def admits(self, headers: Mapping[str, str]) -> bool:
         """Whether a request has the trial's key, in any header where a provider's clients send theirs."""

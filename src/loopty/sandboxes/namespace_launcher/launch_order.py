@@ -13,22 +13,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-WITH_NETWORK, WITHOUT_NETWORK = b"+", b"-"
-"""What loopty says to the launcher for each trial."""
+WITH_NETWORK, WITHOUT_NETWORK, COPY_SOURCES = b"+", b"-", b"="
+"""What loopty says to the launcher for each trial, or for the trees of one."""
 READY, ENDED, FAILED, GO = b"ready ", b"ended ", b"failed ", b"go"
 """What the process of a trial says to loopty, and `GO` loopty to it."""
+TITLE = b"trial"
+"""The command line of the first process, which the trial can read."""
 _BATCH = 200
 """The kernel passes at most 253 descriptors in one message."""
 _CONTROL_BYTES = _socket.CMSG_SPACE(4 * _BATCH)
 _COUNT = struct.Struct("=I")
 _MAX_BYTES = 1 << 26
+_MARSHAL_VERSION = 4
+"""Every interpreter since Python 3.4 can read it: a warm process is one of the benchmark's."""
 
 
 class LauncherOrder:
     """What is the same for every trial. All fields are types that `marshal` can store."""
 
     # Not a dataclass: the launcher's memory is copied for every trial, so it imports little.
-    __slots__ = ("call_filter", "gid", "host_name", "owner", "system", "uid")
+    __slots__ = ("call_filter", "gid", "host_name", "nesting_filter", "owner", "system", "uid")
 
     def __init__(
         self,
@@ -39,6 +43,7 @@ class LauncherOrder:
         host_name: str,
         system: tuple[tuple[str, str, bool], ...],
         call_filter: bytes | None,
+        nesting_filter: bytes | None,
     ) -> None:
         self.owner = owner
         """The user to become first, or None to stay the current one."""
@@ -48,6 +53,8 @@ class LauncherOrder:
         self.system = system
         """Paths that a trial sees, their sources, and whether the path is a link to the source."""
         self.call_filter = call_filter
+        self.nesting_filter = nesting_filter
+        """The filter of a warm process, which makes the namespaces of its copies."""
 
 
 class TrialOrder:
@@ -56,6 +63,7 @@ class TrialOrder:
     __slots__ = (
         "argv",
         "channel",
+        "copy",
         "cwd",
         "devices",
         "disk_bytes",
@@ -66,6 +74,7 @@ class TrialOrder:
         "limits",
         "links",
         "mounts",
+        "nests",
         "network",
         "resolver",
         "scratch",
@@ -93,6 +102,8 @@ class TrialOrder:
         groups: int,
         limits: tuple[tuple[int, int], ...],
         waits: bool,
+        nests: bool = False,
+        copy: tuple[str, ...] = (),
     ) -> None:
         self.argv = argv
         self.cwd = cwd
@@ -118,12 +129,49 @@ class TrialOrder:
         self.limits = limits
         self.waits = waits
         """Whether the command starts only when loopty says so."""
+        self.nests = nests
+        """Whether the command is a warm process."""
+        self.copy = copy
+        """What a copy of a warm process runs in place of `argv`: a script, `-m` and a module, or `-c` and a text,
+        and its arguments."""
 
 
-def dump_order(order: LauncherOrder | TrialOrder) -> int:
-    """A file in memory with the order, for a process of the same interpreter."""
+class WarmOrder:
+    """What a warm process imports. All fields are types that `marshal` can store."""
+
+    __slots__ = ("imports", "interpreter", "names", "variables")
+
+    def __init__(
+        self,
+        *,
+        interpreter: tuple[str, ...],
+        imports: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...],
+        names: tuple[str, ...],
+        variables: dict[str, str],
+    ) -> None:
+        self.interpreter = interpreter
+        """The first words of the command."""
+        self.imports = imports
+        """Modules, each with the names that are imported from it, and with the attributes to look up."""
+        self.names = names
+        """Names of modules that belong to the repository: no module of such a name may be shared."""
+        self.variables = variables
+        """The variables with which the process was started."""
+
+
+class SourceOrder:
+    """Paths of the host whose trees the launcher copies."""
+
+    __slots__ = ("paths",)
+
+    def __init__(self, *, paths: tuple[str, ...]) -> None:
+        self.paths = paths
+
+
+def dump_order(order: LauncherOrder | TrialOrder | WarmOrder | SourceOrder) -> int:
+    """A file in memory with the order."""
     descriptor = os.memfd_create("loopty-order", os.MFD_CLOEXEC)
-    os.write(descriptor, marshal.dumps({name: getattr(order, name) for name in order.__slots__}))
+    os.write(descriptor, marshal.dumps({name: getattr(order, name) for name in order.__slots__}, _MARSHAL_VERSION))
     return descriptor
 
 
@@ -135,6 +183,16 @@ def read_launcher_order(descriptor: int) -> LauncherOrder:
 def read_trial_order(descriptor: int) -> TrialOrder:
     """Read an order from an open file and close the file."""
     return TrialOrder(**_read(descriptor))
+
+
+def read_warm_order(descriptor: int) -> WarmOrder:
+    """Read an order from an open file and close the file."""
+    return WarmOrder(**_read(descriptor))
+
+
+def read_source_order(descriptor: int) -> SourceOrder:
+    """Read an order from an open file and close the file."""
+    return SourceOrder(**_read(descriptor))
 
 
 def _read(descriptor: int) -> dict[str, Any]:

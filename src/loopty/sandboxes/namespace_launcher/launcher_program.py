@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import _signal
 import _socket
-import ctypes
 import gc
 import os
 import select
 
+from loopty.sandboxes.namespace_launcher.command_line import CommandLine
 from loopty.sandboxes.namespace_launcher.launch_order import (
+    COPY_SOURCES,
     FAILED,
+    TITLE,
     WITH_NETWORK,
+    WITHOUT_NETWORK,
     LauncherOrder,
     read_launcher_order,
+    read_source_order,
+    receive_descriptors,
     receive_message,
+    send_descriptors,
     send_message,
 )
 from loopty.sandboxes.namespace_launcher.namespace_calls import (
@@ -25,16 +31,14 @@ from loopty.sandboxes.namespace_launcher.namespace_calls import (
     forbid_new_privileges,
     fork_into,
 )
-from loopty.sandboxes.namespace_launcher.root_files import SharedRoot
+from loopty.sandboxes.namespace_launcher.root_files import SharedRoot, clone_source
 from loopty.sandboxes.namespace_launcher.trial_process import TrialProcess, watch_children, write_identity
 from loopty.sandboxes.raw_calls import PR_SET_DUMPABLE, prctl, unshare
 
 _STARTED = b"%d"
-_TITLE = b"trial"
 _STOP_SIGNALS = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
-_ARGUMENTS_START, _ARGUMENTS_END = 45, 46
-_PR_SET_NAME = 15
 _MANY = 4096
+_NAMESPACES_BY_MESSAGE = {WITH_NETWORK: NAMESPACES, WITHOUT_NETWORK: NAMESPACES | CLONE_NEWNET, COPY_SOURCES: 0}
 
 
 def main(order_file: int, connection_number: int) -> None:
@@ -45,7 +49,8 @@ def main(order_file: int, connection_number: int) -> None:
         _signal.signal(number, _signal.SIG_IGN)
     try:
         order = read_launcher_order(order_file)
-        _hide_command_line()
+        # Every trial can read the command line of its first process.
+        CommandLine().replace(TITLE, TITLE)
         own_pid = int(os.readlink("/proc/self"))  # noqa: PTH115 - see below
         _enter_namespaces(order)
         root = SharedRoot(order.system)
@@ -78,20 +83,35 @@ def _serve(order: LauncherOrder, root: SharedRoot, own_pid: int, connection: _so
             return
         trial = _socket.socket(fileno=descriptors[0])
         try:
-            pid, pidfd = fork_into(NAMESPACES | (0 if message == WITH_NETWORK else CLONE_NEWNET))
+            pid, pidfd = fork_into(_NAMESPACES_BY_MESSAGE[message])
         except OSError as error:
             trial.send(FAILED + f"cannot make namespaces: {error.strerror}".encode())
         else:
             if pid == 0:
                 connection.close()
+                if message == COPY_SOURCES:
+                    _copy_sources(trial)
                 TrialProcess(order, root, own_pid, trial).run()
-            # Nobody listens any more when loopty has died.
-            try:  # noqa: SIM105 - contextlib would double what this process imports
-                send_message(trial, _STARTED % pid, [pidfd])
-            except OSError:
-                pass
+            if message != COPY_SOURCES:
+                # Nobody listens any more when loopty has died.
+                try:  # noqa: SIM105 - contextlib would double what this process imports
+                    send_message(trial, _STARTED % pid, [pidfd])
+                except OSError:
+                    pass
             os.close(pidfd)
         trial.close()
+
+
+def _copy_sources(connection: _socket.socket) -> None:
+    """Send copies of the trees at paths of the host, for a trial that this launcher does not start; then end."""
+    try:
+        if descriptors := receive_descriptors(connection):
+            paths = read_source_order(descriptors[0]).paths
+            send_descriptors(connection, [clone_source(path) for path in paths])
+    except OSError as error:
+        connection.send(FAILED + os.fsencode(f"{error.filename}: {error.strerror}"))
+    finally:
+        os._exit(0)
 
 
 def _enter_namespaces(order: LauncherOrder) -> None:
@@ -120,13 +140,3 @@ def _reap() -> None:
             pass
     except ChildProcessError:
         return
-
-
-def _hide_command_line() -> None:
-    """Overwrite the words by which this program was started: every trial can read those of its first process."""
-    with open("/proc/self/stat", "rb") as file:  # noqa: PTH123 - without pathlib, see the other modules
-        fields = file.read().rpartition(b")")[2].split()
-    start, end = int(fields[_ARGUMENTS_START]), int(fields[_ARGUMENTS_END])
-    ctypes.memset(start, 0, end - start)
-    ctypes.memmove(start, _TITLE, min(len(_TITLE), end - start))
-    prctl(_PR_SET_NAME, start)

@@ -40,7 +40,90 @@ _COVERED = ("sys", "sysrq-trigger", "irq", "bus")
 SystemPaths = tuple[tuple[str, str, bool], ...]
 
 
-class SharedRoot:
+class TrialRoot:
+    """Makes the roots of trials from parts that this process sees."""
+
+    def __init__(self, system: SystemPaths, host: str, shared: str, new: str) -> None:
+        """`host` is where the host's files are, `shared` what all trials share, `new` where a root is made."""
+        self._system = system
+        self._host = host
+        self._shared = shared
+        self._new = new
+
+    @property
+    def host_processes(self) -> str:
+        """The /proc in which the parent of a trial's first process can be seen."""
+        return f"{self._host}/proc"
+
+    @property
+    def _settings(self) -> SystemPaths:
+        return tuple(entry for entry in self._system if _is_setting(entry[0]))
+
+    def enter_trial_root(self, order: TrialOrder, trees: list[int]) -> list[int]:
+        """Make the root of one trial and enter it; `trees` are copied trees for the mounts without a path.
+
+        This process must have its own copy of the mount namespace. Returns open descriptors of the file systems
+        in memory that the trial can write.
+        """
+        new, size = self._new, f"mode=0755,size={order.disk_bytes}"
+        mount("tmpfs", new, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755")
+        for path, source, is_link in self._system:
+            if is_link and not _is_setting(path):
+                os.symlink(source, f"{new}{path}")
+            elif not _is_setting(path):
+                self._show(path)
+        self._add_settings(order)
+        self._add_devices(order)
+        _mount_proc(f"{new}/proc")
+        for path in order.temporary:
+            _mount_in_memory(new, path, size)
+        os.mkdir(f"{new}{order.home}", 0o755)
+        for target, source_path, writable in order.mounts:
+            tree = trees.pop(0) if source_path is None else clone_source(source_path)
+            _attach(tree, new, target, _SAFE if writable else READ_ONLY | _SAFE)
+        for path in order.scratch:
+            _mount_in_memory(new, path, size)
+        for path, leads_to in order.links:
+            _make_link(new, path, leads_to)
+        for path in order.devices:
+            _bind(f"{self._host}{path}", new, path, NO_SUID)
+        for path in order.facts:
+            _bind(f"{self._host}{path}", new, path, READ_ONLY | _SAFE)
+        if order.devices:
+            mount("none", f"{new}/dev", None, _FROZEN)
+        mount("none", new, None, _FROZEN)
+        memory = [_open_target(new, path, is_folder=True) for path in (*order.temporary, *order.scratch)]
+        os.chdir(new)
+        # The former root is mounted over the new one now, and goes.
+        change_root(".", ".")
+        unmount(".")
+        os.chdir("/")
+        return memory
+
+    def _add_settings(self, order: TrialOrder) -> None:
+        if not order.network:
+            self._show("/etc")
+            return
+        # What the host says about name servers changes, and only trials with the network see it.
+        _make_settings(self._new, self._settings)
+        if order.resolver:
+            _bind(f"{self._host}{order.resolver}", self._new, _RESOLVER, READ_ONLY | _SAFE)
+
+    def _add_devices(self, order: TrialOrder) -> None:
+        if order.devices:
+            _make_devices(self._new)
+        else:
+            self._show("/dev")
+        options = "newinstance,ptmxmode=0666,mode=620"
+        mount("devpts", f"{self._new}/dev/pts", "devpts", MS_NOSUID | _MS_NOEXEC, options)
+
+    def _show(self, path: str) -> None:
+        """Show in a trial's root what all trials share at a path."""
+        os.mkdir(f"{self._new}{path}", 0o755)
+        mount(f"{self._shared}{path}", f"{self._new}{path}", None, MS_BIND | MS_REC)
+
+
+class SharedRoot(TrialRoot):
     """The root of the launcher: the host's files, and the parts of a trial's root that all trials share.
 
     They are made once and bound into each trial, because making them takes longer than everything else.
@@ -48,7 +131,7 @@ class SharedRoot:
 
     def __init__(self, system: SystemPaths) -> None:
         """Enter it; this process must have a mount namespace of its own."""
-        self._system = system
+        super().__init__(system, HOST, _SYSTEM, _NEW)
         mount("none", "/", None, MS_REC | MS_SLAVE)
         mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755")
         for name in (HOST, _SYSTEM, _NEW):
@@ -63,66 +146,10 @@ class SharedRoot:
         for name in ("etc", "dev"):
             mount("none", f"{_SYSTEM}/{name}", None, _FROZEN)
 
-    @property
-    def _settings(self) -> SystemPaths:
-        return tuple(entry for entry in self._system if _is_setting(entry[0]))
 
-    def enter_trial_root(self, order: TrialOrder, trees: list[int]) -> list[int]:
-        """Make the root of one trial and enter it; `trees` are copied trees for the mounts without a path.
-
-        This process must have its own copy of the mount namespace. Returns open descriptors of the file systems
-        in memory that the trial can write.
-        """
-        size = f"mode=0755,size={order.disk_bytes}"
-        mount("tmpfs", _NEW, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755")
-        for path, source, is_link in self._system:
-            if is_link and not _is_setting(path):
-                os.symlink(source, f"{_NEW}{path}")
-            elif not _is_setting(path):
-                _show(path)
-        self._add_settings(order)
-        self._add_devices(order)
-        _mount_proc(f"{_NEW}/proc")
-        for path in order.temporary:
-            _mount_in_memory(path, size)
-        os.mkdir(f"{_NEW}{order.home}", 0o755)
-        for target, source_path, writable in order.mounts:
-            tree = trees.pop(0) if source_path is None else _clone_source(source_path)
-            _attach(tree, _NEW, target, _SAFE if writable else READ_ONLY | _SAFE)
-        for path in order.scratch:
-            _mount_in_memory(path, size)
-        for path, leads_to in order.links:
-            _make_link(path, leads_to)
-        for path in order.devices:
-            _bind(f"{HOST}{path}", _NEW, path, NO_SUID)
-        for path in order.facts:
-            _bind(f"{HOST}{path}", _NEW, path, READ_ONLY | _SAFE)
-        if order.devices:
-            mount("none", f"{_NEW}/dev", None, _FROZEN)
-        mount("none", _NEW, None, _FROZEN)
-        memory = [_open_target(_NEW, path, is_folder=True) for path in (*order.temporary, *order.scratch)]
-        os.chdir(_NEW)
-        # The former root is mounted over the new one now, and goes.
-        change_root(".", ".")
-        unmount(".")
-        os.chdir("/")
-        return memory
-
-    def _add_settings(self, order: TrialOrder) -> None:
-        if not order.network:
-            _show("/etc")
-            return
-        # What the host says about name servers changes, and only trials with the network see it.
-        _make_settings(_NEW, self._settings)
-        if order.resolver:
-            _bind(f"{HOST}{order.resolver}", _NEW, _RESOLVER, READ_ONLY | _SAFE)
-
-    def _add_devices(self, order: TrialOrder) -> None:
-        if order.devices:
-            _make_devices(_NEW)
-        else:
-            _show("/dev")
-        mount("devpts", f"{_NEW}/dev/pts", "devpts", MS_NOSUID | _MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620")
+def copied_root(system: SystemPaths) -> TrialRoot:
+    """The root of a copy of a warm process: it shows parts of the root that the process itself has."""
+    return TrialRoot(system, "", "", "/tmp")
 
 
 def _is_setting(path: str) -> bool:
@@ -161,15 +188,9 @@ def _mount_proc(path: str) -> None:
             mount("none", covered, None, _FROZEN | _MS_NOEXEC)
 
 
-def _show(path: str) -> None:
-    """Show in a trial's root what all trials share at a path."""
-    os.mkdir(f"{_NEW}{path}", 0o755)
-    mount(f"{_SYSTEM}{path}", f"{_NEW}{path}", None, MS_BIND | MS_REC)
-
-
-def _mount_in_memory(path: str, options: str) -> None:
-    os.close(_open_target(_NEW, path, is_folder=True))
-    mount("tmpfs", f"{_NEW}{path}", "tmpfs", MS_NOSUID | MS_NODEV, options)
+def _mount_in_memory(root: str, path: str, options: str) -> None:
+    os.close(_open_target(root, path, is_folder=True))
+    mount("tmpfs", f"{root}{path}", "tmpfs", MS_NOSUID | MS_NODEV, options)
 
 
 def _bind(source: str, root: str, path: str, attributes: int) -> None:
@@ -180,7 +201,7 @@ def _bind(source: str, root: str, path: str, attributes: int) -> None:
     _attach(tree, root, path, attributes)
 
 
-def _clone_source(path: str) -> int:
+def clone_source(path: str) -> int:
     """A copy of the tree at a path of the host. Raises OSError when the path is a link or crosses one."""
     descriptor = os.open(f"{HOST}{path}", os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -199,9 +220,9 @@ def _attach(tree: int, root: str, path: str, attributes: int) -> None:
     os.close(tree)
 
 
-def _make_link(path: str, leads_to: str) -> None:
+def _make_link(root: str, path: str, leads_to: str) -> None:
     above, _, name = path.rpartition("/")
-    folder = _open_target(_NEW, above, is_folder=True)
+    folder = _open_target(root, above, is_folder=True)
     os.symlink(leads_to, name, dir_fd=folder)
     os.close(folder)
 

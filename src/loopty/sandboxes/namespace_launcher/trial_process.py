@@ -31,7 +31,7 @@ from loopty.sandboxes.namespace_launcher.namespace_calls import (
     drop_capabilities,
     filter_calls,
 )
-from loopty.sandboxes.namespace_launcher.root_files import HOST, SharedRoot
+from loopty.sandboxes.namespace_launcher.root_files import TrialRoot
 from loopty.sandboxes.raw_calls import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, prctl, unshare
 
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
@@ -50,7 +50,7 @@ class TrialProcess:
     connection is then closed. It cannot be traced or read by the trial.
     """
 
-    def __init__(self, shared: LauncherOrder, root: SharedRoot, parent: int, connection: _socket.socket) -> None:
+    def __init__(self, shared: LauncherOrder, root: TrialRoot, parent: int, connection: _socket.socket) -> None:
         """`parent`: the launcher's pid as the host's /proc shows it."""
         self._shared = shared
         self._root = root
@@ -60,13 +60,17 @@ class TrialProcess:
     def run(self) -> None:
         """Carry out the order that comes over the connection; does not return."""
         try:
-            try:
-                self._run()
-            except OSError as error:
-                words = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
-                self._connection.send(FAILED + os.fsencode(f"{words}")[:_MESSAGE_BYTES])
+            self.carry_out()
         finally:
             os._exit(1)
+
+    def carry_out(self) -> None:
+        """Carry out the order, or say why that failed."""
+        try:
+            self._run()
+        except OSError as error:
+            words = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+            self._connection.send(FAILED + os.fsencode(f"{words}")[:_MESSAGE_BYTES])
 
     def _run(self) -> None:
         if not (descriptors := receive_descriptors(self._connection)):
@@ -77,12 +81,12 @@ class TrialProcess:
             _enter_group(descriptors.pop(0))
         # Now, so that the trial does not see the name of its group.
         unshare(CLONE_NEWCGROUP)
-        host_processes = os.open(f"{HOST}/proc", os.O_PATH | os.O_CLOEXEC)
+        host_processes = os.open(self._root.host_processes, os.O_PATH | os.O_CLOEXEC)
         memory = self._root.enter_trial_root(order, descriptors)
         _socket.sethostname(self._shared.host_name)
         if not order.network:
             _start_loopback()
-        self._give_up_rights()
+        self._give_up_rights(order)
         self._bind_life(host_processes)
         os.close(host_processes)
         os.chdir(order.cwd)
@@ -98,14 +102,15 @@ class TrialProcess:
         if code is not None:
             self._connection.send(ENDED + b"%d" % code)
 
-    def _give_up_rights(self) -> None:
-        """Enter a user namespace without any rights in which no further one can be made."""
+    def _give_up_rights(self, order: TrialOrder) -> None:
+        """Enter a user namespace without any rights, in which only a warm process can make further ones."""
         unshare(CLONE_NEWUSER)
         # The kernel lets only its own user write these, which a process that cannot be read does not count as.
         prctl(PR_SET_DUMPABLE, 1)
         write_identity(self._shared.uid, 0, self._shared.gid, 0)
         prctl(PR_SET_DUMPABLE, 0)
-        _write("/proc/sys/user/max_user_namespaces", b"0")
+        if not order.nests:
+            _write("/proc/sys/user/max_user_namespaces", b"0")
         drop_capabilities()
 
     def _bind_life(self, host_processes: int) -> None:
@@ -119,9 +124,10 @@ class TrialProcess:
         """The exit code of the command, or None when loopty is gone."""
         deaths = watch_children()
         try:
-            if self._shared.call_filter is not None:
-                filter_calls(self._shared.call_filter)
-            command = _spawn(order, outputs)
+            call_filter = self._shared.nesting_filter if order.nests else self._shared.call_filter
+            if call_filter is not None:
+                filter_calls(call_filter)
+            command = self.start_command(order, outputs)
         except FileNotFoundError:
             return _refuse(order, outputs[1], _NOT_FOUND)
         except OSError:
@@ -138,6 +144,10 @@ class TrialProcess:
             os.read(deaths, _MESSAGE_BYTES)
             if (code := _reap(command)) is not None:
                 return code
+
+    def start_command(self, order: TrialOrder, outputs: list[int]) -> int:
+        """Start the command and return its pid."""
+        return _spawn(order, outputs)
 
 
 def watch_children() -> int:

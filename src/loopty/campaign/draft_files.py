@@ -1,0 +1,54 @@
+"""What a draft holds now: its edits, as a node to measure, and as files to seal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from loopty.campaign.context import CampaignContext
+from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
+from loopty.domain.proposal import Edits, Proposal
+from loopty.engine import decisions
+from loopty.engine.protocols import CommittedFiles
+from loopty.kit.dataclass import replace
+from loopty.record.history import History
+from loopty.record.node_record import Node
+from loopty.workspaces.drafts import Drafts
+
+
+def node_as_edited(context: CampaignContext, node: Node) -> Node:
+    """The node with what its draft holds now; nothing is recorded."""
+    if not node.draft:
+        return node
+    files = context.files.commit(_parent(context, node), draft_edits(context, node), "a check of the task")
+    return replace(node, commit=files.commit, tree=files.tree)
+
+
+def sealable_files(
+    context: CampaignContext, node: Node, require_startable: Callable[[History], None]
+) -> CommittedFiles:
+    """Commit a draft's files. Raises Misuse where they cannot be sealed, and says first why it cannot start."""
+    try:
+        message = f"{node.operator}: {node.summary}"
+        files = context.files.commit(_parent(context, node), draft_edits(context, node), message)
+        decisions.seal_node(context.history, node.id, files)
+    except Misuse:
+        # Another process may have been faster and closed the draft: say that instead.
+        require_startable(context.recorder.refresh())
+        raise
+    return files
+
+
+def draft_edits(context: CampaignContext, node: Node) -> Edits:
+    """The draft's changes. Raises Misuse when the access rules forbid one."""
+    parent = _parent(context, node)
+    root = context.history[context.history.runs[node.id.run].root]
+    places = context.state.draft_folder(node.id), context.state.draft_layout(node.id)
+    edits = Drafts(context.repository, context.files).edits(root, *places)
+    if reason := context.files.refusal(parent, Proposal(node.operator, parent.id, node.summary, edits=edits)):
+        raise Misuse(f"node {node.id} {reason}")
+    return edits
+
+
+def _parent(context: CampaignContext, node: Node) -> Node:
+    return context.history[node.id.parent or NodeId(str(node.id.run))]

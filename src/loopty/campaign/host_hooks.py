@@ -1,0 +1,123 @@
+"""What loopty answers to the hooks of a host: go on while there is budget, leave edits to subagents.
+
+Only a session that has used loopty's tools is meant; nobody else's work is touched. A hook never breaks its host:
+what it cannot find out, it leaves alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from loopty.campaign.mode_settings import ModeSettings
+from loopty.campaign.reader import CampaignReader
+from loopty.domain.agent_mode import AgentMode
+from loopty.hosts.hook_call import HookCall, HookMoment
+from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.safe_folder import SafeFile
+
+_SESSIONS = "host_sessions.json"
+_MOST_SESSIONS = 64
+_MOST_NUDGES = 3
+"""Without a submission between them. Hosts count differently, some not at all."""
+_DRIVES_SECONDS = 12 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class HostSession:
+    """A session of a host that uses loopty's tools."""
+
+    at: float
+    """When it used them last, in seconds since 1970."""
+    nudges: int = 0
+    """How often it was told to go on since its last submission."""
+
+
+class HostSessions:
+    """The newest sessions, in a file of the repository's state."""
+
+    def __init__(self, file: SafeFile) -> None:
+        self._file = file
+
+    def find(self, name: str, now: float) -> HostSession | None:
+        """The session, if it has used the tools lately."""
+        found = self._read().get(name)
+        return found if found and now - found.at < _DRIVES_SECONDS else None
+
+    def put(self, name: str, session: HostSession) -> None:
+        others = {key: value for key, value in self._read().items() if key != name}
+        kept = [*others.items(), (name, session)][-_MOST_SESSIONS:]
+        self._file.write(json.dumps({key: [value.at, value.nudges] for key, value in kept}).encode())
+
+    def _read(self) -> dict[str, HostSession]:
+        try:
+            rows = json.loads(self._file.read())
+            return {str(key): HostSession(float(at), int(nudges)) for key, (at, nudges) in rows.items()}
+        except (FileNotFoundError, ValueError, TypeError, AttributeError):
+            return {}
+
+
+def answer_hook(call: HookCall, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """The reply to one call; empty where there is nothing to say. Raises LooptyError outside a repository."""
+    reader = CampaignReader(Path(call.folder or "."))
+    state = reader.record.state
+    if not reader.history.runs:
+        return {}
+    modes = ModeSettings(state.home, environ)
+    sessions, now = HostSessions(state.home.file(_SESSIONS)), time.time()
+    if call.moment is HookMoment.START:
+        return _announcement(call, modes)
+    if call.moment is HookMoment.TOOL_DONE:
+        return _after_tool(call, sessions, now)
+    session = sessions.find(call.session, now)
+    if session is None:
+        return {}
+    if call.moment is HookMoment.TOOL_WANTED:
+        return _before_tool(call, modes, state.top)
+    return _at_end_of_turn(call, reader, modes, sessions, session)
+
+
+def _announcement(call: HookCall, modes: ModeSettings) -> dict[str, Any]:
+    off = modes.inherited_off()
+    if not off:
+        return {}
+    settings = "; ".join(map(str, off))
+    return call.tell(f"loopty: {settings}. `loopty mode {off[0].mode} on` changes that here.")
+
+
+def _after_tool(call: HookCall, sessions: HostSessions, now: float) -> dict[str, Any]:
+    if call.uses_loopty:
+        before = sessions.find(call.session, now)
+        sessions.put(call.session, HostSession(now, 0 if before is None or call.submits else before.nudges))
+    return {}
+
+
+def _before_tool(call: HookCall, modes: ModeSettings, top: Path) -> dict[str, Any]:
+    """Refuse an edit of the repository, or of a draft, by the agent that should only direct others."""
+    if not call.is_edit or call.is_subagent or not modes.is_on(AgentMode.SUBAGENTS_ONLY):
+        return {}
+    if call.path and not Path(os.path.realpath(top / call.path)).is_relative_to(os.path.realpath(top)):
+        return {}
+    return call.refuse_tool(
+        "edits here are for subagents: start one with the skill loopty-subagent and one surface. "
+        f"If the user wants you to edit: loopty mode {AgentMode.SUBAGENTS_ONLY} off"
+    )
+
+
+def _at_end_of_turn(
+    call: HookCall, reader: CampaignReader, modes: ModeSettings, sessions: HostSessions, session: HostSession
+) -> dict[str, Any]:
+    if call.is_subagent or session.nudges >= _MOST_NUDGES or not modes.is_on(AgentMode.AUTONOMOUS):
+        return {}
+    left = reader.status().left
+    if left is None or left.attempts <= 0:
+        return {}
+    sessions.put(call.session, replace(session, nudges=session.nudges + 1))
+    return call.go_on(
+        f"{left.attempts} attempts are left, and the user wants you to go on: call context, choose the next "
+        f"hypothesis, open, edit, submit. If the user told you to stop: loopty mode {AgentMode.AUTONOMOUS} off"
+    )

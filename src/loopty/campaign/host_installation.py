@@ -1,0 +1,130 @@
+"""loopty in an agent host: adds its tools to the user's settings, adds its skills, and removes both."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from loopty.campaign.trust_store import user_state_folder
+from loopty.domain.errors import Misuse
+from loopty.hosts.host_table import HOSTS, AgentHost, UserPlaces
+from loopty.hosts.settings_entry import SettingsEntry
+from loopty.hosts.shipped_skills import OWN_LINE, shipped_skills
+from loopty.kit.atomic_file import write_atomically
+
+_SKILL = "SKILL.md"
+_MANIFEST = "hosts.json"
+
+
+def server_command() -> list[str]:
+    """The command that serves loopty's tools, with its whole path: a host's PATH may be another one."""
+    program = Path(sys.executable).with_name("loopty")
+    own = [str(program)] if os.access(program, os.X_OK) else [sys.executable, "-P", "-m", "loopty"]
+    return [*own, "mcp"]
+
+
+class HostInstallation:
+    """loopty's part of one host's settings, for one user."""
+
+    def __init__(self, host: AgentHost, environ: Mapping[str, str]) -> None:
+        places = UserPlaces(Path(environ.get("HOME") or Path.home()), environ)
+        self.host = host
+        self.entries: tuple[SettingsEntry, ...] = host.entries(places, server_command())
+        self.skills_folder = host.skills(places)
+        self._manifest = user_state_folder(environ) / _MANIFEST
+        self._places = places
+
+    def install(self) -> list[Path]:
+        """Add what is missing, replace what is older; the files that changed. Raises Misuse, then nothing did."""
+        changes = [*self._entry_changes(lambda entry, text: entry.text_with(text)), *self._skill_changes()]
+        for path, text in changes:
+            _write(path, text)
+        self._remember({*self._installed_hosts(), self.host.name})
+        return [path for path, _ in changes]
+
+    def uninstall(self) -> list[Path]:
+        """Remove what `install` added; the files that changed or went. Raises Misuse, then nothing did."""
+        changes = self._entry_changes(lambda entry, text: entry.text_without(text))
+        others = self._installed_hosts() - {self.host.name}
+        shared_with = {HOSTS[name].skills(self._places) for name in others if name in HOSTS}
+        folders = [] if self.skills_folder in shared_with else [*self._own_skill_folders()]
+        for path, text in changes:
+            if text:
+                _write(path, text)
+            else:
+                path.unlink()
+        for folder in folders:
+            shutil.rmtree(folder)
+        self._remember(others)
+        return [*(path for path, _ in changes), *folders]
+
+    def faults(self) -> list[str]:
+        """What is missing or not of this version; empty where all is in place. Raises Misuse as `install`."""
+        changes = [*self._entry_changes(lambda entry, text: entry.text_with(text)), *self._skill_changes()]
+        return [f"{path} is not as this version needs it" for path, _ in changes]
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the user has installed loopty in this host, of any version."""
+        return self.host.name in self._installed_hosts()
+
+    def _entry_changes(self, edit: Callable[[SettingsEntry, str], str]) -> list[tuple[Path, str]]:
+        """The settings files that this edit changes, with their new text."""
+        before: dict[Path, str] = {}
+        after: dict[Path, str] = {}
+        for entry in self.entries:
+            path = Path(os.path.realpath(entry.path))  # people keep settings elsewhere, and link them
+            if path not in before:
+                before[path] = after[path] = _read(path)
+            after[path] = edit(entry, after[path])
+        return [(path, text) for path, text in after.items() if text != before[path]]
+
+    def _skill_changes(self) -> Iterator[tuple[Path, str]]:
+        for name, text in shipped_skills().items():
+            path = self.skills_folder / name / _SKILL
+            before = _read(path)
+            if before and OWN_LINE not in before:
+                raise Misuse(f"{path} is not a skill of loopty's: move it, then try again")
+            if before != text:
+                yield path, text
+
+    def _own_skill_folders(self) -> Iterator[Path]:
+        for name in shipped_skills():
+            if OWN_LINE in _read(self.skills_folder / name / _SKILL):
+                yield self.skills_folder / name
+
+    def _installed_hosts(self) -> set[str]:
+        try:
+            names = json.loads(_read(self._manifest) or "[]")
+        except ValueError:
+            return set()
+        return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+
+    def _remember(self, names: set[str]) -> None:
+        _write(self._manifest, json.dumps(sorted(names)) + "\n")
+
+
+def _read(path: Path) -> str:
+    """The text of a file; empty where there is none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misuse(f"cannot read {path} ({error}): correct that first") from None
+
+
+def _write(path: Path, text: str) -> None:
+    mode = 0o600
+    with contextlib.suppress(FileNotFoundError):
+        mode = path.stat().st_mode & 0o777
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path.parent, path.name, text.encode(), durable=True, mode=mode)
+    except OSError as error:
+        raise Misuse(f"cannot write {path} ({error.strerror}): check space and permissions") from None

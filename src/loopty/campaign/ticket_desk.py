@@ -1,0 +1,97 @@
+"""Opens and ends tickets: work that is handed over, and goes on whatever becomes of the client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopty.campaign.context import CampaignContext
+from loopty.campaign.draft_files import node_as_edited, sealable_files
+from loopty.campaign.run_entry import require_same_criteria
+from loopty.domain.errors import Misuse
+from loopty.domain.pool import Pool
+from loopty.engine import decisions
+from loopty.engine.budget import trial_refusal
+from loopty.engine.protocols import CommittedFiles
+from loopty.record.event import Event
+from loopty.record.history import History
+from loopty.record.node_record import Node
+from loopty.record.tickets import TicketEnded, TicketMode, TicketOpened, Tickets, ticket_name
+
+_MOST_OPEN = 64
+_MOST_OF_CLIENT = 16
+
+
+def open_ticket(context: CampaignContext, node: Node, mode: TicketMode, client: str, command: str = "") -> str:
+    """Record that this is to be done, and return the ticket's name. For an attempt, the draft is sealed with it.
+
+    A node that is waiting for its verdict already has a ticket: that one is returned. Raises Misuse.
+    """
+    run = node.id.run
+    if mode is TicketMode.ATTEMPT:
+        require_same_criteria(context, node)
+        if known := attempt_of(context.history, node):
+            return known
+    files = _files(context, node, mode)
+
+    def decide(history: History) -> Iterator[Event]:
+        tickets = Tickets.of(history.runs[run])
+        if mode is TicketMode.ATTEMPT:
+            if attempt_of(history, node):
+                return  # another client was faster
+            _require_budget(context, history, node)
+            yield from decisions.seal_node(history, node.id, files)
+        _refuse_flood(tickets, client)
+        yield TicketOpened(run, tickets.newest + 1, node.id, mode, client, files.commit, files.tree, command)
+
+    recorded = [item.event for item in context.recorder.record(decide)]
+    opened = next((event for event in recorded if isinstance(event, TicketOpened)), None)
+    name = ticket_name(run, opened.number) if opened else attempt_of(context.history, node)
+    assert name
+    return name
+
+
+def attempt_of(history: History, node: Node) -> str | None:
+    """The open ticket for this node's verdict, or None."""
+    for number, ticket in Tickets.of(history.runs[node.id.run]).open.items():
+        if ticket.node == node.id and ticket.mode is TicketMode.ATTEMPT:
+            return ticket_name(node.id.run, number)
+    return None
+
+
+def end_ticket(context: CampaignContext, run: int, number: int, fault: str = "") -> bool:
+    """Record the end of a ticket; False where it had ended already."""
+
+    def decide(history: History) -> list[Event]:
+        is_open = str(number) in Tickets.of(history.runs[run]).open
+        return [TicketEnded(run, number, fault[:1_000])] if is_open else []
+
+    return bool(context.recorder.record(decide))
+
+
+def _files(context: CampaignContext, node: Node, mode: TicketMode) -> CommittedFiles:
+    """The files to measure: what the draft holds now, or the node's own."""
+    if node.dropped:
+        raise Misuse(f"node {node.id} was dropped: open a new one")
+    if mode is not TicketMode.ATTEMPT or not node.draft:
+        edited = node_as_edited(context, node)
+        return CommittedFiles(edited.commit, edited.tree)
+    return sealable_files(context, node, lambda _: None)
+
+
+def _require_budget(context: CampaignContext, history: History, node: Node) -> None:
+    """Refuse what the budget cannot pay for, counting the attempts that wait already."""
+    run = history.runs[node.id.run]
+    waiting = sum(
+        ticket.mode is TicketMode.ATTEMPT and history[ticket.node].trials == 0
+        for ticket in Tickets.of(run).open.values()
+    )
+    if node.trials == 0 and (reason := trial_refusal(run, context.task.pools, Pool.ATTEMPT, waiting)):
+        raise Misuse(f"{reason}: raise the limit under [pools] in loopty.toml")
+
+
+def _refuse_flood(tickets: Tickets, client: str) -> None:
+    own = sum(ticket.client == client for ticket in tickets.open.values())
+    if own >= _MOST_OF_CLIENT:
+        raise Misuse(f"{client} has {own} open tickets already: wait for one of them")
+    if len(tickets.open) >= _MOST_OPEN:
+        raise Misuse(f"{len(tickets.open)} tickets are open already: wait until one has ended")

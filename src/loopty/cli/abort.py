@@ -1,0 +1,23 @@
+"""`loopty abort`: end work before its result."""
+
+from __future__ import annotations
+
+import click
+
+from loopty.cli.output import here, json_option, print_json
+
+
+@click.command("abort")
+@click.argument("name", metavar="TICKET|NODE")
+@click.option("--why", default="", metavar="TEXT", help="The reason.")
+@json_option
+def command(name: str, why: str, as_json: bool) -> None:
+    """End a ticket of an agent, or the ticket of a node; a draft is given up.
+
+    What runs for it is stopped. The node keeps its files and can be submitted again.
+    """
+    done = here().abort(name, why)
+    if as_json:
+        print_json({"done": done})
+    else:
+        click.echo(done)

@@ -1,0 +1,35 @@
+"""`loopty mode`: how a coding agent is to work here."""
+
+from __future__ import annotations
+
+import click
+
+from loopty.cli.output import here, json_option, print_json
+from loopty.domain.agent_mode import AgentMode, ModeSource
+
+
+@click.command("mode")
+@click.argument("mode", required=False, type=click.Choice([mode.value for mode in AgentMode]))
+@click.argument("value", required=False, type=click.Choice(["on", "off", "inherit"]))
+@click.option("--user", is_flag=True, help="Your default for all repositories, not only this one.")
+@json_option
+def command(mode: str | None, value: str | None, user: bool, as_json: bool) -> None:
+    """Show or set how a coding agent in its own host works here.
+
+    autonomous: it goes on until the budget is spent. subagents-only: it leaves edits to subagents. Both are on
+    unless you say otherwise: with LOOPTY_AUTONOMOUS or LOOPTY_SUBAGENTS_ONLY for one session, here for a
+    repository, or with --user. `inherit` takes a setting back.
+    """
+    settings = here().mode_settings()
+    if value is not None:
+        assert mode
+        chosen = {"on": True, "off": False, "inherit": None}[value]
+        settings.save(AgentMode(mode), chosen, ModeSource.USER if user else ModeSource.WORKSPACE)
+    elif user:
+        raise click.UsageError("--user goes with a mode and on, off or inherit")
+    shown = [settings.setting(found) for found in AgentMode if mode is None or found == mode]
+    if as_json:
+        print_json([{"mode": found.mode, "on": found.is_on, "source": found.source} for found in shown])
+    else:
+        for found in shown:
+            click.echo(str(found))

@@ -1,0 +1,37 @@
+"""How a coding agent in its own host is to work, as the user wants it."""
+
+from __future__ import annotations
+
+import enum
+
+from loopty.kit.dataclass import dataclass
+
+
+class AgentMode(enum.StrEnum):
+    """Each is on or off, and on where nobody said anything."""
+
+    AUTONOMOUS = "autonomous"
+    """It goes on until the budget is spent."""
+    SUBAGENTS_ONLY = "subagents-only"
+    """It leaves edits to its subagents."""
+
+
+class ModeSource(enum.StrEnum):
+    """Who said so; an earlier one wins."""
+
+    INSTRUCTION = "this environment"
+    WORKSPACE = "this repository's setting"
+    USER = "your own default"
+    NOBODY = "the default"
+
+
+@dataclass(frozen=True, slots=True)
+class ModeSetting:
+    """Whether a mode is on, and who said so."""
+
+    mode: AgentMode
+    is_on: bool
+    source: ModeSource
+
+    def __str__(self) -> str:
+        return f"{self.mode} is {'on' if self.is_on else 'off'} ({self.source})"

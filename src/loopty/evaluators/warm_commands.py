@@ -1,0 +1,90 @@
+"""Decides which commands of a benchmark start as copies of a warm process, and says once why others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from loopty.domain.launch import Mount, WarmStart
+from loopty.domain.task import Benchmark
+from loopty.engine.protocols import Trial
+from loopty.evaluators.python_command import PythonCommand
+
+Say = Callable[[str], None]
+_BACK_END = "namespaces"
+
+
+class PackageSource(Protocol):
+    """What a benchmark imports, and where its packages are."""
+
+    def names(self, commit: str) -> frozenset[str]:
+        """The names under which the benchmark can import files of the repository."""
+        ...
+
+    def imports(
+        self, commit: str, arguments: Sequence[str]
+    ) -> tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]:
+        """The packages that a command imports, without those of the repository."""
+        ...
+
+
+class WarmCommands:
+    """Makes the warm starts of a benchmark's commands."""
+
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        back_end: str,
+        packages: PackageSource,
+        package_mounts: Callable[[Trial], tuple[Mount, ...]],
+        folders: tuple[str, ...],
+        say: Say,
+    ) -> None:
+        """`package_mounts` shows the SDK and environments; `folders` are on the interpreter's search path."""
+        self._packages = packages
+        self._package_mounts = package_mounts
+        self._folders = folders
+        self._say = say
+        self._starts: dict[tuple[str, tuple[str, ...]], WarmStart] = {}
+        self._obstacle = _obstacle(benchmark, back_end)
+        self._reasons: set[str] = set()
+
+    def start(
+        self, trial: Trial, argv: tuple[str, ...], env: Mapping[str, str], mounts: tuple[Mount, ...]
+    ) -> WarmStart | None:
+        """How a command of a trial starts as a copy, or None. `env` and `mounts` are the same for all."""
+        key = trial.root.commit, argv
+        if key not in self._starts:
+            command = PythonCommand.parse(argv)
+            if reason := self._obstacle or ("" if command else "its command is not one call of `python FILE`"):
+                self._explain(reason)
+                return None
+            assert command is not None
+            self._starts[key] = WarmStart(
+                command.python,
+                command.arguments,
+                self._packages.imports(trial.root.commit, command.arguments),
+                (*mounts, *self._package_mounts(trial)),
+                tuple(env.items()),
+                self._packages.names(trial.root.commit),
+                self._folders,
+                self._explain,
+            )
+        return self._starts[key]
+
+    def _explain(self, reason: str) -> None:
+        """Say why a command starts by itself, each reason once."""
+        if reason not in self._reasons:
+            self._reasons.add(reason)
+            self._say(f"`warm` has no effect: {reason}; trials start their interpreter as without it")
+
+
+def _obstacle(benchmark: Benchmark, back_end: str) -> str:
+    """Why no command of a benchmark can start as a copy, or an empty text."""
+    if back_end != _BACK_END:
+        return f"the back end is {back_end}, and only {_BACK_END} has warm processes"
+    if benchmark.writable_copy:
+        return "the benchmark runs in a writable copy"
+    if benchmark.network or benchmark.devices:
+        return "the benchmark uses the network or devices"
+    return ""

@@ -1,0 +1,110 @@
+"""The family of tickets: work that a client handed over. It goes on whatever becomes of the client."""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping
+
+from loopty.domain.errors import Misuse
+from loopty.domain.git_names import ObjectName
+from loopty.domain.ids import NodeId
+from loopty.kit.dataclass import dataclass, field
+from loopty.kit.replace import replace
+from loopty.record.event import Event
+from loopty.record.family import Family
+from loopty.record.fold_state import FoldState
+from loopty.record.run_record import RunPart
+
+_SHAPE = re.compile(r"t([1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
+
+
+class TicketMode(enum.StrEnum):
+    """What is done for a ticket."""
+
+    ATTEMPT = "attempt"
+    """The node runs to its verdict."""
+    TUNE = "tune"
+    """The benchmark runs once on a draft as it is; nothing is judged, and no attempt is charged."""
+    CHECK = "check"
+    """The gates run on a draft as it is."""
+    TRY = "try"
+    """Any command runs on a draft as it is."""
+    REMEASURE = "remeasure"
+    """Nodes that lost only against a withdrawn one are judged again."""
+    GATE = "gate"
+    """A gate is added to a node, and checked on its kept descendants."""
+
+
+@dataclass(frozen=True, slots=True)
+class TicketOpened(Event):
+    """A client hands work over. `commit` and `tree` are the files of the node at this moment."""
+
+    run: int
+    number: int
+    node: NodeId
+    mode: TicketMode
+    client: str
+    commit: ObjectName
+    tree: ObjectName
+    command: str = ""
+    """The shell line to try; of a gate, its name and command as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class TicketEnded(Event):
+    """The work is done, or cannot be done; `fault` says why in the latter case."""
+
+    run: int
+    number: int
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTicket:
+    """A ticket that has not ended."""
+
+    node: NodeId
+    mode: TicketMode
+    client: str
+    commit: ObjectName
+    tree: ObjectName
+    since: float
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tickets(RunPart):
+    """The open tickets by number, oldest first, and the number of the newest."""
+
+    open: Mapping[str, OpenTicket] = field(default_factory=dict)
+    newest: int = 0
+
+
+def ticket_name(run: int, number: int | str) -> str:
+    return f"t{run}.{number}"
+
+
+def ticket_parts(name: str) -> tuple[int, int]:
+    """The run and the number of a ticket. Raises Misuse for anything else."""
+    found = _SHAPE.fullmatch(name)
+    if not found:
+        raise Misuse(f"{name[:40]!r} is not a ticket: tickets look like t1.17")
+    return int(found[1]), int(found[2])
+
+
+def _open(state: FoldState, event: TicketOpened, at: float) -> None:
+    run = state.runs[event.run]
+    ticket = OpenTicket(event.node, event.mode, event.client, event.commit, event.tree, at, event.command)
+    still_open = {**Tickets.of(run).open, str(event.number): ticket}
+    state.put_run(run.with_part(Tickets(still_open, event.number)))
+
+
+def _end(state: FoldState, event: TicketEnded, _at: float) -> None:
+    run = state.runs[event.run]
+    tickets = Tickets.of(run)
+    still_open = {number: ticket for number, ticket in tickets.open.items() if number != str(event.number)}
+    state.put_run(run.with_part(replace(tickets, open=still_open)))
+
+
+FAMILY = Family((TicketOpened, TicketEnded), {TicketOpened: _open, TicketEnded: _end})

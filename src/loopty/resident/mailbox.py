@@ -1,0 +1,75 @@
+"""Calls of tools as files below `.loopty/mail`, for hosts whose shells may open no socket.
+
+Whoever can write there may send a letter, so each is read with care: a plain name, a regular file, a bounded size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path
+
+from loopty.kit import untrusted_files
+from loopty.kit.safe_folder import SafeFolder
+from loopty.kit.untrusted_files import Unreadable
+from loopty.resident.tool_table import LARGEST_CALL
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\.json")
+_MOST_AT_ONCE = 16
+_MOST_REPLIES = 200
+"""Replies that nobody took: older ones are removed."""
+POLL_SECONDS = 0.1
+
+
+class Mailbox:
+    """The mailbox of a repository."""
+
+    def __init__(self, top: Path) -> None:
+        """`top` is the top of the working tree."""
+        self.top = top
+        self._folder = SafeFolder(top, (".loopty",))
+        self._inbox, self._replies = self._folder.below("mail", "in"), self._folder.below("mail", "out")
+
+    def open(self) -> None:
+        """Make the folders, and put the program beside them that sends letters."""
+        self._inbox.make()
+        self._replies.make()
+        shim = Path(__file__).with_name("tool_shim.py").read_bytes()
+        self._folder.file("tool").write(shim)
+
+    def letters(self) -> list[str]:
+        """The names of letters that wait, some of them where there are many."""
+        try:
+            return [name for name in self._inbox.names() if _NAME.fullmatch(name)][:_MOST_AT_ONCE]
+        except OSError:
+            return []  # somebody put a link in its place: then nobody is served
+
+    def take(self, name: str) -> bytes:
+        """Read and remove a letter. One that cannot be read is an empty call."""
+        try:
+            with self._inbox.handle() as folder:
+                try:
+                    return untrusted_files.content(Path(name), LARGEST_CALL, folder) or b""
+                finally:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.unlink(name, dir_fd=folder)
+        except (Unreadable, OSError):
+            with contextlib.suppress(OSError):
+                self._inbox.remove(name)
+            return b""
+
+    def reply(self, name: str, reply: bytes) -> None:
+        """Put the reply where its sender looks for it."""
+        with contextlib.suppress(OSError):
+            self._replies.file(name).write(reply)
+            self._remove_old_replies()
+
+    def _remove_old_replies(self) -> None:
+        names = self._replies.names()
+        if len(names) <= _MOST_REPLIES:
+            return
+        with self._replies.handle() as folder:
+            ages = {name: os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime for name in names}
+        for name in sorted(names, key=ages.__getitem__)[:-_MOST_REPLIES]:
+            self._replies.remove(name)

@@ -1,0 +1,123 @@
+"""What a warm process has imported, and the state in which each of its copies begins."""
+
+# Without pathlib: a command finds loaded what this process has loaded. For Python 3.9 and newer.
+# ruff: noqa: PTH208
+from __future__ import annotations
+
+import os
+import sys
+from types import ModuleType
+
+from loopty.sandboxes.namespace_launcher.import_leftovers import ImportLeftovers
+from loopty.sandboxes.namespace_launcher.launch_order import WarmOrder
+
+_PLACE = "/loopty-search-folder"
+"""Stands in the search path where the folder of the command's script will be."""
+_MAX_PRINTED = 1 << 20
+_STDOUT, _STDERR = 1, 2
+
+
+class WarmImports:
+    """The modules that a warm process has imported."""
+
+    def __init__(self, known: set[str], order: WarmOrder) -> None:
+        """`known` are the modules of an interpreter that has just started."""
+        self._known = known
+        self._order = order
+        self._printed: dict[int, bytes] = {}
+        self._changed_variables: dict[str, str | None] = {}
+        self._names: frozenset[str] = frozenset()
+        self.modules: dict[str, ModuleType] = {}
+        """All modules that a command finds loaded."""
+
+    @property
+    def interpreter(self) -> tuple[str, ...]:
+        """The first words of the command."""
+        return self._order.interpreter
+
+    def load(self) -> str:
+        """Import the modules; returns why they cannot be shared, or an empty text."""
+        if has_first_folder():
+            sys.path[0] = _PLACE
+        leftovers = ImportLeftovers()
+        if failure := self._import_all():
+            return failure
+        # The interpreter itself may set one, too: LC_CTYPE.
+        before, after = self._order.variables, dict(os.environ)
+        changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+        self._changed_variables = {name: after.get(name) for name in changed}
+        self.modules = {name: module for name, module in sys.modules.items() if not _is_own(name)}
+        self._names = frozenset(name.partition(".")[0] for name in self.modules if name not in self._known)
+        if shared := sorted(self._names & frozenset(self._order.names)):
+            return f"the repository has a module named like one that is imported ({', '.join(shared[:3])})"
+        return leftovers.find()
+
+    def _import_all(self) -> str:
+        """Import the modules and keep what that prints; returns which one failed, and why, or an empty text."""
+        usual = {stream: os.dup(stream) for stream in (_STDOUT, _STDERR)}
+        outputs = {stream: os.open("/tmp", os.O_TMPFILE | os.O_RDWR, 0o600) for stream in usual}
+        for stream, output in outputs.items():
+            os.dup2(output, stream)
+        failure = _import_modules(self._order)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for stream, output in outputs.items():
+            self._printed[stream] = os.pread(output, _MAX_PRINTED, 0)
+            os.dup2(usual[stream], stream)
+            os.close(usual[stream])
+            os.close(output)
+        return failure
+
+    def environment(self, variables: dict[str, str]) -> dict[str, str]:
+        """The variables of a command, with the changes that the imports made."""
+        changed = {**variables, **self._changed_variables}
+        return {name: value for name, value in changed.items() if value is not None}
+
+    def is_covered(self, folder: str | None) -> bool:
+        """Whether a file in the first folder to import from has the name of an imported module."""
+        if folder is None:
+            return False
+        try:
+            entries = os.listdir(folder or ".")
+        except OSError:
+            return False
+        return any(entry.partition(".")[0] in self._names for entry in entries)
+
+    def prepare(self, folder: str | None) -> None:
+        """Bring the interpreter to the state in which it begins a command that is in this folder."""
+        for name in [name for name in sys.modules if _is_own(name)]:
+            del sys.modules[name]
+        if folder is not None:
+            sys.path[sys.path.index(_PLACE)] = folder
+        # Outside the installation there may be other files now than when the search path was read.
+        installation = (sys.prefix, sys.base_prefix, sys.exec_prefix)
+        for path in [path for path in sys.path_importer_cache if not path.startswith(installation)]:
+            del sys.path_importer_cache[path]
+        # The standard library seeds `random` anew after every fork.
+        if (numbers := sys.modules.get("numpy.random")) is not None:
+            numbers.seed()
+        for stream, text in self._printed.items():
+            os.write(stream, text)
+
+
+def has_first_folder() -> bool:
+    """Whether this interpreter imports first from the folder of its script, or from the current one."""
+    return not (sys.flags.isolated or getattr(sys.flags, "safe_path", False))
+
+
+def _import_modules(order: WarmOrder) -> str:
+    for module, names, attributes in order.imports:
+        try:
+            __import__(module, {}, {}, list(names), 0)
+            for name in attributes:
+                # Packages such as numpy load some of their parts when these are used first.
+                getattr(sys.modules[module], name, None)
+        except ModuleNotFoundError:
+            continue  # it may be the repository's, or be imported only if it is there
+        except BaseException as error:  # noqa: BLE001 - a package may raise anything
+            return f"importing {module} fails ({type(error).__name__}: {error})"
+    return ""
+
+
+def _is_own(name: str) -> bool:
+    return name == "loopty" or name.startswith("loopty.")

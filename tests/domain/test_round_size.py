@@ -1,0 +1,35 @@
+"""How many trials run at once, where the user does not say it."""
+
+import pytest
+
+from loopty.domain.round_size import Capacity, ExclusiveUse, ResourceProfile, choose_round_size
+
+MACHINE = Capacity(16, 64_000)
+SMALL = ResourceProfile(1.0, 0.9, 100, steady=True)
+
+
+@pytest.mark.parametrize(
+    ("profile", "machine", "use", "width", "reason"),
+    [
+        (ResourceProfile(), MACHINE, ExclusiveUse(), 1, "was not measured"),
+        (SMALL, MACHINE, ExclusiveUse(), 8, "at most 8"),
+        (SMALL, Capacity(4, 64_000), ExclusiveUse(), 4, "1.0 of 4 cores"),
+        (ResourceProfile(1.0, 3.5, 100, steady=True), MACHINE, ExclusiveUse(), 4, "3.5 of 16 cores"),
+        (ResourceProfile(1.0, 40.0, 100, steady=True), MACHINE, ExclusiveUse(), 1, "40.0 of 16 cores"),
+        (ResourceProfile(1.0, 0.9, 20_000, steady=True), MACHINE, ExclusiveUse(), 2, "20,000 MB of 64,000 MB"),
+        (ResourceProfile(1.0, 0.9, 100, steady=False), MACHINE, ExclusiveUse(), 1, "varies from run to run"),
+        (SMALL, MACHINE, ExclusiveUse(("port 8080",)), 1, "use port 8080"),
+        (
+            ResourceProfile(20.0, 0.9, 100, steady=True),
+            MACHINE,
+            ExclusiveUse((), 10.0),
+            3,
+            "asked 10 times a minute",
+        ),
+        (SMALL, MACHINE, ExclusiveUse((), 10.0), 1, "asked 10 times a minute"),
+    ],
+)
+def test_the_scarcest_resource_decides_and_is_named(profile, machine, use, width, reason):
+    size = choose_round_size(profile, machine, use)
+    assert size.width == width
+    assert reason in size.reason

@@ -1,0 +1,131 @@
+"""`loopty install` and `uninstall`, as a user runs them, with a home of their own."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from loopty.hosts.host_table import HOSTS
+from loopty.version import __version__
+
+
+class Home:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def loopty(self, *args: str) -> subprocess.CompletedProcess:
+        env = {
+            name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "CODEX_", "CLAUDE_"))
+        }
+        return subprocess.run(
+            [sys.executable, "-m", "loopty", *args],
+            cwd=self.path,
+            env={**env, "HOME": str(self.path)},
+            capture_output=True,
+            text=True,
+        )
+
+    def changed(self, *args: str) -> list[str]:
+        done = self.loopty(*args, "--json")
+        assert done.returncode == 0, done.stderr
+        return [path for row in json.loads(done.stdout) for path in row["changed"]]
+
+    def files(self) -> dict[str, str]:
+        """The text of each file of the user's, by its path; loopty's own state is not one of them."""
+        found = (path for path in self.path.rglob("*") if path.is_file())
+        state = self.path / ".local/state/loopty"
+        return {str(path.relative_to(self.path)): path.read_text() for path in found if state not in path.parents}
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home(tmp_path)
+
+
+def test_every_host_gets_its_tools_and_skills_and_loses_them_again(home):
+    assert home.changed("install", *HOSTS)
+    files = home.files()
+    assert tomllib.loads(files[".codex/config.toml"])["mcp_servers"]["loopty"]["args"][-1] == "mcp"
+    assert json.loads(files[".claude/settings.json"])["permissions"]["allow"] == ["mcp__loopty"]
+    for file in (".claude.json", ".gemini/settings.json", ".qwen/settings.json", ".cursor/mcp.json"):
+        assert json.loads(files[file])["mcpServers"]["loopty"]["args"][-1] == "mcp"
+    assert json.loads(files[".config/opencode/opencode.json"])["mcp"]["loopty"]["command"][-1] == "mcp"
+    assert f"loopty {__version__}" in files[".agents/skills/loopty-optimize/SKILL.md"]
+    assert files[".claude/skills/loopty-report/SKILL.md"]
+    assert home.changed("install", *HOSTS) == []
+    home.changed("uninstall", *HOSTS)
+    assert home.files() == {}
+
+
+def test_skills_stay_until_the_last_host_that_shares_them_goes(home):
+    home.changed("install", "codex", "pi")
+    home.changed("uninstall", "codex")
+    assert ".agents/skills/loopty-optimize/SKILL.md" in home.files()
+    home.changed("uninstall", "pi")
+    assert home.files() == {}
+
+
+def test_the_users_own_settings_stay(home):
+    settings = home.path / ".claude/settings.json"
+    settings.parent.mkdir()
+    settings.write_text(
+        '{\n  "permissions": {\n    "allow": [\n      "Bash(ls)"\n    ]\n  },\n  "model": "x"\n}\n'
+    )
+    before = home.files()
+    home.changed("install", "claude")
+    assert json.loads(settings.read_text())["permissions"]["allow"] == ["Bash(ls)", "mcp__loopty"]
+    home.changed("uninstall", "claude")
+    assert home.files() == before
+
+
+def test_a_file_that_cannot_be_edited_stops_the_whole_installation(home):
+    settings = home.path / ".gemini/settings.json"
+    settings.parent.mkdir()
+    settings.write_text("{ // mine\n}")
+    done = home.loopty("install", "gemini")
+    assert done.returncode == 2
+    assert '"trust": true' in done.stderr
+    assert home.files() == {".gemini/settings.json": "{ // mine\n}"}
+
+
+def test_a_link_of_the_users_stays_a_link(home):
+    (home.path / "dotfiles").mkdir()
+    (home.path / ".codex").mkdir()
+    (home.path / "dotfiles/config.toml").write_text("model = 'x'\n")
+    (home.path / ".codex/config.toml").symlink_to(home.path / "dotfiles/config.toml")
+    home.changed("install", "codex")
+    assert (home.path / ".codex/config.toml").is_symlink()
+    assert "loopty" in (home.path / "dotfiles/config.toml").read_text()
+
+
+def test_doctor_says_whether_the_installation_fits_this_version(home):
+    def finding() -> dict:
+        rows = json.loads(home.loopty("doctor", "--agent", "codex", "--json").stdout)
+        return next(row for row in rows if row["name"] == "tools and skills in Codex")
+
+    assert "loopty install codex" in finding()["detail"]
+    home.changed("install", "codex")
+    assert finding()["ok"]
+    skill = home.path / ".agents/skills/loopty-optimize/SKILL.md"
+    skill.write_text(skill.read_text().replace(f"loopty {__version__}", "loopty 0.0.1"))
+    assert not finding()["ok"]
+    assert "loopty install codex" in finding()["detail"]
+    home.changed("install", "codex")
+    assert finding()["ok"]
+
+
+def test_a_dry_run_changes_nothing(home):
+    done = home.loopty("install", "codex", "--dry-run")
+    assert "[mcp_servers.loopty]" in done.stdout
+    assert home.files() == {}
+
+
+def test_without_a_host_the_hosts_are_listed(home):
+    home.changed("install", "pi")
+    rows = json.loads(home.loopty("install", "--json").stdout)
+    assert [row["host"] for row in rows] == [*HOSTS]
+    assert [row["host"] for row in rows if row["installed"]] == ["pi"]
