@@ -8,6 +8,7 @@ from pathlib import Path
 
 import repository
 from cost import Cost, measure_cost, run_for_output
+from loopty_agent import LooptyAgent
 from samples import Sample, sample_command
 
 _LONG_RECORD = Path(__file__).with_name("loopty_long_record.py")
@@ -75,6 +76,10 @@ class Loopty:
         printed = run_for_output([self._loopty, "serve", "--json"], self._folder, self._env)
         process: int = json.loads(printed)["resident"]
         return process
+
+    def start_agent(self, resident: int) -> LooptyAgent:
+        """An agent that calls tools through this resident process."""
+        return LooptyAgent(self._loopty, self._folder, self._env, resident)
 
     def verb(self, *words: str) -> Cost:
         return measure_cost([self._loopty, *words], self._folder, self._env)

@@ -43,7 +43,7 @@ write = ["program.py"]
 
 def rows(bench: Bench) -> Iterator[Row]:
     for width in _WIDTHS:
-        attempts = (15 if bench.quick else 30) * width
+        attempts = (15 if bench.quick else 60) * width
         peer, ours = _openevolve(bench, attempts, width), _loopty(bench, attempts, width)
         name = f"model {_SECONDS:g} s, trial {_SECONDS:g} s, width {width}"
         if isinstance(ours, CommandFailed):

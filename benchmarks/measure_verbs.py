@@ -1,18 +1,16 @@
 """CPU of one experiment by verbs, `new` and `run`: each in its own process, and through a resident process."""
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from bench import Bench
 from cost import Cost, measure_in_turns
+from loopty_agent import LooptyAgent, cpu_seconds
 from loopty_cli import Loopty
-from table import Row, Target, cpu
+from table import NOTHING, Row, Target, cpu
 
 _FILES = 10
 _EXPERIMENTS = 3
 """Per measurement: the kernel counts the CPU of the resident process in steps of 10 ms."""
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def rows(bench: Bench) -> Iterator[Row]:
@@ -35,16 +33,29 @@ def rows(bench: Bench) -> Iterator[Row]:
     what = "`new` + `run`, through a resident process"
     yield Row(what, cpu(ours), cpu(theirs, "evo new + run"), target, of_ratio=True)
 
+    by_agent = bench.loopty("verbs-agent", _FILES, attempts=1000)
+    by_agent.run_baseline()
+    try:
+        with by_agent.start_agent(by_agent.start_resident()) as agent:
+            ours, theirs = measure_in_turns(bench.repeats, lambda: _by_agent(agent), experiment)
+            start = agent.start_cost
+    finally:
+        by_agent.verb("serve", "--stop")
+    what = "an experiment by an agent, through MCP and the resident process"
+    yield Row(what, cpu(ours), cpu(theirs, "evo new + run"), Target("below 100 ms", 0.1))
+    yield Row("start of `loopty mcp`", cpu(start), NOTHING, Target("below 100 ms", 0.1))
+
+
+def _by_agent(agent: LooptyAgent) -> Cost:
+    cost = Cost(0, 0)
+    for _ in range(_EXPERIMENTS):
+        cost += agent.experiment()
+    return cost / _EXPERIMENTS
+
 
 def _through_resident(loopty: Loopty, process: int) -> Cost:
     """One experiment: what the clients cost, and what the resident process and its verbs cost meanwhile."""
-    before, cost = _cpu_seconds(process), Cost(0, 0)
+    before, cost = cpu_seconds(process), Cost(0, 0)
     for _ in range(_EXPERIMENTS):
         cost += loopty.new_and_run()
-    return (cost + Cost(_cpu_seconds(process) - before, 0)) / _EXPERIMENTS
-
-
-def _cpu_seconds(process: int) -> float:
-    """CPU seconds of a process and of its children that have ended."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / _TICKS
+    return (cost + Cost(cpu_seconds(process) - before, 0)) / _EXPERIMENTS

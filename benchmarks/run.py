@@ -24,6 +24,7 @@ import measure_start
 import measure_trial
 import measure_verbs
 import measure_views
+import measure_warm
 import measure_workspace
 from bench import Bench
 from cost import CommandFailed, adopt_orphans
@@ -37,6 +38,7 @@ _MEASUREMENTS = {
     "trial": measure_trial.rows,
     "verbs": measure_verbs.rows,
     "isolated": measure_isolation.rows,
+    "warm": measure_warm.rows,
     "views": measure_views.rows,
     "long": measure_long_record.rows,
     "workspace": measure_workspace.rows,
@@ -81,7 +83,7 @@ def _options() -> argparse.Namespace:
         "--only", action="append", choices=_MEASUREMENTS, metavar="NAME", help=", ".join(_MEASUREMENTS)
     )
     parser.add_argument(
-        "--quick", action="store_true", help="smaller sizes and fewer repeats: under three minutes"
+        "--quick", action="store_true", help="smaller sizes and fewer repeats: about a quarter of an hour"
     )
     parser.add_argument(
         "--million",

@@ -171,6 +171,11 @@ KNOWN = [
         "/home/u/.local/bin",
     ),
     (
+        "      throw er; // Unhandled 'error' event\n      ^\nError: spawn yarn ENOENT\n    at onErrorNT",
+        Facts({"npm": "/usr/bin/npm"}, paths=("package.json",)),
+        "run: npm install -g yarn",
+    ),
+    (
         "/bin/sh: 1: vitest: not found",
         Facts({"vitest": "node_modules/.bin/vitest"}, ignored=("node_modules",)),
         'mounts = ["node_modules"]',

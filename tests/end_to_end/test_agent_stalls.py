@@ -1,5 +1,8 @@
 """Sessions that stall: they cost no attempt, go on once, and then the work goes elsewhere."""
 
+import os
+import subprocess
+
 import pytest
 
 from loopty.domain.pool import Pool
@@ -8,7 +11,7 @@ from loopty.record.calls import Spend
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused
 
-from .test_agent_command import of_type, score_of, set_up
+from .test_agent_command import of_type, score_of, set_up, wait_for
 
 QUICK = "[proposer.stalls]\nsilence_seconds = 8\n"
 BENCH = "[proposer.stalls]\nbench_after = {}\n"
@@ -91,3 +94,30 @@ def test_the_same_failure_again_and_again_is_told_to_the_agent(code_place):
     assert {event.kind for event in of_type(code_place, AgentSearchStalled)} == {"same failure"}
     assert 7 in [node.outcome.metrics.get("score") for node in code_place.history().nodes(1, Pool.ATTEMPT)]
     assert account(code_place).lost_sessions == 0
+
+
+def test_a_kill_after_a_stall_forgets_neither_the_stall_nor_its_tokens(code_place):
+    seconds = 800000 + os.getpid()
+    script = f"""{TALK}
+if ! grep -q "repeated yourself" "$LOOPTY_PROMPT_FILE"; then
+{LOOP}
+elif ! test -f src/second; then
+  touch src/second; exec sleep {seconds}
+else
+  rm src/second; echo 9 > src/x.txt
+fi
+"""
+    with_script(code_place, script)
+
+    def is_waiting() -> bool:
+        return bool(subprocess.run(["pgrep", "-f", f"^sleep {seconds}"], capture_output=True).stdout)
+
+    process = code_place.start("optimize")
+    wait_for(is_waiting, process)
+    process.kill()
+    process.communicate(timeout=60)
+    code_place.loopty("optimize")
+    assert score_of(code_place, "1.1") == 9
+    found = account(code_place)
+    assert (found.stalls, found.sessions, found.stalled_sessions, found.lost_sessions) == ({"loop": 1}, 1, 1, 0)
+    assert (found.salvaged_tokens, found.lost_tokens) == (120, 0)

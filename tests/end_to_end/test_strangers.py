@@ -299,7 +299,7 @@ def test_report_on_a_long_record_checks_what_it_shows_and_on_request_everything(
     assert "event 1 was changed" in CliRunner().invoke(report.command, ["--check"]).stderr
     with sqlite3.connect(code_place.state / "ledger.sqlite") as db:
         db.execute("UPDATE pages SET body = replace(body, 'kept', 'held') WHERE key LIKE 'facts %'")
-    assert "the record of the nodes #1 to #32 was changed" in CliRunner().invoke(report.command, []).stderr
+    assert "the record of the nodes #1 to #64 was changed" in CliRunner().invoke(report.command, []).stderr
 
 
 @pytest.mark.parametrize("claim", ["the score", "the integrity"])

@@ -153,9 +153,8 @@ async def test_a_process_that_lost_the_connection_starts_a_launcher_and_leaves_t
     harness = harness_of(Namespaces(launcher))
     number = launcher.prepare()
     before = launcher_pid(launcher)
-    # As in a forked process that has closed all it does not know.
     other = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(other, number)
+    os.dup2(other, number)  # as in a forked process that has closed all it does not know
     os.close(other)
     try:
         assert (await harness.shell("exit 3")).exit.code == 3

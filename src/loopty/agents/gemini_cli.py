@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from loopty.agents.agent_driver import QUIET, AgentCommand, AgentDriver, AgentOrder
 from loopty.agents.agent_stream import AgentEnd, AgentEvent, count, input_text, json_fields, table, words
-from loopty.agents.gemini_settings import common_options, served_settings
+from loopty.agents.gemini_settings import common_options, endpoint_settings
 from loopty.domain.model import Usage
 
 
@@ -15,7 +15,7 @@ def make_command(order: AgentOrder) -> AgentCommand:
     env, files = {**QUIET, "GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_TELEMETRY_ENABLED": "false"}, {}
     if order.endpoint:
         env |= {**order.endpoint.key_variables, "GOOGLE_GEMINI_BASE_URL": order.endpoint.address}
-        files[".gemini/settings.json"] = served_settings("gemini-api-key")
+        files[".gemini/settings.json"] = endpoint_settings("gemini-api-key")
     return AgentCommand((*argv, *common_options(order)), env, files)
 
 

@@ -13,7 +13,7 @@ _QUIET_SETTINGS = {
 }
 
 
-def served_settings(login: str) -> str:
+def endpoint_settings(login: str) -> str:
     """The settings file with a served model: quiet, and with this kind of login."""
     return json.dumps({**_QUIET_SETTINGS, "security": {"auth": {"selectedType": login}}})
 

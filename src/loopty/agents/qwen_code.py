@@ -6,7 +6,7 @@ import functools
 
 from loopty.agents import claude_stream
 from loopty.agents.agent_driver import QUIET, AgentCommand, AgentDriver, AgentOrder
-from loopty.agents.gemini_settings import common_options, served_settings
+from loopty.agents.gemini_settings import common_options, endpoint_settings
 
 
 def make_command(order: AgentOrder) -> AgentCommand:
@@ -18,7 +18,7 @@ def make_command(order: AgentOrder) -> AgentCommand:
             "OPENAI_BASE_URL": order.endpoint.openai_url,
             "OPENAI_MODEL": order.endpoint.model,
         }
-        files[".qwen/settings.json"] = served_settings("openai")
+        files[".qwen/settings.json"] = endpoint_settings("openai")
     return AgentCommand((*argv, *common_options(order)), env, files)
 
 

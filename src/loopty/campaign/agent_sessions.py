@@ -166,7 +166,7 @@ class SandboxedSessions:
                     run = await self._launcher.run(job, watch, streams.append)
                 finally:
                     self._login.copy_back(place.home, before)
-            end = await self._judged_end(place, run.end, run.stream, access)
+            end = await self._end_of_part(place, run.end, run.stream, access)
             resumes = end.stall is not None and not record.stalls
             failure = "" if end.has_work else f"{STALLED}{end.reason}" if end.stall else end.reason or str(end.end)
         finally:
@@ -189,7 +189,7 @@ class SandboxedSessions:
             raise Outage(f"{self._name}: {end.reason}{remedy}")
         return _Part(end, stream, (*calls, record.call), after, resumes)
 
-    async def _judged_end(
+    async def _end_of_part(
         self, place: SessionFolder, end: SessionEnd, stream: AgentStream, access: TrialAccess | None
     ) -> SessionEnd:
         """The end of a part, where its model or its process may be to blame."""

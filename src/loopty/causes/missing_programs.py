@@ -27,6 +27,7 @@ _DENIED = (
     rf"spawn {_NAME} EACCES",
 )
 _RUST = ("cargo", "rustc")
+_NODE_MANAGERS = ("yarn", "pnpm", "bun")
 _AUTOTOOLS = ("autoconf", "automake", "libtool")
 _BUILD_TOOLS = {
     **dict.fromkeys(("autoreconf", "autoconf", "autoheader", "aclocal", "automake", "libtoolize"), _AUTOTOOLS),
@@ -60,6 +61,8 @@ def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
     if inside:
         return None  # a file of the repository: a rule of paths
     path = facts.program(posixpath.basename(name))
+    if path is None and name in _NODE_MANAGERS and facts.program("npm"):
+        return Cause("missing-program", f"{name} is not installed on this machine", shell=f"npm install -g {name}")
     if (
         path is None
         and facts.has_path("package.json")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import dataclass
 
-BLOCK_SIZE = 32
+BLOCK_SIZE = 64
 """Every write of a node rewrites its block: larger blocks make writing dearer, smaller ones reading."""
 _SPARE_KINDS = 8
 """Kinds without a node that a block may have: a node changes its kind a few times before its verdict."""

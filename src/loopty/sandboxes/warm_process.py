@@ -29,6 +29,7 @@ from loopty.sandboxes.trial_user import trial_owner
 _IMPORT_SECONDS = 60.0
 # The launcher forks within milliseconds, or is dead, or was stopped.
 _START_SECONDS = 10.0
+_END_SECONDS = 1.0
 _MESSAGE_BYTES = 1 << 13
 _START_TRIAL = b"+"
 _PROGRAM_FOLDER = "/loopty-program"
@@ -79,6 +80,8 @@ class WarmProcess:
             first_process: list[int] = []
             resources.callback(_wait_until_dead, first_process)
             resources.callback(connection.close)
+            # It ends by itself before that when it can, so that its time is counted as that of a child.
+            resources.callback(is_readable, connection.fileno(), _END_SECONDS)
             resources.callback(self._channel.close)
             descriptors = [close_with(dump_order(order), handed_over), theirs.fileno(), nothing, *groups, *trees]
             with contextlib.suppress(ConnectionError):

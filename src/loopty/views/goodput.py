@@ -96,6 +96,7 @@ def goodput(
         for ending, cause in _CAUSES.items()
     ]
     repeats = TrialCounts.of(run, Pool.REPEAT)
+    repeated = {kind for kind in rated.kinds if kind.repeats and not kind.is_baseline}
     busy_seconds, asked_seconds = sum(count.busy_seconds for count in counts), Spend.of(run).seconds
     finished = repeats.endings.get(Ending.FINISHED, 0), repeats.seconds.get(Ending.FINISHED, 0.0)
     return Goodput(
@@ -107,11 +108,7 @@ def goodput(
         tuple(sorted((cost for cost in waste if cost.trials), key=lambda cost: -cost.seconds)),
         sum(Proposals.of(run, pool).refused for pool in BUDGETED_POOLS),
         TrialCost("repeat measurements", *finished),
-        sum(
-            node.kind.repeats
-            for node in rated.nodes
-            if node.kind.repeats and not node.kind.is_baseline and node.handle not in kept
-        ),
+        sum(node.kind.repeats for node in rated.nodes if node.kind in repeated and node.handle not in kept),
         _share(busy_seconds, seconds, trial_slots),
         _share(asked_seconds[Role.EVOLVER], seconds, model_slots) if Role.EVOLVER in asked_seconds else None,
         stage_costs(run),

@@ -72,9 +72,8 @@ def parameter_points(history: History, run: int, rated: RatedNodes | None = None
     tree, metric, fingerprint = history[best].tree, metrics[0], Cohorts.of(record).fingerprint
     points = []
     rated = rated or rated_nodes(history, run)
-    nodes = [node for node in rated.nodes if node.score is not None or node.kind.ending == Ending.PRUNED]
-    step = max(-(-len(nodes) // MOST_TRIALS), 1)
-    for node in map(history.__getitem__, rated.ids(nodes[::step])):
+    step = max(-(-len(rated.measured) // MOST_TRIALS), 1)
+    for node in map(history.__getitem__, rated.ids(rated.measured[::step])):
         if not node.params or node.tree != tree:
             continue
         result = comparable_result(node, fingerprint)

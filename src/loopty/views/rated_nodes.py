@@ -7,6 +7,8 @@ differ only in order and score share one kind: views count kinds, so that a mill
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -71,6 +73,12 @@ class RatedNodes:
         """The whole nodes about which facts do not tell everything."""
         return (kind.record for kind in self.kinds if kind.record)
 
+    @functools.cached_property
+    def measured(self) -> Sequence[RatedNode]:
+        """The nodes with a comparable score, and those that were pruned."""
+        pruned = {kind for kind in self.kinds if kind.ending == Ending.PRUNED}
+        return [node for node in self.nodes if node.score is not None or node.kind in pruned]
+
     def ids(self, nodes: Sequence[RatedNode]) -> list[NodeId]:
         """The ids of these nodes."""
         found = self._history.nodes_of_handles([node.handle for node in nodes])
@@ -84,10 +92,10 @@ def rated_nodes(history: History, run: int) -> RatedNodes:
     by_pool: dict[Pool, list[RatedNode]] = {pool: [] for pool in SEARCH_POOLS}
     for block in history.facts():
         nodes = rating.nodes(block)
-        pools = {node.kind.pool for node in nodes}
+        pools = {kind.pool for kind in {node.kind for node in nodes}}
         for pool in pools:
             by_pool[pool] += nodes if len(pools) == 1 else [node for node in nodes if node.kind.pool is pool]
-    return RatedNodes(history, [node for nodes in by_pool.values() for node in nodes])
+    return RatedNodes(history, list(itertools.chain(*by_pool.values())))
 
 
 _POOLS = {pool.value: pool for pool in SEARCH_POOLS}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric
@@ -73,8 +72,10 @@ def points(history: History, run: int, rated: RatedNodes | None = None, most: in
     record = history.runs[run]
     fingerprint = Cohorts.of(record).fingerprint
     rated = rated or rated_nodes(history, run)
-    judged = sorted((node for node in rated.nodes if node.kind.verdict is not None), key=itemgetter(0))
-    here = [node for node in judged if not node.kind.is_foreign]
+    open_kinds = {kind for kind in rated.kinds if kind.verdict is None}
+    foreign_kinds = {kind for kind in rated.kinds if kind.is_foreign}
+    judged = sorted(node for node in rated.nodes if node.kind not in open_kinds)  # by their orders
+    here = [node for node in judged if node.kind not in foreign_kinds] if foreign_kinds else judged
     marks = _marks(here, frozenset(history[node].handle for node in incumbents(history, record, fingerprint)))
     counts: Counter[Mark] = Counter()
     for (kind, mark), count in Counter(zip((node.kind for node in here), marks, strict=True)).items():
