@@ -172,7 +172,7 @@ def command(
         from loopty.executors.this_capacity import this_capacity
 
         size = read.load(repository.top).round_size(this_capacity())
-        say(f"width {size.width}: {size.reason}")
+        _say_paragraph(f"width {size.width}: {size.reason}")
     _print_result(proven, path, init_line_that_loads(facts), as_json)
     sys.exit(1 if proven.check.problem else 0)
 

@@ -11,8 +11,8 @@ _MUCH_NOISE = 5.0
 """Percent from which advice is given: a gain of 5 % would then need some twenty pairs."""
 _PROPOSERS = {
     "mutate": "random edits, a control and a demonstration; on real code a model or an agent is wanted: "
-    'kind = "llm-code" under [proposer] with a model under [roles.evolver], or an agent that calls `loopty new` '
-    "and `loopty run`",
+    'kind = "llm-code" under [proposer] with a model under [roles.evolver], or kind = "agent"; or let '
+    "your coding agent drive loopty: `loopty install HOST`",
     "random": "random values of the parameters; `pip install loopty[samplers]` adds samplers that learn, as tpe",
     "tpe": "a sampler that learns which values of the parameters are good; it edits no code",
 }
