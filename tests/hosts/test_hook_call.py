@@ -18,6 +18,7 @@ def parse(event: str, **fields) -> HookCall:
     [
         ("mcp__loopty__submit", {"node": "1.2"}),
         ("Bash", {"command": "loopty tool submit '{}'"}),
+        ("shell", {"command": ["bash", "-c", "python3 .loopty/tool submit id=1.2"]}),
         ("exec", {"code": "await tools.mcp__loopty__submit({node: '1.2'})"}),
         ("loopty_submit", {}),
     ],

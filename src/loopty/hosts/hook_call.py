@@ -34,8 +34,8 @@ _EDITS = frozenset(
     ("Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch", "write_file", "replace", "edit", "write")
 )
 _PATHS = ("file_path", "notebook_path", "absolute_path", "path", "filePath")
-_OUR_TOOLS = ("mcp__loopty__", "mcp_loopty_", "loopty_", "loopty tool ")
-_SUBMIT = ("loopty__submit", "loopty_submit", "loopty tool submit")
+_OUR_TOOLS = ("mcp__loopty__", "mcp_loopty_", "loopty_", "loopty tool ", "loopty/tool ")
+_SUBMIT = ("loopty__submit", "loopty_submit", "loopty tool submit", "loopty/tool submit")
 
 
 @dataclass(frozen=True, slots=True)
