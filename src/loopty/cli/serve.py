@@ -82,8 +82,9 @@ def _open_mailbox() -> Mailbox:
     from loopty.workspaces.state_folder import StateFolder
 
     folders = GitFolders.find(Path.cwd())
-    StateFolder.of(folders).prepare()  # `.loopty/` must hide itself from git
-    opened = Mailbox(folders.top)
+    state = StateFolder.of(folders)
+    state.prepare()  # `.loopty/` must hide itself from git
+    opened = Mailbox(state.work_folder)
     opened.open()
     return opened
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
@@ -105,7 +105,8 @@ def _download(weights: Weights, folder: Path, options: Sequence[str]) -> Path:
 
 def _pip() -> list[str]:
     """The command for pip: an environment made by uv has none, but uv can run one."""
-    if importlib.util.find_spec("pip"):
+    # On the path alone: a hook of setuptools would replace modules that this process has imported.
+    if PathFinder.find_spec("pip"):
         return [sys.executable, "-P", "-m", "pip"]
     if uv := shutil.which("uv"):
         return [uv, "tool", "run", "pip"]

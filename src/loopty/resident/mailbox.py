@@ -25,10 +25,9 @@ POLL_SECONDS = 0.1
 class Mailbox:
     """The mailbox of a repository."""
 
-    def __init__(self, top: Path) -> None:
-        """`top` is the top of the working tree."""
-        self.top = top
-        self._folder = SafeFolder(top, (".loopty",))
+    def __init__(self, folder: SafeFolder) -> None:
+        """`folder` is loopty's folder in the working tree."""
+        self.top, self._folder = folder.root, folder
         self._inbox, self._replies = self._folder.below("mail", "in"), self._folder.below("mail", "out")
 
     def open(self) -> None:
