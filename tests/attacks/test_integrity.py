@@ -6,6 +6,7 @@ One run of the real loop for each, with a proposer that proposes every cheat in 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import subprocess
@@ -206,9 +207,16 @@ def test_a_benchmark_that_is_replaced_while_it_runs_is_noticed(tmp_path, isolate
     assert baseline.verdict is not Verdict.KEPT
 
 
+def has_begun(top: Path) -> bool:
+    """Whether a benchmark runs. Folders of trials come and go meanwhile."""
+    with contextlib.suppress(FileNotFoundError):
+        return any((top / ".git/loopty/trials").glob("*/out/traces/begun"))
+    return False
+
+
 def swap(top: Path, put_back: bool) -> None:
     deadline = time.monotonic() + 60
-    while not list((top / ".git/loopty/trials").glob("*/**/begun")) and time.monotonic() < deadline:
+    while not has_begun(top) and time.monotonic() < deadline:
         time.sleep(0.01)
     for place in (top / ".git/loopty/exports").glob("*/evaluate.py"):
         honest, status = place.read_bytes(), place.stat()
