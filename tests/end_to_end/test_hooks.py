@@ -11,8 +11,8 @@ import pytest
 class HostSession:
     """A session of a host in a repository."""
 
-    def __init__(self, place, name: str = "s1") -> None:
-        self._place, self._name = place, name
+    def __init__(self, measured, name: str = "s1") -> None:
+        self._place, self._name = measured, name
 
     def hook(self, event: str, **fields) -> dict:
         told = {"session_id": self._name, "cwd": str(self._place.top), **fields}
@@ -44,15 +44,15 @@ def hook(folder, event: str, text: str, **variables: str) -> dict:
 
 
 @pytest.fixture
-def place(code_place, monkeypatch, tmp_path):
+def measured(code_place, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     code_place.loopty("run", "1")
     return code_place
 
 
 @pytest.fixture
-def session(place):
-    return HostSession(place)
+def session(measured):
+    return HostSession(measured)
 
 
 def test_an_agent_that_uses_loopty_is_told_to_go_on_three_times_and_again_after_a_submission(session):
@@ -66,64 +66,69 @@ def test_an_agent_that_uses_loopty_is_told_to_go_on_three_times_and_again_after_
     assert session.stop()["decision"] == "block"
 
 
-def test_a_session_that_never_used_loopty_is_left_alone(place, session):
+def test_a_session_that_never_used_loopty_is_left_alone(measured, session):
     session.use_loopty()
-    other = HostSession(place, "s2")
+    other = HostSession(measured, "s2")
     assert other.stop() == {}
     assert other.edit("src/x.txt") == {}
 
 
-def test_nobody_is_told_to_go_on_when_the_mode_is_off(place, session):
+def test_nobody_is_told_to_go_on_when_the_mode_is_off(measured, session):
     session.use_loopty()
     assert session.stop(LOOPTY_AUTONOMOUS="off") == {}
-    place.loopty("mode", "autonomous", "off")
+    measured.loopty("mode", "autonomous", "off")
     assert session.stop() == {}
     assert session.stop(LOOPTY_AUTONOMOUS="on")["decision"] == "block"
 
 
-def test_an_edit_by_the_directing_agent_is_refused_and_a_subagents_is_not(place, session):
+def test_an_edit_by_the_directing_agent_is_refused_and_a_subagents_is_not(measured, session):
     session.use_loopty()
-    for path in ("src/x.txt", str(place.top / "src/x.txt"), str(place.top / ".loopty/nodes/1.1/src/x.txt"), ""):
+    for path in (
+        "src/x.txt",
+        str(measured.top / "src/x.txt"),
+        str(measured.top / ".loopty/nodes/1.1/src/x.txt"),
+        "",
+    ):
         reply = session.edit(path)
         assert reply["hookSpecificOutput"]["permissionDecision"] == "deny", path
         assert session.edit(path, agent_id="7") == {}
     assert session.edit("/elsewhere/notes.md") == {}
-    place.loopty("mode", "subagents-only", "off")
+    measured.loopty("mode", "subagents-only", "off")
     assert session.edit("src/x.txt") == {}
 
 
-def test_a_mode_that_is_off_by_inheritance_is_announced(place, session):
+def test_a_mode_that_is_off_by_inheritance_is_announced(measured, session):
     assert session.hook("SessionStart") == {}
-    place.loopty("mode", "autonomous", "off", "--user")
+    measured.loopty("mode", "autonomous", "off", "--user")
     told = session.hook("SessionStart")["hookSpecificOutput"]["additionalContext"]
     assert "autonomous is off (your own default)" in told
-    place.loopty("mode", "autonomous", "on")
+    measured.loopty("mode", "autonomous", "on")
     assert session.hook("SessionStart") == {}
 
 
-def test_the_nearer_setting_wins(place):
+def test_the_nearer_setting_wins(measured):
     def shown() -> tuple[bool, str]:
-        row = json.loads(place.loopty("mode", "autonomous", "--json").stdout)[0]
+        row = json.loads(measured.loopty("mode", "autonomous", "--json").stdout)[0]
         return row["on"], row["source"]
 
     assert shown() == (True, "the default")
-    place.loopty("mode", "autonomous", "off", "--user")
+    measured.loopty("mode", "autonomous", "off", "--user")
     assert shown() == (False, "your own default")
-    place.loopty("mode", "autonomous", "on")
+    measured.loopty("mode", "autonomous", "on")
     assert shown() == (True, "this repository's setting")
-    place.loopty("mode", "autonomous", "inherit")
+    measured.loopty("mode", "autonomous", "inherit")
     assert shown() == (False, "your own default")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"cwd": "/nowhere/at/all"}', '{"cwd": 7}', "x" * 100_000])
-def test_a_hook_never_breaks_its_host(place, text):
+def test_a_hook_never_breaks_its_host(measured, text):
     for event in ("Stop", "PreToolUse", "PostToolUse", "SessionStart"):
-        assert hook(place.top, event, text) == {}
+        assert hook(measured.top, event, text) == {}
 
 
-def test_a_damaged_file_of_sessions_is_begun_anew(place, session):
+def test_a_damaged_file_of_sessions_is_begun_anew(measured, session):
     for damage in (b"{", b"[1]", b'{"s1": 7}', b'{"s1": ["x", "y"]}'):
-        place.state.joinpath("host_sessions.json").write_bytes(damage)
+        measured.state.joinpath("host_sessions.json").write_bytes(damage)
         assert session.stop() == {}
         session.use_loopty()
         assert session.stop()["decision"] == "block"
@@ -131,3 +136,8 @@ def test_a_damaged_file_of_sessions_is_begun_anew(place, session):
 
 def test_outside_a_repository_a_hook_has_nothing_to_say(tmp_path):
     assert hook(tmp_path, "Stop", "{}") == {}
+
+
+def test_a_mode_can_be_set_before_anything_has_run(code_place):
+    code_place.loopty("mode", "autonomous", "off")
+    assert "autonomous is off (this repository's setting)" in code_place.loopty("mode").stdout

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -129,3 +130,15 @@ def test_without_a_host_the_hosts_are_listed(home):
     rows = json.loads(home.loopty("install", "--json").stdout)
     assert [row["host"] for row in rows] == [*HOSTS]
     assert [row["host"] for row in rows if row["installed"]] == ["pi"]
+
+
+def test_hosts_that_are_installed_at_once_are_all_remembered(home):
+    with ThreadPoolExecutor() as pool:
+        assert all(pool.map(lambda host: home.loopty("install", host).returncode == 0, HOSTS))
+    rows = json.loads(home.loopty("install", "--json").stdout)
+    assert all(row["installed"] for row in rows)
+
+
+def test_without_a_host_there_is_nothing_to_remove(home):
+    done = home.loopty("uninstall")
+    assert (done.returncode, done.stderr) == (2, "loopty: name a host: `loopty install` lists them\n")

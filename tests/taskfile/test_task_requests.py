@@ -68,6 +68,7 @@ def test_a_task_with_defaults_asks_for_nothing(tmp_path):
         ("", f'{AGENT}agent = "pi"\nvariables = ["TOKEN"]', "your variable TOKEN (proposer.variables)"),
         ("", f'{AGENT}agent = "pi"\nargs = ["--bad"]', "to start it with '--bad' (proposer.args)"),
         ("", '[proposer]\nkind = "ladder"\n[[proposer.rungs]]\nkind = "agent"\nagent = "pi"', "your login of pi"),
+        ("", '[agents]\nmay = ["discard"]', "coding agents to discard what others made (agents.may)"),
     ],
 )
 def test_what_reaches_outside_is_a_request(tmp_path, benchmark, tables, expected):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import sys
@@ -18,7 +17,8 @@ from loopty.hosts.shipped_skills import OWN_LINE, shipped_skills
 from loopty.kit.atomic_file import write_atomically
 
 _SKILL = "SKILL.md"
-_MANIFEST = "hosts.json"
+_INSTALLED = "hosts"
+"""A folder of the user's state with an empty file for each host: two installations at once lose none."""
 
 
 def server_command() -> list[str]:
@@ -36,7 +36,7 @@ class HostInstallation:
         self.host = host
         self.entries: tuple[SettingsEntry, ...] = host.entries(places, server_command())
         self.skills_folder = host.skills(places)
-        self._manifest = user_state_folder(environ) / _MANIFEST
+        self._installed = user_state_folder(environ) / _INSTALLED
         self._places = places
 
     def install(self) -> list[Path]:
@@ -44,7 +44,7 @@ class HostInstallation:
         changes = [*self._entry_changes(lambda entry, text: entry.text_with(text)), *self._skill_changes()]
         for path, text in changes:
             _write(path, text)
-        self._remember({*self._installed_hosts(), self.host.name})
+        _write(self._installed / self.host.name, "")
         return [path for path, _ in changes]
 
     def uninstall(self) -> list[Path]:
@@ -60,7 +60,7 @@ class HostInstallation:
                 path.unlink()
         for folder in folders:
             shutil.rmtree(folder)
-        self._remember(others)
+        (self._installed / self.host.name).unlink(missing_ok=True)
         return [*(path for path, _ in changes), *folders]
 
     def faults(self) -> list[str]:
@@ -99,14 +99,7 @@ class HostInstallation:
                 yield self.skills_folder / name
 
     def _installed_hosts(self) -> set[str]:
-        try:
-            names = json.loads(_read(self._manifest) or "[]")
-        except ValueError:
-            return set()
-        return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
-
-    def _remember(self, names: set[str]) -> None:
-        _write(self._manifest, json.dumps(sorted(names)) + "\n")
+        return {path.name for path in self._installed.iterdir()} if self._installed.is_dir() else set()
 
 
 def _read(path: Path) -> str:

@@ -110,8 +110,9 @@ class CampaignReader:
         import os
 
         from loopty.campaign.mode_settings import ModeSettings
+        from loopty.workspaces.state_folder import StateFolder
 
-        return ModeSettings(self.record.state.home, os.environ)
+        return ModeSettings(StateFolder.of(self._folders).home, os.environ)
 
     def tally(self, run: int | None = None) -> Tally:
         """Verdicts, and the uplift over the control: a look at every node of the run."""

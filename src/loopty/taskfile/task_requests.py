@@ -49,6 +49,7 @@ def task_requests(task: Task, top: Path, user_models: Mapping[str, ModelSpec]) -
         *_sandbox_requests(task.sandbox),
         *_plugin_requests(task),
         *_agent_requests(task),
+        *_right_requests(task),
         *model_requests(task, top, user_models),
     }
     return tuple(sorted(requests))
@@ -123,6 +124,11 @@ def _plugin_requests(task: Task) -> Iterator[TaskRequest]:
             yield TaskRequest(".".join(map(str, path)), f"the proposer {kind!r} of another package")
     if task.control.kind not in CONTROLS.kinds:
         yield TaskRequest("control.kind", f"the control {task.control.kind!r} of another package")
+
+
+def _right_requests(task: Task) -> Iterator[TaskRequest]:
+    if task.agents.may:
+        yield TaskRequest("agents.may", f"coding agents to {', '.join(sorted(task.agents.may))} what others made")
 
 
 def _agent_requests(task: Task) -> Iterator[TaskRequest]:
