@@ -40,6 +40,8 @@ class CallReserved(Event):
     max_tokens: float = 0
     """The most that the call can use."""
     max_money_usd: float = 0.0
+    form: str = ""
+    """The form of answer that is asked for, where there are several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class Reservation:
     max_tokens: float = 0
     max_money_usd: float = 0.0
     since: float = 0.0
+    model: str = ""
+    form: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ class UnreadReply:
     """Indices of the proposals that were taken, in order; a later one may be recorded before an earlier one."""
     size: int = 0
     """How many proposals the reply holds; 0 before the first is taken."""
+    model: str = ""
+    form: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +137,8 @@ def _reserve(state: FoldState, event: CallReserved, at: float) -> None:
         max(event.tokens, event.max_tokens),
         max(event.money_usd, event.max_money_usd),
         at,
+        event.model,
+        event.form,
     )
     spend = Spend.of(run)
     spend = replace(spend, reservations={**spend.reservations, event.call: reservation})
@@ -146,7 +154,14 @@ def _settle(state: FoldState, event: CallSettled, at: float) -> None:
     reservation = reservations.pop(event.call)
     unread = spend.unread
     if reservation.pool and not event.failure and not event.lost:
-        unread = {**unread, event.call: UnreadReply(reservation.pool, reservation.operator, reservation.node)}
+        reply = UnreadReply(
+            reservation.pool,
+            reservation.operator,
+            reservation.node,
+            model=reservation.model,
+            form=reservation.form,
+        )
+        unread = {**unread, event.call: reply}
         unread = dict(list(unread.items())[-MAX_UNREAD:])
     role = reservation.role
     seconds = 0.0 if event.lost else max(at - reservation.since, 0.0)

@@ -16,6 +16,7 @@ _MODULES = (
     "sessions",
     "nodes",
     "proposals",
+    "reply_forms",  # before calls: it looks at the reply that is read
     "calls",
     "cohorts",
     "agent_accounts",  # before verdicts: it looks at the verdict that changes

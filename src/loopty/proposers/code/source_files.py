@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePath
 
 from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import dataclass
 from loopty.kit.markers import Span, editable_spans
 from loopty.kit.token_count import tokens
 from loopty.proposers.code.node_texts import TextCache, origin_of
+from loopty.proposers.mutation.languages import is_code
 from loopty.record.history import History
 from loopty.record.node_record import Node
 
@@ -16,6 +19,7 @@ _MAX_FILES = 200
 _MIN_TOKENS = 64
 _LINES_BEFORE_BLOCK = 20
 _MAX_CACHED = 64
+_WORD = re.compile(r"\w+")
 
 ListPaths = Callable[[str], Sequence[str]]
 
@@ -95,14 +99,27 @@ class FileViews:
             ),
         ]
         texts = ((path, self._texts.text(origin.commit(path), path)) for path in order[:_MAX_FILES])
-        existing = ((path, text) for path, text in texts if text is not None)
-        shown = _shown_files(existing, writable, self._limit_tokens, origin.changed)
+        existing = [(path, text) for path, text in texts if text is not None]
+        shown = _shown_files(_useful_files(existing, writable), writable, self._limit_tokens, origin.changed)
         return FileView(writable, writable | readable, tuple(shown))
 
 
 def _printable_paths(paths: Iterable[str]) -> frozenset[str]:
     """The paths that fit on one line: a reply cannot name the others."""
     return frozenset(path for path in paths if path.isprintable())
+
+
+def _useful_files(texts: Sequence[tuple[str, str]], writable: frozenset[str]) -> list[tuple[str, str]]:
+    """The writable files, then the code: first what names one of them or is named by one. The rest is no code."""
+    stems = {PurePath(path).stem for path in writable}
+    words = {word for path, text in texts if path in writable for word in _WORD.findall(text)}
+
+    def is_unrelated(path: str, text: str) -> bool:
+        return PurePath(path).stem not in words and stems.isdisjoint(_WORD.findall(text))
+
+    code = [(path, text) for path, text in texts if path not in writable and is_code(path)]
+    code.sort(key=lambda file: is_unrelated(*file))
+    return [*((path, text) for path, text in texts if path in writable), *code]
 
 
 def _folder(path: str) -> str:
