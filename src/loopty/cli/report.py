@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import shutil
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
 from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal, unsafe_option
 from loopty.cli.record_check import check_record
+
+if TYPE_CHECKING:
+    from loopty.campaign.campaign import Campaign
 
 _MOST_DRAWN = 20_000
 """Points of the chart: it has a few thousand places for them."""
@@ -44,6 +49,12 @@ _CHECKED_NODES, _CHECKED_EVENTS = 20_000, 80_000
     is_flag=True,
     help="Check every event and node for edits by hand, also of a record of more than 20,000 nodes.",
 )
+@click.option(
+    "--operators",
+    "shows_operators",
+    is_flag=True,
+    help="Show instead what each operator, model and mutation brought and cost.",
+)
 @unsafe_option
 @run_option
 @json_option
@@ -53,6 +64,7 @@ def command(
     confirm: bool,
     parameter: str | None,
     everything: bool,
+    shows_operators: bool,
     unsafe: bool,
     as_json: bool,
 ) -> None:
@@ -64,6 +76,9 @@ def command(
     Results from other machines are not comparable, so they are listed separately.
     """
     campaign = here()
+    if shows_operators:
+        _show_operators(campaign, run, as_json)
+        return
     if confirm:
         campaign.confirm(run, unsafe)
     with _without_collections():
@@ -102,6 +117,16 @@ def command(
         goodput_text(found.goodput, columns(), terminal()),
     ]
     click.echo("\n\n".join(filter(None, texts)))
+
+
+def _show_operators(campaign: Campaign, run: int | None, as_json: bool) -> None:
+    found = campaign.operators(run)
+    if as_json:
+        print_json(dataclasses.asdict(found))
+        return
+    from loopty.report.operators_text import operators_text
+
+    click.echo(operators_text(found, columns(), terminal()))
 
 
 @contextlib.contextmanager

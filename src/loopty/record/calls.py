@@ -90,6 +90,8 @@ class UnreadReply:
     """How many proposals the reply holds; 0 before the first is taken."""
     model: str = ""
     form: str = ""
+    tokens: int = 0
+    money_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,8 @@ def _settle(state: FoldState, event: CallSettled, at: float) -> None:
             reservation.node,
             model=reservation.model,
             form=reservation.form,
+            tokens=event.tokens,
+            money_usd=event.money_usd,
         )
         unread = {**unread, event.call: reply}
         unread = dict(list(unread.items())[-MAX_UNREAD:])

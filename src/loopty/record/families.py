@@ -17,6 +17,7 @@ _MODULES = (
     "nodes",
     "proposals",
     "reply_forms",  # before calls: it looks at the reply that is read
+    "operator_credit",  # before calls, verdicts and trials: it looks at the reply that is read, and what changes
     "calls",
     "cohorts",
     "agent_accounts",  # before verdicts: it looks at the verdict that changes
