@@ -75,7 +75,8 @@ class ProgramRun:
         calls = sorted((self._folder / ".git/loopty/calls").glob("*.jsonl"))
         records = [json.loads(line) for file in calls for line in file.read_text().splitlines()]
         sent = [record["prompt"] for record in records if len(record["prompt"]["messages"]) == 1]
-        return {"system": sent[-1]["system"], "user": sent[-1]["messages"][0]["text"]}
+        last = sent[-1]
+        return {"form": last.get("form", ""), "system": last["system"], "user": last["messages"][0]["text"]}
 
     def try_reply(self, text: str, is_whole: bool) -> str:
         """How far a reply gets: `improves`, `runs`, `applies`, or why it does not apply."""

@@ -39,6 +39,8 @@ def write_prompts(file: Path, variants: Sequence[str]) -> None:
             for name in variants:
                 with program_run(program, _VARIANTS[name]) as run:
                     row = {"program": program.name, "variant": name, **run.prompt()}
+                if row["form"] != name:
+                    continue  # it does not fit the program: there is no block in one without markers
                 out.write(json.dumps(row) + "\n")
                 print(f"{program.name}, {name}: {len(row['system']) + len(row['user']):,} characters", flush=True)
 
