@@ -70,7 +70,7 @@ def _by_credit(ask: Ask, options: CodeOptions, arms: Sequence[Arm], prices: ArmP
     def worth(arm: Arm) -> float:
         known = prices.credit.arm(*arm.key)
         asked = known.asked + in_flight.get(arm.key, 0)
-        success, failure = prior(arm.operator)
+        success, failure = PRIOR
         return rng.betavariate(success + known.reward, failure + max(asked - known.reward, 0.0))
 
     drawn = {arm: worth(arm) / max(price, 1e-9) for arm, price in by_arm.items()}
@@ -97,10 +97,6 @@ def _by_weights(
         return ArmChoice(Arm(operator), reason)
     model = rng.choices(models, [model.weight for model in models])[0].name if len(models) > 1 else models[0].name
     return ArmChoice(Arm(operator, model), reason)
-
-
-def prior(_operator: Operator) -> tuple[float, float]:
-    return PRIOR
 
 
 def _in_flight(ask: Ask) -> Mapping[tuple[str, str], int]:
