@@ -7,6 +7,7 @@ give the uncertainty of this prediction. Where curves do not follow the law, lit
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -70,7 +71,7 @@ def _predict(points: Points, step: float) -> float | None:
     if not known:
         return None
     best = min(known, key=lambda fit: fit.residual)
-    return best.level + best.slope * (step - first + 1.0) ** -best.exponent
+    return best.level + best.slope * math.pow(step - first + 1.0, -best.exponent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class _Fit:
 
 def _fit(points: Points, exponent: float) -> _Fit | None:
     """Least squares of `level + slope * step ** -exponent`."""
-    steps, values = [at**-exponent for at, _ in points], [value for _, value in points]
+    steps, values = [math.pow(at, -exponent) for at, _ in points], [value for _, value in points]
     centre, mean = statistics.fmean(steps), statistics.fmean(values)
     spread = sum((at - centre) ** 2 for at in steps)
     if not spread:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
@@ -19,6 +20,8 @@ _MAX_FILES = 200
 _MIN_TOKENS = 64
 _LINES_BEFORE_BLOCK = 20
 _MAX_CACHED = 64
+_MAX_SCANNED = 20_000
+"""Characters of a file in which names of other files are looked for."""
 _WORD = re.compile(r"\w+")
 
 ListPaths = Callable[[str], Sequence[str]]
@@ -94,13 +97,13 @@ class FileViews:
             *(path for path in origin.changed if path in writable),
             *sorted(writable - origin.changed.keys(), key=_by_depth),
             *sorted(
-                readable - writable,
+                filter(is_code, readable - writable),
                 key=lambda path: (_folder(path) not in near, _by_depth(path)),
             ),
         ]
         texts = ((path, self._texts.text(origin.commit(path), path)) for path in order[:_MAX_FILES])
         existing = [(path, text) for path, text in texts if text is not None]
-        shown = _shown_files(_useful_files(existing, writable), writable, self._limit_tokens, origin.changed)
+        shown = _shown_files(_related_first(existing, writable), writable, self._limit_tokens, origin.changed)
         return FileView(writable, writable | readable, tuple(shown))
 
 
@@ -109,17 +112,23 @@ def _printable_paths(paths: Iterable[str]) -> frozenset[str]:
     return frozenset(path for path in paths if path.isprintable())
 
 
-def _useful_files(texts: Sequence[tuple[str, str]], writable: frozenset[str]) -> list[tuple[str, str]]:
-    """The writable files, then the code: first what names one of them or is named by one. The rest is no code."""
+def _related_first(texts: Sequence[tuple[str, str]], writable: frozenset[str]) -> list[tuple[str, str]]:
+    """The writable files, then those that name one of them or are named by one, then the others."""
     stems = {PurePath(path).stem for path in writable}
-    words = {word for path, text in texts if path in writable for word in _WORD.findall(text)}
+    named = frozenset[str]().union(*(_words(text) for path, text in texts if path in writable))
 
-    def is_unrelated(path: str, text: str) -> bool:
-        return PurePath(path).stem not in words and stems.isdisjoint(_WORD.findall(text))
+    def place(file: tuple[str, str]) -> int:
+        path, text = file
+        if path in writable:
+            return 0
+        return 1 if PurePath(path).stem in named or not stems.isdisjoint(_words(text)) else 2
 
-    code = [(path, text) for path, text in texts if path not in writable and is_code(path)]
-    code.sort(key=lambda file: is_unrelated(*file))
-    return [*((path, text) for path, text in texts if path in writable), *code]
+    return sorted(texts, key=place)
+
+
+@functools.lru_cache(256)  # most files are the same in node after node
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text[:_MAX_SCANNED]))
 
 
 def _folder(path: str) -> str:
