@@ -1,6 +1,8 @@
 """Which search policies earn their place: the shipped policy against controls, on simulated landscapes.
 
-    .venv/bin/python benchmarks/search.py [SEEDS] [WORKERS]     runs what is missing, then writes docs/search.md
+    .venv/bin/python benchmarks/search.py [SEEDS] [WORKERS] [POLICY,POLICY…]
+
+It runs what is missing in `search_results.json`, then writes the figures into docs/search.md.
 
 A policy is a set of options of `llm-code`; the shipped plan, selectors and fold decide (`search_simulation.py`).
 Fresh and mature starts are never pooled. The seeds from 50000 on are looked at once, with all constants frozen.
@@ -11,6 +13,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from search_coder import CHEAP, STRONG, Skill
@@ -57,8 +60,6 @@ POLICIES: dict[str, Entry] = {
         (CHEAP,),
     ),
 }
-_CORE = 10
-"""The policies that come first: the other selectors are tried on what time is left."""
 
 
 def seeds_of(mature: bool, count: int) -> list[int]:
@@ -79,16 +80,14 @@ def run_one(job: tuple[str, int]) -> tuple[str, list[float]]:
     ]
 
 
-def main(count: int, workers: int) -> None:
+def main(count: int, workers: int, chosen: Sequence[str]) -> None:
     known: dict[str, list[float]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     strata = {"fresh": seeds_of(False, count), "mature": seeds_of(True, count)}
-    names = list(POLICIES)
     jobs = [
         (name, seed)
-        for part in (names[:_CORE], names[_CORE:])
         for pair in zip(*strata.values(), strict=True)
         for seed in pair
-        for name in part
+        for name in chosen
         if f"{name}|{seed}" not in known
     ]
     with multiprocessing.Pool(workers) as pool:
@@ -96,8 +95,9 @@ def main(count: int, workers: int) -> None:
             known[key] = result
             if done % 20 == 0 or done == len(jobs):
                 RESULTS.write_text(json.dumps(known, indent=0, sort_keys=True) + "\n")
-    write_page(PAGE, known, strata, names, BUDGET)
+    write_page(PAGE, known, strata, list(POLICIES), BUDGET)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40, int(sys.argv[2]) if len(sys.argv) > 2 else 2)
+    seeds, workers, names = (*sys.argv[1:], *("40", "2", ",".join(POLICIES))[len(sys.argv) - 1 :])
+    main(int(seeds), int(workers), names.split(","))

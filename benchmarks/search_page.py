@@ -17,32 +17,37 @@ def write_page(
     names: Sequence[str],
     budget: float,
 ) -> None:
-    """Replace the figures of the page. A policy that lacks seeds of a stratum is left out of it."""
+    """Replace the figures of the page. Of each policy the shapes count on which it ran, in their order."""
     before, _, rest = page.read_text().partition(_BEGIN)
     after = rest.partition(_END)[2]
     lines = []
     for stratum, seeds in strata.items():
-        whole = [name for name in names if all(f"{name}|{seed}" in results for seed in seeds)]
-        lines += [f"**{stratum} roots**, {len(seeds)} random shapes, {budget:g} calls each:", ""]
-        lines += ["| policy | area | final | area over static | area over uniform | final over static |"]
-        lines += ["|---|---|---|---|---|---|"]
-        lines += [_row(name, results, seeds) for name in whole]
+        lines += [f"**{stratum.capitalize()} roots**, random shapes, {budget:g} calls each:", ""]
+        lines += ["| policy | shapes | area | final | area over static | area over uniform | final over static |"]
+        lines += ["|---|---|---|---|---|---|---|"]
+        lines += [row for name in names if (row := _row(name, results, seeds))]
         lines += [""]
     page.write_text(f"{before}{_BEGIN}\n\n" + "\n".join(lines) + f"\n{_END}{after}")
 
 
 def _row(name: str, results: Mapping[str, Sequence[float]], seeds: Sequence[int]) -> str:
+    """The row of a policy; empty where it did not run."""
+    own = [seed for seed in seeds if f"{name}|{seed}" in results]
+
     def mean(column: int) -> float:
-        return sum(results[f"{name}|{seed}"][column] for seed in seeds) / len(seeds)
+        return sum(results[f"{name}|{seed}"][column] for seed in own) / len(own)
 
     def over(base: str, column: int) -> str:
-        if name == base or any(f"{base}|{seed}" not in results for seed in seeds):
+        both = [seed for seed in own if f"{base}|{seed}" in results]
+        if name == base or not both:
             return ""
-        pairs = [results[f"{name}|{seed}"][column] - results[f"{base}|{seed}"][column] for seed in seeds]
+        pairs = [results[f"{name}|{seed}"][column] - results[f"{base}|{seed}"][column] for seed in both]
         return _text(paired_difference([pairs]))
 
-    cells = (name, f"{mean(0):.3f}", f"{mean(1):.3f}", over("static", 0), over("uniform", 0), over("static", 1))
-    return f"| {' | '.join(cells)} |"
+    if not own:
+        return ""
+    figures = f"{len(own)}", f"{mean(0):.3f}", f"{mean(1):.3f}"
+    return f"| {' | '.join((name, *figures, over('static', 0), over('uniform', 0), over('static', 1)))} |"
 
 
 def _text(found: Difference) -> str:
