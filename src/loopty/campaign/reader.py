@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from loopty.views.node_detail import NodeDetail
     from loopty.views.node_tree import TreeLine
     from loopty.views.run_status import RunStatus
+    from loopty.views.run_summary import RunSummary
     from loopty.views.search_context import SearchContext
     from loopty.views.verdict_tally import Tally
     from loopty.workspaces.state_folder import StateFolder
@@ -149,6 +150,13 @@ class CampaignReader:
         from loopty.campaign.queries import report
 
         return report(self.record, self.newest_run(run), top, parameter, most_points)
+
+    def summary(self, node: str | None = None, run: int | None = None) -> RunSummary:
+        """A run in a form to share, about this node or the best one."""
+        from loopty.campaign.run_summary_query import summarize_run
+
+        found = self.find_node(node) if node else None
+        return summarize_run(self.record, self.newest_run(found.run if found else run), found)
 
     def detail(self, node: str) -> NodeDetail:
         """Everything that is known about a node."""
