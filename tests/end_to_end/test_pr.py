@@ -45,3 +45,11 @@ def test_there_is_no_pull_request_about_the_baseline(code_place):
 
 def test_watching_needs_a_terminal(won):
     assert "leave it out" in won.loopty("report", "--watch", code=2).stderr
+
+
+def test_all_trials_are_exported_as_a_table(won):
+    count = won.json("export", "--trials", "t.csv")["count"]
+    assert count >= 2
+    assert len((won.top / "t.csv").read_text().splitlines()) == count + 1
+    assert "name one thing" in won.loopty("export", code=2).stderr
+    assert "name one thing" in won.loopty("export", "1.1", "--trials", "t.csv", code=2).stderr

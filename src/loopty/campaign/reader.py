@@ -16,6 +16,7 @@ from loopty.workspaces.git_folders import GitFolders
 if TYPE_CHECKING:
     from loopty.campaign.mode_settings import ModeSettings
     from loopty.campaign.queries import NodeDiff, Report
+    from loopty.campaign.trial_export import TrialExport
     from loopty.causes.explanation import Explanation
     from loopty.domain.gate_spec import Gate
     from loopty.record.history import History
@@ -188,6 +189,12 @@ class CampaignReader:
         from loopty.campaign.queries import spend_report
 
         return spend_report(self.record, self.newest_run(run))
+
+    def trial_export(self, run: int | None = None) -> TrialExport:
+        """The trials of a run, for tables and other programs."""
+        from loopty.campaign.trial_export import TrialExport
+
+        return TrialExport(self.record, self.newest_run(run))
 
     def gates(self, node: str | None = None) -> list[tuple[str, Gate]]:
         """The gates of the task and of nodes; with a node, those that it must pass."""

@@ -38,7 +38,7 @@ VERBS = {
     "invalidate": "Reject a node that cheats, with its descendants.",
     "remeasure": "Judge nodes again that lost only against a withdrawn one.",
     "rebaseline": "Measure baseline and best node here, to continue a run.",
-    "export": "Pack a node as an artifact to measure on any machine.",
+    "export": "Pack a node for any machine, or write all trials as a table.",
     "trust": "Allow what a task file asks for beyond the default.",
     "gc": "Remove the files of discarded nodes.",
     "branch": "Make a git branch of a node, as it was measured.",
