@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 from loopty.causes import (
     absent_results,
+    failing_suites,
     failing_tests,
     missing_libraries,
     missing_modules,
     missing_paths,
     missing_programs,
+    missing_servers,
     trial_limits,
     unbuilt_extensions,
 )
@@ -34,12 +36,13 @@ RULES: tuple[Rule, ...] = (
     failing_tests.unknown_options,
     failing_tests.first_failed_test,
     failing_tests.failing_tests,
+    failing_suites.failing_tests_of_a_suite,
     missing_modules.missing_python_module,
     missing_modules.missing_node_module,
     missing_modules.missing_go_module,
     trial_limits.missing_library,
     trial_limits.no_network,
-    trial_limits.no_server,
+    missing_servers.no_server,
     trial_limits.no_temporary_folder,
     trial_limits.no_git,
     missing_paths.submodule,

@@ -29,6 +29,8 @@ class GateDraft:
     timeout_seconds: float = FIRST_TIMEOUT
     is_proposed: bool = False
     """Whether `init` proposed it; then it is left out when the files as they are do not pass."""
+    smaller: tuple[str, ...] = ()
+    """Commands that test less, for where this one does not pass or takes too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class TaskDraft:
     gates: tuple[GateDraft, ...] = ()
     times_the_tests: bool = False
     """Whether `init` proposed the time of the tests: then a run without any test proves nothing."""
+    last_resort: str = ""
+    """What is measured, in words, where `init` fell back on loading or building; else empty."""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     proposer: str = "mutate"
     package: str = ""
