@@ -209,7 +209,7 @@ def run_loopty(checkout: Path, words: str) -> InitRun:
         told = json.loads(stdout)
     except ValueError:
         told = {}
-    resort = told.get("last_resort") or {}
+    resort = (told.get("ok") and told.get("last_resort")) or {}
     why = message_and_line(resort or told, "" if resort else stderr)
     return InitRun(process.returncode, seconds, command, *why, resort.get("measures", ""))
 

@@ -310,6 +310,24 @@ KNOWN = [
     ("Fatal error: can't create src/m.o: Read-only file system", Facts(tracked=("src",)), "writable_copy = true"),
     ("PermissionError: [Errno 13] Permission denied: '/loopty/tree/out/x'", Facts(), 'scratch = ["out"]'),
     ("/bin/sh: 1: ./b.sh: Permission denied", Facts(paths=("b.sh",)), "chmod +x b.sh"),
+    # compilers
+    (
+        "./minisat/core/SolverTypes.h:50:16: error: friend declaration of ‘mkLit(Minisat::Var, bool)’ specifies "
+        "default arguments and isn’t a definition [-fpermissive]",
+        Facts(),
+        'command = "export CXXFLAGS=\\"-fpermissive $CXXFLAGS\\"; bench"',
+    ),
+    (
+        "a.c:7:3: error: ignoring return value of ‘read’ [-Werror=unused-result]\ncc1: all warnings being treated "
+        "as errors",
+        Facts(),
+        "-Wno-error $CFLAGS",
+    ),
+    (
+        "/usr/bin/ld: b.o:(.bss+0x0): multiple definition of `count'; a.o:(.bss+0x0): first defined here",
+        Facts(),
+        "-fcommon $CFLAGS",
+    ),
     # sandbox and limits
     (
         "urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>",

@@ -13,6 +13,7 @@ from loopty.causes import (
     missing_paths,
     missing_programs,
     missing_servers,
+    strict_compilers,
     trial_limits,
     unbuilt_extensions,
 )
@@ -54,6 +55,7 @@ RULES: tuple[Rule, ...] = (
     missing_programs.missing_program,
     missing_programs.no_permission,
     missing_paths.read_only,
+    strict_compilers.strict_compiler,
     absent_results.tool_output,
     absent_results.score_on_stdout,
     absent_results.no_result,
