@@ -280,6 +280,13 @@ def test_what_is_not_loaded_is_built_as_a_last_resort(tmp_path, files, command):
     assert (draft.last_resort, draft.command) == ("how long the build takes", command)
 
 
+def test_headers_are_compiled_where_nothing_else_is_left(tmp_path):
+    draft = propose_tasks(facts_of(tmp_path, {"include/a/b.hpp": "", "include/a/detail/c.hpp": ""}))[-1]
+    assert draft.last_resort == "how long its headers take to compile"
+    line = "c++ -x c++ -fsyntax-only -I. -Iinclude -Isrc include/a/b.hpp"
+    assert draft.command == f"python3 -m loopty_sdk.cpu_time {line}"
+
+
 def test_without_a_package_the_message_says_what_to_write(tmp_path):
     facts = facts_of(tmp_path, {"a.c": ""})
     assert (propose_tasks(facts), last_resort_line(facts)) == ([], "")

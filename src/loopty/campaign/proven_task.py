@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,11 +11,12 @@ from typing import TYPE_CHECKING
 from loopty.campaign.explanations import known_cause
 from loopty.campaign.first_result import with_better_score, with_direction, with_timeout
 from loopty.campaign.gate_changes import TaskChange, refusing_gate, with_less_gate, with_shorter_gate
+from loopty.campaign.measured_noise import MeasuredNoise
 from loopty.campaign.resource_probe import measure_profile
 from loopty.causes.cause import Cause, Reach, Setting
 from loopty.causes.explanation import Explanation
 from loopty.causes.missing_libraries import NO_TEST_RAN
-from loopty.causes.test_counts import has_run_no_tests
+from loopty.causes.test_counts import has_built_nothing, has_run_no_tests
 from loopty.domain.access import TASK_FILE
 from loopty.domain.outcome import Ending
 from loopty.kit.dataclass import dataclass, replace
@@ -38,23 +38,10 @@ _LOWER_IS_BETTER = re.compile(r"time|second|latency|elapsed|duration|loss|error|
 _NO_REMEDY = "out-of-time"
 """More time is the user's to give: a checked run that takes ten minutes would take hours."""
 
+_NOTHING_BUILT = "the command ended well, and nothing was compiled"
+
 Consent = Callable[[Cause], bool]
 """Asks the user whether a remedy may be applied."""
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredNoise:
-    """How much the score varied over a few checked runs."""
-
-    metric: str
-    values: tuple[float, ...]
-
-    @property
-    def percent(self) -> float:
-        """The standard deviation in percent of the mean; 0 where every run gave the same."""
-        mean = statistics.fmean(self.values)
-        spread = statistics.stdev(self.values)
-        return 100 * spread / abs(mean) if mean else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +176,8 @@ class TaskProver:
         if check.problem is None and draft.times_the_tests and has_run_no_tests(check.output):
             cause = known_cause(self._path, NO_TEST_RAN, (), output=check.output)
             return replace(check, problem=NO_TEST_RAN, explanation=Explanation((), "", cause))
+        if check.problem is None and draft.last_resort and has_built_nothing(draft.command, check.output):
+            return replace(check, problem=_NOTHING_BUILT)
         return check
 
     def _write(self, draft: TaskDraft) -> None:

@@ -12,7 +12,9 @@ from loopty.taskfile.builds import repository_builds
 from loopty.workspaces.repository_facts import RepositoryFacts
 
 _LOAD, _BUILD = "how long the package takes to load", "how long the build takes"
+_HEADERS = "how long its headers take to compile"
 _MOST_NAMES = 3
+_HEADER = {"c": (".h",), "c++": (".hpp", ".hh", ".hxx", ".h")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ def last_resorts(facts: RepositoryFacts) -> list[LastResort]:
     return [
         *(LastResort(line, _LOAD) for line in dict.fromkeys(_lines_that_load(facts))),
         *(LastResort(build.line, _BUILD, build.setup, build.writable_copy) for build in repository_builds(facts)),
+        *(LastResort(line, _HEADERS) for line in _lines_that_compile_headers(facts)),
     ]
 
 
@@ -78,3 +81,14 @@ def _perl_lines(facts: RepositoryFacts) -> Iterator[str]:
         path = min(modules, key=lambda path: (path.count("/"), len(path), path))
         root = "lib" if path.startswith("lib/") else "."
         yield f"perl -I{root} {shlex.quote(path)}"
+
+
+def _lines_that_compile_headers(facts: RepositoryFacts) -> Iterator[str]:
+    """Compile the header that is nearest to the top: for a library of headers, its users wait for that."""
+    main = facts.languages[0] if facts.languages else ""
+    headers = [path for path in facts.sources if path.endswith(_HEADER.get(main, ("/",)))]
+    if headers:
+        path = min(headers, key=lambda path: (path.count("/"), len(path), path))
+        compiler = f"{'cc -x c' if main == 'c' else 'c++ -x c++'} -fsyntax-only"
+        folders = dict.fromkeys((".", "include", "src", path.partition("/")[0] if "/" in path else "."))
+        yield f"{compiler} {' '.join(f'-I{shlex.quote(folder)}' for folder in folders)} {shlex.quote(path)}"

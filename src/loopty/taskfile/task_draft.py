@@ -18,6 +18,8 @@ BUILD_TIMEOUT = 900.0
 
 _LONGEST_TIMEOUT = 1800.0
 """Nobody waits longer for a first check, however busy the machine is."""
+_LONGEST_FIRST = 480.0
+"""The same for a command that builds nothing: it may never end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,4 +102,5 @@ class TaskDraft:
 
 
 def _longer(seconds: float, factor: float) -> float:
-    return float(round(max(seconds, min(factor * seconds, _LONGEST_TIMEOUT))))
+    longest = _LONGEST_TIMEOUT if seconds > FIRST_TIMEOUT else _LONGEST_FIRST
+    return float(round(max(seconds, min(factor * seconds, longest))))
