@@ -280,6 +280,13 @@ def test_what_is_not_loaded_is_built_as_a_last_resort(tmp_path, files, command):
     assert (draft.last_resort, draft.command) == ("how long the build takes", command)
 
 
+def test_a_package_that_is_not_complete_before_its_build_is_built_before_it_is_loaded(tmp_path):
+    text = json.dumps({"name": "@a/own", "main": "dist/x.js", "scripts": {"build": "rollup -c"}})
+    first, second = propose_tasks(facts_of(tmp_path, {"package.json": text, "lib/own.js": ""}))
+    assert first.command == "python3 -m loopty_sdk.cpu_time node lib/own.js"
+    assert second.command == f"npm run --silent build && {first.command}"
+
+
 def test_headers_are_compiled_where_nothing_else_is_left(tmp_path):
     draft = propose_tasks(facts_of(tmp_path, {"include/a/b.hpp": "", "include/a/detail/c.hpp": ""}))[-1]
     assert draft.last_resort == "how long its headers take to compile"

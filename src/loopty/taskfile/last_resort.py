@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from loopty.causes.absent_results import command_with_timer
 from loopty.kit.dataclass import dataclass
 from loopty.taskfile.builds import repository_builds
+from loopty.taskfile.node_tests import build_line
 from loopty.workspaces.repository_facts import RepositoryFacts
 
 _LOAD, _BUILD = "how long the package takes to load", "how long the build takes"
@@ -40,6 +41,7 @@ def last_resorts(facts: RepositoryFacts) -> list[LastResort]:
     """The commands to fall back on, the most telling first."""
     return [
         *(LastResort(line, _LOAD) for line in dict.fromkeys(_lines_that_load(facts))),
+        *_node_loads_after_a_build(facts),
         *(LastResort(build.line, _BUILD, build.setup, build.writable_copy) for build in repository_builds(facts)),
         *(LastResort(line, _HEADERS) for line in _lines_that_compile_headers(facts)),
     ]
@@ -54,6 +56,12 @@ def _lines_that_load(facts: RepositoryFacts) -> Iterator[str]:
         yield from (f'python3 -c "import {name}"' for name in _python_packages(facts)[:_MOST_NAMES])
     if main == "perl":
         yield from _perl_lines(facts)
+
+
+def _node_loads_after_a_build(facts: RepositoryFacts) -> Iterator[LastResort]:
+    """The same for a package that is not complete before its build."""
+    if facts.node_entry and (build := build_line(facts)):
+        yield LastResort(f"node {shlex.quote(facts.node_entry)}", _LOAD, build, writable_copy=True)
 
 
 def _python_packages(facts: RepositoryFacts) -> list[str]:

@@ -34,7 +34,7 @@ _DEEPEST = 4
 def node_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
     """The test script without its linters, as it is, after a build, and each of its parts alone."""
     scripts = runnable_scripts(facts)
-    setup = _build_line(facts.node_scripts, scripts)
+    setup = build_line(facts)
     builds_itself = _BUILD_SCRIPT.search(facts.node_scripts.get("test", "")) is not None
     for line in dict.fromkeys(_test_lines(facts.node_scripts, scripts)):
         if not (setup and builds_itself):
@@ -87,9 +87,10 @@ def _is_test(part: str, named: Mapping[str, str], scripts: Mapping[str, str]) ->
     return not any(_NO_TESTS_THEMSELVES.search(line) for line in (part, *(named[name] for name in called)))
 
 
-def _build_line(named: Mapping[str, str], scripts: Mapping[str, str]) -> str:
+def build_line(facts: RepositoryFacts) -> str:
     """The line that builds what the tests import: the script that the tests call, or one named as a build."""
-    called = _BUILD_SCRIPT.search(named.get("test", ""))
+    scripts = runnable_scripts(facts)
+    called = _BUILD_SCRIPT.search(facts.node_scripts.get("test", ""))
     names = (called[1], *_BUILDS) if called else _BUILDS
     name = next((name for name in names if name in scripts), "")
     return f"npm run --silent {shlex.quote(name)}" if name else ""

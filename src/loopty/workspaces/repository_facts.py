@@ -191,9 +191,11 @@ def _package_json(top: Path, files: Sequence[str]) -> dict[str, Any]:
 
 
 def _node_entry(top: Path, files: Sequence[str]) -> str:
-    """The file that package.json names as the package's own, by the newer of the two ways, or index.js."""
+    """The file that package.json names as the package's own, by the newer of the two ways, or a usual one."""
     document = _package_json(top, files)
-    named = [*_strings(document.get("exports")), document.get("main"), "index.js"] if document else []
+    own = str(document.get("name", "")).rpartition("/")[2]
+    usual = ("index.js", "lib/index.js", "src/index.js", f"{own}.js", f"lib/{own}.js", f"src/{own}.js")
+    named = [*_strings(document.get("exports")), document.get("main"), *usual] if document else []
     paths = [posixpath.normpath(path) for path in named if isinstance(path, str)]
     guesses = (guess for path in paths for guess in (path, f"{path}.js", f"{path}/index.js"))
     return next((guess for guess in guesses if guess in files and _language(guess) == "javascript"), "")
