@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -572,6 +572,13 @@ def test_what_is_no_name_of_a_module_is_not_installed():
 def test_a_file_that_a_package_of_the_repository_lacks_is_nothing_to_install():
     missing = "E   ModuleNotFoundError: No module named 'tests.declarativeunittest'\n1 error in 0.1s"
     assert explain(missing, Facts(paths=("tests",)), command=PYTEST_GOES_ON) is None
+
+
+def test_a_header_that_the_repository_itself_lacks_is_no_library_to_install():
+    output = "include/spdlog/fmt/fmt.h:24:14: fatal error: spdlog/fmt/bundled/core.h: No such file or directory"
+    facts = Facts({"apt-get": "/usr/bin/apt-get"}, tracked=("include/spdlog",), packages=("libspdlog-dev",))
+    assert explain(output, facts) is None
+    assert explain(output, replace(facts, tracked=())).shell == "apt-get install -y libspdlog-dev"
 
 
 def test_of_many_tests_that_fail_their_files_are_left_out():

@@ -39,6 +39,8 @@ def missing_development_library(failure: Failure, facts: HostFacts) -> Cause | N
     if found is None:
         return None
     stem = re.sub(r"\.(?:h|hh|hpp|pc)$", "", found["name"])
+    if any(facts.has_tracked_files(folder) for folder in (stem, f"include/{stem}", f"src/{stem}")):
+        return None  # a file that the repository itself has not
     install = PackageInstaller(facts).library_line(stem)
     if not (install or is_known_library(stem)):
         return None

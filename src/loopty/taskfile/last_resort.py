@@ -15,6 +15,7 @@ from loopty.workspaces.repository_facts import RepositoryFacts
 _LOAD, _BUILD = "how long the package takes to load", "how long the build takes"
 _HEADERS = "how long its headers take to compile"
 _MOST_NAMES = 3
+_NO_PACKAGES = ("setup", "conftest", "docs", "doc", "examples", "noxfile", "tasks")
 _HEADER = {"c": (".h",), "c++": (".hpp", ".hh", ".hxx", ".h")}
 
 
@@ -66,7 +67,8 @@ def _node_loads_after_a_build(facts: RepositoryFacts) -> Iterator[LastResort]:
 
 def _python_packages(facts: RepositoryFacts) -> list[str]:
     """The packages and modules at the places where Python projects keep them."""
-    paths = [PurePosixPath(path) for path in facts.files if path.endswith(".py") and path not in facts.tests]
+    aside = {*facts.tests, *facts.benchmarks}
+    paths = [PurePosixPath(path) for path in facts.files if path.endswith(".py") and path not in aside]
     names = [
         path.parent.name
         for root in ("src", "lib", ".")
@@ -74,12 +76,7 @@ def _python_packages(facts: RepositoryFacts) -> list[str]:
         if path.name == "__init__.py" and str(path.parent.parent) == root
     ]
     names += [path.stem for root in ("src", ".") for path in paths if str(path.parent) == root]
-    aside = {"setup", "conftest", "docs", "doc", "examples", "noxfile", "tasks", *_folders_of(facts.benchmarks)}
-    return [name for name in dict.fromkeys(names) if name.isidentifier() and name not in aside]
-
-
-def _folders_of(paths: tuple[str, ...]) -> set[str]:
-    return {PurePosixPath(path).parts[0] for path in paths}
+    return [name for name in dict.fromkeys(names) if name.isidentifier() and name not in _NO_PACKAGES]
 
 
 def _perl_lines(facts: RepositoryFacts) -> Iterator[str]:
