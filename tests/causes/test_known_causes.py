@@ -111,10 +111,13 @@ KNOWN = [
     ("Warning: prerequisite B::COW 0.004 not found.", Facts(), "run: cpan -T B::COW"),
     (
         "Warning: prerequisite XML::NamespaceSupport 1.04 not found.\n"
-        "Warning: prerequisite XML::SAX 0.15 not found.",
-        Facts({"apt-get": "/usr/bin/apt-get", "perl": "/usr/bin/perl"}),
-        "run: apt-get install -y libxml-namespacesupport-perl libxml-sax-perl; "
-        "or: cpan -T XML::NamespaceSupport XML::SAX",
+        "Warning: prerequisite Specio 0.18 not found.\nWarning: prerequisite Specio::Declare 0 not found.",
+        Facts(
+            {"apt-get": "/usr/bin/apt-get", "perl": "/usr/bin/perl"},
+            packages=("libxml-namespacesupport-perl", "libspecio-perl"),
+        ),
+        "run: apt-get install -y libxml-namespacesupport-perl libspecio-perl; "
+        "or: cpan -T XML::NamespaceSupport Specio Specio::Declare",
     ),
     (
         "Can't locate Test/Deep.pm in @INC (you may need to install it) at t/a.t line 3.",

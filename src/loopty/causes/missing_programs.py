@@ -115,9 +115,17 @@ def missing_perl_module(failure: Failure, facts: HostFacts) -> Cause | None:
     sentence, line = f"the Perl {modules} not installed", f"cpan -T {' '.join(names)}"
     if not (facts.program("apt-get") and facts.program("perl") == "/usr/bin/perl"):
         return Cause("missing-perl-module", sentence, shell=line)
-    packages = " ".join(f"lib{name.replace('::', '-').lower()}-perl" for name in names)
+    found = (facts.system_package(*_perl_packages(name)) for name in names)
+    if not (packages := " ".join(dict.fromkeys(filter(None, found)))):
+        return Cause("missing-perl-module", sentence, shell=line)
     install = PackageInstaller(facts).install_line((packages, "", "", ""))
     return Cause("missing-perl-module", sentence, shell=install, advice=f"or: {line}")
+
+
+def _perl_packages(module: str) -> list[str]:
+    """What Debian may call the package of a module: a part of a distribution is in the package of the whole."""
+    parts = module.lower().split("::")
+    return [f"lib{'-'.join(parts[:count])}-perl" for count in range(len(parts), 0, -1)]
 
 
 def no_permission(failure: Failure, facts: HostFacts) -> Cause | None:
