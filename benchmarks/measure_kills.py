@@ -135,7 +135,7 @@ class _Place:
             return dict(db.execute("SELECT number, digest FROM events"))
 
     def _wait_until_alone(self) -> bool:
-        """Wait until no descendant is left but those of the resident process; orphans are ours, so all are seen."""
+        """Wait until no descendant is left but the resident process and its own; orphans are seen, being ours."""
         deadline = time.monotonic() + _GONE_SECONDS
         while time.monotonic() < deadline:
             with contextlib.suppress(ChildProcessError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import sys
 from collections.abc import Callable
 
 _functions: dict[Callable[[], None], None] = {}
@@ -18,4 +19,7 @@ def end_work() -> None:
     """Do all that is left to do for the work so far."""
     while _functions:
         function, _ = _functions.popitem()
-        function()
+        try:
+            function()
+        except Exception:  # noqa: BLE001 - as at the end of Python: the others are called, too
+            sys.excepthook(*sys.exc_info())

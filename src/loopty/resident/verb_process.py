@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NoReturn
@@ -78,26 +79,29 @@ def serve_connections(
 
     Refuses by closing the connection. `shared` are the descriptors that verbs share.
     """
-    _close_others(connection.fileno(), control.fileno(), *shared)
-    os.setsid()
-    atexit._clear()  # what was registered by imports is the resident process's
-    for _ in range(_MOST_PIECES_OF_WORK):
-        status, stays = _serve(connection, git_dir, surroundings, services)
-        connection.close()
-        if not stays or status or threading.active_count() > 1:
-            os._exit(status)
-        _rest()
-        following = next_connection(control)
-        if following is None:
-            os._exit(0)
-        connection = following
-    os._exit(0)
+    try:
+        _close_others(connection.fileno(), control.fileno(), *shared)
+        os.setsid()
+        weakref.finalize(services, lambda: None)  # the first of its kind registers an exit function
+        exit_functions = atexit._ncallbacks()
+        for _ in range(_MOST_PIECES_OF_WORK):
+            stays = _serve(connection, git_dir, surroundings, services)
+            connection.close()
+            # Whatever is to be done at the exit, or goes on in a thread, may belong to this work.
+            if not stays or atexit._ncallbacks() != exit_functions or threading.active_count() > 1:
+                break
+            _rest()
+            following = next_connection(control)
+            if following is None:
+                break
+            connection = following
+        atexit._run_exitfuncs()
+    finally:
+        os._exit(0)
 
 
-def _serve(
-    connection: socket.socket, git_dir: bytes, surroundings: bytes, services: ResidentServices
-) -> tuple[int, bool]:
-    """Serve one connection: the exit status, and whether the process may serve others after it."""
+def _serve(connection: socket.socket, git_dir: bytes, surroundings: bytes, services: ResidentServices) -> bool:
+    """Serve one connection; whether the process may serve others after it."""
     try:
         _reset_signals()
         connection.settimeout(_PATIENCE_SECONDS)
@@ -107,7 +111,7 @@ def _serve(
         if request.kind == STOP:
             os._exit(ASKED_TO_STOP)
         if request.kind == TOOL:
-            return _answer(connection, request, services), True
+            return _answer(connection, request, services) == 0
         if request.surroundings != surroundings or request.kind != VERB or len(files) != DESCRIPTORS:
             os._exit(REFUSED)
         handle = os.pidfd_open(os.getpid())
@@ -118,9 +122,10 @@ def _serve(
     except (OSError, ValueError):
         os._exit(REFUSED)
     _become(request, files, connection)
-    status = exit_status(services.run_verb, end_work)
+    may_stay = work_kind(request) is not None
+    status = exit_status(services.run_verb, end_work) if may_stay else exit_status(services.run_verb)
     _report(connection, status)
-    return status, work_kind(request) is not None
+    return may_stay and status == 0
 
 
 def _answer(connection: socket.socket, request: VerbRequest, services: ResidentServices) -> int:
