@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from loopty.views.model_spend import SpendReport
     from loopty.views.node_detail import NodeDetail
     from loopty.views.node_tree import TreeLine
+    from loopty.views.operator_rows import OperatorReport
     from loopty.views.run_status import RunStatus
     from loopty.views.run_summary import RunSummary
     from loopty.views.search_context import SearchContext
@@ -195,6 +196,13 @@ class CampaignReader:
         from loopty.campaign.trial_export import TrialExport
 
         return TrialExport(self.record, self.newest_run(run))
+
+    def operators(self, run: int | None = None) -> OperatorReport:
+        """What each operator, model and mutation brought and cost, with the diversity of the newest changes."""
+        from loopty.views.operator_rows import operator_report
+
+        history = self.record.history
+        return operator_report(history, history.runs[self.newest_run(run)])
 
     def gates(self, node: str | None = None) -> list[tuple[str, Gate]]:
         """The gates of the task and of nodes; with a node, those that it must pass."""

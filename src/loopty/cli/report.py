@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import shutil
 import sys
@@ -64,6 +65,12 @@ _CHECKED_NODES, _CHECKED_EVENTS = 20_000, 80_000
     metavar="FILE",
     help="Write that summary with the chart as one page that needs nothing else, to share.",
 )
+@click.option(
+    "--operators",
+    "shows_operators",
+    is_flag=True,
+    help="Show instead what each operator, model and mutation brought and cost.",
+)
 @unsafe_option
 @run_option
 @json_option
@@ -76,6 +83,7 @@ def command(
     watch: bool,
     markdown: bool,
     page: Path | None,
+    shows_operators: bool,
     unsafe: bool,
     as_json: bool,
 ) -> None:
@@ -87,6 +95,9 @@ def command(
     Results from other machines are not comparable, so they are listed separately.
     """
     campaign = here()
+    if shows_operators:
+        _show_operators(campaign, run, as_json)
+        return
     if confirm:
         campaign.confirm(run, unsafe)
     if markdown or page:
@@ -172,6 +183,16 @@ def _watch(run: int | None, top: int, parameter: str | None) -> None:
         lines = text.splitlines()[: shutil.get_terminal_size((80, 24)).lines - 2]
         click.echo("\n".join([control_code("H") + control_code("2J") + lines[0], *lines[1:], "Ctrl-C ends"]))
         time.sleep(_SECONDS_BETWEEN_DRAWINGS)
+
+
+def _show_operators(campaign: Campaign, run: int | None, as_json: bool) -> None:
+    found = campaign.operators(run)
+    if as_json:
+        print_json(dataclasses.asdict(found))
+        return
+    from loopty.report.operators_text import operators_text
+
+    click.echo(operators_text(found, columns(), terminal()))
 
 
 @contextlib.contextmanager

@@ -32,6 +32,7 @@ VERBS = {
     "accept": "Keep a node that was held because its gain is too good.",
     "replay": "Measure a node or an artifact again and compare.",
     "audit": "Score nodes on the held-out split that the search never sees.",
+    "ab": "Compare task files as arms, on the same budget.",
     "direct": "Tell the models what to try and what to avoid.",
     "gate": "Add, list and check conditions that a node must meet.",
     "discard": "Take back that a node was kept.",
