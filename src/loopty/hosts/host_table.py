@@ -22,8 +22,10 @@ _SHARED_SKILLS = ".agents/skills"
 _OUR_CALLS = ".*loopty.*|Bash|exec.*|shell|run_shell_command"
 """The tools after which a hook runs: ours, and those that can call ours inside a script."""
 _HOOKS = {"SessionStart": "", "PostToolUse": _OUR_CALLS, "Stop": ""}
-_EDIT_GATE = {"PreToolUse": "Edit|Write|MultiEdit|NotebookEdit|apply_patch"}
-"""Only for hosts that tell their hooks whether a subagent calls."""
+_EDITS = "Edit|Write|MultiEdit|NotebookEdit|apply_patch"
+_EDIT_GATE = {"PreToolUse": f"{_EDITS}|{_OUR_CALLS}"}
+"""Only for hosts that tell their hooks whether a subagent calls. Edits are refused, other calls are timed."""
+_TIMED = {"PostToolUse": f"{_EDITS}|{_OUR_CALLS}"}
 _GEMINI_HOOKS = {"SessionStart": "*", "AfterTool": _OUR_CALLS, "AfterAgent": "*"}
 
 
@@ -83,7 +85,7 @@ def _codex(places: UserPlaces, server: Sequence[str]) -> tuple[SettingsEntry, ..
     folder = places.folder("CODEX_HOME", ".codex")
     return (
         TomlEntry(folder / "config.toml", ("mcp_servers", SERVER), values),
-        *_hooks(folder / "hooks.json", server, {**_HOOKS, **_EDIT_GATE}),
+        *_hooks(folder / "hooks.json", server, {**_HOOKS, **_EDIT_GATE, **_TIMED}),
     )
 
 
@@ -95,7 +97,7 @@ def _claude(places: UserPlaces, server: Sequence[str]) -> tuple[SettingsEntry, .
     return (
         JsonEntry(own, ("mcpServers", SERVER), value),
         JsonEntry(folder / "settings.json", ("permissions", "allow"), f"mcp__{SERVER}", is_member=True),
-        *_hooks(folder / "settings.json", server, {**_HOOKS, **_EDIT_GATE}),
+        *_hooks(folder / "settings.json", server, {**_HOOKS, **_EDIT_GATE, **_TIMED}),
     )
 
 
