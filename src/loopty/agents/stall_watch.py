@@ -17,7 +17,7 @@ _REPEATS_OF_SUCCESS = 3
 """A call that succeeds is repeated for good reasons, such as a test after each edit: it may be so often."""
 _LONGEST_CALL = 80
 _MOST_REMEMBERED = 4096
-_OUR_COMMAND = re.compile(r"(?:^|[\s\"'&|;(])(?:[\w./-]*/)?loopty +(?:run|submit|wait|try|check)\b")
+_OUR_COMMAND = re.compile(r"(?:^|[\s\"'&|;(])(?:[\w./-]*/)?loopty +(?:tool +)?(?:run|submit|wait|try|check)\b")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,11 @@ _LOOK_SECONDS = 1.0
 class LifeSigns:
     """Looks at a running agent once a second, and stops it when it stalls."""
 
-    def __init__(self, limits: StallLimits, is_asking: Callable[[], bool] | None) -> None:
+    def __init__(self, limits: StallLimits, is_asking: Callable[[], bool]) -> None:
+        """`is_asking` says whether the agent waits for loopty: for its model, or for a tool."""
         self.stall: Stall | None = None
         self._watch = StallWatch(limits, time.monotonic())
-        self._is_asking = is_asking or (lambda: False)
+        self._is_asking = is_asking
         self._period = min(_LOOK_SECONDS, limits.silence_seconds / 4)
         self._processes: Freezer | None = None
 

@@ -128,6 +128,11 @@ class Pools:
 
     attempts: int = option("Number of proposals to try; the baseline does not count.", 100, minimum=0)
     control: int = option("Trials of the random control, counted separately.", 0, minimum=0)
+    tunes: int | None = option(
+        "Single measurements of drafts, without a verdict (mode `tune` of agents). Default: no limit.",
+        None,
+        minimum=0,
+    )
     repeats: int | None = option(
         "Repeat measurements that tell a gain from noise. Default: no limit.", None, minimum=0
     )
