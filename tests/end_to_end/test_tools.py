@@ -298,6 +298,13 @@ def test_the_first_call_begins_the_first_run(tools):
     assert list(tools.history().ids) == ["1"]
 
 
+def test_rights_of_a_task_file_count_only_after_the_users_yes(tools):
+    node = opened(tools, 9)
+    tools.write("loopty.toml", TASK.format(attempts=6) + '[agents]\nmay = ["abort"]\n')
+    assert "loopty trust" in call(tools, "manage", action="abort", id=node)["error"]
+    assert tools.history()[node].draft
+
+
 def test_tunes_have_a_budget_of_their_own_and_are_never_ranked(tools):
     tools.write("loopty.toml", TASK.format(attempts=6).replace("[pools]", "[pools]\ntunes = 2"))
     tools.commit()

@@ -119,6 +119,9 @@ def _cost_lines(context: SearchContext, scores: ScoreText) -> Iterator[str]:
         parts.append(f"noise {scores.score(status.noise.sigma)}{share}; smallest visible gain about {gain}")
     elif status.baseline:
         parts.append("results have not varied so far")
+    if cost.depth and context.task:
+        width, depth = context.task.width, cost.depth
+        parts.append(f"round: {width} agents at once, {depth.depth} submissions each ({depth.reason})")
     if status.left:
         parts.append(f"left: {remaining_text(status.left)}")
     yield from parts
