@@ -32,7 +32,19 @@ MOMENTS = {
 }
 """The events of hosts."""
 _EDITS = frozenset(
-    ("Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch", "write_file", "replace", "edit", "write")
+    (
+        "Edit",
+        "Write",
+        "MultiEdit",
+        "NotebookEdit",
+        "apply_patch",
+        "write_file",
+        "replace",
+        "edit",
+        "write",
+        "patch",
+        "multiedit",
+    )
 )
 _PATHS = ("file_path", "notebook_path", "absolute_path", "path", "filePath")
 _OUR_TOOLS = ("mcp__loopty__", "mcp_loopty_", "loopty_", "loopty tool ", "loopty/tool ")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from loopty.hosts.json_entry import JsonEntry
+from loopty.hosts.plugin_entry import PluginEntry
 from loopty.hosts.settings_entry import SettingsEntry
 from loopty.hosts.toml_entry import TomlEntry
 from loopty.kit.dataclass import dataclass
@@ -102,9 +103,17 @@ def _claude(places: UserPlaces, server: Sequence[str]) -> tuple[SettingsEntry, .
 
 
 def _opencode(places: UserPlaces, server: Sequence[str]) -> tuple[SettingsEntry, ...]:
-    path = places.folder("XDG_CONFIG_HOME", ".config") / "opencode" / "opencode.json"
+    folder = places.folder("XDG_CONFIG_HOME", ".config") / "opencode"
     value = {"type": "local", "command": [*server], "enabled": True, "timeout": _CALL_SECONDS * 1000}
-    return (JsonEntry(path, ("mcp", SERVER), value),)
+    return (
+        JsonEntry(folder / "opencode.json", ("mcp", SERVER), value),
+        PluginEntry(folder / "plugin" / "loopty.js", "opencode.js", server[:-1]),
+    )
+
+
+def _pi(places: UserPlaces, server: Sequence[str]) -> tuple[SettingsEntry, ...]:
+    folder = places.folder("PI_CODING_AGENT_DIR", ".pi/agent")
+    return (PluginEntry(folder / "extensions" / "loopty.ts", "pi.ts", server[:-1]),)
 
 
 def _gemini(
@@ -149,7 +158,7 @@ _ALL = (
         "Gemini CLI starts tool servers only in folders that you trust: answer its question there once",
     ),
     AgentHost("qwen", "Qwen Code", "qwen", _shared_skills, _gemini(".qwen", _HOOKS)),
-    AgentHost("pi", "pi", "pi", _shared_skills, _nothing, "pi has no tool servers: its skills use the shell"),
+    AgentHost("pi", "pi", "pi", _shared_skills, _pi, "pi has no tool servers: its skills use the shell"),
     AgentHost(
         "cursor",
         "Cursor",
