@@ -41,7 +41,8 @@ for (const sessionID of ["main", "child"])
 await hooks["tool.execute.before"]({ tool: "read", sessionID: "main", callID: "r" }, { args: {} })
 const open = { tool: "loopty_open", sessionID: "child", callID: "o", args: {} }
 await hooks["tool.execute.after"](open, { output: "Opened 1.1 #2" })
-for (const sessionID of ["main", "child"]) await hooks.event({ event: { type: "session.idle", properties: { sessionID } } })
+for (const sessionID of ["main", "child"])
+  await hooks.event({ event: { type: "session.idle", properties: { sessionID } } })
 console.log(JSON.stringify({ system: system.system, refusals, prompts }))
 """
 PI = """
