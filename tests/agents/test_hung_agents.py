@@ -76,8 +76,8 @@ def test_an_agent_whose_provider_hangs_is_resumed_once_and_then_another_does_the
     assert process.returncode == 0, f"{out}\n{err}"
     first, second, *_ = parts = of_type(place, AgentPartEnded)
     assert [part.configuration.name for part in parts[:2]] == [agent, agent], parts
-    assert (first.stall, first.is_resumed) == ("silent", True), first
-    assert (second.stall, second.is_resumed, second.stalls_before) == ("silent", False, 1), second
+    assert {first.stall, second.stall} <= {"silent", "slow"}, parts
+    assert (first.is_resumed, second.is_resumed, second.stalls_before) == (True, False, 1), parts
     assert parts[-1].configuration.name == "other"
     node = place.history()["1.1"]
     assert (node.operator, node.outcome.metrics["score"]) == ("other", 9)
