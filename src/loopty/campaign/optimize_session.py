@@ -123,9 +123,8 @@ def start_session(
         from loopty.campaign.agent_factory import AgentFactory
 
         places = context.repository, context.state, context.files
-        return AgentFactory(task.sandbox, unsafe, *places, models, context.recorder, context.owner).sessions(
-            choice
-        )
+        recorder, owner = context.recorder, context.owner
+        return AgentFactory(task.sandbox, unsafe, *places, models, recorder, owner, context).sessions(choice)
 
     factory = ProposerFactory(task, context.files, NodeLeftovers(context.state), models, agent_sessions)
     proposers = {Pool.ATTEMPT: factory.proposer()}

@@ -60,7 +60,10 @@ class TicketTools:
         return self._hand_over(node, TicketMode.CHECK, arguments)
 
     def submit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        from loopty.campaign.subagent_edits import require_subagent_edits
+
         node, mode = self._own_node(arguments["id"]), TicketMode(arguments.get("mode", TicketMode.ATTEMPT))
+        require_subagent_edits(self._context, node)
         if "patch" in arguments:
             from loopty.campaign.draft_patch import apply_patch
 
