@@ -64,7 +64,7 @@ def user_config_permits(environ: Mapping[str, str]) -> Permits:
     except OSError:
         return Permits()  # missing or not readable by this user; check_roles reports models it would have defined
     data, checker = parse_toml(text, str(path)), Checker()
-    checker.check_keys(data, {"models": None, "keys": None}, ())
+    checker.check_keys(data, {"models": None, "keys": None, "notify": None}, ())
     models = parse_model_specs(data.get("models", {}), checker)
     keys = checker.read_value(Mapping[str, str | tuple[str, ...]], data.get("keys", {}), ("keys",), {})
     raise_faults(checker, text, str(path))
