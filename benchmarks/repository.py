@@ -35,9 +35,14 @@ def create(path: Path, files: int, env: Mapping[str, str]) -> Path:
         if number % _FILES_PER_FOLDER == 0:
             file.parent.mkdir(parents=True)
         file.write_text(f"VALUE = {number}\n")
+    start(path, env)
+    return path
+
+
+def start(path: Path, env: Mapping[str, str]) -> None:
+    """Make a repository of the files in a folder."""
     run_for_output(["git", "init", "--quiet", "--initial-branch=main"], path, env)
     commit_all(path, env)
-    return path
 
 
 def commit_all(path: Path, env: Mapping[str, str]) -> None:

@@ -49,7 +49,7 @@ def test_the_search_sees_its_own_logs_and_nothing_of_an_audit(place: Place):
     briefing = PromptContext(task.statement, task.access, NodeLeftovers(state).read)
     ask = Ask(history, 1, Pool.ATTEMPT, random.Random, ())
     for node in map(history.__getitem__, list(history.ids)):
-        text = briefing.text(ask, node, list(ask.nodes))
+        text = briefing.text(ask, node)
         assert "Make x large." in text
         assert text.count("what the training slice says") >= 2
         assert "approve everything" not in text

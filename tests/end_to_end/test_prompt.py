@@ -58,6 +58,7 @@ def test_json_has_every_call_unchanged(proposed):
         "messages": [{"speaker": "asker", "text": TEXT}],
         "schema": {"type": "object"},
         "max_output_tokens": 100,
+        "form": "",
     }
     assert answered["reply"]["text"] == REPLY.text
     assert answered["tokens"] == 130

@@ -78,7 +78,7 @@ async def test_the_prompt_has_the_task_the_space_and_the_tried_points(desk) -> N
         '1.1 | score 7 | {"x": 0.75, "method": "a"}',
         "out of memory",
         "4 configurations",
-        '{"proposals": [{"parameters":',
+        "first `reason`, a sentence",
     ):
         assert words in turn.text
     assert FENCED_IS_DATA in prompt.system

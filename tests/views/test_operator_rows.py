@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
+from loopty.domain.pool import Pool
+from loopty.record.calls import CallReserved, CallSettled
 from loopty.report.columns import width
 from loopty.report.operators_text import operators_text
 from loopty.views.operator_rows import diversity, operator_report
@@ -50,6 +53,16 @@ def test_diversity_is_the_entropy_of_changes(story):
     assert diversity([]).most_bits == 0
     alike = diversity([nodes[0]] * 40)
     assert alike.is_low
+
+
+def test_the_forms_of_answers_are_told_for_each_model(story):
+    story.record(
+        CallReserved(1, "c", "evolver", 1, 0.0, "me", "m", "diff", NodeId("1"), Pool.ATTEMPT, form="block"),
+        CallSettled(1, "c", 1, 0.0),
+    )
+    story.add("1.10", calls=("c",))
+    text = operators_text(operator_report(story.history, story.history.runs[1]))
+    assert "m: block 1 of 1" in text
 
 
 @pytest.mark.parametrize("columns", [80, 60, 120])

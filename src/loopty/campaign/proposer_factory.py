@@ -11,6 +11,7 @@ from loopty.domain.task import PluginChoice, Task
 from loopty.engine.protocols import Proposer, Pruner, Selector
 from loopty.kit import codec
 from loopty.kit.dataclass import dataclass
+from loopty.proposers.context.limits import PromptLimits
 from loopty.proposers.services import Services
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin
 from loopty.workspaces.node_files import NodeFiles
@@ -73,6 +74,8 @@ class ProposerFactory:
             make_selector,
             self._make_proposer,
             self.agent_sessions,
+            PromptLimits.of(self.task),
+            self.leftovers.read_diff,
         )
 
 

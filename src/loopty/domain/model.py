@@ -132,6 +132,8 @@ class Prompt:
     """JSON schema of the reply; the asker still checks the reply."""
     max_output_tokens: int | None = None
     """A limit below the model's own; None for the model's own limit."""
+    form: str = ""
+    """The form of answer that it asks for, by name, where there are several; not sent."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -144,7 +146,7 @@ class Prompt:
     def with_reply(self, reply: str, objection: str) -> Prompt:
         """The conversation continued with the model's reply and an objection to it."""
         more = (Message(Speaker.MODEL, reply), Message(Speaker.ASKER, objection))
-        return Prompt(self.system, (*self.messages, *more), self.schema, self.max_output_tokens)
+        return Prompt(self.system, (*self.messages, *more), self.schema, self.max_output_tokens, self.form)
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,17 +169,9 @@ def parent_refusal(parent: Node) -> str | None:
 
 
 def refuse_proposal(run: int, pool: Pool, refusal: Refusal) -> Event:
-    return ProposalRefused(
-        run,
-        pool,
-        refusal.operator,
-        refusal.reason,
-        refusal.objection,
-        refusal.calls,
-        refusal.remaining_in_reply,
-        refusal.index_in_reply,
-        refusal.arm_reason,
-    )
+    objected = refusal.operator, refusal.reason, refusal.objection
+    place = refusal.remaining_in_reply, refusal.index_in_reply
+    return ProposalRefused(run, pool, *objected, refusal.calls, *place, refusal.arm_reason)
 
 
 def seal_node(history: History, node: NodeId, files: CommittedFiles) -> list[Event]:

@@ -66,6 +66,8 @@ class Subject:
     """The trial's limit, where the call is made for a trial; not recorded."""
     on_call: Callable[[str], None] | None = None
     """Called with the name of each call that is reserved; not recorded."""
+    form: str = ""
+    """The form of answer that is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,7 @@ class Meter:
             subject.operator,
             subject.node,
             subject.pool,
+            subject.form,
         )
         if allowance:
             allowance.reserve(call, maximum)

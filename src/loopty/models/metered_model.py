@@ -30,7 +30,7 @@ class MeteredModel:
     async def ask(
         self, prompt: Prompt, operator: str, node: NodeId | None = None, pool: Pool | None = None
     ) -> Answer:
-        return await self.ask_about(prompt, Subject(operator, node, pool))
+        return await self.ask_about(prompt, Subject(operator, node, pool, form=prompt.form))
 
     async def ask_about(self, prompt: Prompt, subject: Subject) -> Answer:
         """The model's reply. Raises as `ask` does, and AllowanceExceeded when an allowance forbids it."""
@@ -68,7 +68,8 @@ class MeteredModel:
         """The prompt to send, without keys: a key in a log or a file must not reach the server."""
         without_keys = self._archive.without_keys
         messages = tuple(Message(message.speaker, without_keys(message.text)) for message in prompt.messages)
-        return Prompt(without_keys(prompt.system), messages, prompt.schema, reservation.expected.output_tokens)
+        longest = reservation.expected.output_tokens
+        return Prompt(without_keys(prompt.system), messages, prompt.schema, longest, prompt.form)
 
     def _keep(self, call: str, sent: Prompt, subject: Subject, reply: Reply | None, failure: str) -> None:
         self._archive.keep(

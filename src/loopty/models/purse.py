@@ -38,6 +38,7 @@ class RunPurse:
         operator: str = "",
         node: NodeId | None = None,
         pool: Pool | None = None,
+        form: str = "",
     ) -> str:
         """Reserve the estimated cost of a call; returns the call's name.
 
@@ -67,6 +68,7 @@ class RunPurse:
                     pool,
                     most.tokens,
                     most.money_usd,
+                    form,
                 )
             ]
 

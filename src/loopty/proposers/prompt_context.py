@@ -1,8 +1,11 @@
-"""The context of a prompt: the task, the state of the search, and the history of the node to change."""
+"""The context of a prompt: the goal, the limits, what was tried, and what the node to change gave.
+
+The fixed sentences are never cut: in a small window there is less about the search instead.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 
 from loopty.domain.access import Access
 from loopty.domain.ids import NodeId
@@ -12,19 +15,19 @@ from loopty.engine.protocols import Ask
 from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.fence import one_line
 from loopty.kit.option import option
-from loopty.kit.token_budget import cut_to, fence_to_budget
+from loopty.kit.token_budget import fence_to_budget
 from loopty.kit.token_count import tokens
 from loopty.proposers.context.experiments import ExperimentDigest
-from loopty.proposers.context.goal import objective_text, rules_text
-from loopty.proposers.context.lineage import child_lines, path_lines
+from loopty.proposers.context.goal import goal_text
+from loopty.proposers.context.limits import PromptLimits, limits_text
+from loopty.proposers.context.lineage import path_lines, path_nodes, tried_children
 from loopty.proposers.context.node_line import NodeLines
-from loopty.proposers.context.node_results import inspiration_texts, leftover_texts, results_text
+from loopty.proposers.context.node_results import leftover_texts, results_text
 from loopty.record.cohorts import Cohorts
 from loopty.record.directives import Directive
 from loopty.record.node_record import Node
 from loopty.record.notes import Notes
 
-_MAX_INSPIRATIONS = 8
 _LONGEST_NOTE = 400
 _HEADING_TOKENS = 48
 """Tokens of the longest heading and its fence."""
@@ -41,7 +44,7 @@ class PromptContextOptions:
         minimum=0,
     )
     lineage: int = option(
-        "Number of nodes shown on the path from the baseline to the node: the first one and the last ones.",
+        "Number of nodes shown on the path from the baseline to the node: the last ones.",
         12,
         minimum=2,
     )
@@ -65,31 +68,36 @@ class PromptContext:
         access: Access | None,
         read_leftovers: Callable[[Node], Leftovers],
         options: PromptContextOptions | None = None,
+        limits: PromptLimits | None = None,
+        read_diff: Callable[[Node], str] | None = None,
     ) -> None:
         """`access` is the access of the search, which hides the held-out split; None when no file may be changed.
 
-        `read_leftovers` reads what the trial of a node left behind.
+        `read_leftovers` reads what the trial of a node left behind, `read_diff` only its change to its parent.
         """
         self._statement = statement
         self._access = access
         self._read_leftovers = read_leftovers
         self._options = options or PromptContextOptions()
+        self._limits = limits
         self._last_leftovers: tuple[tuple[NodeId, int], Leftovers] | None = None
-        self._node_lines = NodeLines()
+        self._node_lines = NodeLines(read_diff or (lambda node: read_leftovers(node).diff))
         self._digests: dict[tuple[int, Pool, str], ExperimentDigest] = {}
 
-    def text(self, ask: Ask, parent: Node, inspirations: Sequence[Node] = ()) -> str:
+    def text(self, ask: Ask, parent: Node) -> str:
         """The whole prompt except the operator's instruction and the files, within the options' token budget."""
-        limit, directive = self._options.tokens, self._directive_sections(ask)
-        sections = self._task_sections(ask)
-        sections += self._node_sections(ask, parent, limit - _tokens_of((*sections, *directive)))
-        remaining = limit - _tokens_of((*sections, *directive))
-        search = self._search_sections(ask, inspirations[:_MAX_INSPIRATIONS], remaining)
-        if self._options.artifacts:
-            remaining -= _tokens_of(search) + _HEADING_TOKENS
-            texts = leftover_texts(parent, self._leftovers_of(parent), remaining)
-            sections += _section(f"# What the trial of node {parent.id.name} left", texts)
-        return "\n\n".join((*sections, *search, *directive)) + "\n"
+        limit = self._options.tokens
+        directive = Directive.of(ask.history.runs[ask.run]).text
+        sections = [
+            goal_text(ask, self._statement, directive, limit // 2),
+            limits_text(ask, self._access, self._limits),
+        ]
+        if self._access:
+            sections += self._tried_sections(ask, parent, (limit - _tokens_of(sections)) // 2)
+        notes = _notes_text(ask, (limit - _tokens_of(sections)) // 6)
+        sections += _section("# Notes of other agents", [notes])
+        sections += self._result_sections(ask, parent, limit - _tokens_of(sections))
+        return "\n\n".join(filter(None, sections)) + "\n"
 
     def _leftovers_of(self, node: Node) -> Leftovers:
         """The leftovers of the node, read once for many changes to it: a judged node leaves nothing more."""
@@ -98,52 +106,35 @@ class PromptContext:
             self._last_leftovers = key, self._read_leftovers(node)
         return self._last_leftovers[1]
 
-    def _task_sections(self, ask: Ask) -> list[str]:
-        """The task, in at most half of the tokens."""
-        share = self._options.tokens // 8
-        return [
-            cut_to(f"# Task\n\n{self._statement.strip() or 'Improve the objective.'}", 2 * share),
-            cut_to(objective_text(ask), share),
-            *([cut_to(rules_text(self._access), share)] if self._access else []),
-        ]
-
-    def _directive_sections(self, ask: Ask) -> list[str]:
-        """The user's directive, as the last section, where models notice it best."""
-        directive = Directive.of(ask.history.runs[ask.run]).text
-        return (
-            [cut_to(f"# What the user wants now\n\n{directive}", self._options.tokens // 8)] if directive else []
+    def _tried_sections(self, ask: Ask, parent: Node, limit_tokens: int) -> list[str]:
+        """What was tried, each node once: in this program, on this program, elsewhere."""
+        path = path_nodes(parent, self._options.lineage)
+        tried = list(tried_children(ask, parent))
+        known = {ask.root.id, *path, *(node.id for node in tried)}
+        share, name = limit_tokens // 3, parent.id.name
+        digest = min(self._options.digest_tokens, share) - _HEADING_TOKENS
+        parts = (
+            (f"changes that are in node {name}", path_lines(ask.history, path, self._node_lines)),
+            (
+                f"changes to node {name} that were tried, the newest first",
+                [self._node_lines.with_change(ask.history, node) for node in tried],
+            ),
+            ("other experiments", self._digest_lines(ask, digest, known)),
         )
+        texts = [fence_to_budget(label, "\n".join(lines), share, clean=True) for label, lines in parts]
+        return _section("# What was tried", texts)
 
-    def _node_sections(self, ask: Ask, parent: Node, limit_tokens: int) -> list[str]:
-        """The node's path, the changes tried on it, and its results: a quarter of the budget each."""
-        name = parent.id.name
-        path = "\n".join(path_lines(ask.history, parent, self._options.lineage, self._node_lines))
-        tried = "\n".join(child_lines(ask, parent, self._node_lines))
-        results = results_text(parent) if self._options.artifacts else ""
-        sections = (
-            (f"# The path to node {name}", "nodes from the baseline on, a line each", path),
-            (f"# Changes to node {name} that were already tried", "nodes, the newest first", tried),
-            (f"# What node {name} gave", "its results", results),
-        )
-        return [
-            section
-            for heading, label, text in sections
-            for section in _section(heading, [fence_to_budget(label, text, limit_tokens // 4, clean=True)])
-        ]
+    def _result_sections(self, ask: Ask, parent: Node, limit_tokens: int) -> list[str]:
+        remaining = limit_tokens - _HEADING_TOKENS
+        label = f"the trial of node {parent.id.name}"
+        results = fence_to_budget(label, results_text(ask.history, parent), remaining // 4, clean=True)
+        remaining -= _tokens_of([results])
+        texts: Iterable[str] = ()
+        if self._options.artifacts:
+            texts = leftover_texts(parent, self._leftovers_of(parent), remaining)
+        return _section(f"# What node {parent.id.name} gave", [results, *texts])
 
-    def _search_sections(self, ask: Ask, inspirations: Sequence[Node], limit_tokens: int) -> list[str]:
-        lines = self._digest_lines(ask, min(self._options.digest_tokens, limit_tokens // 2) - _HEADING_TOKENS)
-        digest = fence_to_budget("experiments, a line each", "\n".join(lines), limit_tokens // 2, clean=True)
-        others = inspiration_texts(
-            ask.history, inspirations, self._read_leftovers, limit_tokens // 3, self._node_lines
-        )
-        return [
-            *_section("# All experiments", [digest]),
-            *_section("# Notes of other agents", [_notes_text(ask, limit_tokens // 6)]),
-            *_section("# Other nodes, for inspiration", others),
-        ]
-
-    def _digest_lines(self, ask: Ask, limit_tokens: int) -> list[str]:
+    def _digest_lines(self, ask: Ask, limit_tokens: int, known: Collection[NodeId]) -> list[str]:
         if limit_tokens <= 0:
             return []
         # Results under different fingerprints cannot be compared: on another machine the lists start anew.
@@ -152,7 +143,7 @@ class PromptContext:
             self._digests[key] = ExperimentDigest(ask.run, ask.pool, self._node_lines)
         digest = self._digests[key]
         digest.update(ask.history)
-        return digest.lines(ask.history, limit_tokens)
+        return digest.lines(ask.history, limit_tokens, known)
 
 
 def _section(heading: str, texts: Iterable[str]) -> list[str]:

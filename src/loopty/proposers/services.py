@@ -14,6 +14,7 @@ from loopty.domain.space import Space
 from loopty.domain.task import PluginChoice
 from loopty.engine.protocols import Proposer, Selector
 from loopty.kit.dataclass import dataclass
+from loopty.proposers.context.limits import PromptLimits
 from loopty.proposers.prompt_context import PromptContext, PromptContextOptions
 from loopty.record.node_record import Node
 
@@ -65,10 +66,14 @@ class Services:
     """Another proposer: a ladder is made of several."""
     agent_sessions: OpenSessions
     """Sessions of a coding agent, each in a sandbox and a tree of its own. Raises Misuse where it cannot work."""
+    limits: PromptLimits
+    """The limits of a trial and of the run, for prompts."""
+    diff: Callable[[Node], str]
+    """The change of a node to its parent, shortened."""
 
     def prompt_context(self, options: PromptContextOptions, access: Access | None) -> PromptContext:
         """Writes the task and the search into prompts; with `access`, also which files may be changed."""
-        return PromptContext(self.statement, access, self.leftovers, options)
+        return PromptContext(self.statement, access, self.leftovers, options, self.limits, self.diff)
 
 
 @dataclass(frozen=True)

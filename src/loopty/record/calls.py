@@ -40,6 +40,8 @@ class CallReserved(Event):
     max_tokens: float = 0
     """The most that the call can use."""
     max_money_usd: float = 0.0
+    form: str = ""
+    """The form of answer that is asked for, where there are several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class Reservation:
     max_money_usd: float = 0.0
     since: float = 0.0
     model: str = ""
+    form: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ class UnreadReply:
     size: int = 0
     """How many proposals the reply holds; 0 before the first is taken."""
     model: str = ""
+    form: str = ""
     tokens: int = 0
     money_usd: float = 0.0
 
@@ -136,6 +140,7 @@ def _reserve(state: FoldState, event: CallReserved, at: float) -> None:
         max(event.money_usd, event.max_money_usd),
         at,
         event.model,
+        event.form,
     )
     spend = Spend.of(run)
     spend = replace(spend, reservations={**spend.reservations, event.call: reservation})
@@ -156,6 +161,7 @@ def _settle(state: FoldState, event: CallSettled, at: float) -> None:
             reservation.operator,
             reservation.node,
             model=reservation.model,
+            form=reservation.form,
             tokens=event.tokens,
             money_usd=event.money_usd,
         )

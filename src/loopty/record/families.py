@@ -16,6 +16,7 @@ _MODULES = (
     "sessions",
     "nodes",
     "proposals",
+    "reply_forms",  # before calls: it looks at the reply that is read
     "operator_credit",  # before calls, verdicts and trials: it looks at the reply that is read, and what changes
     "calls",
     "cohorts",

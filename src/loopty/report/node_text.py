@@ -93,9 +93,8 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
     if node.calls:
         calls, cost = plural(len(node.calls), "model call"), plural(round(node.tokens), "token")
         cost += f" and {dollars(node.money_usd)}" if node.money_usd else ""
-        yield Fact(
-            "calls", f"made with {calls} ({cost}): loopty show {name_to_type(node.id, node.handle)} --prompt"
-        )
+        yield Fact("calls", f"made with {calls}: loopty show {name_to_type(node.id, node.handle)} --prompt")
+        yield Fact("cost", cost)
     if node.summary:
         yield Fact("change", node.summary)
     if detail.parent:

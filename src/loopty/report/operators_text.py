@@ -34,6 +34,9 @@ def _facts(report: OperatorReport) -> Iterator[Fact]:
     if found.is_low:
         text += ": most change the same place in the same way; try other `parents`, or `loopty direct`"
     yield Fact("diversity", text, "warn" if found.is_low else "")
+    for model, forms in report.forms.items():
+        counts = (f"{name} {count.usable} of {count.asked}" for name, count in sorted(forms.items()))
+        yield Fact("usable replies", f"{model}: {'; '.join(counts)}")
     yield Fact("credit", "1/place among the best 8 when judged, for each proposal; 0 below the baseline")
     yield Fact("gain", "mean over the parents, positive is better")
 

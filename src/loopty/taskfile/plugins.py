@@ -85,6 +85,7 @@ PRUNERS = Plugins(
         "median": Plugin("loopty.pruners.median:MedianPruner"),
         "halving": Plugin("loopty.pruners.halving:HalvingPruner"),
         "patience": Plugin("loopty.pruners.patience:PatiencePruner"),
+        "extrapolation": Plugin("loopty.pruners.extrapolation:ExtrapolationPruner"),
     },
     default=lambda _: "none",
 )

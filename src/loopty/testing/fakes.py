@@ -134,7 +134,14 @@ class ScriptedRoleModel:
         if self._purse is not None:
             tokens = reply.usage.tokens
             call = self._purse.reserve(
-                Role.EVOLVER, tokens, 0.0, model=self.model, operator=operator, node=node, pool=pool
+                Role.EVOLVER,
+                tokens,
+                0.0,
+                model=self.model,
+                operator=operator,
+                node=node,
+                pool=pool,
+                form=prompt.form,
             )
             self._purse.settle(call, tokens, 0.0, reply.usage)
         self.archive[call] = reply

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import dataclass, field
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.operator_credit import ArmCredit, OperatorCredit, arm_name
+from loopty.record.reply_forms import FormCount, ReplyForms
 from loopty.record.run_record import Run
 from loopty.views.over_parent import over_parent
 
@@ -71,6 +72,8 @@ class OperatorReport:
     mutations: tuple[OperatorRow, ...]
     """By tag, as `mutate:number`; what is refused has no tag."""
     diversity: Diversity
+    forms: Mapping[str, Mapping[str, FormCount]] = field(default_factory=dict)
+    """How often replies were usable, by model and form of answer."""
 
 
 def operator_report(history: History, run: Run, pool: Pool = Pool.ATTEMPT) -> OperatorReport:
@@ -116,7 +119,8 @@ def operator_report(history: History, run: Run, pool: Pool = Pool.ATTEMPT) -> Op
         )
         for tag, own in by_tag.items()
     ]
-    return OperatorReport(run.number, pool.value, _by_credit(rows), _by_credit(tags), diversity(nodes[-_RECENT:]))
+    recent, forms = diversity(nodes[-_RECENT:]), ReplyForms.of(run).models
+    return OperatorReport(run.number, pool.value, _by_credit(rows), _by_credit(tags), recent, forms)
 
 
 def diversity(nodes: Sequence[Node]) -> Diversity:

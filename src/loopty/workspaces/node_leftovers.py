@@ -44,12 +44,20 @@ class NodeLeftovers:
         """What the node's own trial left. Anything that is missing or unreadable is empty."""
         folder = self._folders.open(node.id)
         return Leftovers(
-            diff=_decode(_read(folder, "change.diff", _DIFF_BYTES)),
+            diff=_diff(folder),
             stdout=_decode(_read(folder, "stdout.log", _TAIL_BYTES, tail=True)),
             stderr=_decode(_read(folder, "stderr.log", _TAIL_BYTES, tail=True)),
             traces=dict(_traces(folder)),
             artifacts=dict(islice(_artifacts(_json_object(folder, "result.json")), _MAX_ARTIFACTS)),
         )
+
+    def read_diff(self, node: Node) -> str:
+        """Only its change to the parent."""
+        return _diff(self._folders.open(node.id))
+
+
+def _diff(folder: NodeFolder) -> str:
+    return _decode(_read(folder, "change.diff", _DIFF_BYTES))
 
 
 def _traces(folder: NodeFolder) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +61,8 @@ FILES = {
 
 
 class PlainContext:
-    def text(self, ask: Ask, parent: Node, inspirations: Sequence[Node] = ()) -> str:  # noqa: ARG002
-        return f"CONTEXT of {parent.id} with {', '.join(node.id for node in inspirations) or 'nobody'}"
+    def text(self, ask: Ask, parent: Node) -> str:  # noqa: ARG002
+        return f"CONTEXT of {parent.id}"
 
 
 class World:
@@ -92,7 +92,9 @@ class World:
 
     def proposer(self, *operators: str, **overrides: Any) -> CodeProposer:
         values = {
-            name: overrides.pop(name) for name in ("batch", "file_tokens", "similarity") if name in overrides
+            name: overrides.pop(name)
+            for name in ("batch", "file_tokens", "similarity", "form", "reasons_first")
+            if name in overrides
         }
         options = CodeOptions(operators=tuple(map(Operator, operators or ("diff",))), **values)
         files = self.files

@@ -76,9 +76,9 @@ def test_a_search_without_a_match_is_an_error_with_the_closest_lines() -> None:
     before = "import os\n\ndef area(x):\n    y = x * 2\n    return y\n"
     assert (
         "def area(x):\n    y = x * 2\n    return y"
-        in objection(before, "def area(x):\n    y = 3\n    return y").advice
+        in objection(before, "def area(x):\n    y = 3\n    return y").quotation
     )
-    assert "def area(x):" in objection(before, "def areas(x):").advice
+    assert "def area(x):" in objection(before, "def areas(x):").quotation
     assert "exactly as the file has them" in objection(before, "?????").advice
 
 

@@ -145,9 +145,9 @@ async def test_a_change_that_does_not_match_is_retried_with_the_closest_lines(wo
     refusal = await world.get_refusal(world.proposer(), bad, bad)
     assert refusal.objection is Objection.APPLY
     assert "SEARCH is not in the file" in refusal.reason
-    assert (
-        "The closest lines of the file are:\ndef area(x):\n    y = x * 2\n    return y + 7" in world.last_prompt()
-    )
+    objection = world.role_model.prompts[-1].messages[-1].text
+    assert "The closest lines of the file are:\n<data-" in objection, "loopty's words are no data, the lines are"
+    assert "def area(x):\n    y = x * 2\n    return y + 7\n</data-" in objection
 
 
 async def test_python_with_a_syntax_error_costs_no_trial_and_is_retried(world: Any, block: Block) -> None:

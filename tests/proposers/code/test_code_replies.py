@@ -275,3 +275,10 @@ def test_a_name_with_invisible_characters_is_refused(path: str) -> None:
     for change in (WholeFile(path, ("x",)), Removal(path), Block(path, (), ("x",))):
         with pytest.raises(ProposalFault, match="invisible characters"):
             apply_changes([change], lambda _: None, frozenset())
+
+
+def test_the_summary_is_the_sentence_with_the_idea() -> None:
+    reply = "The loop is slow. I will sort the items first. Here is the code:\n```python\nx = 1\n```"
+    item = parse_items(reply, True, 1)[0]
+    assert summary(item, ["a.py"]) == "I will sort the items first"
+    assert summary(parse_items("```\nx\n```", True, 1)[0], ["a.py"]) == "changes a.py"

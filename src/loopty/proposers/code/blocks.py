@@ -38,7 +38,7 @@ class Block:
         first = next(line for line in self.search if line.strip()).strip()
         if not matches:
             raise apply_fault(
-                f"{self.path}: SEARCH is not in the file: {first}", _closest_lines(lines, self.search)
+                f"{self.path}: SEARCH is not in the file: {first}", *_closest_lines(lines, self.search)
             )
         if len(matches) > 1:
             at = ", ".join(str(match.start + 1) for match in matches[:5])
@@ -50,13 +50,13 @@ class Block:
         return str(lines.replace(match.start, len(self.search), match.fit_indentation(self.replace)))
 
 
-def _closest_lines(lines: FileLines, wanted: tuple[str, ...]) -> str:
-    """Advice for the model: the lines of the file where the search was probably meant to match."""
+def _closest_lines(lines: FileLines, wanted: tuple[str, ...]) -> tuple[str, str]:
+    """Advice for the model, and the lines of the file where the search was probably meant to match."""
     start = _likely_start(lines.bodies, wanted)
     if start is None:
-        return "Copy the lines exactly as the file has them."
+        return "Copy the lines exactly as the file has them.", ""
     shown = lines.bodies[start : start + min(len(wanted), _MAX_SHOWN_LINES)]
-    return "The closest lines of the file are:\n" + "\n".join(shown)
+    return "The closest lines of the file are:", "\n".join(shown)
 
 
 def _likely_start(bodies: tuple[str, ...], wanted: tuple[str, ...]) -> int | None:

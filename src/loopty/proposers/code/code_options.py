@@ -75,6 +75,18 @@ class CodeOptions:
     )
     batch: int = option("How many proposals one call asks for.", 1, minimum=1, below=17)
     file_tokens: int = option("Maximum tokens of the files that the model sees.", 16_000, minimum=256)
+    form: str = option(
+        "The form of the answers: `block` (the code between the only pair of EVOLVE-BLOCK lines), `whole` (whole "
+        "files), `search` (SEARCH and REPLACE), `diff` (a unified diff). `auto` takes one that fits what may "
+        "change, and learns for each model in which its replies are usable. Replies in any form are read.",
+        "auto",
+        choices=("auto", "block", "whole", "search", "diff"),
+    )
+    reasons_first: str = option(
+        "Whether the model explains its idea before the change. `auto` learns it for each model.",
+        "auto",
+        choices=("auto", "always", "never"),
+    )
     similarity: float = option(
         "Maximum similarity of a change to an earlier change to the same node, where 1 means equal; a more "
         "similar change is refused. With 1, only changes that are equal apart from comments and white space are "

@@ -18,6 +18,7 @@ from loopty.engine.protocols import Ask, Selector
 from loopty.kit.dataclass import dataclass, replace
 from loopty.proposers.code import code_prompts, code_replies
 from loopty.proposers.code.code_options import CodeOptions, Operator
+from loopty.proposers.code.form_choice import choose_form
 from loopty.proposers.code.node_texts import TextCache
 from loopty.proposers.code.novelty import Novelty
 from loopty.proposers.code.plan import Plan, make_plan
@@ -29,6 +30,7 @@ from loopty.proposers.mutate import mutate_node
 from loopty.proposers.services import Services
 from loopty.proposers.unread_replies import UnreadItem, UnreadReplies
 from loopty.record.node_record import Node
+from loopty.record.reply_forms import ReplyForms
 
 _MAX_CHILDREN = 16
 _CHARS_PER_TOKEN = 4
@@ -38,7 +40,7 @@ _SAME_REPLY = "the same reply changed it before"
 class ContextWriter(Protocol):
     """Writes the context of a prompt: the task and the search so far."""
 
-    def text(self, ask: Ask, parent: Node, inspirations: Sequence[Node] = ()) -> str: ...
+    def text(self, ask: Ask, parent: Node) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +155,19 @@ class CodeProposer:
             for node in plan.inspirations
             for file in self._file_views.different_files(ask.history, node, plan.parent)
         ]
-        context = self._context.text(ask, plan.parent, plan.inspirations)
-        return code_prompts.first_prompt(plan, context, files, other_files, self._options.batch)
+        options, counts = self._options, ReplyForms.of(ask.history.runs[ask.run]).of_model(plan.model)
+        answer = choose_form(ask.rng, plan.operator, files, counts, options.form, options.reasons_first)
+        context = self._context.text(ask, plan.parent)
+        return code_prompts.first_prompt(plan, context, files, other_files, options.batch, answer)
 
     async def _check_reply(self, ask: Ask, plan: Plan, reply: Reply) -> _CheckedReply:
         items = code_replies.parse_items(reply.text, reply.whole, self._options.batch)
         if not items:
-            fault = parse_fault("the reply was cut off before a proposal was complete", "Be shorter.")
+            fault = parse_fault(
+                f"the reply was cut off after {reply.usage.output_tokens:,} tokens, before a change was whole: "
+                "raise max_output_tokens of the model (and context_tokens, if that is the limit)",
+                "Be shorter.",
+            )
             return _CheckedReply([code_replies.EMPTY_ITEM], [fault])
         results: list[Edits | ProposalFault] = []
         for item in items:

@@ -15,8 +15,9 @@ an error, because it would end up in a program.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from loopty.kit.dataclass import dataclass
 from loopty.kit.fence import one_line
@@ -34,6 +35,9 @@ SEPARATOR = re.compile(r"^[ \t]*(?:<{5,9} ?SEARCH|={7}|>{5,9} ?REPLACE)[ \t]*$",
 _LONGEST_REPLY = 1_000_000
 _LONGEST_SUMMARY = 160
 _MAX_TITLE_CHARS = 1_000
+_MAX_PROSE_LINES = 12
+_SENTENCE_END = re.compile(r"(?<=[.!?]) +")
+_SAYS_IDEA = re.compile(r"\b(?:idea|choose|will|instead|replac\w+|use|try|change)\b", re.IGNORECASE)
 _EDGES = "#*`=>-–:. \t"
 # None of these patterns backtracks through a line: a reply may be one endless line.
 _HEADING = re.compile(r"[#*\s]*={3,} *PROPOSAL\b *\d*(.*)$", re.IGNORECASE)
@@ -76,9 +80,16 @@ def parse_items(text: str, whole: bool, limit: int) -> list[ReplyItem]:
 
 def summary(item: ReplyItem, paths: Collection[str]) -> str:
     """The model's description in one line; without one, the files that it changes."""
-    title = item.title or next(_prose(item.lines), "")
+    prose = " ".join(itertools.islice(_prose(item.lines), _MAX_PROSE_LINES))[:_MAX_TITLE_CHARS]
+    title = item.title or _idea(_SENTENCE_END.split(prose))
     line = one_line(title[:_MAX_TITLE_CHARS].strip(_EDGES), _LONGEST_SUMMARY)
     return line or one_line(f"changes {', '.join(sorted(paths))}", _LONGEST_SUMMARY)
+
+
+def _idea(sentences: Sequence[str]) -> str:
+    """The first sentence that says what is done; the first one where none does."""
+    told = [sentence for sentence in sentences if not sentence.rstrip("* ").endswith(":")]
+    return next(filter(_SAYS_IDEA.search, told), next(iter(told or sentences), ""))
 
 
 def parse_changes(item: ReplyItem, known: Collection[str], only_file: str | None) -> list[FileChange]:

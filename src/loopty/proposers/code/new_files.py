@@ -11,6 +11,7 @@ from loopty.domain.proposal import Objection
 from loopty.kit.fence import one_line
 from loopty.kit.markers import editable_spans
 from loopty.proposers.code.code_replies import SEPARATOR, FileChange
+from loopty.proposers.code.joined_fences import join_fences
 from loopty.proposers.code.reply_faults import ProposalFault, apply_fault
 from loopty.proposers.code.whole_file import WholeFile
 
@@ -28,7 +29,7 @@ def apply_changes(
     `not_fully_shown` are files of which the model did not see all lines, so that it cannot have rewritten them.
     """
     texts: dict[str, str | None] = {}
-    for change in changes:
+    for change in _with_joined_fences(changes, read):
         path = change.path
         if not path.isprintable():
             raise apply_fault(f"{path} has invisible characters in its name")
@@ -48,6 +49,28 @@ def apply_changes(
     for path, text in changed.items():
         _check_text(path, before[path] or "", text or "")
     return changed
+
+
+def _with_joined_fences(changes: Sequence[FileChange], read: ReadFile) -> list[FileChange]:
+    """The changes, with one whole file in place of several blocks for it where it is clear what they mean."""
+    blocks: dict[str, list[WholeFile]] = {}
+    for change in changes:
+        if isinstance(change, WholeFile):
+            blocks.setdefault(change.path, []).append(change)
+    result = list(changes)
+    for path, several in blocks.items():
+        if len(several) > 1 and (joined := join_fences(several, _changeable_text(read(path) or ""))):
+            first = result.index(several[0])
+            rest = [change for change in result if change not in several]
+            result = [*rest[:first], joined, *rest[first:]]
+    return result
+
+
+def _changeable_text(text: str) -> str:
+    try:
+        return "\n".join(span.part_of(text) for span in editable_spans(text))
+    except ValueError:
+        return text
 
 
 def _check_text(path: str, before: str, after: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from loopty.domain.model import ModelOption
@@ -41,10 +42,10 @@ def best_nodes(ask: Ask) -> list[Node]:
 
 
 def partners(ask: Ask, parent: Node) -> list[Node]:
-    """The best nodes with other code that are neither ancestors nor descendants of the parent."""
+    """Nodes better than the baseline with other code that are neither ancestors nor descendants of the parent."""
     return [
         node
-        for node in best_nodes(ask)
+        for node in itertools.takewhile(lambda node: node.id != ask.root.id, best_nodes(ask))
         if node.tree != parent.tree and not parent.id.is_within(node.id) and not node.id.is_within(parent.id)
     ]
 

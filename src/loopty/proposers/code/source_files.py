@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePath
 
 from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import dataclass
 from loopty.kit.markers import Span, editable_spans
 from loopty.kit.token_count import tokens
 from loopty.proposers.code.node_texts import TextCache, origin_of
+from loopty.proposers.mutation.languages import is_code
 from loopty.record.history import History
 from loopty.record.node_record import Node
 
@@ -16,6 +20,9 @@ _MAX_FILES = 200
 _MIN_TOKENS = 64
 _LINES_BEFORE_BLOCK = 20
 _MAX_CACHED = 64
+_MAX_SCANNED = 20_000
+"""Characters of a file in which names of other files are looked for."""
+_WORD = re.compile(r"\w+")
 
 ListPaths = Callable[[str], Sequence[str]]
 
@@ -90,19 +97,38 @@ class FileViews:
             *(path for path in origin.changed if path in writable),
             *sorted(writable - origin.changed.keys(), key=_by_depth),
             *sorted(
-                readable - writable,
+                filter(is_code, readable - writable),
                 key=lambda path: (_folder(path) not in near, _by_depth(path)),
             ),
         ]
         texts = ((path, self._texts.text(origin.commit(path), path)) for path in order[:_MAX_FILES])
-        existing = ((path, text) for path, text in texts if text is not None)
-        shown = _shown_files(existing, writable, self._limit_tokens, origin.changed)
+        existing = [(path, text) for path, text in texts if text is not None]
+        shown = _shown_files(_related_first(existing, writable), writable, self._limit_tokens, origin.changed)
         return FileView(writable, writable | readable, tuple(shown))
 
 
 def _printable_paths(paths: Iterable[str]) -> frozenset[str]:
     """The paths that fit on one line: a reply cannot name the others."""
     return frozenset(path for path in paths if path.isprintable())
+
+
+def _related_first(texts: Sequence[tuple[str, str]], writable: frozenset[str]) -> list[tuple[str, str]]:
+    """The writable files, then those that name one of them or are named by one, then the others."""
+    stems = {PurePath(path).stem for path in writable}
+    named = frozenset[str]().union(*(_words(text) for path, text in texts if path in writable))
+
+    def place(file: tuple[str, str]) -> int:
+        path, text = file
+        if path in writable:
+            return 0
+        return 1 if PurePath(path).stem in named or not stems.isdisjoint(_words(text)) else 2
+
+    return sorted(texts, key=place)
+
+
+@functools.lru_cache(256)  # most files are the same in node after node
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text[:_MAX_SCANNED]))
 
 
 def _folder(path: str) -> str:

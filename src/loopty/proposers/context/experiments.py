@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric, Metrics
@@ -50,14 +50,17 @@ class ExperimentDigest:
         for node in sorted((node for node in nodes if node.verdict), key=lambda node: node.judged):
             self._take_verdict(history, node)
 
-    def lines(self, history: History, limit_tokens: int) -> list[str]:
-        """The digest within a token budget: the best nodes, the failures and why, the newest others."""
+    def lines(self, history: History, limit_tokens: int, known: Collection[NodeId] = ()) -> list[str]:
+        """The digest within a token budget: the best nodes, the failures and why, the newest others.
+
+        Nodes that the prompt shows elsewhere are `known`, and left out.
+        """
         if not self._verdicts:
             return []
         total = sum(self._verdicts.values())
         counts = ", ".join(f"{count} {name}" for name, count in sorted(self._verdicts.items()))
         lines = lines_within([f"{total} experiments were decided: {counts}."], limit_tokens)
-        shown: set[NodeId] = set()
+        shown = set(known)
         best_not_kept = (node for _, _, node in reversed(self._best_not_kept))
         parts = (
             ("Kept, the newest and best first:", reversed(self._kept), 3),
@@ -68,14 +71,14 @@ class ExperimentDigest:
         for heading, nodes, share in parts:
             remaining = limit_tokens - sum(map(line_tokens, lines))
             lines += self._list_lines(history, heading, nodes, shown, remaining // share)
-        return lines
+        return lines if len(lines) > 1 else []
 
     def _list_lines(
         self, history: History, heading: str, nodes: Iterator[NodeId], shown: set[NodeId], limit_tokens: int
     ) -> list[str]:
         """A heading and the lines of nodes not shown yet, within the budget; nothing when no node fits."""
         new = [node for node in nodes if node not in shown]
-        node_lines = (self._node_lines.of(history, history[node], with_reason=False) for node in new)
+        node_lines = (self._node_lines.with_change(history, history[node], with_reason=False) for node in new)
         lines = lines_within(_with_heading(heading, node_lines), limit_tokens)
         shown.update(new[: len(lines) - 1])
         return lines if len(lines) > 1 else []

@@ -1,29 +1,40 @@
-"""The objective and the access rules, in words."""
+"""The goal in words: the statement, the metrics, the results so far."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from loopty.domain.access import Access
 from loopty.domain.objective import Direction, Metric
 from loopty.engine.protocols import Ask
 from loopty.kit.fence import one_line
+from loopty.kit.token_budget import cut_to
 from loopty.proposers.context.node_line import result_words
 from loopty.record.history import History
 from loopty.record.node_record import Node
 
 _MAX_METRICS = 12
-_MAX_RULES = 40
 _LONGEST = 120
+
+
+def goal_text(ask: Ask, statement: str, directive: str, limit_tokens: int) -> str:
+    """What is wanted, by which metrics, what the user said last, and the results so far.
+
+    The statement and the directive are cut where they are too long, and nothing else.
+    """
+    words = cut_to(statement.strip(), limit_tokens * 2 // 3) or "Improve the program."
+    parts = [words, objective_text(ask)]
+    if directive:
+        parts.append(f"What the user wants now: {cut_to(directive, limit_tokens // 3)}")
+    return "# Goal\n\n" + "\n\n".join(parts)
 
 
 def objective_text(ask: Ask) -> str:
     """The metrics and their directions, and the run's results so far."""
     history, metrics = ask.history, ask.history.counting_metrics(ask.run)
-    lines = ["# Objective", "", *_metric_lines(metrics[:_MAX_METRICS])]
+    lines = [*_metric_lines(metrics[:_MAX_METRICS])]
     if len(metrics) > _MAX_METRICS:
         lines.append(f"- and {len(metrics) - _MAX_METRICS} more metrics, in the order of the benchmark's report")
-    lines += ["", f"The baseline, {_node_result(history, ask.root)}."]
+    lines.append(f"The baseline, {_node_result(history, ask.root)}.")
     if ask.best.id != ask.root.id:
         lines.append(f"The best so far, {_node_result(history, ask.best)}.")
     return "\n".join(lines)
@@ -55,26 +66,3 @@ def _tolerance_note(metric: Metric) -> str:
 
 def _node_result(history: History, node: Node) -> str:
     return f"node {node.id.name}: {result_words(history, node, _MAX_METRICS)}"
-
-
-def rules_text(access: Access) -> str:
-    """Which files may be changed and which may be read. Hidden files are not even named."""
-    readable = "every other file" if access.read == ("**",) else _pattern_list(access.read)
-    return "\n".join(
-        (
-            "# Rules",
-            "",
-            f"- May be changed, added or deleted: {_pattern_list(access.write)}",
-            f"- May be read: {readable}",
-            "- Any other change is refused without a trial, above all to the benchmark and its data.",
-            "- Where a file has EVOLVE-BLOCK-START and EVOLVE-BLOCK-END markers, only what lies between them.",
-            "- Trials run in a sandbox, and what looks better is measured again. A change that games the "
-            "benchmark, removes checks or fakes results is rejected, whatever its score.",
-        )
-    )
-
-
-def _pattern_list(patterns: tuple[str, ...]) -> str:
-    shown = ", ".join(f"`{one_line(pattern, _LONGEST)}`" for pattern in patterns[:_MAX_RULES])
-    more = f" and {len(patterns) - _MAX_RULES} more" if len(patterns) > _MAX_RULES else ""
-    return f"{shown}{more}" if shown else "nothing"

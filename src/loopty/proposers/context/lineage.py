@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from loopty.domain.ids import NodeId
 from loopty.engine.protocols import Ask
@@ -15,26 +15,32 @@ _MAX_CHILDREN_READ = 32
 """More than are shown, because some belong to the other pool."""
 
 
-def path_lines(history: History, node: Node, limit: int, node_lines: NodeLines) -> list[str]:
-    """The nodes from the baseline to this one, a line each; of a long path the first one and the last ones."""
-    last = [node.id]
-    while len(last) < limit - 1 and (parent := last[0].parent):
-        last.insert(0, parent)
-    lines = [node_lines.of(history, history[each]) for each in last]
-    if last[0].parent:
-        root = NodeId(str(node.id.run))
-        between = last[0].depth - 1
-        gap = [f"… {between} more between …"] if between else []
-        lines = [node_lines.of(history, history[root]), *gap, *lines]
-    return lines
+def path_nodes(node: Node, limit: int) -> list[NodeId]:
+    """The changes from the baseline to this node; of a long path the last ones."""
+    path = [] if node.id.parent is None else [node.id]
+    while path and len(path) < limit and (parent := path[0].parent) and parent.parent:
+        path.insert(0, parent)
+    return path
 
 
-def child_lines(ask: Ask, parent: Node, node_lines: NodeLines) -> Iterator[str]:
-    """The newest changes to this node, a line each, running trials included."""
+def path_lines(history: History, path: Sequence[NodeId], node_lines: NodeLines) -> list[str]:
+    """The nodes of a path, with their changes, and how many came before them."""
+    earlier = path[0].depth - 1 if path else 0
+    gap = [f"… {earlier} earlier changes …"] if earlier else []
+    return [*gap, *(_path_line(history, history[node], node_lines, node == path[-1]) for node in path)]
+
+
+def _path_line(history: History, node: Node, node_lines: NodeLines, is_last: bool) -> str:
+    failed = node.outcome is not None and not node.outcome.is_finished
+    return node_lines.without_result(node) if is_last and failed else node_lines.with_change(history, node)
+
+
+def tried_children(ask: Ask, parent: Node) -> Iterator[Node]:
+    """The newest changes to this node, running trials included."""
     count = 0
     oldest = max(parent.children - _MAX_CHILDREN_READ, 0)
     for number in range(parent.children, oldest, -1):
         child = ask.history[parent.id.child(number)]
-        if child.pool is ask.pool and count < _MAX_CHILDREN:
+        if child.pool is ask.pool and not child.dropped and count < _MAX_CHILDREN:
             count += 1
-            yield node_lines.of(ask.history, child)
+            yield child

@@ -1,11 +1,13 @@
-"""A node in one line: its id, operator, summary, result and verdict."""
+"""A node in a few lines: its id, operator, summary, result and verdict, and the first lines that it changed."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 from loopty.domain.ids import NodeId
 from loopty.kit.fence import one_line
+from loopty.proposers.context.changed_lines import changed_lines
 from loopty.proposers.params_text import params_line
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -19,11 +21,14 @@ _short_line = functools.lru_cache(maxsize=4096)(one_line)
 
 
 class NodeLines:
-    """The line of each node, cached: the same nodes appear in prompt after prompt."""
+    """The lines of each node, cached: the same nodes appear in prompt after prompt."""
 
-    def __init__(self) -> None:
+    def __init__(self, read_diff: Callable[[Node], str] = lambda _: "") -> None:
+        """`read_diff` reads the change of a node to its parent."""
+        self._read_diff = read_diff
         self._cache: dict[tuple[NodeId, bool], tuple[Node, str]] = {}
         """The line, with the record that it was made from."""
+        self._changes: dict[NodeId, str] = {}
 
     def of(self, history: History, node: Node, with_reason: bool = True) -> str:
         """`1.3 | diff | unroll the loop | score 2.41 | kept: better than 1 by 0.21 in score (…)`."""
@@ -35,14 +40,34 @@ class NodeLines:
             known = self._cache[key] = node, _node_line(history, node, with_reason)
         return known[1]
 
+    def with_change(self, history: History, node: Node, with_reason: bool = True) -> str:
+        """The line, and below it at most six of the lines that the node changed in its parent."""
+        return self.of(history, node, with_reason) + self._change(node)
+
+    def without_result(self, node: Node) -> str:
+        """What the node is and what it changed, for a node whose failure is shown elsewhere."""
+        return " | ".join(filter(None, _subject(node))) + self._change(node)
+
+    def _change(self, node: Node) -> str:
+        if node.draft or node.id.parent is None:
+            return ""
+        if node.id not in self._changes:
+            if len(self._changes) >= _MAX_CACHED:
+                self._changes.clear()
+            lines = changed_lines(self._read_diff(node))
+            self._changes[node.id] = "".join(f"\n    {line}" for line in lines)
+        return self._changes[node.id]
+
+
+def _subject(node: Node) -> tuple[str, ...]:
+    summary = node.summary or (params_line(node.params) if node.params else "")
+    return node.id.name, _short_line(node.operator, _NAME), _short_line(summary, _SUMMARY)
+
 
 def _node_line(history: History, node: Node, with_reason: bool) -> str:
-    summary = node.summary or (params_line(node.params) if node.params else "")
     failed = node.verdict and node.outcome and not node.outcome.is_finished
     parts = [
-        node.id.name,
-        _short_line(node.operator, _NAME),
-        _short_line(summary, _SUMMARY),
+        *_subject(node),
         "" if failed else result_words(history, node),  # the verdict's reason has the ending
         _verdict_text(node, with_reason or bool(failed)),
     ]

@@ -15,21 +15,22 @@ _SYSTEM = (
     "You choose the parameters of a program so that its benchmark gives better results. You see what was tried "
     "and what it gave; you propose what to try next, and the benchmark decides. " + FENCED_IS_DATA
 )
-_SHAPE = '{"proposals": [{"parameters": {"name": value, …}, "reason": "one sentence: why this one"}, …]}'
 _TYPES: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
 def configurations_prompt(context: str, space: Space, tried: str, batch: int) -> Prompt:
     """The prompt that asks for `batch` configurations."""
     wanted = "the configuration that is" if batch == 1 else f"the {batch} configurations that are"
+    names = ", ".join(f"`{name}`" for name in space.parameters)
     sections = (
         context,
         f"# Parameters\n\n{space_text(space)}",
         f"# Configurations that were tried\n\n{tried}",
         f"# What to do\n\nPropose {wanted} most worth trying next. Each must differ from all that were tried, and "
         "from each other. Weigh what the results suggest against regions where little is known. Change only "
-        "parameters, no files. Give every parameter that exists under the others' values. Reply with JSON alone:\n"
-        f"{_SHAPE}",
+        "parameters, no files. Reply with JSON alone: an object with a list `proposals`. Each proposal has first "
+        "`reason`, a sentence that says what the results so far suggest and why this one is next, and then "
+        f"`parameters`, an object with a value for each of {names} that exists under the others' values.",
     )
     return Prompt(_SYSTEM, (Message(Speaker.ASKER, "\n\n".join(sections)),), reply_schema(space))
 
@@ -46,9 +47,10 @@ def space_text(space: Space) -> str:
 
 
 def reply_schema(space: Space) -> dict[str, Any]:
-    """The JSON schema of `{"proposals": [{"parameters": {…}, "reason": "…"}]}`."""
+    """The JSON schema of `{"proposals": [{"reason": "…", "parameters": {…}}]}`."""
     parameters = schema({name: _property_schema(parameter) for name, parameter in space.parameters.items()})
-    proposal = schema({"parameters": parameters, "reason": {"type": "string"}})
+    # The reason comes first: a value that is already written cannot follow from it.
+    proposal = schema({"reason": {"type": "string"}, "parameters": parameters})
     return schema({"proposals": {"type": "array", "items": proposal}})
 
 

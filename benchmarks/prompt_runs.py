@@ -1,0 +1,121 @@
+"""One program in a repository of its own: the prompt that loopty makes for it, and trials of replies."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import repository
+from prompt_programs import Program, Step
+
+from loopty import Campaign
+from loopty.proposers.code import code_replies
+from loopty.proposers.code.new_files import apply_changes
+from loopty.proposers.code.reply_faults import ProposalFault
+
+_TASK = """\
+statement = "{goal}"
+width = 1
+[benchmark]
+command = "python3 evaluate.py"
+result = "stdout"
+timeout_seconds = 10
+[objective]
+direction = "{direction}"
+[access]
+write = ["{path}"]
+[noise]
+repeat = "never"
+[pools]
+attempts = {attempts}
+[models.script]
+provider = "scripted"
+file = "{script}"
+[roles.evolver]
+model = "script"
+[proposer]
+kind = "llm-code"
+parents = "root"
+{options}
+"""
+
+
+class ProgramRun:
+    """A repository with the program, and a run in which its history was tried."""
+
+    def __init__(self, folder: Path, program: Program, options: str) -> None:
+        self.program = program
+        self._folder = folder / "repository"
+        script = folder / "script.jsonl"
+        replies = [*(_reply(program, step) for step in program.tried), "nothing"]
+        script.write_text("".join(json.dumps({"text": text}) + "\n" for text in replies))
+        task = _TASK.format(
+            goal=program.goal,
+            direction=program.direction,
+            path=program.path,
+            attempts=len(program.tried) + 1,
+            script=script,
+            options=options,
+        )
+        files = {program.path: program.text, "evaluate.py": program.evaluator, "loopty.toml": task}
+        for path, text in {**files, **dict(program.others)}.items():
+            (self._folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (self._folder / path).write_text(text)
+        env = repository.environment(folder / "home")
+        os.environ.update(env)
+        repository.start(self._folder, env)
+        self._campaign = Campaign(self._folder)
+        self._campaign.trust()
+        self._campaign.optimize()
+
+    def prompt(self) -> dict[str, str]:
+        """The prompt after the history was tried, as loopty sent it."""
+        calls = sorted((self._folder / ".git/loopty/calls").glob("*.jsonl"))
+        records = [json.loads(line) for file in calls for line in file.read_text().splitlines()]
+        sent = [record["prompt"] for record in records if len(record["prompt"]["messages"]) == 1]
+        last = sent[-1]
+        return {"form": last.get("form", ""), "system": last["system"], "user": last["messages"][0]["text"]}
+
+    def try_reply(self, text: str, is_whole: bool) -> str:
+        """How far a reply gets: `improves`, `runs`, `applies`, or why it does not apply."""
+        program = self.program
+        known = {program.path, "evaluate.py", *(path for path, _ in program.others)}
+        try:
+            items = code_replies.parse_items(text, is_whole, 1)
+            if not items:
+                return "the reply was cut off"
+            changes = code_replies.parse_changes(items[0], known, program.path)
+            edits = apply_changes(changes, {program.path: program.text}.get, frozenset())
+        except ProposalFault as fault:
+            return fault.reason
+        if set(edits) != {program.path} or not (edited := edits[program.path]):
+            return "it changes a file that may not be changed"
+        return self._try_text(edited)
+
+    def _try_text(self, text: str) -> str:
+        campaign = Campaign(self._folder)
+        draft = campaign.new(parent="1", message="a reply", sparse=True)
+        (draft.folder / self.program.path).write_text(text)
+        node = campaign.run(draft.node)
+        if node.outcome is None or not node.outcome.is_finished:
+            return "applies"
+        root = campaign.history.score(campaign.history[campaign.find_node("1")])
+        score = campaign.history.score(node)
+        if root is None or score is None:
+            return "applies"
+        sign = 1 if self.program.direction == "max" else -1
+        return "improves" if sign * (score - root) > 0 else "runs"
+
+
+@contextmanager
+def program_run(program: Program, options: str = "") -> Iterator[ProgramRun]:
+    """The run of a program, in a folder that is removed afterwards."""
+    with TemporaryDirectory(prefix="loopty-prompts-") as folder:
+        yield ProgramRun(Path(folder), program, options)
+
+
+def _reply(program: Program, step: Step) -> str:
+    old, new = step.old.strip("\n"), step.new.strip("\n")
+    return f"{program.path}\n<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n"

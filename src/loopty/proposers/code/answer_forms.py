@@ -1,0 +1,231 @@
+"""The forms in which a model may give a change, in words for its prompt, made from the real files.
+
+Models copy what stands in a form: so a form has no filler, but the path and the lines of the file, and its example
+changes a comment alone. A reply that copies the example is recognised as a change of nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from loopty.kit.dataclass import dataclass
+from loopty.kit.markers import editable_spans
+from loopty.proposers.code.source_files import FileView, ShownFile
+from loopty.proposers.mutation.languages import is_code, language_of
+
+_SHORTEST_LINE = 4
+_LONGEST_LINE = 160
+_FENCE_NAMES = {
+    ".py": "python",
+    ".js": "javascript",
+    ".ts": "typescript",
+    ".rs": "rust",
+    ".sh": "bash",
+    ".rb": "ruby",
+    ".jl": "julia",
+    ".h": "c",
+    ".cc": "cpp",
+    ".hpp": "cpp",
+    ".kt": "kotlin",
+    ".md": "markdown",
+}
+_SAME_NAME = frozenset({".c", ".cpp", ".cu", ".go", ".java", ".lua", ".php", ".sql", ".swift", ".toml", ".yaml"})
+_DO_NOT_COPY = (
+    "This example shows only the form, with a line of the file and a comment that changes nothing. "
+    "Do not copy it: write your own change in its place."
+)
+_COMMENT_SIGNS = ("//", "#", "--", ";", "%", "!")
+
+
+class Form(enum.StrEnum):
+    """A form of answer."""
+
+    BLOCK = "block"
+    """The code between the only pair of EVOLVE-BLOCK lines."""
+    WHOLE = "whole"
+    """Whole files."""
+    SEARCH = "search"
+    """SEARCH and REPLACE parts."""
+    DIFF = "diff"
+    """A unified diff."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """A form, and whether the model explains its idea before it."""
+
+    form: Form
+    reasons_first: bool
+
+    @property
+    def name(self) -> str:
+        """As the ledger names it."""
+        return f"{self.form}, reasons first" if self.reasons_first else self.form.value
+
+
+def form_text(form: Form, files: FileView) -> str:
+    """How to give the change, as sentences that follow `Then `."""
+    match form:
+        case Form.BLOCK:
+            return _block_text(block_file(files))
+        case Form.WHOLE:
+            return _whole_text(files)
+        case Form.SEARCH:
+            return _search_text(files)
+        case Form.DIFF:
+            return _diff_text(files)
+
+
+def block_file(files: FileView) -> ShownFile | None:
+    """The only writable file, where just one block of it may change and all of it is shown; otherwise None."""
+    if len(files.writable) != 1:
+        return None
+    file = next((file for file in files.shown if file.writable), None)
+    if file is None or not file.marked or file.line_range:
+        return None
+    return file if len(editable_spans(file.text)) == 1 else None
+
+
+def _block_text(file: ShownFile | None) -> str:
+    assert file is not None
+    span = editable_spans(file.text)[0]
+    start = file.text[: span.start].rstrip("\n").rpartition("\n")[2].strip()
+    end = file.text[span.end :].partition("\n")[0].strip()
+    first = next((line for line in span.part_of(file.text).split("\n") if line.strip()), "")
+    now = (
+        f" Its first line is `{first.strip()}` now." if 0 < len(first) < _LONGEST_LINE and "`" not in first else ""
+    )
+    return (
+        f"give the new code for {file.path} between the line `{start}` and the line `{end}`: all of that code, "
+        f"also the parts that stay as they are, in one fenced block that begins with {_fence(file)} and ends with "
+        f"```.{now} Leave out the two EVOLVE-BLOCK lines and everything outside of them."
+    )
+
+
+def _whole_text(files: FileView) -> str:
+    shown = [file for file in files.shown if file.writable and not file.line_range]
+    file = shown[0]
+    longer = (
+        " Where a file holds ``` itself, use a longer fence." if any("```" in each.text for each in shown) else ""
+    )
+    if len(files.writable) == 1:
+        return (
+            f"give the whole new text of {file.path}, all of its lines, in one fenced block that begins with "
+            f"{_fence(file)} and ends with ```.{longer}"
+        )
+    return (
+        "give each file that you change as a whole, all of its lines, in a fenced block of its own, with its "
+        f"path on a line above it. For {file.path}, that line is\n\n{file.path}\n\nand the block begins with "
+        f"{_fence(file)} and ends with ```. You may add new files in the same way.{longer}"
+    )
+
+
+def _search_text(files: FileView) -> str:
+    line = _example_line(files)
+    if line is None:
+        path = sorted(files.writable)[0]
+        return (
+            f"write a line with the path of a file, such as {path}, below it a line `<<<<<<< SEARCH`, the lines "
+            "to replace exactly as the file has them, a line `=======`, the new ones, a line `>>>>>>> REPLACE`."
+        )
+    example = (
+        f"{line.path}\n<<<<<<< SEARCH\n{line.text}\n=======\n{_commented(line.text, line.path)}\n>>>>>>> REPLACE"
+    )
+    return (
+        f"give the change in this form, here for {line.path}:\n\n{example}\n\n{_DO_NOT_COPY} The SEARCH part "
+        "has lines exactly as the file has them, enough of them to be found only once; the REPLACE part has the "
+        f"new lines. Give as many of these blocks as you need.{_other_files(files)}"
+    )
+
+
+def _diff_text(files: FileView) -> str:
+    line = _example_line(files)
+    if line is None:
+        return _search_text(files)
+    before, after = line.lines_around
+    body = "".join(f" {text}\n" for text in before) + f"-{line.text}\n+{_commented(line.text, line.path)}\n"
+    body += "".join(f" {text}\n" for text in after)
+    size = len(before) + len(after) + 1
+    at = line.number - len(before)
+    header = f"--- a/{line.path}\n+++ b/{line.path}\n@@ -{at},{size} +{at},{size} @@"
+    return (
+        f"give the change as a unified diff in this form, here for {line.path}:\n\n```diff\n{header}\n{body}"
+        f"```\n\n{_DO_NOT_COPY} Lines of the file that stay begin with a space, removed ones with -, new ones "
+        f"with +."
+    )
+
+
+def _other_files(files: FileView) -> str:
+    if len(files.writable) < 2:
+        return ""
+    path = sorted(files.writable)[-1]
+    return (
+        " Each has the path of its file on the line above it. An empty SEARCH part makes a new file, and the line "
+        f"`<<<<<<< DELETE {path}` alone would delete {path}."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _ExampleLine:
+    """A line of a writable file that occurs once."""
+
+    path: str
+    number: int
+    """From 1, in the text that is shown."""
+    lines: Sequence[str]
+
+    @property
+    def text(self) -> str:
+        return self.lines[self.number - 1]
+
+    @property
+    def lines_around(self) -> tuple[Sequence[str], Sequence[str]]:
+        """The line before it and the line after it."""
+        return self.lines[max(self.number - 2, 0) : self.number - 1], self.lines[self.number : self.number + 1]
+
+
+def _example_line(files: FileView) -> _ExampleLine | None:
+    """A line of code to show the form with; None where no file has one."""
+    return next((line for file in files.shown if file.writable for line in _usable_lines(file)), None)
+
+
+def _usable_lines(file: ShownFile) -> Iterator[_ExampleLine]:
+    lines = file.text.replace("\r\n", "\n").split("\n")
+    try:
+        spans = editable_spans(file.text)
+    except ValueError:
+        return
+    at, code = 0, _code_lines(file)
+    for number, line in enumerate(lines, start=1):
+        inside = any(span.start <= at < span.end for span in spans)
+        at += len(line) + 1
+        plain = _SHORTEST_LINE <= len(line) <= _LONGEST_LINE and line.isprintable() and "`" not in line
+        if inside and plain and number in code and lines.count(line) == 1:
+            yield _ExampleLine(file.path, number, lines)
+
+
+def _code_lines(file: ShownFile) -> set[int]:
+    """The numbers of the lines that are neither empty nor within a comment or a string of several lines."""
+    text = file.text.replace("\r\n", "\n")
+    numbers = {number for number, line in enumerate(text.split("\n"), start=1) if line.strip()}
+    for hidden in language_of(file.path).hidden.finditer(text):
+        first = text.count("\n", 0, hidden.start()) + 1
+        if hidden[1] or "\n" in hidden[0] or hidden[0][:3] in ('"""', "'''"):
+            numbers -= set(range(first, first + hidden[0].count("\n") + 1))
+    return numbers
+
+
+def _commented(line: str, path: str) -> str:
+    """The line with a comment behind it; the line itself where the language of the file is unknown."""
+    hidden = language_of(path).hidden
+    for sign in _COMMENT_SIGNS if is_code(path) else ():
+        if (comment := hidden.match(f"{sign} x")) and comment[1]:
+            return f"{line}  {sign} example"
+    return line
+
+
+def _fence(file: ShownFile) -> str:
+    suffix = PurePath(file.path).suffix.lower()
+    return f"```{_FENCE_NAMES.get(suffix, suffix[1:] if suffix in _SAME_NAME else '')}"
