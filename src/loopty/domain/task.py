@@ -171,6 +171,11 @@ class RoleBudget:
     """A role's model, and what it may spend."""
 
     model: str = option("A name under `[models]`, or `provider:model`.", "")
+    models: Mapping[str, float] = option(
+        "Evolver only: further models beside `model`, each with its weight, where that of `model` is 1. "
+        "`llm-code` chooses among them by its policy: by credit, or by these weights.",
+        {},
+    )
     tokens: int | None = option("Tokens that the role may use.", None, minimum=0)
     money_usd: float | None = option("Money that the role may spend.", None, minimum=0)
     trial_tokens: int | None = option(
@@ -187,6 +192,11 @@ class RoleBudget:
         "auto",
         choices=("auto", "always", "never"),
     )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all its models; empty where it has none."""
+        return tuple(dict.fromkeys(filter(None, (self.model, *self.models))))
 
     @property
     def allowance(self) -> tuple[int | None, float | None]:
