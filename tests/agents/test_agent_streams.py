@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from loopty.agents import acp
 from loopty.agents.agent_driver import AgentEndpoint, AgentOrder
 from loopty.agents.agent_endings import classify_end
 from loopty.agents.agent_stream import AgentEnd, AgentStream
@@ -211,3 +212,13 @@ def test_any_command_can_print_the_stream_of_an_agent():
     for name in STREAMS:
         assert load_driver("command", name).name == "command"
     assert load_driver("command", "codex").read_line is load_driver("codex").read_line
+
+
+def test_the_error_of_an_agent_by_its_protocol_has_its_detail():
+    line = (
+        '{"jsonrpc": "2.0", "id": 2, "error": {"code": -32603, "message": "Internal error", "data": "no model"}}'
+    )
+    (event,) = acp.read_line(line)
+    assert (event.end, event.fault) == (AgentEnd.CRASHED, "Internal error: no model")
+    (event,) = acp.read_line('{"id": 2, "error": {"code": -32603, "message": "Internal error"}}')
+    assert event.fault == "Internal error"

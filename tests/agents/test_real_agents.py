@@ -89,8 +89,15 @@ model_provider = "own"
 approval_policy = "never"
 sandbox_mode = "danger-full-access"
 check_for_update_on_startup = false
+web_search = "disabled"
 [analytics]
 enabled = false
+[feedback]
+enabled = false
+[features]
+plugins = false
+apps = false
+plugin_discovery_prefetch = false
 [model_providers.own]
 name = "own"
 base_url = "$OPENAI_BASE_URL"

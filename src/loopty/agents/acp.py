@@ -30,7 +30,9 @@ def read_line(line: str) -> Iterator[AgentEvent]:
         yield AgentEvent(usage=_usage(table(table(fields, "result"), "usage")), is_total=True)
         yield _end(stop)
     elif fault := words(table(fields, "error"), "message"):
-        yield AgentEvent(fault=fault, end=AgentEnd.CRASHED)
+        error = table(fields, "error")
+        detail = f": {input_text(error, 'data')}" if error.get("data") else ""
+        yield AgentEvent(fault=f"{fault}{detail}", end=AgentEnd.CRASHED)
 
 
 def _read_update(update: dict[str, object]) -> Iterator[AgentEvent]:
