@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import shutil
-from collections.abc import Iterator
 
 import click
 
 from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal, unsafe_option
 from loopty.cli.record_check import check_record
+from loopty.kit.collection_pause import pause_collection
 
 _MOST_DRAWN = 20_000
 """Points of the chart: it has a few thousand places for them."""
@@ -66,7 +64,7 @@ def command(
     campaign = here()
     if confirm:
         campaign.confirm(run, unsafe)
-    with _without_collections():
+    with pause_collection():
         found = campaign.report(run, top, parameter, None if as_json else _MOST_DRAWN)
     check = check_record(campaign, *(None, None) if everything else (_CHECKED_EVENTS, _CHECKED_NODES))
     if as_json:
@@ -102,15 +100,3 @@ def command(
         goodput_text(found.goodput, columns(), terminal()),
     ]
     click.echo("\n\n".join(filter(None, texts)))
-
-
-@contextlib.contextmanager
-def _without_collections() -> Iterator[None]:
-    """Look for no garbage meanwhile: among a million nodes that stay to the end, that takes a second."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -17,7 +17,7 @@ from loopty.record.fold_state import FoldState
 from loopty.record.pages import SavedNodes
 from loopty.record.run_record import Run
 
-FOLD_VERSION = 19
+FOLD_VERSION = 20
 """Increases when the fold changes, so that a ledger knows that its saved pages come from an older one."""
 
 
@@ -34,7 +34,7 @@ class History(FoldState):
     def update(self, number: int, runs: Iterable[str]) -> None:
         """Go on to this event, which another process wrote: it has saved these pages of runs, and the nodes."""
         self.number = number
-        self._decoded.clear()
+        self._forget_decoded()
         self._blocks.clear()
         for body in runs:
             run = codec.build(Run, json.loads(body))
