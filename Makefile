@@ -5,7 +5,7 @@ demo: .venv/.ready   ## optimise an example for about a minute
 
 test: check .venv/.ready-for-tests  ## everything that must hold
 	.venv/bin/python -m compileall -q src sdk/python
-	.venv/bin/pytest -n auto --dist loadgroup --durations 20 --durations-min 1
+	sh scripts/test.sh
 
 quick: check         ## before each commit: style, types, imports, the fast tests
 	.venv/bin/pytest -n auto -q $(addprefix tests/,$(QUICK))
@@ -27,7 +27,7 @@ docs: .venv/.ready   ## make the reference page of loopty.toml anew
 lock: .venv/.ready   ## pin every dependency anew
 	.venv/bin/pip install --quiet uv
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--no-header --extra samplers --extra models --extra anthropic --extra google --extra local --extra keyring \
+		--no-header --extra samplers --extra models --extra anthropic --extra google --extra local --extra keyring --extra parquet --extra mlflow --extra wandb \
 		--group dev -o requirements.lock pyproject.toml
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --constraint requirements.lock --group install -o requirements-runtime.lock pyproject.toml
