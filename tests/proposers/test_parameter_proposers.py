@@ -387,7 +387,7 @@ async def test_cmaes_learns_the_common_numbers_of_a_conditional_space() -> None:
 async def test_a_long_run_of_tpe_resumes_exactly_after_it_dropped_nodes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("loopty.proposers.optuna_samplers._CAP", 10)
+    monkeypatch.setattr("loopty.proposers.learned_nodes._CAP", 10)
     lasting = make_proposer("tpe", PLAIN)
     uninterrupted = await parallel(lambda: lasting, Search(), 110)
     sessions = (proposer for _ in range(10) for proposer in [make_proposer("tpe", PLAIN)] * 11)

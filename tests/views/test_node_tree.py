@@ -7,8 +7,11 @@ import pytest
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
+from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.views.node_tree import HiddenControls, TreeLine, TreeRow, tree
+from loopty.views.over_parent import over_parent
+from loopty.views.param_changes import param_changes
 
 from .story import Story, random_story
 
@@ -121,7 +124,34 @@ def test_only_shown_nodes_are_decoded() -> None:
         story.adds("1")
     history, read = story.history_and_reads()
     rows = list(tree(history, TOP, limit=20))
-    assert len(ids(rows)) == len(read) == 20
+    assert set(ids(rows)) == set(read)
+    assert len(rows) == 20
+
+
+def test_a_row_says_what_the_whole_node_says() -> None:
+    history = random_story(3, attempts=30, control=10).history
+    fingerprint = Cohorts.of(history.runs[1]).fingerprint
+    for limit in (None, 15):
+        rows = [row for row in tree(history, TOP, limit) if isinstance(row, TreeRow)]
+        assert len(rows) == (limit or history.count)
+        for row in rows:
+            node = history[row.node.id]
+            parent = history[node.id.parent] if node.id.parent else None
+            assert row.over_parent == over_parent(history, node, fingerprint)
+            assert row.score == history.score(node)
+            assert row.changed_params == param_changes(node, parent)
+            names = (
+                "handle",
+                "pool",
+                "verdict",
+                "ending",
+                "summary",
+                "operator",
+                "draft",
+                "running",
+                "is_pending",
+            )
+            assert [getattr(row.node, name) for name in names] == [getattr(node, name) for name in names]
 
 
 def test_the_best_control_node_is_among_the_kept() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import gc
 import shutil
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +14,7 @@ import click
 from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal, unsafe_option
 from loopty.cli.record_check import check_record
 from loopty.domain.errors import Misuse
+from loopty.kit.collection_pause import pause_collection
 from loopty.report.control_codes import control_code
 
 if TYPE_CHECKING:
@@ -106,7 +104,7 @@ def command(
     if watch:
         _watch(run, top, parameter)
         return
-    with _without_collections():
+    with pause_collection():
         found = campaign.report(run, top, parameter, None if as_json else _MOST_DRAWN)
     check = check_record(campaign, *(None, None) if everything else (_CHECKED_EVENTS, _CHECKED_NODES))
     if as_json:
@@ -178,7 +176,7 @@ def _watch(run: int | None, top: int, parameter: str | None) -> None:
     if not sys.stdout.isatty():
         raise Misuse("--watch draws on a terminal, and this is none: leave it out, or use --json in a loop")
     while True:
-        with _without_collections():
+        with pause_collection():
             text = _report_text(here().report(run, top, parameter, _MOST_DRAWN), top)
         lines = text.splitlines()[: shutil.get_terminal_size((80, 24)).lines - 2]
         click.echo("\n".join([control_code("H") + control_code("2J") + lines[0], *lines[1:], "Ctrl-C ends"]))
@@ -193,15 +191,3 @@ def _show_operators(campaign: Campaign, run: int | None, as_json: bool) -> None:
     from loopty.report.operators_text import operators_text
 
     click.echo(operators_text(found, columns(), terminal()))
-
-
-@contextlib.contextmanager
-def _without_collections() -> Iterator[None]:
-    """Look for no garbage meanwhile: among a million nodes that stay to the end, that takes a second."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

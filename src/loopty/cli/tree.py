@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import click
 
 from loopty.cli.output import NodeArgument, columns, here, json_option, print_json_text, run_option, terminal
 from loopty.domain.ids import NodeId
+from loopty.kit.collection_pause import pause_collection
+
+_LINES_AT_ONCE = 1000
 
 
 @click.command("tree")
@@ -26,14 +31,16 @@ def command(node: NodeId | None, everything: bool, controls: bool, run: int | No
     campaign = here()
     top = campaign.node(node or str(campaign.newest_run(run))).id
     if as_json:
-        below = f"{top}."
-        for each in campaign.history.ids:
-            if each == top or each.startswith(below):
-                print_json_text(campaign.history.page(each))
+        for each, page in campaign.history.pages():
+            if each.is_within(top):
+                print_json_text(page)
         return
-    from loopty.report.tree_text import tree_text
+    from loopty.report.tree_text import tree_lines
     from loopty.views.node_tree import LIMIT
 
     rows = campaign.tree(top, None if everything else LIMIT, controls or everything)
     metrics = campaign.history.metrics(campaign.node(str(top.run)))
-    click.echo(tree_text(rows, columns(), terminal(), metrics[0].name if metrics else "score"))
+    lines = tree_lines(rows, columns(), terminal(), metrics[0].name if metrics else "score")
+    with pause_collection():
+        while part := list(itertools.islice(lines, _LINES_AT_ONCE)):
+            click.echo("\n".join(part))

@@ -41,6 +41,11 @@ class SqlitePages:
     def page(self, node: NodeId) -> str | None:
         return self._body(str(node))
 
+    def pages(self) -> Iterator[tuple[NodeId, str]]:
+        query = f"SELECT handle, {_CHECKED} FROM pages WHERE handle > ? ORDER BY handle LIMIT ?"
+        for rows in self._batches(query):
+            yield from ((NodeId(row[1]), self._body_after_check(row[1:])) for row in rows)
+
     def count(self) -> int:
         return int(self._db.execute("SELECT coalesce(max(handle), 0) FROM pages WHERE handle IS NOT NULL").get)
 

@@ -16,6 +16,7 @@ from loopty.domain.proposal import Proposal
 from loopty.domain.space import Parameter, ParameterKind, Space, Value
 from loopty.engine.protocols import Ask
 from loopty.kit.dataclass import dataclass, field
+from loopty.proposers.learned_nodes import best_and_newest, is_too_long, learned_nodes
 from loopty.proposers.params_text import params_line
 from loopty.proposers.shared_pool import parameter_parent, turn
 from loopty.record.node_record import Node
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
     from loopty.proposers.services import Services
 
-# TPE's cost grows with the trials it sees: beyond twice this number, only the best and the newest stay.
-_CAP = 300
 _QUIET = {"warn_independent_sampling": False}
 
 
@@ -164,7 +163,7 @@ class StatelessProposer(_OptunaProposer):
 
         metrics = self._metrics(ask)
         self._switch_to_tree(parameter_parent(ask).tree)
-        nodes = [*map(ask.history.__getitem__, self._undecided), *self._take_new_nodes(ask)]
+        nodes = [*map(ask.history.__getitem__, self._undecided), *self._new_nodes(ask, metrics[0])]
         self._undecided = [node.id for node in nodes if not node.verdict]
         for node in sorted((node for node in nodes if node.verdict), key=lambda node: node.judged):
             self._take_verdict(node, metrics)
@@ -181,6 +180,18 @@ class StatelessProposer(_OptunaProposer):
             study.tell(number, state=TrialState.FAIL)  # the study keeps only finished trials
         return self._proposal(ask, params)
 
+    def _new_nodes(self, ask: Ask, metric: Metric) -> list[Node]:
+        """The nodes since the last question; for the first one in a long run, those that are not forgotten."""
+        if self._nodes_seen:
+            return self._take_new_nodes(ask)
+        baseline = 0 if self._fits(ask.root) else ask.root.handle
+        if learned := learned_nodes(ask.history, ask.run, ask.pool, metric, left_out=baseline):
+            nodes = [ask.history[node] for node in (*learned.judged, *learned.undecided)]
+            if all(map(self._fits, nodes)):
+                self._nodes_seen = len(ask.history.nodes_of_pool(ask.run, ask.pool))
+                return nodes
+        return self._take_new_nodes(ask)
+
     def _switch_to_tree(self, tree: str) -> None:
         if tree != self._tree:
             self._tree, self._study = tree, None
@@ -189,8 +200,8 @@ class StatelessProposer(_OptunaProposer):
         if not self._fits(node):
             return
         self._nodes.append(node)
-        if len(self._nodes) > 2 * _CAP:
-            self._nodes = _best_and_newest(self._nodes, metrics[0])
+        if is_too_long(self._nodes):
+            self._nodes = best_and_newest(self._nodes, lambda node: _worth(node, metrics[0]))
             self._study = None
         elif self._study is not None and node.tree == self._tree:
             self._add(self._study, node, metrics)
@@ -375,16 +386,10 @@ def _reports(node: Node, metric: Metric) -> dict[float, float]:
     return {outcome.step or 0.0: outcome.metrics[metric.name]}
 
 
-def _best_and_newest(nodes: Sequence[Node], metric: Metric) -> list[Node]:
-    """The best and the newest nodes, in their original order."""
-
-    def value(node: Node) -> float:
-        values = _values(node, [metric])
-        return metric.direction.sign * values[0] if values else float("-inf")
-
-    best = sorted(nodes, key=value, reverse=True)[: _CAP // 2]
-    chosen = {node.id for node in (*best, *nodes[-_CAP // 2 :])}
-    return [node for node in nodes if node.id in chosen]
+def _worth(node: Node, metric: Metric) -> float:
+    """The larger, the better."""
+    values = _values(node, [metric])
+    return metric.direction.sign * values[0] if values else float("-inf")
 
 
 def make_proposer(_options: object, services: Services) -> StatelessProposer | StatefulProposer:

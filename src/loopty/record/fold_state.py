@@ -20,8 +20,11 @@ from loopty.record.pool_nodes import PoolNodes
 from loopty.record.run_record import Run, RunPages
 from loopty.record.unsaved_nodes import UnsavedNodes
 
-_MOST_DECODED = 10_000
-"""Nodes that are kept decoded; with more, all are read again when they are asked for."""
+_MOST_DECODED = 1_000_000
+"""Characters of the pages whose nodes are kept decoded; with more, all are read again when they are asked for.
+
+Decoded, a node takes some six times as much. A process that drives a run has the same memory after any number.
+"""
 
 
 class FoldState:
@@ -34,6 +37,8 @@ class FoldState:
         self._saved: SavedNodes = saved or NodesInMemory()
         self._decoded: dict[NodeId, Node] = {}
         """Some of the saved nodes."""
+        self._decoded_size = 0
+        """The characters of their pages."""
         self._unsaved: dict[NodeId, Node] = {}
         """Nodes that changed since the last save."""
         self._index = UnsavedNodes()
@@ -85,18 +90,30 @@ class FoldState:
         found = codec.build(Node, json.loads(page))
         if found.id != node:
             raise Misuse(f"the record of node {node} is that of {found.id}: it was changed by hand")
-        self._keep_decoded(found)
+        self._keep_decoded(found, len(page))
         return found
 
-    def _keep_decoded(self, node: Node) -> None:
-        if len(self._decoded) >= _MOST_DECODED:
-            self._decoded.clear()
+    def _keep_decoded(self, node: Node, size: int) -> None:
+        if self._decoded_size >= _MOST_DECODED:
+            self._forget_decoded()
+        if node.id not in self._decoded:
+            self._decoded_size += size
         self._decoded[node.id] = node
+
+    def _forget_decoded(self) -> None:
+        self._decoded.clear()
+        self._decoded_size = 0
 
     def page(self, node: NodeId) -> str:
         """The node as one line of JSON."""
         page = None if node in self._unsaved else self._saved.page(node)
         return codec.text(self[node]) if page is None else page
+
+    def pages(self) -> Iterator[tuple[NodeId, str]]:
+        """Every node of all runs as one line of JSON, in the order in which they were added."""
+        for node, page in self._saved.pages():
+            yield node, codec.text(self._unsaved[node]) if node in self._unsaved else page
+        yield from ((node, codec.text(self._unsaved[node])) for node in self._index)
 
     def nodes_of_pool(self, run: int, pool: Pool) -> Sequence[NodeId]:
         """The nodes of one pool of one run, oldest first; the baseline is among the attempts."""
@@ -187,7 +204,7 @@ class FoldState:
         pages |= self._facts_pages()
         self._changed.clear()
         for node in self._unsaved.values():
-            self._keep_decoded(node)
+            self._keep_decoded(node, len(pages[node.id].body))
         self._unsaved.clear()
         self._index.clear()
         return pages
@@ -228,7 +245,8 @@ class FoldState:
             not (node.other_fingerprints or node.withdrawn or node.reopened_for),
         )
         score = outcome.metrics.get(metrics[0].name) if outcome and metrics else None
-        return NodeFacts(node.order, score, node.effect.error_rate if node.effect else None, kind)
+        rate = node.effect.error_rate if node.effect else None
+        return NodeFacts(node.order, score, rate, node.judged, kind)
 
 
 def _waits(node: Node) -> bool:

@@ -34,7 +34,7 @@ class History(FoldState):
     def update(self, number: int, runs: Iterable[str]) -> None:
         """Go on to this event, which another process wrote: it has saved these pages of runs, and the nodes."""
         self.number = number
-        self._decoded.clear()
+        self._forget_decoded()
         self._blocks.clear()
         for body in runs:
             run = codec.build(Run, json.loads(body))

@@ -44,6 +44,8 @@ class NodeFacts(NamedTuple):
     score: float | None
     error_rate: float | None
     """Of the comparison in pairs that led to the verdict."""
+    judged: int
+    """The number of the event that holds the verdict; 0 before that."""
     kind: FactsKind
 
 
@@ -55,6 +57,7 @@ class FactsBlock:
     orders: Sequence[int]
     scores: Sequence[float | None]
     error_rates: Sequence[float | None]
+    judged: Sequence[int]
     kinds: Sequence[FactsKind]
     """The kinds that occur."""
     kind_places: Sequence[int]
@@ -63,13 +66,13 @@ class FactsBlock:
     @property
     def nodes(self) -> list[NodeFacts]:
         kinds = map(self.kinds.__getitem__, self.kind_places)
-        return list(map(NodeFacts, self.orders, self.scores, self.error_rates, kinds))
+        return list(map(NodeFacts, self.orders, self.scores, self.error_rates, self.judged, kinds))
 
     @property
     def text(self) -> str:
         """The block as one line of JSON."""
         rates = {str(place): rate for place, rate in enumerate(self.error_rates) if rate is not None}
-        return _JSON.encode([self.orders, self.scores, rates, self.kinds, self.kind_places])
+        return _JSON.encode([self.orders, self.scores, rates, self.judged, self.kinds, self.kind_places])
 
 
 def block_number(handle: int) -> int:
@@ -80,18 +83,18 @@ def block_number(handle: int) -> int:
 def make_block(number: int, nodes: Iterable[NodeFacts]) -> FactsBlock:
     """The block with these nodes, in the order of their handles."""
     places: dict[FactsKind, int] = {}
-    rows = [(order, score, rate, places.setdefault(kind, len(places))) for order, score, rate, kind in nodes]
-    orders, scores, rates, kind_places = zip(*rows, strict=True)
-    return FactsBlock(number * BLOCK_SIZE + 1, orders, scores, rates, tuple(places), kind_places)
+    rows = [(*facts, places.setdefault(kind, len(places))) for *facts, kind in nodes]
+    orders, scores, rates, judged, kind_places = zip(*rows, strict=True)
+    return FactsBlock(number * BLOCK_SIZE + 1, orders, scores, rates, judged, tuple(places), kind_places)
 
 
 def with_nodes(number: int, block: FactsBlock | None, changed: Mapping[int, NodeFacts]) -> FactsBlock:
     """The block after these nodes were added or changed, by handle."""
     if block is None:
-        block = FactsBlock(number * BLOCK_SIZE + 1, (), (), (), (), ())
+        block = FactsBlock(number * BLOCK_SIZE + 1, (), (), (), (), (), ())
     orders, scores, rates = list(block.orders), list(block.scores), list(block.error_rates)
-    kinds, kind_places = list(block.kinds), list(block.kind_places)
-    for handle, (order, score, rate, kind) in sorted(changed.items()):
+    judged, kinds, kind_places = list(block.judged), list(block.kinds), list(block.kind_places)
+    for handle, (order, score, rate, event, kind) in sorted(changed.items()):
         place = handle - block.first
         if place > len(orders):
             raise _damage(number)
@@ -100,15 +103,16 @@ def with_nodes(number: int, block: FactsBlock | None, changed: Mapping[int, Node
         orders[place : place + 1] = [order]
         scores[place : place + 1] = [score]
         rates[place : place + 1] = [rate]
+        judged[place : place + 1] = [event]
         kind_places[place : place + 1] = [kinds.index(kind)]
-    grown = FactsBlock(block.first, orders, scores, rates, kinds, kind_places)
+    grown = FactsBlock(block.first, orders, scores, rates, judged, kinds, kind_places)
     return grown if len(kinds) <= len(set(kind_places)) + _SPARE_KINDS else make_block(number, grown.nodes)
 
 
 def read_block(number: int, text: str) -> FactsBlock:
     """The block that `text` encodes. Raises Misuse where it is none: the ledger was changed by hand."""
     try:
-        orders, scores, rates, kinds, kind_places = json.loads(text)
+        orders, scores, rates, judged, kinds, kind_places = json.loads(text)
         error_rates: list[Any] = [None] * len(orders)
         for place, rate in rates.items():
             error_rates[int(place)] = rate
@@ -117,6 +121,7 @@ def read_block(number: int, text: str) -> FactsBlock:
             orders,
             scores,
             error_rates,
+            judged,
             [FactsKind._make(kind) for kind in kinds],
             kind_places,
         )
@@ -131,8 +136,9 @@ def _is_sound(block: FactsBlock) -> bool:
     """Whether the columns have one length, and values of their types: views compute with them."""
     count, numbers = len(block.orders), {float, int, type(None)}
     return (
-        len(block.scores) == len(block.kind_places) == len(block.error_rates) == count <= BLOCK_SIZE
-        and set(map(type, (*block.orders, *block.kind_places))) <= {int}
+        len(block.scores) == len(block.kind_places) == len(block.error_rates) == len(block.judged) == count
+        and count <= BLOCK_SIZE
+        and set(map(type, (*block.orders, *block.judged, *block.kind_places))) <= {int}
         and set(map(type, (*block.scores, *block.error_rates))) <= numbers
         and all(0 <= place < len(block.kinds) for place in set(block.kind_places))
         and all(set(map(type, kind)) <= {int, str, bool, type(None)} for kind in block.kinds)

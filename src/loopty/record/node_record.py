@@ -8,7 +8,7 @@ from loopty.domain.evidence import median
 from loopty.domain.git_names import ObjectName, TreePath
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metrics
-from loopty.domain.outcome import Effect, Outcome, Verdict
+from loopty.domain.outcome import Effect, Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import identity
 from loopty.domain.space import Value
@@ -168,6 +168,11 @@ class Node:
     def is_pending(self) -> bool:
         """Whether the node waits for a trial."""
         return not (self.draft or self.running or self.verdict)
+
+    @property
+    def ending(self) -> Ending | None:
+        """How the judging trial ended; None before that."""
+        return self.outcome.ending if self.outcome else None
 
     def result(self, fingerprint: str) -> Result | None:
         """The node's result under this fingerprint."""

@@ -31,6 +31,9 @@ class NodesInMemory:
         found = self._pages.get(node)
         return found.body if found else None
 
+    def pages(self) -> Iterator[tuple[NodeId, str]]:
+        return ((node, page.body) for node, page in list(self._pages.items()))
+
     def count(self) -> int:
         return len(self._pages)
 

@@ -50,6 +50,10 @@ class SavedNodes(Protocol):
         """The node as one line of JSON; None if there is no such node."""
         ...
 
+    def pages(self) -> Iterator[tuple[NodeId, str]]:
+        """All nodes, each as one line of JSON, in the order in which they were added."""
+        ...
+
     def count(self) -> int:
         """The number of nodes of all runs."""
         ...

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from loopty.domain.space import Value
 from loopty.kit.dataclass import dataclass
 from loopty.record.node_record import Node
 from loopty.report.columns import cut_middle, pad, printable_line, width
 from loopty.report.figures import value_text
+from loopty.views.tree_node import TreeNode
 
 _SHORTEST_NAME = 4
 _DIGITS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """A node with the parameters that differ from its parent's, and the parent's value of each."""
 
-    node: Node
+    node: Node | TreeNode
     changed_params: Mapping[str, Value | None]
 
 
@@ -54,14 +55,14 @@ class ChangeLine:
         node = change.node
         if self.table:
             return self._values(node.params, self.table)
-        if node.id.parent is None:
+        if "." not in node.id:
             return node.operator
         params = self._params(change)
         if params and not node.edits:
             return params
         return "; ".join(filter(None, (params, self._edit(node))))
 
-    def _edit(self, node: Node) -> str:
+    def _edit(self, node: Node | TreeNode) -> str:
         """The summary; that of an edit of one file begins with its path."""
         summary = printable_line(node.summary)
         if self.shows_paths or len(node.edits) != 1:
@@ -69,6 +70,8 @@ class ChangeLine:
         return summary.removeprefix(f"{node.edits[0]}: ") or node.operator
 
     def _params(self, change: Change) -> str:
+        if not change.changed_params:
+            return ""
         return ", ".join(
             f"{name} {value_text(before, _DIGITS)} → {value_text(change.node.params[name], _DIGITS)}"
             if self.shows_values_before and before is not None

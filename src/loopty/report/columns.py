@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import unicodedata
 from collections.abc import Iterable
 
@@ -11,6 +12,8 @@ from loopty.report.terminal import Terminal
 
 NAME_COLUMNS = 10
 """Columns of a fact's name."""
+_ODD = re.compile("[^\u0000-\u02ff\u2010-\u2027\u2190-\u22ff\u2500-\u25ef]")
+"""All letters but many that take one column: Latin ones, arrows, lines, dots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ def fact_lines(facts: Iterable[Fact], columns: int, terminal: Terminal) -> list[
 
 def printable_line(text: str) -> str:
     """The text as one line without control characters: models write proposals, and copy from anywhere."""
-    if text.isascii() and text.isprintable():
+    if text.isprintable():
         return text
     return "".join(
         " " if letter.isspace() else letter for letter in text if letter.isspace() or not _is_control(letter)
@@ -49,7 +52,7 @@ def _is_control(letter: str) -> bool:
 
 def width(text: str) -> int:
     """The number of columns the text takes."""
-    return len(text) if text.isascii() else sum(map(_letter_width, text))
+    return len(text) if text.isascii() or not _ODD.search(text) else sum(map(_letter_width, text))
 
 
 def cut(text: str, columns: int) -> str:

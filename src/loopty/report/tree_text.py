@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
@@ -14,6 +15,7 @@ from loopty.report.node_name import name_within, node_name, short_id
 from loopty.report.score_text import ScoreText
 from loopty.report.terminal import Terminal
 from loopty.views.node_tree import HiddenControls, TreeLine, TreeRow
+from loopty.views.tree_node import TreeNode
 
 _NARROWEST_NAME = 12
 _LONGEST_METRIC = 16
@@ -25,20 +27,30 @@ def tree_text(
     rows: Iterable[TreeLine], columns: int = 80, terminal: Terminal | None = None, metric: str = "score"
 ) -> str:
     """One line per node: its score, its effect over its parent, and what it changed."""
-    terminal = terminal or Terminal()
-    lines = list(rows)
-    drawn = list(_with_branches(lines, max((columns // 2 - _NARROWEST_NAME) // 3, 2)))
-    sheet = _Sheet(drawn, columns, metric)
-    text = [terminal.paint(sheet.head, "dim"), *(sheet.line(branch, row, terminal) for branch, row in drawn)]
-    notes = [sheet.controls(line) for line in lines if isinstance(line, HiddenControls)]
-    if hidden := sum(row.hidden_below for _, row in drawn):
+    return "\n".join(tree_lines(rows, columns, terminal or Terminal(), metric))
+
+
+def tree_lines(rows: Iterable[TreeLine], columns: int, terminal: Terminal, metric: str) -> Iterator[str]:
+    """The lines of the text, each made when it is asked for: a tree may have a million."""
+    hidden_controls: list[HiddenControls] = []
+    shown: list[TreeRow] = []
+    for line in rows:
+        if isinstance(line, HiddenControls):
+            hidden_controls.append(line)
+        else:
+            shown.append(line)
+    sheet = _Sheet(shown, columns, metric)
+    yield terminal.render(terminal.paint(sheet.head, "dim"))
+    for drawn in sheet.drawn:
+        yield terminal.render(sheet.line(drawn, terminal))
+    notes = [sheet.controls(line) for line in hidden_controls]
+    if hidden := sum(row.hidden_below for row in shown):
         notes.insert(0, f"+ counts {hidden:,} more nodes below: --all shows them")
     for note in notes:
-        text += [terminal.paint(line, "dim") for line in wrap(note, columns)]
-    return terminal.render("\n".join(text))
+        yield from (terminal.render(terminal.paint(line, "dim")) for line in wrap(note, columns))
 
 
-def node_glyph(node: Node) -> tuple[str, str]:
+def node_glyph(node: Node | TreeNode) -> tuple[str, str]:
     """The glyph of a node and its style."""
     if node.running:
         return "▸", "warn"
@@ -46,9 +58,9 @@ def node_glyph(node: Node) -> tuple[str, str]:
         return " ", ""
     if node.verdict is Verdict.REJECTED:
         return "!", "bad"
-    if node.outcome and node.outcome.ending is Ending.PRUNED:
+    if node.ending is Ending.PRUNED:
         return "–", "dim"
-    if node.outcome is None or not node.outcome.is_finished:
+    if node.ending is not Ending.FINISHED:
         return "×", "bad"
     if node.verdict in (Verdict.INCONCLUSIVE, Verdict.HELD):
         return "?", "warn"
@@ -57,13 +69,13 @@ def node_glyph(node: Node) -> tuple[str, str]:
     return ("●", "good") if node.verdict is Verdict.KEPT else ("·", "")
 
 
-def node_remark(node: Node, more: str = "") -> str:
+def node_remark(node: Node | TreeNode, more: str = "") -> str:
     """What a line says about a node besides its score, its state and its change: `(control)`."""
     remarks = [
         more,
         f"merges {', '.join(map(short_id, node.merged))}" if node.merged else "",
         "control" if node.pool is Pool.CONTROL else "",
-        "measured again" if node.running and node.outcome else "",
+        "measured again" if node.running and node.ending else "",
         node.verdict if node.verdict in _REMARKABLE_VERDICTS else "",
         f"was {node.withdrawn.verdict}: {node.withdrawn.why}" if node.withdrawn and node.withdrawn.verdict else "",
         "files removed" if node.files_removed else "",
@@ -73,7 +85,7 @@ def node_remark(node: Node, more: str = "") -> str:
     return f"({remark})" if remark else ""
 
 
-def _state(node: Node) -> str:
+def _state(node: TreeNode) -> str:
     """Why the node has no effect to show, in one word."""
     if node.draft:
         return "dropped" if node.dropped else "draft"
@@ -81,53 +93,73 @@ def _state(node: Node) -> str:
         return "running"
     if node.verdict is Verdict.REJECTED:
         return Verdict.REJECTED
-    return node.outcome.ending if node.outcome and not node.outcome.is_finished else ""
+    return node.ending if node.ending and node.ending is not Ending.FINISHED else ""
+
+
+class _DrawnRow(NamedTuple):
+    """A row with those of its texts that the widths of columns depend on."""
+
+    branch: str
+    row: TreeRow
+    name: str
+    score: str
+    effect: str
+    remark: str
 
 
 class _Sheet:
     """The columns of one tree: all lines have the same widths, digits and units."""
 
-    def __init__(self, rows: list[tuple[str, TreeRow]], columns: int, metric: str) -> None:
+    def __init__(self, rows: list[TreeRow], columns: int, metric: str) -> None:
         self._columns = columns
-        noise = max((row.over_parent.noise for _, row in rows if row.over_parent), default=0.0)
-        changes = [row.over_parent.change for _, row in rows if row.over_parent]
-        # Nodes that were not kept are many, and some are equal in all digits but the last.
-        kept = [row.score for _, row in rows if row.score is not None and row.node.verdict is Verdict.KEPT]
-        some = [row.score for _, row in rows if row.score is not None]
-        self._scores = ScoreText.of(kept, changes, noise, some)
-        self._names = min(max(len(branch) + width(_name(row)) for branch, row in rows), columns // 2)
-        self._score_width = max(width(self._score(row)) for _, row in rows)
+        self._scores = _score_text(rows)
+        levels = max((columns // 2 - _NARROWEST_NAME) // 3, 2)
+        self.drawn = [
+            _DrawnRow(
+                branch,
+                row,
+                _name(row),
+                self._score(row),
+                self._effect(row),
+                node_remark(row.node, _elsewhere(row)),
+            )
+            for branch, row in _with_branches(rows, levels)
+        ]
+        self._names = min(max(len(drawn.branch) + width(drawn.name) for drawn in self.drawn), columns // 2)
+        self._score_width = max(width(drawn.score) for drawn in self.drawn)
         title = cut(metric, max(self._score_width, min(_LONGEST_METRIC, columns // 5)))
         self._score_width = max(self._score_width, width(title))
-        self._effect_width = self._room_for_effect(max(width(self._effect(row)) for _, row in rows))
+        self._effect_width = self._room_for_effect(max(width(drawn.effect) for drawn in self.drawn))
         head = " " * self._names + "  " + pad(title, self._score_width, right=True)
         if self._effect_width:
             head += f"  {_EFFECT:>{self._effect_width}}"
         room = columns - self._names - self._score_width - self._effect_column - 5
-        remarks = max(width(node_remark(row.node, _elsewhere(row))) for _, row in rows)
-        edits = (Change(row.node, row.changed_params) for _, row in rows)
+        remarks = max(width(drawn.remark) for drawn in self.drawn)
+        edits = (Change(row.node, row.changed_params) for row in rows)
         self._changes = ChangeLine.of(edits, room - remarks - 1 if remarks else room)
         self.head = cut(f"{head}   {self._changes.head}", columns).rstrip()
 
-    def line(self, branch: str, row: TreeRow, terminal: Terminal) -> str:
+    def line(self, drawn: _DrawnRow, terminal: Terminal) -> str:
+        branch, row, name, score, effect, remark = drawn
         glyph, style = node_glyph(row.node)
         if row.is_best:
             glyph, style = "★", "best"
         elif row.other_score is not None:
             glyph, style = "≠", "warn"
-        name = _name(row, max(self._names - len(branch), _NARROWEST_NAME))
-        used = max(self._names, len(branch) + width(name))
+        if len(branch) + width(name) > self._names:
+            name = _name(row, max(self._names - len(branch), _NARROWEST_NAME))
+        taken = len(branch) + width(name)
+        used = max(self._names, taken)
         lead = terminal.paint(branch, "dim") + terminal.paint(name, "best" if row.on_path else "")
-        lead += " " * (used - len(branch) - width(name))
-        score = terminal.paint(pad(self._score(row), self._score_width, right=True), "best" if row.on_path else "")
-        effect = f"  {self._effect(row):>{self._effect_width}}" if self._effect_width else ""
+        lead += " " * (used - taken)
+        score = terminal.paint(pad(score, self._score_width, right=True), "best" if row.on_path else "")
+        effect = f"  {effect:>{self._effect_width}}" if self._effect_width else ""
         room = self._columns - used - self._score_width - self._effect_column - 5
         is_notable = row.on_path or row.node.running or row.node.verdict is Verdict.KEPT
         change = self._changes.text(Change(row.node, row.changed_params))
-        remark = node_remark(row.node, _elsewhere(row))
         note = " ".join(filter(None, (change, remark) if self._changes.table else (remark, change)))
         text = terminal.paint(cut(note, room) if room > 3 else "", "" if is_notable else "dim")
-        effect = self._paint_effect(effect, row, terminal)
+        effect = self._paint_effect(effect, row, terminal) if terminal.colour else effect
         return f"{lead}  {score}{effect} {terminal.paint(glyph, style)} {text}".rstrip()
 
     def controls(self, hidden: HiddenControls) -> str:
@@ -149,7 +181,7 @@ class _Sheet:
         return self._effect_width + 2 if self._effect_width else 0
 
     def _score(self, row: TreeRow) -> str:
-        is_whole = row.node.outcome is None or row.node.outcome.ending is not Ending.PRUNED
+        is_whole = row.node.ending is not Ending.PRUNED
         return self._scores.score(row.score) if row.score is not None and is_whole else ""
 
     def _effect(self, row: TreeRow) -> str:
@@ -167,12 +199,18 @@ class _Sheet:
         return terminal.paint(effect, "good" if is_gain else "dim") if effect.strip() else effect
 
 
-def _with_branches(rows: Iterable[TreeLine], levels: int) -> Iterator[tuple[str, TreeRow]]:
+def _score_text(rows: list[TreeRow]) -> ScoreText:
+    noise = max((row.over_parent.noise for row in rows if row.over_parent), default=0.0)
+    changes = [row.over_parent.change for row in rows if row.over_parent]
+    # Nodes that were not kept are many, and some are equal in all digits but the last.
+    kept = [row.score for row in rows if row.score is not None and row.node.verdict is Verdict.KEPT]
+    return ScoreText.of(kept, changes, noise, {row.score for row in rows if row.score is not None})
+
+
+def _with_branches(rows: Iterable[TreeRow], levels: int) -> Iterator[tuple[str, TreeRow]]:
     """Each row with the branches that lead to it, from at most this many levels: the id shows its depth."""
     continues: list[bool] = []
     for row in rows:
-        if isinstance(row, HiddenControls):
-            continue
         if row.level == 0:
             yield "", row
             continue

@@ -1,6 +1,6 @@
 """The tree of a run as rows in display order, for any depth and size.
 
-A limited tree decodes only the nodes it shows; the ids alone say which nodes there are.
+A limited tree reads only the nodes it shows; the ids alone say which nodes there are.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from loopty.domain.ids import NodeId
+from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
 from loopty.kit.dataclass import dataclass
@@ -19,9 +21,10 @@ from loopty.record.node_record import Node
 from loopty.record.run_record import Run
 from loopty.record.trials import Trials, trial_parts
 from loopty.record.verdicts import Incumbents
-from loopty.views.comparable import has_only_other_fingerprints, incumbents, score
-from loopty.views.over_parent import OverParent, over_parent
+from loopty.views.comparable import has_only_other_fingerprints, incumbents, score, sigma
+from loopty.views.over_parent import OverParent, over_parent, over_score
 from loopty.views.param_changes import param_changes
+from loopty.views.tree_node import TreeNode
 
 LIMIT = 200
 
@@ -30,7 +33,7 @@ LIMIT = 200
 class TreeRow:
     """A node shown in the tree."""
 
-    node: Node
+    node: TreeNode
     level: int
     """The number of shown nodes between it and the trunk; 0 on the trunk."""
     is_last: bool
@@ -88,7 +91,10 @@ def tree(history: History, top: NodeId, limit: int | None = LIMIT, controls: boo
         if node in shown and node != top:
             children.setdefault(above[node], []).append(node)
     hidden = Counter(above[node] for node in below if node not in shown)
-    rows = _walk(history, run, top, children, hidden, path)
+    nodes = _TreeNodes(history, run)
+    if limit is None:
+        nodes.read_all(below)
+    rows = _walk(nodes, top, children, hidden, path)
     return itertools.chain(rows, [_hidden_controls(history, run, left_out)]) if left_out else rows
 
 
@@ -134,41 +140,89 @@ def _nearest_shown(below: dict[NodeId, NodeId], shown: set[NodeId]) -> dict[Node
 
 
 def _walk(
-    history: History,
-    run: Run,
+    nodes: _TreeNodes,
     top: NodeId,
-    children: dict[NodeId, list[NodeId]],
-    hidden: Counter[NodeId],
+    children: Mapping[NodeId, list[NodeId]],
+    hidden: Mapping[NodeId, int],
     path: frozenset[NodeId],
 ) -> Iterator[TreeRow]:
-    best, fingerprint = Incumbents.of(run, Pool.ATTEMPT).best, Cohorts.of(run).fingerprint
+    best = Incumbents.of(nodes.run, Pool.ATTEMPT).best
     # A stack, not recursion: a chain may be thousands of nodes deep.
-    pending = [_PendingRow(top, 0, is_last=True, skips_nodes=False)]
+    pending = [_PendingRow(top, 0, True, False)]
     while pending:
         row = pending.pop()
-        node, level = history[row.node], row.level + 1
-        is_foreign = has_only_other_fingerprints(node, run)
-        shown_children = sorted((_position(child, row.node), child) for child in children.get(row.node, ()))
-        onward = [found for found in shown_children if found[1] in path]
-        aside = [found for found in shown_children if found[1] not in path]
+        name, level = row.node, row.level + 1
+        node, above = nodes[name], name.parent
+        parent = nodes[above] if above else None
         yield TreeRow(
             node,
             row.level,
             row.is_last,
             row.skips_nodes,
-            hidden[node.id],
-            None if is_foreign else _score(history, node, run),
-            history.score(node) if is_foreign else None,
-            node.id == best,
-            node.id in path,
-            over_parent(history, node, fingerprint),
-            param_changes(node, history[node.id.parent] if node.id.parent else None),
+            hidden.get(name, 0),
+            *nodes.scores(node),
+            name == best,
+            name in path,
+            nodes.over_parent(node, parent),
+            param_changes(node, parent),
         )
+        if name not in children:
+            continue
+        shown_children = sorted((_position(child, name), child) for child in children[name])
+        onward = [found for found in shown_children if found[1] in path]
+        aside = [found for found in shown_children if found[1] not in path]
         for position, child in onward:
-            pending.append(_PendingRow(child, 0, is_last=True, skips_nodes=len(position) > 1))
+            pending.append(_PendingRow(child, 0, True, len(position) > 1))
         for number, (position, child) in enumerate(reversed(aside)):
             is_last = number == 0 and not onward
-            pending.append(_PendingRow(child, level, is_last, skips_nodes=len(position) > 1))
+            pending.append(_PendingRow(child, level, is_last, len(position) > 1))
+
+
+class _TreeNodes:
+    """The nodes of one tree, each read once, and how they are compared."""
+
+    def __init__(self, history: History, run: Run) -> None:
+        self._history = history
+        self.run = run
+        self._nodes: dict[NodeId, TreeNode] = {}
+        self._fingerprint = Cohorts.of(run).fingerprint
+        self._metric = next(iter(history.counting_metrics(run.number)), None)
+        self._noise = sigma(run, self._fingerprint, self._metric.name) if self._metric else 0.0
+
+    def read_all(self, wanted: Mapping[NodeId, NodeId]) -> None:
+        """Read these nodes together, in one pass over all pages."""
+        self._nodes |= {node: TreeNode(node, page) for node, page in self._history.pages() if node in wanted}
+
+    def __getitem__(self, node: NodeId) -> TreeNode:
+        found = self._nodes.get(node)
+        if found is None:
+            found = self._nodes[node] = TreeNode(node, self._history.page(node))
+        return found
+
+    def scores(self, node: TreeNode) -> tuple[float | None, float | None]:
+        """The node's score under the run's fingerprint; else the one under another fingerprint."""
+        if self._metric and self._is_plain(node):
+            return node.metrics.get(self._metric.name), None
+        whole = self._history[node.id]
+        if has_only_other_fingerprints(whole, self.run):
+            return None, self._history.score(whole)
+        return _score(self._history, whole, self.run), None
+
+    def over_parent(self, node: TreeNode, parent: TreeNode | None) -> OverParent | None:
+        """The node's change over its parent, under the run's fingerprint."""
+        if parent is None or node.ending is None:
+            return None
+        metric = self._metric
+        if not (metric and self._is_plain(node) and self._is_plain(parent)):
+            return over_parent(self._history, self._history[node.id], self._fingerprint)
+        score, older = node.metrics.get(metric.name), parent.metrics.get(metric.name)
+        if node.ending is not Ending.FINISHED or score is None or older is None:
+            return None
+        return over_score(score, older, metric, self._noise, node.effect if node.against == parent.id else None)
+
+    def _is_plain(self, node: TreeNode) -> bool:
+        """Whether all results of the node are under the run's fingerprint."""
+        return not node.has_other_results and (node.ending is None or node.fingerprint == self._fingerprint)
 
 
 def _score(history: History, node: Node, run: Run) -> float | None:
@@ -177,8 +231,7 @@ def _score(history: History, node: Node, run: Run) -> float | None:
     return history.score(node) if here is None else here
 
 
-@dataclass(frozen=True, slots=True)
-class _PendingRow:
+class _PendingRow(NamedTuple):
     """A row that is still to be drawn."""
 
     node: NodeId

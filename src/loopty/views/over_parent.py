@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from loopty.domain.objective import Metric
+from loopty.domain.outcome import Effect
 from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -39,10 +41,15 @@ def over_parent(history: History, node: Node, fingerprint: str | None = None) ->
         return None
     if metric.name not in mine.outcome.metrics or metric.name not in parent.outcome.metrics:
         return None
-    older, noise = parent.outcome.metrics[metric.name], sigma(history.runs[node.id.run], under, metric.name)
+    noise = sigma(history.runs[node.id.run], under, metric.name)
     is_paired = node.against == node.id.parent and under == node.outcome.fingerprint
-    if node.effect and is_paired and node.effect.metric == metric.name:
-        change = ScoreChange(node.effect.amount, percent_of(node.effect.amount, older, noise))
+    scores = mine.outcome.metrics[metric.name], parent.outcome.metrics[metric.name]
+    return over_score(*scores, metric, noise, node.effect if is_paired else None)
+
+
+def over_score(score: float, older: float, metric: Metric, noise: float, effect: Effect | None) -> OverParent:
+    """The change from the parent's score; `effect` is that of their pairs, where they were compared in pairs."""
+    if effect and effect.metric == metric.name:
+        change = ScoreChange(effect.amount, percent_of(effect.amount, older, noise))
         return OverParent(change, is_paired=True, noise=noise)
-    change = score_change(mine.outcome.metrics[metric.name], older, metric.direction, noise)
-    return OverParent(change, is_paired=False, noise=noise)
+    return OverParent(score_change(score, older, metric.direction, noise), is_paired=False, noise=noise)

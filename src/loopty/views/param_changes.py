@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from loopty.domain.space import Value
 from loopty.record.node_record import Node
+from loopty.views.tree_node import TreeNode
 
 
-def param_changes(node: Node, parent: Node | None) -> dict[str, Value | None]:
+def param_changes(node: Node | TreeNode, parent: Node | TreeNode | None) -> dict[str, Value | None]:
     """The parameters that differ from the parent's, with the parent's value; None if it had none."""
     if parent is None:
         return {}
-    return {
-        name: parent.params.get(name) for name, value in node.params.items() if parent.params.get(name) != value
-    }
+    before = parent.params
+    return {name: before.get(name) for name, value in node.params.items() if before.get(name) != value}

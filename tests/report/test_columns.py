@@ -1,0 +1,20 @@
+"""How many columns a text takes."""
+
+from __future__ import annotations
+
+from loopty.report import columns
+
+
+def test_letters_that_are_not_looked_up_take_one_column() -> None:
+    plain = [chr(code) for code in range(0x10000) if not columns._ODD.search(chr(code))]
+    assert {"a", "é", "→", "…", "│", "●"} <= set(plain)
+    assert {columns._letter_width(letter) for letter in plain} == {1}
+
+
+def test_wide_and_combining_letters_are_counted_as_they_are_shown() -> None:
+    assert columns.width("数→a") == 4
+    assert columns.width("e\u0301→") == 2
+
+
+def test_format_characters_are_left_out_also_of_text_that_is_not_ascii() -> None:
+    assert columns.printable_line("é\u202e→\x1bx\ty") == "é→x y"
