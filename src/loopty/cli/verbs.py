@@ -17,6 +17,7 @@ from loopty.version import __version__
 VERBS = {
     "init": "Write loopty.toml, and run the benchmark once to check it.",
     "optimize": "Run experiments until the budget is spent; run it again to resume.",
+    "dashboard": "Show the experiments in your browser, live, and act on them.",
     "status": "Show where the run stands.",
     "context": "Say what to know before the next experiment, in few words.",
     "tree": "Show the tree of experiments.",
@@ -64,7 +65,7 @@ _FOR_PROGRAMS = ("hook",)
 """Verbs that people do not call."""
 
 
-_NAMED_ELSEWHERE = ("budget", "context")
+_NAMED_ELSEWHERE = ("budget", "context", "dashboard")
 """Verbs that have the name of a module of another room: no two modules share one."""
 
 
