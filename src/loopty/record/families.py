@@ -26,6 +26,7 @@ _MODULES = (
     "trials",
     "node_gates",
     "directives",
+    "budgets",
     "acknowledgements",
     "notes",
     "claims",
