@@ -5,7 +5,7 @@ demo: .venv/.ready   ## optimise an example for about a minute
 
 test: check .venv/.ready-for-tests page  ## everything that must hold
 	.venv/bin/python -m compileall -q src sdk/python
-	.venv/bin/pytest -n auto --dist loadgroup --durations 20 --durations-min 1
+	sh scripts/test.sh
 
 quick: check         ## before each commit: style, types, imports, the fast tests
 	.venv/bin/pytest -n auto -q $(addprefix tests/,$(QUICK))

@@ -42,7 +42,7 @@ def agents_answer(
     for place, nodes in operators.items():
         name = fold.columns.operator_names[place]
         if not any(name.endswith(each) or each in name for each in known):
-            agents.append(_proposer_row(fold, name, nodes, busy, now))
+            agents.append(_proposer_row(history, fold, name, nodes, busy, now))
     load = os.getloadavg()[0]
     return {
         "run": fold.run_number,
@@ -125,11 +125,11 @@ def _agent_row(
 
 
 def _proposer_row(
-    fold: RunFold, name: str, nodes: int, busy: dict[str, tuple[str, str, float]], now: float
+    history: History, fold: RunFold, name: str, nodes: int, busy: dict[str, tuple[str, str, float]], now: float
 ) -> dict[str, Any]:
     columns, spent = fold.columns, fold.calls.by_operator.get(name)
     own = columns.operator_names.index(name)
-    kept = sum(columns.operators[place] == own for place in columns.places_with(KEPT))
+    kept = [place for place in columns.places_with(KEPT) if columns.operators[place] == own]
     newest = next((place for place in range(len(columns) - 1, -1, -1) if columns.operators[place] == own), None)
     last = max(0.0 if newest is None else columns.times[newest], spent.last_at if spent else 0.0)
     doing = busy.get(name)
@@ -144,7 +144,7 @@ def _proposer_row(
         "lane": _lane(fold, [name], now),
         "sessions": spent.calls if spent else nodes,
         "nodes": nodes,
-        "kept": kept,
+        "kept": len(kept),
         "refused": fold.calls.refused_by_operator[name],
         "tokens": spent.tokens if spent else 0,
         "money_usd": spent.money_usd if spent else 0.0,
@@ -155,8 +155,16 @@ def _proposer_row(
         "longest_stall_seconds": 0.0,
         "benched_until": None,
         "bench_reason": "",
-        "best": None,
+        "best": _newest_best(history, fold, kept),
     }
+
+
+def _newest_best(history: History, fold: RunFold, kept: list[int]) -> dict[str, Any] | None:
+    """The last of these kept nodes, which beat all before it."""
+    if not kept:
+        return None
+    name = node_name(history, fold.columns.ids(history, kept[-1:]).get(kept[-1]))
+    return {**name, "score": fold.columns.score(kept[-1]), "change": None} if name else None
 
 
 def _lane(fold: RunFold, operators: Sequence[str], now: float) -> list[list[Any]]:

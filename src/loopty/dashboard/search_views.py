@@ -114,7 +114,6 @@ class _Credit:
     gain: float = 0.0
     seconds: float = 0.0
     last_at: float = 0.0
-    is_control: bool = False
     curve: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -122,20 +121,22 @@ def operators_answer(history: History, fold: RunFold) -> dict[str, Any]:
     """Each operator with its results, its cost, and its credit over time."""
     credits, columns = _credits(history, fold), fold.columns
     run = history.runs[fold.run_number]
-    names = [*credits, *(name for name in fold.calls.refused_by_operator if name not in credits)]
+    only_refused = [name for name in fold.calls.refused_by_operator if (name, False) not in credits]
+    keys = [*credits, *((name, False) for name in only_refused)]
     ladder = LadderState.of(run, Pool.ATTEMPT)
     rows: list[dict[str, Any]] = []
-    for name in names:
-        credit, spent = credits.get(name, _Credit()), fold.calls.by_operator.get(name)
+    for name, is_control in keys:
+        credit = credits.get((name, is_control), _Credit())
+        spent = None if is_control else fold.calls.by_operator.get(name)
         rate = credit.counts["kept"] / credit.nodes if credit.nodes else None
         low, high = _wilson(credit.counts["kept"], credit.nodes)
         rows.append(
             {
                 "name": name,
-                "pool": "control" if credit.is_control else "attempt",
+                "pool": "control" if is_control else "attempt",
                 "nodes": credit.nodes,
                 **{mark: credit.counts[mark] for mark in ("kept", "failed", "rejected", "inconclusive")},
-                "refused": fold.calls.refused_by_operator[name],
+                "refused": 0 if is_control else fold.calls.refused_by_operator[name],
                 "bests": credit.bests,
                 "gain_percent": credit.gain,
                 "seconds": credit.seconds,
@@ -162,18 +163,18 @@ def operators_answer(history: History, fold: RunFold) -> dict[str, Any]:
     }
 
 
-def _credits(history: History, fold: RunFold) -> dict[str, _Credit]:
-    columns, found = fold.columns, dict[str, _Credit]()
+def _credits(history: History, fold: RunFold) -> dict[tuple[str, bool], _Credit]:
+    """What each operator did, by its name and whether it served the control."""
+    columns, found = fold.columns, dict[tuple[str, bool], _Credit]()
     sign = run_metric(history, history.runs[fold.run_number]).direction.sign
     best = columns.score(0) if len(columns) else None
     for place in range(1, columns.detailed):
-        credit = found.setdefault(columns.operator(place), _Credit())
+        credit = found.setdefault((columns.operator(place), bool(columns.controls[place])), _Credit())
         mark = columns.marks[place]
         credit.nodes += 1
         credit.counts[MARKS[mark]] += 1
         credit.seconds += columns.seconds[place]
         credit.last_at = columns.times[place]
-        credit.is_control = bool(columns.controls[place])
         score = columns.score(place)
         if mark == KEPT and not columns.controls[place] and score is not None:
             credit.bests += 1
