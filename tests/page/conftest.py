@@ -16,7 +16,7 @@ from loopty.dashboard.static_files import STATIC
 
 from .story import Story, make_repository, tell_run
 
-WAIT_MS = 120_000
+WAIT_MS = 45_000
 """How long an event may take on a machine that is busy with other tests."""
 LAPTOP = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
@@ -38,7 +38,9 @@ def browser():
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-dev-shm-usage"], timeout=WAIT_MS
+            executable_path=shutil.which("chromium"),
+            args=["--no-sandbox", "--disable-dev-shm-usage"],
+            timeout=WAIT_MS,
         )
         yield browser
         browser.close()

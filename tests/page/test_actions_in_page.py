@@ -33,7 +33,7 @@ def carry_out(page, opener, verb, why="", confirm="") -> str:
     if confirm:
         assert sheet.get_by_role("button", name=verb).is_disabled()
         sheet.locator("input[name=confirm]").fill(confirm)
-    sheet.locator(f"button.main:not([disabled])", has_text=verb).click()
+    sheet.locator("button.main:not([disabled])", has_text=verb).click()
     toast = page.locator(".toast")
     toast.wait_for()
     sheet.wait_for(state="detached")
