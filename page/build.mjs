@@ -30,7 +30,9 @@ for (const file of result.outputFiles) await writeFile(file.path, file.contents)
 
 // The licences of what is bundled go with it.
 const packages = new Set(
-  Object.keys(result.metafile.inputs).flatMap((name) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(name)?.[1] ?? []),
+  Object.keys(result.metafile.inputs).flatMap(
+    (name) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(name)?.[1] ?? [],
+  ),
 );
 const licences = [];
 for (const name of [...packages].sort()) {

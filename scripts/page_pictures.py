@@ -15,11 +15,11 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 PICTURES = Path(__file__).parent.parent / "docs/pictures"
-LAPTOP, PHONE = (1280, 800), (390, 844)
+LAPTOP, LOW, PHONE = (1200, 740), (1280, 600), (390, 844)
 WAIT_MS = 180_000
 VIEWS = {
     "overview": ("#/overview", LAPTOP, "light"),
-    "tree": ("#/tree", LAPTOP, "dark"),
+    "tree": ("#/tree", LOW, "dark"),
     "phone": ("#/overview", PHONE, "light"),
 }
 

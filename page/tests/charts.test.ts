@@ -125,8 +125,6 @@ test("cells of one verdict and shade are one path; the lane is apart", () => {
       ],
     },
     new Set(),
-    0,
-    0,
   );
   assert.equal(drawn.length, 2);
 });

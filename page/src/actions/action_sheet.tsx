@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { act, type Done } from "../api/client";
 import { Said } from "../parts/said";
 import { Sheet } from "../parts/sheet";
-import { canAct, overview, shownRun } from "../state/store";
+import { canAct, overview, refreshOverview, shownRun } from "../state/store";
 import { lines } from "../text/hostile";
 import { shortId } from "../text/ids";
 import { type ActionName, type Asked, asked, said } from "./asked";
@@ -91,6 +91,7 @@ export function ActionSheet({ action, node, summary, text = "" }: Asked & { acti
     act(action, confirm === null ? body : { ...body, confirm }).then(
       (done) => {
         said.value = { text: done.text, isBad: false };
+        refreshOverview().catch(() => undefined);
         close();
       },
       (refused: Error) => {

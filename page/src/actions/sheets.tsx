@@ -6,16 +6,15 @@ import { Icon } from "../parts/icon";
 import { Said } from "../parts/said";
 import { Sheet } from "../parts/sheet";
 import { go, link, VIEWS } from "../state/route";
-import { overview, session } from "../state/store";
+import { isPaused, session } from "../state/store";
 import { ActionSheet } from "./action_sheet";
 import { type ActionName, ask, asked, said } from "./asked";
 import { KeysSheet } from "./keys_sheet";
 import { ACTION_LABELS, isAction } from "./wording";
 
 export function runActions(): ActionName[] {
-  const isPaused = overview.value?.state === "paused";
   const known = new Set(session.value?.actions ?? []);
-  const wanted: ActionName[] = ["direct", isPaused ? "resume" : "pause", "stop", "budget"];
+  const wanted: ActionName[] = ["direct", isPaused.value ? "resume" : "pause", "stop", "budget"];
   return wanted.filter((name) => known.has(name));
 }
 

@@ -14,6 +14,9 @@ interface Props {
   hidden: ReadonlySet<Mark>;
   left: number;
   top: number;
+  /** The plot as it is drawn; the cells were folded for the size that was asked for. */
+  width: number;
+  height: number;
   laneTop: number;
   laneHeight: number;
 }
@@ -22,8 +25,6 @@ interface Props {
 export function shades(
   points: Points,
   hidden: ReadonlySet<Mark>,
-  left: number,
-  top: number,
 ): { mark: Mark; opacity: number; path: string }[] {
   const most = points.cells.reduce((max, [, cy, , count]) => (cy < 0 ? max : Math.max(max, count)), 1);
   const by = new Map<string, string[]>();
@@ -33,7 +34,7 @@ export function shades(
     const key = `${mark} ${shade}`;
     const list = by.get(key) ?? [];
     if (!by.has(key)) by.set(key, list);
-    list.push(`M${left + cx * CELL} ${top + cy * CELL}h3.5v3.5h-3.5z`);
+    list.push(`M${cx * CELL} ${cy * CELL}h3.5v3.5h-3.5z`);
   }
   return [...by].map(([key, list]) => {
     const [mark, shade] = key.split(" ") as [Mark, string];
@@ -41,7 +42,7 @@ export function shades(
   });
 }
 
-function laneColumns({ points, hidden, left, laneTop, laneHeight }: Props): { mark: Mark; path: string }[] {
+function laneColumns({ points, hidden, laneTop, laneHeight }: Props): { mark: Mark; path: string }[] {
   const totals = new Map<number, number>();
   const lane = points.cells.filter(([, cy, mark]) => cy < 0 && !hidden.has(mark));
   for (const [cx, , , count] of lane) totals.set(cx, (totals.get(cx) ?? 0) + count);
@@ -54,26 +55,31 @@ function laneColumns({ points, hidden, left, laneTop, laneHeight }: Props): { ma
     used.set(cx, below + tall);
     const list = by.get(mark) ?? [];
     if (!by.has(mark)) by.set(mark, list);
-    list.push(`M${left + cx * CELL} ${laneTop + laneHeight - below - tall}h3.2v${tall}h-3.2z`);
+    list.push(`M${cx * CELL} ${laneTop + laneHeight - below - tall}h3.2v${tall}h-3.2z`);
   }
   return [...by].map(([mark, list]) => ({ mark, path: list.join("") }));
 }
 
 export function Density(props: Props): JSX.Element | null {
-  const { points, hidden, left, top, laneTop, laneHeight } = props;
+  const { points, hidden, left, top, width, height, laneTop, laneHeight } = props;
   const drawn = useMemo(
-    () => ({ cells: shades(points, hidden, left, top), lane: laneColumns(props) }),
-    [points, hidden, left, top, laneTop, laneHeight],
+    () => ({ cells: shades(points, hidden), lane: laneColumns(props) }),
+    [points, hidden, laneTop, laneHeight],
   );
   if (!points.cells.length) return null;
+  const across = width / (points.w || 1);
   return (
-    <g>
-      {drawn.cells.map(({ mark, opacity, path }) => (
-        <path key={`${mark}${opacity}`} d={path} fill={colourOf(mark)} opacity={opacity} />
-      ))}
-      {drawn.lane.map(({ mark, path }) => (
-        <path key={mark} d={path} fill={colourOf(mark)} />
-      ))}
-    </g>
+    <>
+      <g transform={`translate(${left} ${top}) scale(${across} ${height / (points.h || 1)})`}>
+        {drawn.cells.map(({ mark, opacity, path }) => (
+          <path key={`${mark}${opacity}`} d={path} fill={colourOf(mark)} opacity={opacity} />
+        ))}
+      </g>
+      <g transform={`translate(${left} 0) scale(${across} 1)`}>
+        {drawn.lane.map(({ mark, path }) => (
+          <path key={mark} d={path} fill={colourOf(mark)} />
+        ))}
+      </g>
+    </>
   );
 }

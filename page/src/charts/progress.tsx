@@ -76,7 +76,7 @@ export function Progress(props: Props): JSX.Element {
   const plotRight = width - INSET.right;
   const [first, last] = points.x_range;
   const origin = axis === "time" && first > 1e8 ? overview.started_at : 0;
-  const xEnd = last + (last - first) * 0.015;
+  const xEnd = points.cells.length ? last : last + (last - first) * 0.015;
   const x = useMemo(() => linear([first, xEnd], [INSET.left, plotRight]), [first, xEnd, plotRight]);
   // Cells were folded on the range as it is; marks alone get some air.
   const [low, high] = points.cells.length ? points.y_range : padded(points.y_range, 0.05);
@@ -159,6 +159,8 @@ export function Progress(props: Props): JSX.Element {
         hidden={props.hidden}
         left={INSET.left}
         top={INSET.top}
+        width={plotRight - INSET.left}
+        height={height - INSET.top - INSET.bottom}
         laneTop={laneTop}
         laneHeight={INSET.lane}
       />
@@ -244,7 +246,7 @@ function Gains({ overview, axis, x, y, end }: Layer): JSX.Element {
   let last = -99;
   for (const step of overview.steps.slice(1)) {
     const at = x(onAxis(step, axis));
-    if (step.gain_percent === null || at - last < 48) continue;
+    if (step.gain_percent === null || Math.abs(step.gain_percent) < 0.1 || at - last < 48) continue;
     last = at;
     named.push({
       at,

@@ -9,6 +9,7 @@ import {
   canAct,
   connection,
   heardAt,
+  isPaused,
   overview,
   retryAt,
   serverNow,
@@ -90,7 +91,6 @@ function StateLine(): JSX.Element {
 }
 
 function TopBar(): JSX.Element {
-  const isPaused = overview.value?.state === "paused";
   const icons: Record<string, IconName> = { direct: "note", pause: "pause", resume: "play", stop: "stop" };
   const labels: Record<string, string> = { direct: "Direct", pause: "Pause", resume: "Resume", stop: "Stop…" };
   return (
@@ -133,7 +133,7 @@ function TopBar(): JSX.Element {
       <button
         type="button"
         class="btn icon quiet"
-        aria-label={isPaused ? "Actions, the run is paused" : "Actions"}
+        aria-label={isPaused.value ? "Actions, the run is paused" : "Actions"}
         onClick={() => ask("menu")}
       >
         <Icon name="more" />

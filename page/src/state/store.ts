@@ -28,6 +28,12 @@ export const shownRun = signal<number | null>(null);
 
 export const canAct = computed(() => connection.value === "live");
 
+/** A run whose session has ended can be paused, too: the next session then begins paused. */
+export const isPaused = computed(() => {
+  const seen = overview.value;
+  return seen?.state === "paused" || (seen?.alerts.some((alert) => alert.kind === "paused") ?? false);
+});
+
 /** One count of decimals for the score, so that columns line up. */
 export const places = computed(() => {
   const seen = overview.value;
@@ -128,6 +134,13 @@ export async function start(): Promise<void> {
     connection.value = "broken";
   }
   listen();
+}
+
+/** After an action the page shows its effect at once, before the stream brings it. */
+export async function refreshOverview(): Promise<void> {
+  const run = shownRun.value;
+  takeOverview(await get<Overview>(run === null ? "/api/overview" : `/api/overview?run=${run}`));
+  event.value += 1;
 }
 
 export function reconnect(): void {

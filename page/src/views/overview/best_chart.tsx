@@ -79,7 +79,7 @@ export function BestChart({ seen }: { seen: Overview }): JSX.Element {
     if (!beside) return undefined;
     const watch = new ResizeObserver(() => {
       const isBeside = beside.offsetTop === frame.current?.closest<HTMLElement>(".card")?.offsetTop;
-      setHeight(isBeside ? Math.max(320, Math.min(560, beside.offsetHeight - 96)) : 260);
+      setHeight(isBeside ? Math.max(320, Math.min(560, Math.round((beside.offsetHeight - 96) / 40) * 40)) : 260);
     });
     watch.observe(beside);
     return () => watch.disconnect();

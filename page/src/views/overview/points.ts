@@ -44,7 +44,8 @@ export function usePoints(axis: Axis, width: number, height: number, started: nu
   const [shown, setShown] = useState<Points | null>(null);
   const message = newest.value;
   useEffect(() => {
-    setShown(data);
+    // While the next answer is on its way, the last one stays.
+    if (data) setShown(data);
     isDense[1]((data?.cells.length ?? 0) > 0);
   }, [data]);
   useEffect(() => {
