@@ -16,7 +16,7 @@ from loopty.dashboard.static_files import STATIC
 
 from .story import Story, make_repository, tell_run
 
-WAIT_MS = 60_000
+WAIT_MS = 120_000
 """How long an event may take on a machine that is busy with other tests."""
 LAPTOP = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}

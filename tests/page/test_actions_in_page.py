@@ -11,7 +11,7 @@ from loopty.record.sessions import Session
 from .conftest import open_page, serve_site
 from .story import git, make_repository, tell_run
 
-pytestmark = pytest.mark.xdist_group("page")
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("page")]
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from .conftest import PHONE, open_page
 
-pytestmark = pytest.mark.xdist_group("page")
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("page")]
 
 AXE = Path(__file__).parents[2] / "page/node_modules/axe-core/axe.min.js"
 
