@@ -19,7 +19,7 @@ const result = await build({
   target: ["es2022"],
   jsx: "automatic",
   jsxImportSource: "preact",
-  legalComments: "linked",
+  legalComments: "none",
   metafile: true,
   write: false,
 });
@@ -27,6 +27,18 @@ const result = await build({
 await rm(path.join(into, "assets"), { recursive: true, force: true });
 await mkdir(path.join(into, "assets"), { recursive: true });
 for (const file of result.outputFiles) await writeFile(file.path, file.contents);
+
+// The licences of what is bundled go with it.
+const packages = new Set(
+  Object.keys(result.metafile.inputs).flatMap((name) => /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(name)?.[1] ?? []),
+);
+const licences = [];
+for (const name of [...packages].sort()) {
+  const folder = path.join(here, "node_modules", name);
+  const file = (await readdir(folder)).find((one) => /^licen[cs]e/i.test(one));
+  licences.push(`${name}\n\n${file ? await readFile(path.join(folder, file), "utf8") : "see its package"}`);
+}
+await writeFile(path.join(into, "licences.txt"), licences.join("\n\n"));
 
 const names = await readdir(path.join(into, "assets"));
 const asset = (ending) => `/assets/${names.find((name) => name.endsWith(ending))}`;

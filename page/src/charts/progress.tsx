@@ -10,7 +10,7 @@ import { hideTip } from "../parts/tip";
 import { AXIS_NAMES, axisText, scoreText } from "../text/axis";
 import { number, percent, times } from "../text/numbers";
 import { Density } from "./density";
-import { clamp, linear, type Scale, tickPlaces, ticks } from "./scale";
+import { clamp, linear, padded, type Scale, tickPlaces, ticks } from "./scale";
 
 export const INSET = { left: 52, right: 40, top: 18, bottom: 48, lane: 18 };
 
@@ -78,7 +78,8 @@ export function Progress(props: Props): JSX.Element {
   const origin = axis === "time" && first > 1e8 ? overview.started_at : 0;
   const xEnd = last + (last - first) * 0.015;
   const x = useMemo(() => linear([first, xEnd], [INSET.left, plotRight]), [first, xEnd, plotRight]);
-  const [low, high] = points.y_range;
+  // Cells were folded on the range as it is; marks alone get some air.
+  const [low, high] = points.cells.length ? points.y_range : padded(points.y_range, 0.05);
   const y = useMemo(() => linear([low, high], [height - INSET.bottom, INSET.top]), [low, high, height]);
   const { spots, near } = useSpots(props, x, y, height);
   const best = useMemo(() => new Set(overview.steps.map((step) => step.node.handle)), [overview.steps]);
