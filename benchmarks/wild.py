@@ -31,6 +31,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import first_hour
 from wild_page import write_page
@@ -82,19 +83,27 @@ def try_wild(one: WildRepository, cache: Path, parent: Path) -> WildResult:
     except (PreparationError, OSError, tarfile.TarError) as error:
         return replace(result, passed_over=" ".join(str(error).split())[-300:])
     first = run_init(checkout, [])
-    result = replace(result, proven=first.code == 0, seconds=round(first.seconds), command=first.command)
-    if result.proven:
-        return result
-    result = replace(result, message=first.message, line=first.line)
+    result = replace(
+        result,
+        proven=first.code == 0,
+        last_resort=first.last_resort,
+        seconds=round(first.seconds),
+        command=first.command,
+        message=first.message,
+        line=first.line,
+    )
+    if result.proven and not result.last_resort:
+        return replace(result, message="", line="")
     again = paste(checkout, first.line)
     if again is None:
         return result
+    is_better = again.code == 0 and not (result.proven and again.last_resort)
     return replace(
         result,
-        proven_with_line=again.code == 0,
+        proven_with_line=is_better,
         seconds=round(first.seconds + again.seconds),
-        command=again.command or result.command,
-        message=result.message if again.code == 0 else f"{result.message}; with the line: {again.message}",
+        command=again.command if is_better else result.command,
+        message=result.message if is_better else f"{result.message}; with the line: {again.message}",
     )
 
 
@@ -164,6 +173,7 @@ class InitRun:
     command: str
     message: str
     line: str
+    last_resort: str = ""
 
 
 def run_init(checkout: Path, flags: list[str]) -> InitRun:
@@ -195,16 +205,18 @@ def run_loopty(checkout: Path, words: str) -> InitRun:
     task = checkout / "loopty.toml"
     command = tomllib.loads(task.read_text())["benchmark"]["command"] if task.exists() else ""
     seconds = time.monotonic() - started_at
-    return InitRun(process.returncode, seconds, command, *message_and_line(stdout, stderr))
-
-
-def message_and_line(stdout: str, stderr: str) -> tuple[str, str]:
-    """Why `init` failed, and the line to paste, both as it says them."""
-    last = (stderr.strip().splitlines() or [""])[-1]
     try:
         told = json.loads(stdout)
     except ValueError:
         told = {}
+    resort = (told.get("ok") and told.get("last_resort")) or {}
+    why = message_and_line(resort or told, "" if resort else stderr)
+    return InitRun(process.returncode, seconds, command, *why, resort.get("measures", ""))
+
+
+def message_and_line(told: dict[str, Any], stderr: str) -> tuple[str, str]:
+    """Why `init` failed, and the line to paste, both as it says them."""
+    last = (stderr.strip().splitlines() or [""])[-1]
     cause = told.get("explanation", {}).get("cause", {})
     found = re.search(r"(loopty init --(?!.*PROGRAM).+)$", last)  # an example is no line to paste
     settings = "; ".join(item["line"] for item in cause.get("settings", ()))
@@ -253,7 +265,9 @@ def verdict(result: WildResult) -> str:
     if result.passed_over:
         return f"passed over: {result.passed_over}"
     if result.proven:
-        return f"proven after {result.seconds} s: {first_hour.measure(result.command)}"
+        resort = f" (a last resort: {result.message} [{result.line}])" if result.last_resort else ""
+        resort += "; with the line, tests or a benchmark" if result.proven_with_line else ""
+        return f"proven after {result.seconds} s: {first_hour.measure(result.command)}{resort}"
     how = "proven with the line" if result.proven_with_line else "NOT PROVEN"
     return f"{how} after {result.seconds} s: {result.message} [{result.line}]"
 

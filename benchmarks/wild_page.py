@@ -23,8 +23,10 @@ line, pasted once, `init` passed.
   dependencies could not be, on this machine (it reaches PyPI, npm and Debian, but not crates.io or Go's proxy).
 - *Seconds* are of two cores that other busy processes shared: some thirty in samples 1 to 3, where builds and
   tests of C and C++ ran into limits of 300 s (`init`) and 600 s (with the line), ten in samples 4 to 6.
-- Many packages of npm, and some of PyPI, are released without tests. There `init` says that nothing was found, and
-  its line measures how long the package takes to load: this counts as *with its line*.
+- Many packages of npm, and some of PyPI, are released without tests. There the line of the message measured how
+  long the package takes to load, which counts as *with its line* in samples 1 to 9. Since then `init` falls back
+  on this, or on the time of the build, by itself, and says so: a *last resort*. The figures count it apart. Where
+  its message has a line that leads to the tests, the line is pasted, too: *its line: tests*.
 - The figures are those of the first try. *Again* says what a second one gave, after the repairs.
 - Before the repairs, `init --yes` proved 11 of the first 25 of sample 1, one by a script that tested nothing.
 
@@ -48,12 +50,14 @@ def sample_lines(seed: str, rows: Sequence[WildResult]) -> Iterator[str]:
     """One sample: its figures, its table, and what was passed over."""
     tried = [row for row in rows if not row.passed_over]
     alone = sum(row.proven for row in tried)
-    with_line = sum(row.proven_with_line for row in tried)
+    resorts = sum(bool(row.last_resort) for row in tried if row.proven)
+    with_line = sum(row.proven_with_line for row in tried if not row.proven)
     unhelped = [row for row in tried if row.line and not (row.proven or row.proven_with_line)]
+    apart = f", {resorts} of them by the last resort, the time to load or to build," if resorts else ""
     yield f"### Sample {seed}: {SAMPLES.get(seed, '')}"
     yield ""
     yield (
-        f"Of {len(tried)} repositories, {alone} were proven by `loopty init --yes` alone "
+        f"Of {len(tried)} repositories, {alone} were proven by `loopty init --yes` alone{apart} "
         f"({_percent(alone, tried)}), {with_line} more with the line of the message "
         f"(together {_percent(alone + with_line, tried)}). For {len(unhelped)} others the message had a line that "
         f"did not lead there here, and for {len(tried) - alone - with_line - len(unhelped)} it had none."
@@ -81,8 +85,10 @@ SAMPLES = {
 
 def cells(row: WildResult) -> list[str]:
     outcome = "proven" if row.proven else "with its line" if row.proven_with_line else "not proven"
+    if row.proven and row.last_resort:
+        outcome = f"proven, a last resort{'; its line: tests' if row.proven_with_line else ''}"
     outcome += f"; again: {row.again}" if row.again else ""
-    why = "" if row.proven else f"`{row.line}`" if row.line else row.message[:_LONGEST]
+    why = "" if row.proven and not row.last_resort else f"`{row.line}`" if row.line else row.message[:_LONGEST]
     if row.line and not (row.proven or row.proven_with_line):
         why = f"{why}: {row.message[:_LONGEST]}"
     measured = first_hour.measure(row.command) if row.proven or row.proven_with_line else ""

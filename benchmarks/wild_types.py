@@ -26,6 +26,8 @@ class WildResult:
     version: str = ""
     proven: bool = False
     """By `loopty init --yes` alone."""
+    last_resort: str = ""
+    """What is measured where neither a benchmark nor tests could be: loading or building; else empty."""
     seconds: int = 0
     command: str = ""
     message: str = ""

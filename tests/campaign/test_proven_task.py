@@ -1,6 +1,7 @@
 """A draft is proven by checks; on a busy machine they may take longer."""
 
 from loopty import Campaign
+from loopty.campaign.gate_changes import with_shorter_gate
 from loopty.campaign.proven_task import TaskProver
 from loopty.taskfile.task_draft import GateDraft, TaskDraft
 
@@ -24,3 +25,35 @@ def test_limits_of_proposed_gates_are_longer_too_and_those_of_the_user_stay():
     draft = TaskDraft("bench", gates=gates).with_patience(2.5)
     assert [gate.timeout_seconds for gate in draft.gates] == [150, 60.0]
     assert TaskDraft("bench", timeout_seconds=900.0).with_patience(8.0).timeout_seconds == 1800.0
+
+
+def test_a_last_resort_is_tried_after_the_others_and_says_what_failed_before(code_place):
+    said = []
+    drafts = [
+        TaskDraft("sh bench.sh", ("src/**",), last_resort="how long it loads"),
+        TaskDraft("exit 3", ("src/**",)),
+    ]
+    proven = prover(code_place, said, 1.0).prove_first(drafts, frozenset())
+    assert proven.draft.command == "sh bench.sh"
+    assert proven.instead_of.draft.command == "exit 3"
+    assert "a last resort is left, how long it loads" in said[1]
+
+
+def test_a_gate_gives_way_to_fewer_tests_where_it_does_not_pass(code_place):
+    gate = GateDraft("tests", "exit 3", is_proposed=True, smaller=("true",))
+    proven = prover(code_place, [], 1.0).prove_first(
+        [TaskDraft("sh bench.sh", ("src/**",), gates=(gate,))], frozenset()
+    )
+    assert [one.command for one in proven.draft.gates] == ["true"]
+    assert "these are some of the tests" in proven.draft.notes["gates.tests"]
+
+
+def test_a_gate_that_takes_far_longer_than_the_benchmark_gives_way_to_fewer_tests():
+    gate = GateDraft("tests", "pytest tests", is_proposed=True, smaller=("pytest tests/test_a.py",))
+    draft = TaskDraft("bench", gates=(gate,))
+    changed, change = with_shorter_gate(draft, 90.0, 2.0)
+    assert changed.gates[0].command == "pytest tests/test_a.py"
+    assert "takes about 90 s and the benchmark 2 s" in change.why
+    assert with_shorter_gate(draft, 90.0, 60.0) is None
+    assert with_shorter_gate(draft, 20.0, 0.1) is None
+    assert with_shorter_gate(changed, 90.0, 2.0) is None

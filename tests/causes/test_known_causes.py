@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -111,10 +111,13 @@ KNOWN = [
     ("Warning: prerequisite B::COW 0.004 not found.", Facts(), "run: cpan -T B::COW"),
     (
         "Warning: prerequisite XML::NamespaceSupport 1.04 not found.\n"
-        "Warning: prerequisite XML::SAX 0.15 not found.",
-        Facts({"apt-get": "/usr/bin/apt-get", "perl": "/usr/bin/perl"}),
-        "run: apt-get install -y libxml-namespacesupport-perl libxml-sax-perl; "
-        "or: cpan -T XML::NamespaceSupport XML::SAX",
+        "Warning: prerequisite Specio 0.18 not found.\nWarning: prerequisite Specio::Declare 0 not found.",
+        Facts(
+            {"apt-get": "/usr/bin/apt-get", "perl": "/usr/bin/perl"},
+            packages=("libxml-namespacesupport-perl", "libspecio-perl"),
+        ),
+        "run: apt-get install -y libxml-namespacesupport-perl libspecio-perl; "
+        "or: cpan -T XML::NamespaceSupport Specio Specio::Declare",
     ),
     (
         "Can't locate Test/Deep.pm in @INC (you may need to install it) at t/a.t line 3.",
@@ -134,9 +137,21 @@ KNOWN = [
     (
         "#25 Error handling in reply parser: PASSED\nTesting against TCP connection (127.0.0.1:6379):\n"
         "Connection error: Connection refused\nmake: *** [Makefile:147: test] Error 1",
+        Facts({"apk": "/sbin/apk"}),
+        "run: apk add redis",
+    ),
+    (
+        "psycopg.OperationalError: connection failed: port 5432 failed: Connection refused",
         Facts(),
         "start the server in the command",
     ),
+    ("/bin/sh: 1: ninja: not found", Facts({"pacman": "/usr/bin/pacman"}), "run: pacman -S --noconfirm ninja"),
+    (
+        "CMake Error at glfw/CMakeLists.txt:212 (message):\n  The RandR headers were not found",
+        APT,
+        "run: apt-get install -y xorg-dev",
+    ),
+    ("configure: error: expat not found", Facts({"zypper": "/usr/bin/zypper"}), "zypper install -y expat-devel"),
     (
         "/tmp/tree/missing: line 81: aclocal-1.16: command not found",
         Facts({"dnf": "/usr/bin/dnf"}),
@@ -298,6 +313,24 @@ KNOWN = [
     ("Fatal error: can't create src/m.o: Read-only file system", Facts(tracked=("src",)), "writable_copy = true"),
     ("PermissionError: [Errno 13] Permission denied: '/loopty/tree/out/x'", Facts(), 'scratch = ["out"]'),
     ("/bin/sh: 1: ./b.sh: Permission denied", Facts(paths=("b.sh",)), "chmod +x b.sh"),
+    # compilers
+    (
+        "./minisat/core/SolverTypes.h:50:16: error: friend declaration of ‘mkLit(Minisat::Var, bool)’ specifies "
+        "default arguments and isn’t a definition [-fpermissive]",
+        Facts(),
+        'command = "export CXXFLAGS=\\"-fpermissive $CXXFLAGS\\"; bench"',
+    ),
+    (
+        "a.c:7:3: error: ignoring return value of ‘read’ [-Werror=unused-result]\ncc1: all warnings being treated "
+        "as errors",
+        Facts(),
+        "-Wno-error $CFLAGS",
+    ),
+    (
+        "/usr/bin/ld: b.o:(.bss+0x0): multiple definition of `count'; a.o:(.bss+0x0): first defined here",
+        Facts(),
+        "-fcommon $CFLAGS",
+    ),
     # sandbox and limits
     (
         "urllib.error.URLError: <urlopen error [Errno -3] Temporary failure in name resolution>",
@@ -346,6 +379,12 @@ SUMMARY = (
     "2 failed, 1300 passed, 1 error in 20.71s"
 )
 
+CTEST = "python3 -m loopty_sdk.cpu_time 'ctest --no-tests=error --test-dir \"$TMPDIR/build\"'"
+CTEST_FAILS = (
+    "67% tests passed, 2 tests failed out of 6\n\nTotal Test time (real) =   0.31 sec\n\n"
+    "The following tests FAILED:\n\t  2 - net.v6 (Failed)\n\t  5 - bad (SEGFAULT)\nErrors while running CTest"
+)
+
 OF_COMMANDS = [
     (PYTEST_STOPS, "FAILED tests/test_a.py::test_b - OSError: x\n1 failed in 0.1s", Facts(), PYTEST_GOES_ON),
     (
@@ -361,6 +400,40 @@ OF_COMMANDS = [
         "ERROR: usage: pytest\n__main__.py: error: unrecognized arguments: --cov=pkg --cov-report=term",
         Facts(),
         PYTEST_STOPS.replace("pytest", "pytest -o addopts="),
+    ),
+    (CTEST, CTEST_FAILS, Facts(), CTEST.replace("error", 'error -E "^(net[.]v6|bad)$"')),
+    (
+        CTEST.replace("error", 'error -E "^(old)$"'),
+        CTEST_FAILS,
+        Facts(),
+        CTEST.replace("error", 'error -E "^(old|net[.]v6|bad)$"'),
+    ),
+    (
+        "make check TESTS= && make check",
+        "PASS: t-a\nFAIL: t-b.sh\nPASS: t-c\nXFAIL: t-d\nPASS: t-e\n# TOTAL: 5\nmake: *** [check] Error 1",
+        Facts(),
+        'make check TESTS= && make check XFAIL_TESTS="t-b.sh t-d"',
+    ),
+    (
+        "perl Makefile.PL && make && make test",
+        "t/a.t .. ok\nt/b.t .. \nFailed 1/3 subtests \nt/c.t .. ok\n\nTest Summary Report\n-------------------\n"
+        "t/b.t (Wstat: 256 (exited 1) Tests: 3 Failed: 1)\n  Failed test:  2\nResult: FAIL",
+        Facts(),
+        'perl Makefile.PL && make && make test TEST_FILES="t/a.t t/c.t"',
+    ),
+    (
+        "cargo test --quiet --no-run && cargo test --quiet",
+        "running 4 tests\n..F.\nfailures:\n\n---- net::opens stdout ----\nthread 'net::opens' panicked at a.rs:\n"
+        "\n\nfailures:\n    net::opens\n\ntest result: FAILED. 3 passed; 1 failed; 0 ignored; finished in 0.01s",
+        Facts(),
+        "cargo test --quiet --no-run && cargo test --quiet -- --skip net::opens",
+    ),
+    (
+        "make test",
+        "redis.exceptions.ConnectionError: Error 111 connecting to localhost:6379. Connection refused.",
+        Facts({"redis-server": "/usr/bin/redis-server"}),
+        'redis-server --save "" --daemonize yes > "$TMPDIR/redis.log" && '
+        'timeout 30 sh -c "until redis-cli ping; do sleep 0.1; done" && make test',
     ),
     (
         "go mod init loopty.invalid/tests && go test ./...",
@@ -456,6 +529,21 @@ def test_a_built_module_that_is_still_missing_is_not_built_again():
     assert cause.name == "missing-python-module"
 
 
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        (CTEST, CTEST_FAILS.replace("out of 6", "out of 4")),
+        (CTEST, CTEST_FAILS.replace(" bad ", " $(reboot) ")),
+        ("make check", "PASS: a\nFAIL: b\n# TOTAL: 2\nmake: *** [check] Error 1"),
+        ("make check", "PASS: a\nPASS: c\nFAIL: b;reboot\n# TOTAL: 3\nmake: *** [check] Error 1"),
+        ("make test", "t/a.t .. ok\nt/b.t (Wstat: 256 (exited 1) Tests: 3 Failed: 1)\nResult: FAIL"),
+    ],
+)
+def test_suites_leave_tests_out_only_where_more_pass_and_their_names_are_plain(command, output):
+    cause = explain(output, command=command)
+    assert cause is None or cause.name != "failing-tests"
+
+
 def test_tests_are_left_out_only_where_more_of_them_pass():
     assert explain("FAILED t.py::a - E\nFAILED t.py::b - E\n2 failed, 2 passed", command=PYTEST_GOES_ON) is None
     missing = "E   ModuleNotFoundError: No module named 'hypothesis'\nERROR t.py\n1 error in 0.1s"
@@ -487,6 +575,13 @@ def test_what_is_no_name_of_a_module_is_not_installed():
 def test_a_file_that_a_package_of_the_repository_lacks_is_nothing_to_install():
     missing = "E   ModuleNotFoundError: No module named 'tests.declarativeunittest'\n1 error in 0.1s"
     assert explain(missing, Facts(paths=("tests",)), command=PYTEST_GOES_ON) is None
+
+
+def test_a_header_that_the_repository_itself_lacks_is_no_library_to_install():
+    output = "include/spdlog/fmt/fmt.h:24:14: fatal error: spdlog/fmt/bundled/core.h: No such file or directory"
+    facts = Facts({"apt-get": "/usr/bin/apt-get"}, tracked=("include/spdlog",), packages=("libspdlog-dev",))
+    assert explain(output, facts) is None
+    assert explain(output, replace(facts, tracked=())).shell == "apt-get install -y libspdlog-dev"
 
 
 def test_of_many_tests_that_fail_their_files_are_left_out():

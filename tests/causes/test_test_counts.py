@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopty.causes.test_counts import has_run_no_tests
+from loopty.causes.test_counts import has_built_nothing, has_run_no_tests
 
 NOTHING = [
     "----------------------------------------------------------------------\nRan 0 tests in 0.000s\n\nOK",
@@ -35,3 +35,18 @@ def test_a_runner_that_names_no_test_has_run_none(output):
 @pytest.mark.parametrize("output", SOMETHING)
 def test_a_runner_that_names_a_test_or_says_nothing_about_it_is_believed(output):
     assert not has_run_no_tests(output)
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "is_nothing"),
+    [
+        ("make -j 4", "make: Nothing to be done for 'all'.", True),
+        ("make -j 4", "cc -c a.c", False),
+        ("cmake --build x", "[100%] Built target date", True),
+        ("cmake --build x", "[ 50%] Building CXX object a.o\n[100%] Built target a", False),
+        ("cmake --build x", "[1/2] Building C object a.o", False),
+        ("go build ./...", "", False),
+    ],
+)
+def test_a_build_that_compiles_nothing_is_none(command, output, is_nothing):
+    assert has_built_nothing(command, output) is is_nothing

@@ -20,7 +20,9 @@ class Stream:
         found = {}
         async with asyncio.timeout(60):
             while True:
-                line = (await self.reader.readline()).decode().strip()
+                content = await self.reader.readline()
+                assert content, f"the stream ended before {kind}"
+                line = content.decode().strip()
                 name, _, value = line.partition(": ")
                 if name in ("event", "data", "id"):
                     found[name] = value
@@ -30,10 +32,11 @@ class Stream:
 
 async def test_new_nodes_reach_every_viewer(story):
     async with serve(story.top) as client:
-        streams = []
+        streams, writers = [], []
         for _ in range(3):
-            reader, _writer = await client.open("GET", "/api/events")
+            reader, writer = await client.open("GET", "/api/events")
             streams.append(Stream(reader))
+            writers.append(writer)  # one that nobody holds is closed
             _, hello = await streams[-1].until("hello")
             assert hello["run"] == 1
             await streams[-1].until("overview")
@@ -46,7 +49,8 @@ async def test_new_nodes_reach_every_viewer(story):
             assert data["counts"]["discarded"] == 2
             assert number == data["event"]
             assert (await stream.until("overview"))[1]["nodes"] == 8
-        _writer.close()
+        for writer in writers:
+            writer.close()
 
 
 async def test_a_viewer_that_was_cut_off_gets_what_it_missed(story):

@@ -3,7 +3,6 @@
 import json
 import os
 import pty
-import shlex
 import sys
 
 import pytest
@@ -229,25 +228,28 @@ def test_tests_that_fail_on_the_files_as_they_are_are_left_out_of_the_time_and_o
     assert "do not pass on the files as they are" in (bare.top / "loopty.toml").read_text()
 
 
-def test_where_nothing_is_found_it_says_which_line_to_paste_and_that_line_works(bare):
+def test_where_nothing_is_found_the_time_to_load_is_measured_and_that_is_said_plainly(bare):
     (bare.top / "bench.sh").unlink()
     bare.write("src/solve/__init__.py", "x = 5\n")
     bare.commit()
-    message = bare.loopty("init", "--yes", code=2).stderr
-    assert message.count("\n") == 1
-    line = message.strip().partition(": loopty ")[2]
-    assert line == "init --yes --force --command 'python3 -c \"import solve\"'"
-    bare.loopty(*shlex.split(line))
-    assert load(bare.top).benchmark.command.startswith("python3 -m loopty_sdk.cpu_time ")
+    text = " ".join(bare.loopty("init", "--yes").stderr.split())
+    assert (
+        "a last resort: there is neither a benchmark nor a test, so the score is only how long the package" in text
+    )
+    assert load(bare.top).benchmark.command.endswith("loopty_sdk.cpu_time 'python3 -c \"import solve\"'")
 
 
-def test_where_all_that_was_found_fails_the_line_to_paste_is_the_last_word(bare):
+def test_where_all_that_was_found_fails_the_last_resort_is_proven_and_the_cause_is_told(bare):
     (bare.top / "bench.sh").unlink()
-    bare.write("Makefile", "bench:\n\texit 3\n")
+    bare.write("Makefile", "bench:\n\tautoreconfx -fi\n")
     bare.write("src/solve/__init__.py", "x = 5\n")
-    found = json.loads(bare.loopty("init", "--yes", "--json", code=1).stdout)
-    assert found["line"] == "loopty init --yes --force --command 'python3 -c \"import solve\"'"
-    assert bare.loopty("init", "--yes", "--force", code=1).stderr.strip().endswith(found["line"])
+    found = json.loads(bare.loopty("init", "--yes", "--json").stdout)
+    assert found["last_resort"]["measures"] == "how long the package takes to load"
+    assert found["last_resort"]["instead_of"] == "make bench"
+    assert "autoreconfx" in found["last_resort"]["explanation"]["cause"]["remedy"]
+    text = " ".join(bare.loopty("init", "--yes", "--force").stderr.split())
+    assert "what the repository has could not be proven: exit code 2: make: autoreconfx" in text
+    assert "install autoreconfx so that" in text
 
 
 def test_tests_of_which_none_runs_prove_nothing(bare):
@@ -255,9 +257,16 @@ def test_tests_of_which_none_runs_prove_nothing(bare):
     bare.commit()
     bare.write("src/solve/__init__.py", "x = 5\n")
     bare.write("Makefile", "test:\n\t@echo '# TOTAL: 0'\n")
-    found = json.loads(bare.loopty("init", "--yes", "--json", code=1).stdout)
-    assert found["reason"] == "the command ended well, and no test ran"
-    assert found["line"].endswith("'python3 -c \"import solve\"'")
+    found = json.loads(bare.loopty("init", "--yes", "--json").stdout)
+    assert found["last_resort"]["reason"] == "the command ended well, and no test ran"
+
+
+def test_a_command_of_the_user_that_fails_is_not_replaced_but_the_line_that_works_is_named(bare):
+    bare.write("src/solve/__init__.py", "x = 5\n")
+    done = bare.loopty("init", "--yes", "--json", "--command", "exit 3", code=1)
+    line = json.loads(done.stdout)["line"]
+    assert line.startswith("loopty init --yes --force --command ")
+    assert done.stderr.strip().endswith(line)
 
 
 def test_an_extension_of_the_repository_is_built_before_it_is_measured(bare):

@@ -12,6 +12,7 @@ from loopty.domain.objective import Direction
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
+from loopty.kit.dataclass import replace
 from loopty.record.sessions import SessionStalled, SessionStarted
 from loopty.record.trials import TrialEnded
 from loopty.report.best_text import leaderboard_text
@@ -135,6 +136,19 @@ def test_parameters_show_the_values_before_or_become_columns() -> None:
 
 def test_the_closing_lines_of_a_small_run(story: Story) -> None:
     assert closing_text(status_of(story), "interrupted") == CLOSING.strip("\n")
+
+
+def test_a_gain_in_pairs_that_the_scores_deny_is_explained(story: Story) -> None:
+    found = status_of(story)
+    assert found.best
+    assert found.best.over_baseline
+    change = replace(found.best.over_baseline, amount=0.02, percent=1.0)
+    slower = replace(found, best=replace(found.best, score=1.90, over_baseline=change))
+    assert "better than the baseline in runs side by side (its 1.94 is of other runs)" in closing_text(
+        slower, "x", columns=500
+    )
+    words = " ".join(status_text(slower).split())
+    assert "better than the baseline in runs side by side baseline score 1.94" in words
 
 
 def test_the_closing_lines_without_a_gain_offer_nothing_to_apply() -> None:

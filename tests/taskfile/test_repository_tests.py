@@ -4,12 +4,16 @@ import json
 
 import pytest
 
+from loopty.causes.absent_results import command_with_timer
 from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
-from loopty.taskfile.repository_tests import names_known_files, repository_tests
-from loopty.taskfile.task_proposal import init_line_that_loads, nothing_to_measure, propose_tasks
+from loopty.taskfile.node_tests import names_known_files
+from loopty.taskfile.repository_tests import repository_tests
+from loopty.taskfile.task_proposal import last_resort_line, nothing_to_measure, propose_tasks
 from loopty.workspaces.repository_facts import repository_facts
 
 BUILD = '"$TMPDIR/build"'
+LOAD = "how long the package takes to load"
+TEST = "npm test --silent"
 
 
 def facts_of(folder, files):
@@ -92,7 +96,41 @@ def test_tests_that_do_not_build_what_they_need_have_a_second_way(tmp_path):
 def test_each_target_of_make_that_tests_is_tried(tmp_path):
     files = {"Makefile": "test: a\n\t./a\ncheck: a\n\t./test.sh\n", "a.c": ""}
     lines = [tests.line for tests in repository_tests(facts_of(tmp_path, files))]
-    assert lines == ["make test", "make check", "make test"]
+    assert lines == ["make test", "make check"] * 2  # without a build, and after one
+
+
+def test_targets_of_make_that_test_are_known_by_their_names(tmp_path):
+    files = {"Makefile": "runtests: a\n\t./a\ntest-data.txt: a\ncontest: a\nunit_test: a\n", "a.py": ""}
+    lines = [tests.line for tests in repository_tests(facts_of(tmp_path, files))]
+    assert lines == ["make runtests", "make unit_test"]
+
+
+def test_a_target_of_the_template_is_tried_beside_check(tmp_path):
+    files = {"configure": "", "Makefile.in": "all: a\ntest: all\n\t./a\n", "a.c": ""}
+    lines = [tests.gate_line for tests in repository_tests(facts_of(tmp_path, files))]
+    build = "sh ./configure && make -j 4"
+    assert lines == [f"{build} && make check", f"{build} && make test"]
+
+
+def test_options_of_cmake_in_folders_and_without_a_declaration_are_switched_on(tmp_path):
+    files = {
+        "CMakeLists.txt": "# option(OLD_TESTS x)\nset(MY_TESTS OFF CACHE BOOL x)\nif (WITH_TEST)\n"
+        "  add_subdirectory(tests)\nendif()\nif(TEST_OK)\n  message(x)\nendif()\n",
+        "lib/CMakeLists.txt": "option(BUILD_LIB_TESTS x)\n",
+        "a.c": "",
+    }
+    assert facts_of(tmp_path, files).cmake.test_options == ("BUILD_LIB_TESTS", "MY_TESTS", "WITH_TEST")
+
+
+def test_tests_that_ctest_does_not_know_are_run_by_their_target_or_one_by_one(tmp_path):
+    lists = (
+        "add_executable(test_a a.cpp)\nadd_executable(${NAME}test b.cpp)\nadd_custom_target(testit COMMAND x)\n"
+    )
+    target, programs = repository_tests(facts_of(tmp_path, {"CMakeLists.txt": lists, "a.cpp": ""}))
+    assert target.line == f"cmake --build {BUILD} --target testit"
+    assert programs.line == f'"$(find {BUILD} -type f -name test_a | head -n 1)"'
+    known = facts_of(tmp_path, {"CMakeLists.txt": f"{lists}add_test(NAME a COMMAND test_a)\n", "a.cpp": ""})
+    assert [tests.line.split()[0] for tests in repository_tests(known)] == ["ctest", "cmake"]
 
 
 def test_where_most_code_is_built_for_python_the_build_comes_before_its_tests(tmp_path):
@@ -141,11 +179,33 @@ def test_what_a_test_script_compiles_first_is_compiled_for_its_parts_too(tmp_pat
     assert last.writable_copy
 
 
+def test_scripts_that_call_missing_files_or_install_something_are_left_out(tmp_path):
+    scripts = {
+        "test": "npm run json && npm run lint && npm link && npm run spec",
+        "json": "node scripts/json",
+        "lint": "eslint .",
+        "spec": "mocha",
+        "bench": "npm i && node lib/index.js",
+    }
+    facts = facts_of(tmp_path, {"package.json": package(**scripts), "lib/index.js": ""})
+    assert [tests.line for tests in repository_tests(facts)] == ["npm run spec"]
+    assert propose_tasks(facts)[0].times_the_tests
+
+
 def test_a_script_of_npm_that_names_a_missing_file_is_not_proposed(tmp_path):
     scripts = package(test="node test/all.js", bench="node benchmark.js")
     files = {"package.json": scripts, "lib/index.js": ""}
-    assert propose_tasks(facts_of(tmp_path, files)) == []
-    assert propose_tasks(facts_of(tmp_path, {**files, "test/all.js": ""}))
+    assert [draft.last_resort for draft in propose_tasks(facts_of(tmp_path, files))] == [LOAD]
+    assert propose_tasks(facts_of(tmp_path, {**files, "test/all.js": ""}))[0].times_the_tests
+
+
+def test_what_a_package_builds_is_built_where_its_tests_do_not_work_without(tmp_path):
+    scripts = {"test": "eslint . && mocha && node t.js", "build": "rollup -c"}
+    files = {"package.json": package(**scripts), "lib/index.js": "", "t.js": ""}
+    lines = [tests.gate_line for tests in repository_tests(facts_of(tmp_path, files))]
+    build = "npm run --silent build && "
+    assert lines[:4] == ["mocha && node t.js", f"{build}mocha && node t.js", TEST, f"{build}{TEST}"]
+    assert lines[4::2] == ["mocha", "node t.js"]
 
 
 @pytest.mark.parametrize(
@@ -162,6 +222,9 @@ def test_a_script_of_npm_that_names_a_missing_file_is_not_proposed(tmp_path):
         ("node ./node_modules/.bin/mocha test", True),
         ("mocha --bail ./spec/", False),
         ("node node_modules/tape/bin/tape.js test/*.js", True),
+        ("rm -rf out && node scripts/make", False),
+        ("node test/a", True),
+        ("node .", False),
     ],
 )
 def test_the_files_that_a_script_names_are_looked_up(script, known):
@@ -171,35 +234,71 @@ def test_the_files_that_a_script_names_are_looked_up(script, known):
 @pytest.mark.parametrize(
     ("files", "command"),
     [
-        ({"src/pkg/__init__.py": "", "src/pkg/a.py": ""}, "'python3 -c \"import pkg\"'"),
-        ({"src/pkg/__init__.py": "", "a_tools/__init__.py": "", "b.py": ""}, "'python3 -c \"import pkg\"'"),
+        ({"src/pkg/__init__.py": "", "src/pkg/a.py": ""}, 'python3 -c "import pkg"'),
+        ({"src/pkg/__init__.py": "", "a_tools/__init__.py": "", "b.py": ""}, 'python3 -c "import pkg"'),
         (
             {
                 "package.json": '{"exports": {".": {"browser": "./browser.js", "import": "./wrapper.mjs"}}}',
                 "browser.js": "",
                 "wrapper.mjs": "",
             },
-            "'node wrapper.mjs'",
+            "node wrapper.mjs",
         ),
-        ({"pkg/__init__.py": "", "pkg/sub/__init__.py": ""}, "'python3 -c \"import pkg\"'"),
-        ({"six.py": "", "setup.py": ""}, "'python3 -c \"import six\"'"),
-        ({"package.json": package(), "lib/index.js": ""}, "'node lib/index.js'"),
+        ({"pkg/__init__.py": "", "pkg/sub/__init__.py": ""}, 'python3 -c "import pkg"'),
+        ({"pkg/__init__.py": "", "pkg/benchmark.py": "", "setup.py": ""}, 'python3 -c "import pkg"'),
+        ({"six.py": "", "setup.py": ""}, 'python3 -c "import six"'),
+        ({"package.json": package(), "lib/index.js": ""}, "node lib/index.js"),
         (
             {"package.json": '{"exports": {".": {"import": "./dist/m.mjs"}}}', "dist/m.mjs": ""},
-            "'node dist/m.mjs'",
+            "node dist/m.mjs",
         ),
+        ({"lib/A.pm": "", "lib/A/B.pm": ""}, "perl -Ilib lib/A.pm"),
     ],
 )
-def test_where_nothing_is_found_the_message_has_a_line_that_measures_loading(tmp_path, files, command):
-    facts = facts_of(tmp_path, files)
-    assert propose_tasks(facts) == []
-    assert nothing_to_measure(facts).endswith(f": loopty init --yes --force --command {command}")
+def test_where_nothing_is_found_the_time_to_load_is_the_last_resort(tmp_path, files, command):
+    draft = next(draft for draft in propose_tasks(facts_of(tmp_path, files)) if draft.last_resort)
+    assert draft.last_resort == LOAD
+    assert draft.command == command_with_timer(command)
+    assert "better measure what matters" in draft.notes["command"]
+
+
+@pytest.mark.parametrize(
+    ("files", "command"),
+    [
+        ({"Makefile": "all: a\n", "a.c": ""}, "python3 -m loopty_sdk.cpu_time make -j 4"),
+        ({"configure": "", "a.c": ""}, "sh ./configure && python3 -m loopty_sdk.cpu_time make -j 4"),
+        ({"src/Makefile": "all: a\n", "src/a.c": ""}, "python3 -m loopty_sdk.cpu_time make -C src -j 4"),
+        (
+            {"CMakeLists.txt": "option(A_TESTS x)\n", "a.c": ""},
+            f"cmake -S . -B {BUILD} -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DA_TESTS=OFF "
+            f"&& python3 -m loopty_sdk.cpu_time 'cmake --build {BUILD} -j 4'",
+        ),
+        ({"go.mod": "", "a.go": ""}, "python3 -m loopty_sdk.cpu_time go build ./..."),
+    ],
+)
+def test_what_is_not_loaded_is_built_as_a_last_resort(tmp_path, files, command):
+    draft = propose_tasks(facts_of(tmp_path, files))[-1]
+    assert (draft.last_resort, draft.command) == ("how long the build takes", command)
+
+
+def test_a_package_that_is_not_complete_before_its_build_is_built_before_it_is_loaded(tmp_path):
+    text = json.dumps({"name": "@a/own", "main": "dist/x.js", "scripts": {"build": "rollup -c"}})
+    first, second = propose_tasks(facts_of(tmp_path, {"package.json": text, "lib/own.js": ""}))
+    assert first.command == "python3 -m loopty_sdk.cpu_time node lib/own.js"
+    assert second.command == f"npm run --silent build && {first.command}"
+
+
+def test_headers_are_compiled_where_nothing_else_is_left(tmp_path):
+    draft = propose_tasks(facts_of(tmp_path, {"include/a/b.hpp": "", "include/a/detail/c.hpp": ""}))[-1]
+    assert draft.last_resort == "how long its headers take to compile"
+    line = "c++ -x c++ -fsyntax-only -I. -Iinclude -Isrc include/a/b.hpp"
+    assert draft.command == f"python3 -m loopty_sdk.cpu_time {line}"
 
 
 def test_without_a_package_the_message_says_what_to_write(tmp_path):
     facts = facts_of(tmp_path, {"a.c": ""})
-    assert init_line_that_loads(facts) == ""
-    assert "`score: 1.5`" in nothing_to_measure(facts)
+    assert (propose_tasks(facts), last_resort_line(facts)) == ([], "")
+    assert "`score: 1.5`" in nothing_to_measure()
 
 
 @pytest.mark.parametrize("text", ["[]", "null", '{"scripts": 3, "exports": 4, "main": []}', "{", "[" * 9999])

@@ -23,7 +23,7 @@ def facts_of(folder, files):
     ("files", "command", "result"),
     [
         ({"Makefile": "bench:\n\t./b\n", "b.c": ""}, "make bench", "file"),
-        ({"package.json": '{"scripts": {"bench": "node b"}}', "i.js": ""}, "npm run --silent bench", "file"),
+        ({"package.json": '{"scripts": {"bench": "node i"}}', "i.js": ""}, "npm run --silent bench", "file"),
         (
             {**PYTHON, "benchmarks/test_speed.py": "def test_s(benchmark): pass\n"},
             "python3 -m pytest -q -p no:cacheprovider --benchmark-only benchmarks/test_speed.py",

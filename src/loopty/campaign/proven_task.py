@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,15 +10,17 @@ from typing import TYPE_CHECKING
 
 from loopty.campaign.explanations import known_cause
 from loopty.campaign.first_result import with_better_score, with_direction, with_timeout
+from loopty.campaign.gate_changes import TaskChange, refusing_gate, with_less_gate, with_shorter_gate
+from loopty.campaign.measured_noise import MeasuredNoise
 from loopty.campaign.resource_probe import measure_profile
 from loopty.causes.cause import Cause, Reach, Setting
 from loopty.causes.explanation import Explanation
 from loopty.causes.missing_libraries import NO_TEST_RAN
-from loopty.causes.test_counts import has_run_no_tests
+from loopty.causes.test_counts import has_built_nothing, has_run_no_tests
 from loopty.domain.access import TASK_FILE
 from loopty.domain.outcome import Ending
 from loopty.kit.dataclass import dataclass, replace
-from loopty.taskfile.task_draft import GateDraft, TaskDraft
+from loopty.taskfile.task_draft import TaskDraft
 from loopty.taskfile.template import render_task_file
 
 if TYPE_CHECKING:
@@ -37,31 +38,10 @@ _LOWER_IS_BETTER = re.compile(r"time|second|latency|elapsed|duration|loss|error|
 _NO_REMEDY = "out-of-time"
 """More time is the user's to give: a checked run that takes ten minutes would take hours."""
 
+_NOTHING_BUILT = "the command ended well, and nothing was compiled"
+
 Consent = Callable[[Cause], bool]
 """Asks the user whether a remedy may be applied."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskChange:
-    """Something that `init` changed in the draft, with the reason."""
-
-    line: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredNoise:
-    """How much the score varied over a few checked runs."""
-
-    metric: str
-    values: tuple[float, ...]
-
-    @property
-    def percent(self) -> float:
-        """The standard deviation in percent of the mean; 0 where every run gave the same."""
-        mean = statistics.fmean(self.values)
-        spread = statistics.stdev(self.values)
-        return 100 * spread / abs(mean) if mean else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +53,8 @@ class ProvenTask:
     changes: tuple[TaskChange, ...]
     noise: MeasuredNoise | None
     """None where the check failed, or where one run takes too long to repeat it."""
+    instead_of: ProvenTask | None = None
+    """For a last resort: the most promising of what failed before; None where nothing else was found."""
 
     @property
     def has_line(self) -> bool:
@@ -109,23 +91,29 @@ class TaskProver:
         changes: list[TaskChange] = []
         before_gate: dict[str, TaskDraft] = {}
         """The draft before anything was changed for a gate's sake."""
-        check = self._check(draft)
+        check, gate_seconds = self._timed_check(draft)
         for _ in range(_MOST_TRIES):
             if check.problem is None or check.outcome.ending is Ending.CANCELLED:
                 break
-            if gate := next((gate for gate in draft.gates if _is_refusal(check, gate)), None):
+            if gate := refusing_gate(draft, check):
                 before_gate.setdefault(gate.name, draft)
             if changed := self._with_remedy(draft, check, fixed):
                 draft, change = changed
             elif gate and gate.is_proposed:
-                draft, change = _without_gate(before_gate[gate.name], gate.name, check)
+                draft, change = with_less_gate(before_gate.pop(gate.name), gate.name, check)
             else:
                 break
             changes.append(change)
             self._say(f"{change.why}: trying again with {change.line}")
-            check = self._check(draft)
+            check, gate_seconds = self._timed_check(draft)
         if check.problem is not None:
             return ProvenTask(draft, check, tuple(changes), None)
+        if shorter := with_shorter_gate(draft, gate_seconds, check.outcome.seconds):
+            second = self._check(shorter[0])
+            if second.problem is None:
+                draft, check = shorter[0], second
+                changes.append(shorter[1])
+                self._say(shorter[1].why)
         draft = with_direction(draft, check.outcome) if "direction" not in fixed else draft
         if "timeout_seconds" not in fixed:
             draft = with_timeout(draft, check.outcome.seconds)
@@ -136,17 +124,22 @@ class TaskProver:
         return ProvenTask(draft, check, tuple(changes), self._noise(check) if check.problem is None else None)
 
     def prove_first(self, drafts: Sequence[TaskDraft], fixed: frozenset[str]) -> ProvenTask:
-        """Prove the drafts in turn until one works; without one, the file has the most promising of them."""
+        """Prove the drafts in turn until one works; without one, the file has the most promising of them.
+
+        What is a last resort comes last, and is tried however long the others took.
+        """
         failed: list[ProvenTask] = []
         started_at = time.monotonic()
-        for draft in drafts[:_MOST_DRAFTS]:
+        usual = [draft for draft in drafts if not draft.last_resort][:_MOST_DRAFTS]
+        for draft in (*usual, *(draft for draft in drafts if draft.last_resort)):
             is_longer = self._patience > 1 and "timeout_seconds" not in fixed
             if is_longer:
                 draft = draft.with_patience(self._patience)
             if failed:
-                if time.monotonic() - started_at > _SEARCH_SECONDS * self._patience:
-                    break
-                self._say(f"that failed ({failed[-1].check.problem}); trying the next that was found")
+                has_time = time.monotonic() - started_at < _SEARCH_SECONDS * self._patience
+                if not (has_time or draft.last_resort):
+                    continue
+                self._say(f"that failed ({failed[-1].check.problem}); {_next_words(draft)}")
             if failed and failed[-1].draft.writable_copy:
                 draft = replace(draft, writable_copy=True)  # what the tests needed for the one, they need for all
             if failed and not failed[-1].draft.gates:
@@ -156,9 +149,9 @@ class TaskProver:
             self._say(f"checking for at most {limit}; Ctrl-C stops): {draft.command}")
             proven = self.prove(draft, fixed)
             if proven.check.problem is None or proven.check.outcome.ending is Ending.CANCELLED:
-                return proven
+                return replace(proven, instead_of=_most_promising(failed) if draft.last_resort else None)
             failed.append(proven)
-        best = next((proven for proven in failed if proven.has_line), failed[0])
+        best = _most_promising(failed) or failed[0]
         self._write(best.draft)
         return best
 
@@ -171,12 +164,20 @@ class TaskProver:
         self._write(draft)
         return replace(proven, draft=draft)
 
+    def _timed_check(self, draft: TaskDraft) -> tuple[CheckResult, float]:
+        """The check, and about how many seconds its gates took."""
+        started_at = time.monotonic()
+        check = self._check(draft)
+        return check, time.monotonic() - started_at - check.outcome.seconds
+
     def _check(self, draft: TaskDraft) -> CheckResult:
         self._write(draft)
         check = self._campaign().check(unsafe=self._unsafe)
         if check.problem is None and draft.times_the_tests and has_run_no_tests(check.output):
             cause = known_cause(self._path, NO_TEST_RAN, (), output=check.output)
             return replace(check, problem=NO_TEST_RAN, explanation=Explanation((), "", cause))
+        if check.problem is None and draft.last_resort and has_built_nothing(draft.command, check.output):
+            return replace(check, problem=_NOTHING_BUILT)
         return check
 
     def _write(self, draft: TaskDraft) -> None:
@@ -219,17 +220,16 @@ class TaskProver:
         return MeasuredNoise(metric, tuple(values)) if len(values) > 2 else None
 
 
-def _is_refusal(check: CheckResult, gate: GateDraft) -> bool:
-    return (check.problem or "").startswith(f"gate {gate.name}: ")
+def _next_words(draft: TaskDraft) -> str:
+    if draft.last_resort:
+        return f"a last resort is left, {draft.last_resort}"
+    return "trying the next that was found"
 
 
-def _without_gate(draft: TaskDraft, name: str, check: CheckResult) -> tuple[TaskDraft, TaskChange]:
-    """The draft without a gate that the files as they are do not pass."""
-    (gate,) = (gate for gate in draft.gates if gate.name == name)
-    cause = check.explanation.cause if check.explanation else None
-    reason = cause.sentence if cause else str(check.problem)
-    why = f"{gate.command} does not pass on the files as they are ({reason}), so it is no gate yet"
-    return draft.without_gate(gate.name, why), TaskChange(f"no gate {gate.name}", why)
+def _most_promising(failed: Sequence[ProvenTask]) -> ProvenTask | None:
+    """The failure that has a line to paste, or the first that is no last resort, or the first; None of none."""
+    ranked = sorted(failed, key=lambda proven: (bool(proven.draft.last_resort), not proven.has_line))
+    return next(iter(ranked), None)
 
 
 def _has_tried(draft: TaskDraft, settings: list[Setting]) -> bool:

@@ -8,34 +8,8 @@ import shlex
 from loopty.causes.cause import Cause
 from loopty.causes.failure import Failure, path_in_tree
 from loopty.causes.host_facts import HostFacts
+from loopty.causes.system_packages import PackageInstaller, is_known_library
 
-_LIBRARIES = {
-    r"gtest|gmock|googletest": ("libgtest-dev libgmock-dev", "gtest-devel gmock-devel"),
-    r"benchmark": ("libbenchmark-dev", "google-benchmark-devel"),
-    r"catch2?": ("catch2", "catch-devel"),
-    r"doctest": ("doctest-dev", "doctest-devel"),
-    r"boost\w*": ("libboost-all-dev", "boost-devel"),
-    r"cppunit": ("libcppunit-dev", "cppunit-devel"),
-    r"cunit": ("libcunit1-dev", "CUnit-devel"),
-    r"cmocka": ("libcmocka-dev", "libcmocka-devel"),
-    r"check": ("check", "check-devel"),
-    r"glib(?:-2\.0)?": ("libglib2.0-dev", "glib2-devel"),
-    r"curl|libcurl": ("libcurl4-openssl-dev", "libcurl-devel"),
-    r"zlib": ("zlib1g-dev", "zlib-devel"),
-    r"bzip2|bzlib": ("libbz2-dev", "bzip2-devel"),
-    r"lzma|liblzma": ("liblzma-dev", "xz-devel"),
-    r"zstd|libzstd": ("libzstd-dev", "libzstd-devel"),
-    r"png|libpng": ("libpng-dev", "libpng-devel"),
-    r"jpeg|libjpeg": ("libjpeg-dev", "libjpeg-turbo-devel"),
-    r"openssl|libssl|libcrypto": ("libssl-dev", "openssl-devel"),
-    r"expat": ("libexpat1-dev", "expat-devel"),
-    r"libxml-?2|libxml": ("libxml2-dev", "libxml2-devel"),
-    r"readline": ("libreadline-dev", "readline-devel"),
-    r"n?curses\w*": ("libncurses-dev", "ncurses-devel"),
-    r"gmp": ("libgmp-dev", "gmp-devel"),
-    r"eigen3?": ("libeigen3-dev", "eigen3-devel"),
-}
-"""Libraries as CMake, pkg-config and headers name them, and the packages of Debian and Fedora that have them."""
 _NAME = r"(?P<name>[A-Za-z][\w.+-]*)"
 _NOT_FOUND = (
     rf"Could NOT find {_NAME} ",
@@ -44,6 +18,8 @@ _NOT_FOUND = (
     rf"fatal error: {_NAME}(?:/[\w./+-]*)?: No such file or directory",
     rf'Dependency "{_NAME}" not found',
     rf"cannot find -l{_NAME}",
+    rf"configure: error: (?:lib)?{_NAME} (?:library )?(?:is )?(?:not found|required)",
+    rf"The {_NAME} (?:headers|library|libraries) (?:were|was|is) not found",
 )
 _LEFT_OUT = (
     r"Package '([\w.+-]+)'[^\n]* not found",
@@ -51,7 +27,7 @@ _LEFT_OUT = (
     r"Could NOT find ([\w.+-]+) ",
 )
 """How configure and CMake name a library that they can do without."""
-_FRAMEWORKS = (r"gtest|gmock|googletest", r"catch2?", r"doctest", r"cppunit", r"cunit", r"cmocka", r"check")
+_FRAMEWORKS = r"gtest|gmock|googletest|catch2?|doctest|cppunit|cunit|cmocka|check|criterion"
 NO_TEST_RAN = "the command ended well, and no test ran"
 _FOLDER = r'add_subdirectory given source[\s|]+"(?P<path>[^"\n]+)"[\s|]+which[\s|]+is[\s|]+not'
 _GOOGLETEST = re.compile(r"g(?:oogle)?test|gmock", re.IGNORECASE)
@@ -60,17 +36,14 @@ _GOOGLETEST = re.compile(r"g(?:oogle)?test|gmock", re.IGNORECASE)
 def missing_development_library(failure: Failure, facts: HostFacts) -> Cause | None:
     """A library whose files for builds are not installed."""
     found = failure.match(*_NOT_FOUND)
-    stem = re.sub(r"\.(?:h|hh|hpp|pc)$", "", found["name"]) if found else ""
-    known = next(
-        (names for pattern, names in _LIBRARIES.items() if re.fullmatch(pattern, stem, re.IGNORECASE)), None
-    )
-    if known is None and stem and facts.program("apt-get"):
-        plain = stem.lower().removeprefix("lib")
-        package = facts.system_package(f"lib{plain}-dev", f"{plain}-dev")
-        known = (package, "") if package else None
-    if known is None:
+    if found is None:
         return None
-    install = _install_line(known, facts)
+    stem = re.sub(r"\.(?:h|hh|hpp|pc)$", "", found["name"])
+    if any(facts.has_tracked_files(folder) for folder in (stem, f"include/{stem}", f"src/{stem}")):
+        return None  # a file that the repository itself has not
+    install = PackageInstaller(facts).library_line(stem)
+    if not (install or is_known_library(stem)):
+        return None
     advice = "" if install else f"install the package of your system that has the headers of {stem}"
     sentence = f"the build needs the library {stem}, whose files for builds are not installed on this machine"
     return Cause("missing-development-library", sentence, shell=install, advice=advice)
@@ -82,8 +55,8 @@ def missing_test_framework(failure: Failure, facts: HostFacts) -> Cause | None:
         return None
     for pattern in _LEFT_OUT:
         for name in re.findall(pattern, failure.output, re.MULTILINE):
-            known = next((_LIBRARIES[key] for key in _FRAMEWORKS if re.fullmatch(key, name, re.IGNORECASE)), None)
-            if known and (install := _install_line(known, facts)):
+            is_framework = re.fullmatch(_FRAMEWORKS, name, re.IGNORECASE)
+            if is_framework and (install := PackageInstaller(facts).library_line(name)):
                 sentence = (
                     f"the build left its tests out: they need {name}, which is not installed on this machine"
                 )
@@ -103,14 +76,5 @@ def missing_googletest_folder(failure: Failure, facts: HostFacts) -> Cause | Non
     copy = f"mkdir -p {shlex.quote(path)} && cp -r /usr/src/googletest/. {shlex.quote(path)}"
     if not facts.program("apt-get"):
         return Cause("missing-test-library", sentence, advice=f"put the sources of GoogleTest into {path}")
-    install = _install_line(("googletest", ""), facts)
+    install = PackageInstaller(facts).install_line(("googletest", "", "", ""))
     return Cause("missing-test-library", sentence, shell=f"{install} && {copy}")
-
-
-def _install_line(names: tuple[str, str], facts: HostFacts) -> str:
-    """The line that installs packages of Debian or Fedora on this machine; empty where neither is known."""
-    as_root = "sudo " if facts.program("sudo") else ""
-    for tool, packages in zip(("apt-get", "dnf"), names, strict=True):
-        if packages and facts.program(tool):
-            return f"{as_root}{tool} install -y {packages}"
-    return ""

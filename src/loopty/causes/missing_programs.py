@@ -10,6 +10,7 @@ from loopty.causes.cause import Cause, Reach
 from loopty.causes.failure import Failure, path_in_tree
 from loopty.causes.host_facts import HostFacts
 from loopty.causes.missing_modules import install_line
+from loopty.causes.system_packages import PackageInstaller
 
 _NAME = r"(?P<name>[A-Za-z0-9_.+/-]+)"
 _NOT_FOUND = (
@@ -28,25 +29,11 @@ _DENIED = (
 )
 _RUST = ("cargo", "rustc")
 _NODE_MANAGERS = ("yarn", "pnpm", "bun")
-_AUTOTOOLS = ("autoconf", "automake", "libtool")
-_BUILD_TOOLS = {
-    **dict.fromkeys(("autoreconf", "autoconf", "autoheader", "aclocal", "automake", "libtoolize"), _AUTOTOOLS),
-    **dict.fromkeys(("cmake", "ctest"), ("cmake",)),
-    "meson": ("meson", "ninja-build"),
-    "ninja": ("ninja-build",),
-    "bison": ("bison",),
-    "flex": ("flex",),
-    "makeinfo": ("texinfo",),
-    "help2man": ("help2man",),
-    "gperf": ("gperf",),
-}
-"""Programs that builds call, and the packages that have them, as Debian and Fedora name them."""
 _PERL = (
     r"Can't locate ([A-Za-z0-9_/]+)\.pm in @INC",
     r"prerequisite ([A-Za-z0-9_]+(?:::[A-Za-z0-9_]+)*) \S+ not found",
 )
 _MOST_MODULES = 12
-_PACKAGE_MANAGERS = ("apt-get", "dnf")
 
 
 def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
@@ -74,7 +61,7 @@ def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
         return Cause(
             "missing-program",
             f"{name} is not installed on this machine, or not where your shell looks for programs",
-            shell=_install_program(posixpath.basename(name), facts),
+            shell=PackageInstaller(facts).program_line(posixpath.basename(name)),
             advice=f"install {name} so that `{shlex.quote(name)} --version` works in your shell, or correct the "
             "command",
         )
@@ -128,9 +115,17 @@ def missing_perl_module(failure: Failure, facts: HostFacts) -> Cause | None:
     sentence, line = f"the Perl {modules} not installed", f"cpan -T {' '.join(names)}"
     if not (facts.program("apt-get") and facts.program("perl") == "/usr/bin/perl"):
         return Cause("missing-perl-module", sentence, shell=line)
-    packages = (f"lib{name.replace('::', '-').lower()}-perl" for name in names)
-    install = f"{_as_root(facts)}apt-get install -y {' '.join(packages)}"
+    known = (facts.system_package(*_perl_packages(name)) for name in names)
+    if not (packages := " ".join(dict.fromkeys(filter(None, known)))):
+        return Cause("missing-perl-module", sentence, shell=line)
+    install = PackageInstaller(facts).install_line((packages, "", "", ""))
     return Cause("missing-perl-module", sentence, shell=install, advice=f"or: {line}")
+
+
+def _perl_packages(module: str) -> list[str]:
+    """What Debian may call the package of a module: a part of a distribution is in the package of the whole."""
+    parts = module.lower().split("::")
+    return [f"lib{'-'.join(parts[:count])}-perl" for count in range(len(parts), 0, -1)]
 
 
 def no_permission(failure: Failure, facts: HostFacts) -> Cause | None:
@@ -143,21 +138,6 @@ def no_permission(failure: Failure, facts: HostFacts) -> Cause | None:
     return Cause(
         "not-executable", f"{path} is run as a program, and git has it as a plain file", shell=f"chmod +x {quoted}"
     )
-
-
-def _install_program(name: str, facts: HostFacts) -> str:
-    """The line that installs a program for builds on this machine; empty where none is known."""
-    packages = _BUILD_TOOLS.get(re.sub(r"-[\d.]+$", "", name))
-    manager = next((tool for tool in _PACKAGE_MANAGERS if facts.program(tool)), None)
-    if manager is None:
-        return ""
-    if packages is None and (own := facts.system_package(name)):
-        packages = (own,)
-    return f"{_as_root(facts)}{manager} install -y {' '.join(packages)}" if packages else ""
-
-
-def _as_root(facts: HostFacts) -> str:
-    return "sudo " if facts.program("sudo") else ""
 
 
 def _rust_folders(home: str, facts: HostFacts) -> list[str]:

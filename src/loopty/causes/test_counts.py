@@ -1,4 +1,4 @@
-"""Whether a test runner that ended well ran any test at all, by what it printed."""
+"""Whether a command that ended well ran any test, or compiled anything, by what it printed."""
 
 from __future__ import annotations
 
@@ -27,3 +27,10 @@ def has_run_no_tests(output: str) -> bool:
     says_none = any(re.search(pattern, output, re.MULTILINE) for pattern in _NONE)
     has_some = any(counts) or re.search(_SOME, output, re.MULTILINE) is not None
     return (bool(counts) or says_none) and not has_some
+
+
+def has_built_nothing(command: str, output: str) -> bool:
+    """Whether a build by make or CMake found nothing to compile; False for others, which say nothing about it."""
+    if "cmake --build" in command:
+        return re.search(r"^\[[ \d%/]+\] (?:Building|Linking) ", output, re.MULTILINE) is None
+    return re.search(r"^make(?:\[\d+\])?: Nothing to be done for '[^']*'\.$", output, re.MULTILINE) is not None

@@ -97,18 +97,6 @@ def no_network(failure: Failure, _facts: HostFacts) -> Cause | None:
     )
 
 
-def no_server(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A trial that talks to a server of this machine: trials have a network of their own, where none runs."""
-    if not failure.match(r"[Cc]onnection refused", r"ECONNREFUSED"):
-        return None
-    return Cause(
-        "no-server",
-        "the trial connects to a server, and none runs in the sandbox, whose network is its own",
-        advice="start the server in the command, as in `redis-server & sleep 1; make test`, or measure what does "
-        "without",
-    )
-
-
 def no_temporary_folder(failure: Failure, _facts: HostFacts) -> Cause | None:
     """A program that finds no folder for temporary files."""
     if not failure.match(

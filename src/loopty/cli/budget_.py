@@ -15,8 +15,8 @@ from loopty.domain.errors import Misuse
 def command(changes: tuple[str, ...], run: int | None, as_json: bool) -> None:
     """Show the limits of a run, or change them, also while `loopty optimize` runs: `loopty budget attempts=500`.
 
-    NAME is attempts, control, repeats, tokens, wall_seconds or money_usd; LIMIT is a number, or `none`. A changed
-    limit holds for this run instead of the one in loopty.toml.
+    NAME is attempts, control, repeats, tunes, tokens, wall_seconds or money_usd; LIMIT is a number, or `none`. A
+    changed limit holds for this run instead of the one in loopty.toml.
     """
     campaign = here()
     number = campaign.newest_run(run)

@@ -98,7 +98,7 @@ def command(
     from loopty.taskfile.param_flags import parse_parameter
     from loopty.taskfile.task_draft import GateDraft
     from loopty.taskfile.task_proposal import (
-        init_line_that_loads,
+        last_resort_line,
         nothing_to_measure,
         propose_task,
         propose_tasks,
@@ -121,7 +121,7 @@ def command(
     facts = repository_facts(repository.top, files)
     proposed = propose_tasks(facts)
     if not (benchmark or proposed or questions.has_terminal):
-        raise Misuse(nothing_to_measure(facts))
+        raise Misuse(nothing_to_measure())
     line = benchmark or questions.require(
         "Benchmark command (a shell line run in the repository)",
         "--command",
@@ -169,11 +169,16 @@ def command(
         proven = prover.with_profile(proven)
     say(f"wrote {path.name}")
     if proven.draft.profile:
+        from loopty.domain.round_size import AttemptFigures
         from loopty.executors.this_capacity import this_capacity
 
-        size = read.load(repository.top).round_size(this_capacity())
+        task = read.load(repository.top)
+        size = task.round_size(this_capacity())
+        depth = task.round_depth(AttemptFigures(task.profile.seconds), task.pools.attempts)
         _say_paragraph(f"width {size.width}: {size.reason}")
-    _print_result(proven, path, init_line_that_loads(facts), as_json)
+        _say_paragraph(f"depth {depth.depth}: {depth.reason}")
+    # Where nobody chose, what is left to measure was among the drafts.
+    _print_result(proven, path, "" if others or proven.draft.last_resort else last_resort_line(facts), as_json)
     sys.exit(1 if proven.check.problem else 0)
 
 
@@ -253,8 +258,10 @@ def _print_result(proven: ProvenTask, path: Path, load_line: str, as_json: bool)
         print_explanation(check.explanation)
         say("fix the benchmark or loopty.toml, then retry: loopty run 1 --check")
         if is_last_resort:
-            say(f"or begin with how long the package takes to load: {load_line}")
+            say(f"or begin with how long it takes to load or to build: {load_line}")
         return
+    if draft.last_resort:
+        _say_last_resort(proven)
     scores = ", ".join(f"{name} {figure(value)}" for name, value in list(check.outcome.metrics.items())[:4])
     better = "lower" if draft.direction == "min" else "higher"
     _say_paragraph(f"the checked run passed in {check.outcome.seconds:.2f} s: {scores} ({better} is better)")
@@ -265,6 +272,16 @@ def _print_result(proven: ProvenTask, path: Path, load_line: str, as_json: bool)
         _say_paragraph(agents_text(agents))
     say("next: loopty optimize")
     say_own_path()
+
+
+def _say_last_resort(proven: ProvenTask) -> None:
+    """Say that the benchmark is not what anybody wants to improve, and how to get a better one."""
+    from loopty.report.init_text import last_resort_text
+
+    if failed := proven.instead_of:
+        _say_paragraph(f"what the repository has could not be proven: {failed.check.problem}")
+        print_explanation(failed.check.explanation)
+    _say_paragraph(last_resort_text(proven.draft.last_resort, is_only_one=proven.instead_of is None))
 
 
 def _plain(proven: ProvenTask) -> dict[str, object]:
@@ -285,6 +302,7 @@ def _plain(proven: ProvenTask) -> dict[str, object]:
         "mounts": list(draft.mounts),
         "timeout_seconds": draft.timeout_seconds,
         "direction": draft.direction,
+        "last_resort": _plain_last_resort(proven) if draft.last_resort else None,
         "changes": [codec.plain(change) for change in proven.changes],
         "check": codec.plain(check.outcome),
         "noise": {"metric": noise.metric, "values": list(noise.values), "percent": noise.percent}
@@ -294,4 +312,16 @@ def _plain(proven: ProvenTask) -> dict[str, object]:
         "proposer": {"kind": draft.proposer, "about": proposer_text(draft.proposer)},
         "agents": agents_on(),
         **({"explanation": check.explanation.plain()} if check.explanation else {}),
+    }
+
+
+def _plain_last_resort(proven: ProvenTask) -> dict[str, object]:
+    """What is measured for want of something better, and why."""
+    failed = proven.instead_of.check if proven.instead_of else None
+    explanation = failed.explanation.plain() if failed and failed.explanation else None
+    return {
+        "measures": proven.draft.last_resort,
+        "instead_of": proven.instead_of.draft.command if proven.instead_of else "",
+        "reason": (failed.problem or "") if failed else "",
+        **({"explanation": explanation} if explanation else {}),
     }

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from loopty.dashboard.api import Api, encode
 from loopty.dashboard.marks import MARKS
 from loopty.dashboard.record_feed import RecordFeed
+from loopty.domain.errors import LooptyError
 from loopty.kit.dataclass import dataclass, field
 
 T = TypeVar("T")
@@ -84,16 +85,21 @@ class LiveFeed:
                 found.append(message("reset", {"event": number, "run": fold.run_number}, number))
             elif places:
                 found.append(self._nodes_message(fold.run_number, places))
-        query = {"run": str(run)} if run else {}
-        found.append(message("overview", self._api.overview(query), number))
-        return found
+        return [*found, self._overview_message(run)]
+
+    def _overview_message(self, run: int | None) -> bytes:
+        data = self._api.overview({"run": str(run)} if run else {})
+        return message("overview", data, self._feed.number)
 
     async def follow(self) -> None:
         """Fold and push until this is cancelled."""
         while True:
             began = time.monotonic()
             runs = {viewer.run for viewer in self.viewers}
-            messages = await self._in_thread(lambda runs=runs: self._collect(runs))
+            try:
+                messages = await self._in_thread(lambda runs=runs: self._collect(runs))
+            except (LooptyError, OSError):  # a ledger that cannot be read now; each request says why
+                messages, self._is_ready = [], True
             for run, each in messages:
                 for viewer in tuple(self.viewers):
                     if run is _ALL or viewer.run == run:
@@ -119,7 +125,7 @@ class LiveFeed:
             data = {"event": feed.number, "run": newest}
             found.append((None, message("reset", data, feed.number)))
         self._newest = newest
-        self._is_ready = not feed.read_more(newest)
+        was_ready, self._is_ready = self._is_ready, not feed.read_more(newest)
         if not self._is_ready:
             progress = feed.progress(newest)
             data = dict[str, Any](what=progress.what, done=progress.done, total=progress.total)
@@ -127,6 +133,8 @@ class LiveFeed:
                 self._now_at = time.monotonic()
                 found.append((_ALL, message("progress", data, feed.number)))
             return found
+        if not was_ready:
+            found += [(run, self._overview_message(run)) for run in runs]
         for run in runs:
             number = newest if run is None else run
             if places := changed.get(number):
@@ -138,8 +146,7 @@ class LiveFeed:
 
     def _changes(self, run: int | None, number: int, places: list[int]) -> list[tuple[Any, bytes]]:
         feed = self._feed
-        query = {"run": str(run)} if run else {}
-        overview = (run, message("overview", self._api.overview(query), feed.number))
+        overview = (run, self._overview_message(run))
         if len(places) > _MOST_NODES:
             return [(run, message("reset", {"event": feed.number, "run": number}, feed.number)), overview]
         return [(run, self._nodes_message(number, places)), overview]

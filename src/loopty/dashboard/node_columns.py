@@ -48,6 +48,29 @@ class NodeColumns:
     def __len__(self) -> int:
         return len(self.handles)
 
+    def fill(self, nodes: Sequence[RatedNode]) -> None:
+        """Take in all nodes of a run at once, where none is known yet: nodes of one kind share a mark."""
+        ordered = sorted(nodes, key=lambda node: node.order)
+        if self.handles or any(node.order != place for place, node in enumerate(ordered, start=1)):
+            for node in ordered:
+                self.put(node)
+            return
+        known: dict[tuple[object, bool], int] = {}
+        for node in ordered:
+            key = node.kind, node.score is None
+            if key not in known:
+                known[key] = mark_of(node)
+        count = len(ordered)
+        self.handles = array("q", [node.handle for node in ordered])
+        self.marks = bytearray([known[node.kind, node.score is None] for node in ordered])
+        self.controls = bytearray([node.kind.pool is Pool.CONTROL for node in ordered])
+        scores = [node.own_score if node.kind.verdict == "held" else node.score for node in ordered]
+        self.scores = array("d", [math.nan if score is None else score for score in scores])
+        self.times, self.seconds = array("d", bytes(8 * count)), array("d", bytes(8 * count))
+        self.parents, self.operators = array("q", [-1]) * count, array("q", [-1]) * count
+        self.summaries = [""] * count
+        self.counts = Counter(self.marks)
+
     def put(self, node: RatedNode) -> int:
         """Take in what is known about a node; returns its place."""
         place, mark = node.order - 1, mark_of(node)

@@ -42,8 +42,7 @@ class RunFold:
         """Which event changed which place; newest last."""
         self.basis = _basis(history, number)
         """What all scores rest on: when it changes, everything is folded anew."""
-        for node in rated_nodes(history, number).nodes:
-            self.columns.put(node)
+        self.columns.fill(rated_nodes(history, number).nodes)
 
     @property
     def is_whole(self) -> bool:

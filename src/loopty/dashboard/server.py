@@ -71,7 +71,7 @@ class DashboardServer:
                 viewer.is_lost = True
             for server in servers:
                 server.close()
-            self._reading.shutdown(wait=False, cancel_futures=True)
+            self._reading.shutdown(wait=True, cancel_futures=True)  # it closes the ledger only when it is idle
             self._acting.shutdown(wait=False, cancel_futures=True)
 
     async def _in_thread(self, function: Callable[[], Any]) -> Any:

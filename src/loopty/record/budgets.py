@@ -12,7 +12,7 @@ from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
 from loopty.record.run_record import Run, RunPart
 
-WHOLE_LIMITS = ("attempts", "control", "repeats", "tokens")
+WHOLE_LIMITS = ("attempts", "control", "repeats", "tunes", "tokens")
 """Limits that are whole numbers."""
 LIMITS = (*WHOLE_LIMITS, "wall_seconds", "money_usd")
 """The limits under [pools] that can be changed."""

@@ -57,7 +57,7 @@ def _result(status: RunStatus) -> str:
     if status.baseline is None:
         return "the baseline gave no result"
     scores = ScoreText.of_run(status)
-    baseline = f"the baseline ({scores.score(status.baseline.score)})"
+    baseline = scores.baseline_words(status)
     if status.best is None or status.best.over_baseline is None:
         if status.stalls and not status.count(Pool.ATTEMPT).started:
             return f"nothing was tried, because a model was unavailable; {baseline} is measured"

@@ -33,6 +33,20 @@ def agents_text(agents: Sequence[str]) -> str:
     )
 
 
+def last_resort_text(measures: str, is_only_one: bool) -> str:
+    """That the benchmark measures something that few want to improve, and what to do about it."""
+    why = "there is neither a benchmark nor a test" if is_only_one else "nothing else can be measured here"
+    better = (
+        "write a script that calls what should be faster, and name it with --command"
+        if is_only_one
+        else "do what is said above and start over with `loopty init --yes --force`, or name your own command"
+    )
+    return (
+        f"a last resort: {why}, so the score is only {measures}, and no test says whether a candidate still "
+        f"does the same. Better: {better}, and a --gate"
+    )
+
+
 def noise_text(metric: str, values: Sequence[float], percent: float) -> str:
     """How much the score varied, with advice where it is much."""
     runs = f"{len(values)} checked runs"

@@ -123,7 +123,7 @@ def _best(status: RunStatus) -> FrameLine:
     if status.baseline is None or status.best is None:
         return FrameLine(phase_text(status.phase) if status.phase else "measuring the baseline")
     text = ScoreText.of_run(status)
-    baseline = f"the baseline ({text.score(status.baseline.score)})"
+    baseline = text.baseline_words(status)
     if status.best.over_baseline is None:
         return FrameLine(f"nothing better than {baseline} yet")
     name, score = node_name(status.best.node, status.best.handle), text.score(status.best.score)

@@ -85,6 +85,15 @@ class ScoreText:
             return f"{words} (unconfirmed)"
         return f"{words} ({self.interval(change)})" if change.is_confirmed else words
 
+    def baseline_words(self, status: RunStatus) -> str:
+        """The baseline with its score, for a sentence that has the best score, too."""
+        if status.baseline is None:
+            return "the baseline"
+        score = self.score(status.baseline.score)
+        if gains_side_by_side(status):
+            return f"the baseline in runs side by side (its {score} is of other runs)"
+        return f"the baseline ({score})"
+
     def interval(self, change: ScoreChange) -> str:
         """`95 % interval +1.6 % to +2.6 %, 10 fresh pairs`; perhaps luck where the interval reaches below zero."""
         assert change.low is not None
@@ -107,6 +116,17 @@ class ScoreText:
         if self.percent_decimals is None or abs(share) >= 1000:
             return percent(share)
         return f"{abs(share):.{self.percent_decimals}f}"
+
+
+def gains_side_by_side(status: RunStatus) -> bool:
+    """Whether the best node is better only where it ran side by side with the baseline.
+
+    The scores are of different times, when the machine was more or less busy, and may say the opposite.
+    """
+    best, baseline = status.best, status.baseline
+    if best is None or baseline is None or best.over_baseline is None:
+        return False
+    return best.over_baseline.amount * status.direction.sign * (best.score - baseline.score) < 0
 
 
 def _last_digit(noise: float) -> int:

@@ -14,7 +14,7 @@ from loopty.report.explanation_text import explanation_facts
 from loopty.report.figures import deviation, dollars, duration, plural, rate
 from loopty.report.live_frame import running_trial_text
 from loopty.report.node_name import node_name
-from loopty.report.score_text import ScoreText
+from loopty.report.score_text import ScoreText, gains_side_by_side
 from loopty.report.tally_text import (
     false_keeps_text,
     uplift_text,
@@ -123,7 +123,8 @@ def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | No
     if status.state is RunState.STOPPED:
         yield Fact("because", status.reason)
     if status.best:
-        yield Fact("best", _node_text(status.best, status.metric, scores), "best")
+        than = "the baseline in runs side by side" if gains_side_by_side(status) else "the baseline"
+        yield Fact("best", _node_text(status.best, status.metric, scores, than), "best")
     if weak := integrity_text(status):
         yield Fact("integrity", weak, "warn")
     if status.baseline:
@@ -188,11 +189,11 @@ def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | No
     yield Fact("criteria", status.criteria)
 
 
-def _node_text(node: AgainstBaseline, metric: str, text: ScoreText) -> str:
+def _node_text(node: AgainstBaseline, metric: str, text: ScoreText, than: str = "the baseline") -> str:
     words = f"{node_name(node.node, node.handle)}: {metric} {text.score(node.score)}"
     if node.over_baseline is None:
         return f"{words}, the baseline itself"
-    return f"{words}, {text.change_words(node.over_baseline, 'the baseline')}"
+    return f"{words}, {text.change_words(node.over_baseline, than)}"
 
 
 def _text_alone(node: AgainstBaseline) -> ScoreText:

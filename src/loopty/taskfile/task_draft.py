@@ -18,6 +18,8 @@ BUILD_TIMEOUT = 900.0
 
 _LONGEST_TIMEOUT = 1800.0
 """Nobody waits longer for a first check, however busy the machine is."""
+_LONGEST_FIRST = 480.0
+"""The same for a command that builds nothing: it may never end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class GateDraft:
     timeout_seconds: float = FIRST_TIMEOUT
     is_proposed: bool = False
     """Whether `init` proposed it; then it is left out when the files as they are do not pass."""
+    smaller: tuple[str, ...] = ()
+    """Commands that test less, for where this one does not pass or takes too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class TaskDraft:
     gates: tuple[GateDraft, ...] = ()
     times_the_tests: bool = False
     """Whether `init` proposed the time of the tests: then a run without any test proves nothing."""
+    last_resort: str = ""
+    """What is measured, in words, where `init` fell back on loading or building; else empty."""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     proposer: str = "mutate"
     package: str = ""
@@ -96,4 +102,5 @@ class TaskDraft:
 
 
 def _longer(seconds: float, factor: float) -> float:
-    return float(round(max(seconds, min(factor * seconds, _LONGEST_TIMEOUT))))
+    longest = _LONGEST_TIMEOUT if seconds > FIRST_TIMEOUT else _LONGEST_FIRST
+    return float(round(max(seconds, min(factor * seconds, longest))))

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from loopty.kit.dataclass import dataclass, replace
-from loopty.taskfile.repository_tests import common_paths, names_known_files, repository_tests
+from loopty.taskfile.last_resort import last_resorts
+from loopty.taskfile.node_tests import runnable_scripts
+from loopty.taskfile.repository_tests import common_paths, repository_tests
 from loopty.taskfile.task_draft import BUILD_TIMEOUT, FIRST_TIMEOUT, GateDraft, TaskDraft
 from loopty.workspaces.repository_facts import RepositoryFacts
 
@@ -32,6 +34,8 @@ class BenchmarkProposal:
     """Whether the tests themselves are measured, so that they need no gate."""
     writable_copy: bool = False
     timeout_seconds: float = FIRST_TIMEOUT
+    last_resort: str = ""
+    """What is measured where nothing better works; empty for a benchmark or tests of the repository."""
 
 
 def benchmark_proposals(facts: RepositoryFacts) -> list[BenchmarkProposal]:
@@ -68,17 +72,20 @@ def _draft(facts: RepositoryFacts, found: BenchmarkProposal) -> TaskDraft:
         package=facts.node_package,
         gates=() if found.times_the_tests else gates_from_tests(facts),
         times_the_tests=found.times_the_tests,
+        last_resort=found.last_resort,
     )
     return draft.with_note("command", found.why)
 
 
 def gates_from_tests(facts: RepositoryFacts) -> tuple[GateDraft, ...]:
     """The test runner of the repository as a gate, where there is one."""
-    tests = next(iter(repository_tests(facts)), None)
-    if tests is None:
+    ways = repository_tests(facts)
+    if not ways:
         return ()
+    tests, *others = ways
     limit = BUILD_TIMEOUT if tests.setup or tests.warm_up else FIRST_TIMEOUT
-    return (GateDraft("tests", tests.gate_line, limit, is_proposed=True),)
+    smaller = tuple(other.gate_line for other in others if other.is_part)
+    return (GateDraft("tests", tests.gate_line, limit, is_proposed=True, smaller=smaller),)
 
 
 def writable_files(facts: RepositoryFacts, benchmark: BenchmarkProposal | None = None) -> tuple[str, ...]:
@@ -113,7 +120,7 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
         yield BenchmarkProposal(
             f"make {target}", "file", "max", ("Makefile", *named), f"the Makefile has a target {target}"
         )
-    scripts = {name for name, line in facts.node_scripts.items() if names_known_files(line, files)}
+    scripts = runnable_scripts(facts)
     if script := next((name for name in _BENCHMARK_NAMES if name in scripts), None):
         why = f"package.json has a script {script}"
         yield BenchmarkProposal(f"npm run --silent {script}", "file", "max", ("package.json", *named), why)
@@ -155,38 +162,34 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             writable_copy=tests.writable_copy,
             timeout_seconds=BUILD_TIMEOUT if tests.setup or tests.warm_up else FIRST_TIMEOUT,
         )
+    for resort in last_resorts(facts):
+        yield BenchmarkProposal(
+            resort.line_with_timer,
+            "file",
+            "min",
+            (),
+            f"neither a benchmark nor tests were found that work; this is only {resort.measures}: better measure "
+            "what matters",
+            writable_copy=resort.writable_copy,
+            timeout_seconds=BUILD_TIMEOUT if resort.is_build else FIRST_TIMEOUT,
+            last_resort=resort.measures,
+        )
 
 
-def nothing_to_measure(facts: RepositoryFacts) -> str:
-    """The message where neither a benchmark nor tests were found, with a line to paste where there is one."""
-    text = "neither a benchmark nor tests were found, and --command is missing: write a script that"
-    if line := init_line_that_loads(facts):
-        more = "calls what should be faster, and name it; or begin with how long the package takes to load"
-        return f"{text} {more}: {line}"
+def nothing_to_measure() -> str:
+    """The message where nothing at all was found, with an example of what to say."""
     example = "loopty init --yes --command 'make && python3 -m loopty_sdk.cpu_time ./PROGRAM INPUT'"
-    return f"{text} prints `score: 1.5`, and name it; or name a command whose CPU time counts, as in: {example}"
+    return (
+        "neither a benchmark nor tests were found, nor a package to load or to build, and --command is missing: "
+        "write a script that prints `score: 1.5`, and name it; or name a command whose CPU time counts, as in: "
+        f"{example}"
+    )
 
 
-def init_line_that_loads(facts: RepositoryFacts) -> str:
-    """The line that starts over with a command that only loads the package; empty where none is known."""
-    line = _line_that_loads(facts)
-    return f"loopty init --yes --force --command {shlex.quote(line)}" if line else ""
-
-
-def _line_that_loads(facts: RepositoryFacts) -> str | None:
-    """A command that only loads the package, or None."""
-    if facts.node_entry:
-        return f"node {shlex.quote(facts.node_entry)}"
-    paths = [PurePosixPath(path) for path in facts.sources]
-    names = [
-        path.parent.name
-        for root in ("src", "lib", ".")
-        for path in paths
-        if path.name == "__init__.py" and str(path.parent.parent) == root
-    ]
-    names += [path.stem for path in paths if len(path.parts) == 1 and path.suffix == ".py"]
-    name = next((name for name in names if name.isidentifier()), None)
-    return f'python3 -c "import {name}"' if name else None
+def last_resort_line(facts: RepositoryFacts) -> str:
+    """The line that starts over with what is left to measure; empty where there is nothing."""
+    resort = next(iter(last_resorts(facts)), None)
+    return f"loopty init --yes --force --command {shlex.quote(resort.line_with_timer)}" if resort else ""
 
 
 def _script_command(facts: RepositoryFacts, path: str) -> str | None:

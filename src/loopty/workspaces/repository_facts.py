@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from loopty.kit.dataclass import dataclass, field
+from loopty.workspaces.cmake_facts import CMakeFacts, cmake_facts
 from loopty.workspaces.python_build import PythonBuild
 
 _LARGEST_FILE = 1 << 20
@@ -44,20 +45,21 @@ _TEST = re.compile(r"(?:^|/)(?:tests?|spec|__tests__)/|^t/|(?:^|/)test_[^/]*$|_t
 _ASIDE = re.compile(r"(?:^|/)(?:docs?|examples?|vendor|third_party|node_modules|dist|build|\.[^/]+)/")
 _RULE = re.compile(r"^([^\s:#=][^\n:#=]*):(?!=)", re.MULTILINE)
 _TARGET = re.compile(r"[A-Za-z][\w.-]*")
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_TEMPLATES = ("Makefile.in", "Makefile.am")
+_USUAL_TARGETS = ("test", "check", "tests")
+_TEST_TARGET = re.compile(
+    r"tests?|check|checks|testit|selftest|self-test|(?:run|all|unit|quick|short|mini|basic)[-_]?(?:unit[-_]?)?tests?"
+    r"|tests?[-_]?(?:all|unit|quick|short|basic|lib|suite)|check[-_](?:all|unit|lib)"
+)
+_MOST_TARGETS = 4
+_MOST_CMAKE_FILES = 40
 _FIXTURE = re.compile(r"^\s*(?:async )?def test_\w*\([^)]*\bbenchmark\b", re.MULTILINE)
 _NO_TESTS = "no test specified"
 _BUILT = re.compile(r"^(?:dist|build)/")
 """Folders of built files, which are all that some releases have."""
 _MAIN = re.compile(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
 _UNITTEST = re.compile(r"^\s*(?:import unittest|from unittest import (?!mock))", re.MULTILINE)
-_OPTION = r"^\s*(?:cmake_dependent_)?option\s*\(\s*(?!\w*(?:DISABLE|NO_|SKIP|WITHOUT|FUZZ))"
-_CMAKE_OPTION = re.compile(
-    rf"{_OPTION}([A-Z][A-Z0-9_]*TEST(?:S|ING)?(?:_[A-Z]+)?)\b", re.MULTILINE | re.IGNORECASE
-)
-_CMAKE_ASIDE = re.compile(
-    rf"{_OPTION}((?!\w*TEST)[A-Z0-9_]*(?:EXAMPLE|DEMO|SAMPLE|BENCH|DOC|EXTRA)[A-Z0-9_]*)\b",
-    re.MULTILINE | re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,10 @@ class RepositoryFacts:
     """Python files with tests that use the fixture of pytest-benchmark."""
     tests: tuple[str, ...]
     make_targets: frozenset[str]
+    make_tests: tuple[str, ...]
+    """Targets of the Makefile that run tests, the most common names first."""
+    template_tests: tuple[str, ...]
+    """The same of the templates from which configure writes a Makefile."""
     node_scripts: Mapping[str, str]
     """Scripts of package.json that do something, by name."""
     uses_criterion: bool = False
@@ -82,10 +88,7 @@ class RepositoryFacts:
     python_mains: frozenset[str] = field(default_factory=frozenset)
     """Benchmark files of Python that run something when they are started."""
     uses_unittest: bool = False
-    cmake_test_options: tuple[str, ...] = ()
-    """Options of CMakeLists.txt that switch tests on."""
-    cmake_aside_options: tuple[str, ...] = ()
-    """Options of CMakeLists.txt that switch on what no test needs, as examples and documents."""
+    cmake: CMakeFacts = field(default_factory=CMakeFacts)
     bash_scripts: frozenset[str] = field(default_factory=frozenset)
     """Benchmark scripts whose first line names bash."""
     node_entry: str = ""
@@ -110,6 +113,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     main = ranked[0] if ranked else ""
     python = [path for path in dict.fromkeys((*benchmarks, *tests)) if path.endswith(".py")]
     fixtures = tuple(path for path in python if _FIXTURE.search(_text(top / path)))
+    targets = _make_targets(top, files, _MAKEFILES)
     return RepositoryFacts(
         tuple(files),
         ranked,
@@ -117,7 +121,9 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         tuple(benchmarks),
         fixtures,
         tests,
-        _make_targets(top, files),
+        targets,
+        _test_targets(targets),
+        _test_targets(_make_targets(top, files, _TEMPLATES)),
         _node_scripts(top, files),
         "criterion" in _text(top / "Cargo.toml"),
         any(
@@ -127,8 +133,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         ),
         frozenset(path for path in benchmarks if path.endswith(".py") and _MAIN.search(_text(top / path))),
         any(_UNITTEST.search(_text(top / path)) for path in tests if path.endswith(".py")),
-        tuple(dict.fromkeys(_CMAKE_OPTION.findall(_text(top / "CMakeLists.txt")))),
-        tuple(dict.fromkeys(_CMAKE_ASIDE.findall(_text(top / "CMakeLists.txt")))),
+        cmake_facts(_text(top / path) for path in _cmake_files(files)),
         frozenset(path for path in benchmarks if re.match(r"#!.*\bbash\b", _text(top / path))),
         _node_entry(top, files),
         str(_package_json(top, files).get("name", "")).rpartition("/")[2],
@@ -152,10 +157,29 @@ def _language(path: str) -> str:
     return _LANGUAGES.get(PurePosixPath(path).suffix, "")
 
 
-def _make_targets(top: Path, files: Sequence[str]) -> frozenset[str]:
-    name = next((name for name in ("GNUmakefile", "makefile", "Makefile") if name in files), None)
+def _make_targets(top: Path, files: Sequence[str], places: Sequence[str]) -> frozenset[str]:
+    """The targets of the first of these files that is there."""
+    name = next((name for name in places if name in files), None)
     names = (word for rule in _RULE.findall(_text(top / name)) for word in rule.split()) if name else ()
     return frozenset(word for word in names if _TARGET.fullmatch(word))
+
+
+def _test_targets(targets: frozenset[str]) -> tuple[str, ...]:
+    found = sorted(name for name in targets if _TEST_TARGET.fullmatch(name))
+    usual = [name for name in _USUAL_TARGETS if name in found]
+    return tuple([*usual, *(name for name in found if name not in usual)][:_MOST_TARGETS])
+
+
+def _cmake_files(files: Sequence[str]) -> list[str]:
+    """The files of CMake of the project itself, the one of the top first."""
+    if "CMakeLists.txt" not in files:
+        return []
+    found = [
+        path
+        for path in files
+        if (PurePosixPath(path).name == "CMakeLists.txt" or path.endswith(".cmake")) and not _ASIDE.search(path)
+    ]
+    return sorted(found, key=lambda path: (path.count("/"), path))[:_MOST_CMAKE_FILES]
 
 
 def _package_json(top: Path, files: Sequence[str]) -> dict[str, Any]:
@@ -167,9 +191,11 @@ def _package_json(top: Path, files: Sequence[str]) -> dict[str, Any]:
 
 
 def _node_entry(top: Path, files: Sequence[str]) -> str:
-    """The file that package.json names as the package's own, by the newer of the two ways, or index.js."""
+    """The file that package.json names as the package's own, by the newer of the two ways, or a usual one."""
     document = _package_json(top, files)
-    named = [*_strings(document.get("exports")), document.get("main"), "index.js"] if document else []
+    own = str(document.get("name", "")).rpartition("/")[2]
+    usual = ("index.js", "lib/index.js", "src/index.js", f"{own}.js", f"lib/{own}.js", f"src/{own}.js")
+    named = [*_strings(document.get("exports")), document.get("main"), *usual] if document else []
     paths = [posixpath.normpath(path) for path in named if isinstance(path, str)]
     guesses = (guess for path in paths for guess in (path, f"{path}.js", f"{path}/index.js"))
     return next((guess for guess in guesses if guess in files and _language(guess) == "javascript"), "")

@@ -1,0 +1,22 @@
+"""How much the score of a checked task varies."""
+
+from __future__ import annotations
+
+import statistics
+
+from loopty.kit.dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredNoise:
+    """How much the score varied over a few checked runs."""
+
+    metric: str
+    values: tuple[float, ...]
+
+    @property
+    def percent(self) -> float:
+        """The standard deviation in percent of the mean; 0 where every run gave the same."""
+        mean = statistics.fmean(self.values)
+        spread = statistics.stdev(self.values)
+        return 100 * spread / abs(mean) if mean else 0.0

@@ -1,0 +1,37 @@
+"""Causes: code that the compiler of this machine refuses, and an older or a more patient one does not."""
+
+from __future__ import annotations
+
+from loopty.causes.cause import Cause
+from loopty.causes.failure import Failure
+from loopty.causes.host_facts import HostFacts
+
+_FLAGS = {
+    r"\[-fpermissive\]": (
+        "the C++ compiler of this machine refuses code that older ones took, and says which flag allows it",
+        'export CXXFLAGS="-fpermissive $CXXFLAGS"',
+    ),
+    r"\[-Werror(?:=[\w-]+)?\]|all warnings being treated as errors": (
+        "the build takes warnings for errors, and the compiler of this machine has more warnings",
+        'export CFLAGS="-Wno-error $CFLAGS" CXXFLAGS="-Wno-error $CXXFLAGS"',
+    ),
+    r"multiple definition of .*first defined here": (
+        "the C code defines variables in headers, which compilers took until a few years ago",
+        'export CFLAGS="-fcommon $CFLAGS"',
+    ),
+    r"\[-Wimplicit-function-declaration\]|\[-Wimplicit-int\]|\[-Wincompatible-pointer-types\]": (
+        "the C compiler of this machine refuses code that older ones took",
+        'export CFLAGS="-Wno-error=implicit-function-declaration -Wno-error=implicit-int '
+        '-Wno-error=incompatible-pointer-types $CFLAGS"',
+    ),
+}
+"""What compilers and linkers print, why, and what lets them pass."""
+
+
+def strict_compiler(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """An error that a flag of the compiler allows; builds read the flags from the environment."""
+    for pattern, (sentence, exports) in _FLAGS.items():
+        if failure.match(pattern) and failure.match(r"\berror: |multiple definition|being treated as errors"):
+            line = f"{exports}; {failure.command}"
+            return Cause("strict-compiler", sentence, (failure.own_setting("command", line),))
+    return None

@@ -1,0 +1,83 @@
+"""How a repository in C, C++, Go or Rust is built, by what its files say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from loopty.kit.dataclass import dataclass
+from loopty.workspaces.repository_facts import RepositoryFacts
+
+JOBS = "-j 4"
+"""Compilers at the same time: of many, the memory of a trial would not be enough."""
+BUILD_FOLDER = '"$TMPDIR/build"'
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_C = ("c", "c++")
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryBuild:
+    """The command that compiles, and what has to be done before."""
+
+    line: str
+    setup: str = ""
+    writable_copy: bool = False
+    """Whether it writes beside the sources."""
+
+
+def repository_builds(facts: RepositoryFacts) -> list[RepositoryBuild]:
+    """The ways in which the repository may be built, the most certain first."""
+    return list(_all_builds(facts))
+
+
+def configure_line(files: frozenset[str]) -> str:
+    """The line that writes the Makefile from its template; empty where nothing does."""
+    if script := next((name for name in ("configure", "configure.sh") if name in files), None):
+        return f"sh ./{script}"
+    has_source = "configure.ac" in files or "configure.in" in files
+    return "autoreconf -fi && ./configure" if has_source else ""
+
+
+def cmake_configure(facts: RepositoryFacts, with_tests: bool) -> str:
+    """The line that configures a build in a temporary folder: what may need more than a release has is off."""
+    names = ["BUILD_TESTING", *facts.cmake.test_options]
+    switches = {
+        **dict.fromkeys(names, "ON" if with_tests else "OFF"),
+        **dict.fromkeys(facts.cmake.aside_options, "OFF"),
+    }
+    options = "".join(f" -D{name}={value}" for name, value in switches.items())
+    return f"cmake -S . -B {BUILD_FOLDER} -DCMAKE_BUILD_TYPE=Release{options}"
+
+
+def _all_builds(facts: RepositoryFacts) -> Iterator[RepositoryBuild]:
+    files = frozenset(facts.files)
+    main = facts.languages[0] if facts.languages else ""
+    if main == "rust" and "Cargo.toml" in files:
+        yield RepositoryBuild("cargo build --release --quiet", writable_copy=True)
+    if main == "go":
+        setup = "" if "go.mod" in files else "go mod init loopty.invalid/tests"
+        yield RepositoryBuild("go build ./...", setup, writable_copy=bool(setup))
+    if main in _C:
+        yield from _c_builds(facts, files)
+
+
+def _c_builds(facts: RepositoryFacts, files: frozenset[str]) -> Iterator[RepositoryBuild]:
+    make = f"make {JOBS}"
+    if configure := configure_line(files):
+        yield RepositoryBuild(make, configure, writable_copy=True)
+    if "CMakeLists.txt" in files:
+        yield RepositoryBuild(f"cmake --build {BUILD_FOLDER} {JOBS}", cmake_configure(facts, with_tests=False))
+    if "meson.build" in files:
+        setup = f"meson setup {BUILD_FOLDER} --buildtype release"
+        yield RepositoryBuild(f"meson compile -C {BUILD_FOLDER}", setup)
+    for folder in _make_folders(files):
+        yield RepositoryBuild(f"make -C {folder} {JOBS}" if folder else make, writable_copy=True)
+
+
+def _make_folders(files: frozenset[str]) -> list[str]:
+    """The top or, where it has no Makefile, the folders just below it that have one."""
+    if any(name in files for name in _MAKEFILES):
+        return [""]
+    paths = sorted(PurePosixPath(path) for path in files)
+    found = [str(path.parent) for path in paths if path.name in _MAKEFILES and len(path.parts) == 2]
+    return [folder for folder in dict.fromkeys(found) if folder in ("src", "lib", "source", "build", "unix")]

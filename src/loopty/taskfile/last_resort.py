@@ -1,0 +1,99 @@
+"""What is left to measure where no benchmark and no tests can be proven: how long loading or building takes."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from loopty.causes.absent_results import command_with_timer
+from loopty.kit.dataclass import dataclass
+from loopty.taskfile.builds import repository_builds
+from loopty.taskfile.node_tests import build_line
+from loopty.workspaces.repository_facts import RepositoryFacts
+
+_LOAD, _BUILD = "how long the package takes to load", "how long the build takes"
+_HEADERS = "how long its headers take to compile"
+_MOST_NAMES = 3
+_NO_PACKAGES = ("setup", "conftest", "docs", "doc", "examples", "noxfile", "tasks")
+_HEADER = {"c": (".h",), "c++": (".hpp", ".hh", ".hxx", ".h")}
+
+
+@dataclass(frozen=True, slots=True)
+class LastResort:
+    """A command that nearly always works, and what its CPU time says."""
+
+    line: str
+    measures: str
+    """What the score is, in words."""
+    setup: str = ""
+    writable_copy: bool = False
+
+    @property
+    def line_with_timer(self) -> str:
+        return command_with_timer(self.line, self.setup)
+
+    @property
+    def is_build(self) -> bool:
+        return self.measures == _BUILD
+
+
+def last_resorts(facts: RepositoryFacts) -> list[LastResort]:
+    """The commands to fall back on, the most telling first."""
+    return [
+        *(LastResort(line, _LOAD) for line in dict.fromkeys(_lines_that_load(facts))),
+        *_node_loads_after_a_build(facts),
+        *(LastResort(build.line, _BUILD, build.setup, build.writable_copy) for build in repository_builds(facts)),
+        *(LastResort(line, _HEADERS) for line in _lines_that_compile_headers(facts)),
+    ]
+
+
+def _lines_that_load(facts: RepositoryFacts) -> Iterator[str]:
+    """Commands that only load the package, in the language that most of it is written in."""
+    main = facts.languages[0] if facts.languages else ""
+    if facts.node_entry and main not in ("python", "perl"):
+        yield f"node {shlex.quote(facts.node_entry)}"
+    if main == "python" or facts.has_extensions:
+        yield from (f'python3 -c "import {name}"' for name in _python_packages(facts)[:_MOST_NAMES])
+    if main == "perl":
+        yield from _perl_lines(facts)
+
+
+def _node_loads_after_a_build(facts: RepositoryFacts) -> Iterator[LastResort]:
+    """The same for a package that is not complete before its build."""
+    if facts.node_entry and (build := build_line(facts)):
+        yield LastResort(f"node {shlex.quote(facts.node_entry)}", _LOAD, build, writable_copy=True)
+
+
+def _python_packages(facts: RepositoryFacts) -> list[str]:
+    """The packages and modules at the places where Python projects keep them."""
+    aside = {*facts.tests, *facts.benchmarks}
+    paths = [PurePosixPath(path) for path in facts.files if path.endswith(".py") and path not in aside]
+    names = [
+        path.parent.name
+        for root in ("src", "lib", ".")
+        for path in paths
+        if path.name == "__init__.py" and str(path.parent.parent) == root
+    ]
+    names += [path.stem for root in ("src", ".") for path in paths if str(path.parent) == root]
+    return [name for name in dict.fromkeys(names) if name.isidentifier() and name not in _NO_PACKAGES]
+
+
+def _perl_lines(facts: RepositoryFacts) -> Iterator[str]:
+    """Load the module nearest to the top of lib, as Perl names it."""
+    modules = [path for path in facts.sources if path.endswith(".pm")]
+    if modules:
+        path = min(modules, key=lambda path: (path.count("/"), len(path), path))
+        root = "lib" if path.startswith("lib/") else "."
+        yield f"perl -I{root} {shlex.quote(path)}"
+
+
+def _lines_that_compile_headers(facts: RepositoryFacts) -> Iterator[str]:
+    """Compile the header that is nearest to the top: for a library of headers, its users wait for that."""
+    main = facts.languages[0] if facts.languages else ""
+    headers = [path for path in facts.sources if path.endswith(_HEADER.get(main, ("/",)))]
+    if headers:
+        path = min(headers, key=lambda path: (path.count("/"), len(path), path))
+        compiler = f"{'cc -x c' if main == 'c' else 'c++ -x c++'} -fsyntax-only"
+        folders = dict.fromkeys((".", "include", "src", path.partition("/")[0] if "/" in path else "."))
+        yield f"{compiler} {' '.join(f'-I{shlex.quote(folder)}' for folder in folders)} {shlex.quote(path)}"
