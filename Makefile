@@ -1,9 +1,9 @@
-.PHONY: demo test quick check bench docs lock
+.PHONY: demo test quick check bench docs lock page
 
 demo: .venv/.ready   ## optimise an example for about a minute
 	@sh scripts/demo.sh
 
-test: check .venv/.ready-for-tests  ## everything that must hold
+test: check .venv/.ready-for-tests page  ## everything that must hold
 	.venv/bin/python -m compileall -q src sdk/python
 	sh scripts/test.sh
 
@@ -17,6 +17,10 @@ check: .venv/.ready-for-development  ## style, types, direction of imports
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-cache
+	@sh scripts/page.sh check
+
+page: .venv/.ready-for-development  ## build the dashboard's page, where Node is there
+	@sh scripts/page.sh build
 
 bench: .venv/.ready-for-development  ## speed and cost, side by side with peers
 	.venv/bin/python benchmarks/run.py

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Install what only the tests need, where this user may: a C compiler, Node, and podman. What is still missing
+# Install what only the tests need, where this user may: a C compiler, Node, podman, and a browser. What is still missing
 # afterwards is skipped by the tests that need it, and they say so.
 set -eu
 cd "$(dirname "$0")/.."
@@ -15,6 +15,7 @@ want() { # want PROGRAM PACKAGE…
 
 want cc gcc libc6-dev
 want node nodejs
+want chromium chromium
 if command -v apt-get >/dev/null; then
     want podman podman catatonit runc # the init and the runtime are packages of their own here
     want runc runc

@@ -24,6 +24,7 @@ METHODS = {
     "pr": "summary",
     "branch": "make_node_branch",
     "try": "try_command",
+    "dashboard": None,  # a room of its own: dashboard/
     "gc": "collect_garbage",
     "models": None,  # models belong to the task file, not to its experiments: campaign/named_models.py
     "doctor": None,  # about the machine

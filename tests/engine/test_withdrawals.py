@@ -191,3 +191,42 @@ def test_a_bound_that_is_added_during_a_first_trial_applies_to_it_where_one_meas
     node = run.history[NodeId("1.1")]
     assert node.verdict is verdict
     assert ("gate plausible" in node.reason) == (verdict is Verdict.REJECTED)
+
+
+def test_a_restored_winner_has_to_win_again(bench):
+    tree = Tree(bench)
+    winner = tree.add("1", 1.0)
+    better = tree.add("1", 2.0)
+    tree.withdraw(withdrawals.discard_node, winner)
+    nodes = withdrawals.nodes_to_restore(tree.history, NodeId(winner))
+    tree.bench.recorder.record(lambda h: withdrawals.restore_nodes(h, nodes, "a mistake"))
+    assert tree.history[NodeId(winner)].verdict is None
+    tree.judge(winner)
+    assert tree.history[NodeId(winner)].verdict is Verdict.DISCARDED
+    assert Incumbents.of(tree.bench.run, Pool.ATTEMPT).best == better
+
+
+def test_what_was_invalidated_with_its_ancestor_is_restored_with_it(bench):
+    tree = Tree(bench)
+    winner = tree.add("1", 1.0)
+    loser = tree.add(winner, 0.5)
+    tree.withdraw(withdrawals.invalidate_node, winner)
+    assert tree.history[NodeId(loser)].verdict is Verdict.REJECTED
+    with pytest.raises(Misuse, match="restore that first"):
+        withdrawals.nodes_to_restore(tree.history, NodeId(loser))
+    nodes = withdrawals.nodes_to_restore(tree.history, NodeId(winner))
+    assert set(nodes) == {winner, loser}
+    tree.bench.recorder.record(lambda h: withdrawals.restore_nodes(h, nodes, "a mistake"))
+    assert tree.history[NodeId(loser)].verdict is Verdict.DISCARDED
+    tree.judge(winner)
+    assert tree.history[NodeId(winner)].verdict is Verdict.KEPT
+
+
+def test_what_a_gate_took_back_is_not_restored(bench):
+    tree = Tree(bench)
+    winner = tree.add("1", 1.0)
+    tree.bench.recorder.record(lambda h: withdrawals.reject_by_gate(h, {NodeId(winner): "too slow"}))
+    with pytest.raises(Misuse, match="a gate took"):
+        withdrawals.nodes_to_restore(tree.history, NodeId(winner))
+    with pytest.raises(Misuse, match="nothing to restore"):
+        withdrawals.nodes_to_restore(tree.history, NodeId("1"))

@@ -15,6 +15,7 @@ from loopty.ledgers.digests import digest_sum, page_digest, seal_digest
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.acknowledgements import DirectiveSeen
 from loopty.record.agent_accounts import AgentBenched, AgentPartEnded, AgentSearchStalled
+from loopty.record.budgets import BudgetChanged
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.directives import Directive
@@ -25,10 +26,10 @@ from loopty.record.notes import NoteAdded
 from loopty.record.proposals import Proposals
 from loopty.record.removed_files import FilesRemoved
 from loopty.record.rungs import LadderState
-from loopty.record.sessions import Session
+from loopty.record.sessions import RunPaused, RunResumed, Session, StopRequested
 from loopty.record.tickets import TicketEnded, TicketOpened
 from loopty.record.trials import TrialCounts, Trials
-from loopty.record.verdicts import Incumbents, NodeReopened, VerdictWithdrawn
+from loopty.record.verdicts import Incumbents, NodeReopened, NodeRestored, VerdictWithdrawn
 
 from ..record.test_fold import fold
 from ..record.test_lazy_nodes import DraftingRun, answers
@@ -36,6 +37,7 @@ from ..record.test_lazy_nodes import DraftingRun, answers
 OLD = Path(__file__).with_name("layout_1.sql").read_text()
 NEWER = {
     *(DraftDropped, FilesRemoved, NodeReopened, VerdictWithdrawn),
+    *(BudgetChanged, NodeRestored, RunPaused, RunResumed, StopRequested),
     *(DirectiveSeen, NoteAdded, TicketOpened, TicketEnded),
     *(AgentBenched, AgentPartEnded, AgentSearchStalled),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -240,6 +240,14 @@ class Campaign(CampaignReader):
         self.__dict__.pop("record", None)
         return change
 
+    def restore(self, node: str, why: str, unsafe: bool = False) -> VerdictChange:
+        """Take a `discard` or `invalidate` back: what was kept has to win again, others get their verdict back."""
+        from loopty.campaign.verdict_changes import restore
+
+        change = restore(self.context, self.find_node(node), why, unsafe)
+        self.__dict__.pop("record", None)
+        return change
+
     def remeasure(self, node: str | None = None, run: int | None = None, unsafe: bool = False) -> list[Node]:
         """Judge the nodes again that lost only against a withdrawn one; others keep their verdict."""
         from loopty.campaign.remeasurement import remeasure
@@ -307,13 +315,51 @@ class Campaign(CampaignReader):
         Calls already in flight are not affected. Needs no task file.
         """
         from loopty.record.directives import Directive, DirectiveSet
-        from loopty.record.recorder import Recorder
 
         run, directive = self.newest_run(), parse_text(text, "directive")
 
         def decide(history: History) -> Iterator[Event]:
             if Directive.of(history.runs[run]).text != directive:
                 yield DirectiveSet(run, directive)
+
+        self._record_event(decide)
+
+    def pause(self, why: str = "", run: int | None = None) -> None:
+        """Let nothing new start in a run; what runs goes on to its end. Needs no task file."""
+        from loopty.campaign.run_requests import pause
+
+        number, text = self.newest_run(run), parse_text(why, "reason")
+        self._record_event(lambda history: pause(history, number, text))
+
+    def resume(self, run: int | None = None) -> bool:
+        """End the pause of a run; whether a process drives it, which goes on within a second."""
+        from loopty.campaign.run_requests import has_driver, resume
+
+        number = self.newest_run(run)
+        self._record_event(lambda history: resume(history, number))
+        return has_driver(self.record.state, self.history, number)
+
+    def stop(self, why: str = "", run: int | None = None) -> None:
+        """Ask the process that drives a run to cancel its trials and to end, within a second or two."""
+        from loopty.campaign.run_requests import has_driver, stop
+
+        number, text = self.newest_run(run), parse_text(why, "reason")
+        if not has_driver(self.record.state, self.history, number):
+            raise Misuse(f"nothing drives run {number} now: there is nothing to stop")
+        self._record_event(lambda history: stop(history, number, text))
+
+    def budget(self, limits: Mapping[str, float | None], run: int | None = None) -> Mapping[str, float | None]:
+        """Change limits of a run (`{"attempts": 200}`; None: no limit), and return those in force."""
+        from loopty.campaign.run_requests import change_budget, limits_in_force
+
+        number = self.newest_run(run)
+        if limits:
+            self._record_event(lambda history: change_budget(history, number, limits))
+        return limits_in_force(self.record.state, self.history, number)
+
+    def _record_event(self, decide: Callable[[History], Iterable[Event]]) -> None:
+        """Record a person's wish: a process that drives the run reads it there."""
+        from loopty.record.recorder import Recorder
 
         Recorder(self.record.ledger, time.time).record(decide)
         self.__dict__.pop("record", None)

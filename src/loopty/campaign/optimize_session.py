@@ -31,6 +31,7 @@ from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.models.throttle import Throttle
 from loopty.record.node_record import Node
+from loopty.record.sessions import Session
 from loopty.taskfile.model_tables import AGENT_PROPOSER, proposer_kinds
 from loopty.taskfile.notice_settings import user_notice_settings
 from loopty.taskfile.unused_roles import idle_roles
@@ -116,6 +117,8 @@ def start_session(
         size = task.round_size(this_capacity())
         context.say(f"width {size.width}: {size.reason}")
     run = enter_run(context, new_run)
+    if Session.of(context.history.runs[run]).is_paused:
+        context.say(f"run {run} is paused: `loopty resume` lets it go on")
     on_step(f"making the proposer ({task.proposer.kind})")
     models = context.role_models(run)
 

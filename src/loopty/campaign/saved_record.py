@@ -9,7 +9,7 @@ from loopty.domain.errors import Misuse
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.event import Recorded
 from loopty.record.history import History
-from loopty.record.ledger import Ledger
+from loopty.record.ledger import Ledger, OnProgress
 from loopty.workspaces.git_folders import GitFolders
 from loopty.workspaces.state_folder import OLD_LEDGER, StateFolder
 
@@ -31,6 +31,13 @@ class SavedRecord:
         if not history.runs:
             raise Misuse("nothing has run here yet: start with `loopty optimize`")
         return history
+
+    def read_history(self, on_progress: OnProgress) -> History:
+        """Open the history, and say how far that is: after an upgrade all events are folded once more."""
+        self.__dict__["history"] = self.ledger.history(on_progress)
+        if not self.history.runs:
+            del self.__dict__["history"]
+        return self.history
 
     def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:
         """What somebody changed in the record by hand, with what to do about it, or None.

@@ -18,8 +18,9 @@ from loopty.judge import withdrawals
 from loopty.kit.dataclass import dataclass
 from loopty.record.event import Event
 from loopty.record.history import History
+from loopty.record.node_gates import NodeGates
 from loopty.record.node_record import Node
-from loopty.record.verdicts import Incumbents, NodeReopened, VerdictWithdrawn
+from loopty.record.verdicts import Incumbents, NodeReopened, NodeRestored, VerdictWithdrawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,21 @@ def invalidate(context: CampaignContext, node: NodeId, why: str) -> VerdictChang
     """Take back everything about a node that cheats, and about its descendants."""
     text = parse_reason(why)
     return _record(context, node, lambda history: withdrawals.invalidate_node(history, node, text))
+
+
+def restore(context: CampaignContext, node: NodeId, why: str, unsafe: bool) -> VerdictChange:
+    """Take a discard or an invalidation back: what was kept waits for a verdict again, by a new comparison."""
+    text = parse_reason(why)
+    for each in withdrawals.nodes_to_restore(context.history, node):
+        found = context.history[each]
+        for gate in NodeGates.of(context.history.runs[node.run]).gates_of(each) if found.outcome else ():
+            if reason := _refusal(context, found, gate, unsafe):
+                raise Misuse(f"node {each} fails the gate {gate.name} ({reason}): it stays as it is")
+
+    def decide(history: History) -> Iterator[Event]:
+        yield from withdrawals.restore_nodes(history, withdrawals.nodes_to_restore(history, node), text)
+
+    return _record(context, node, decide)
 
 
 def add_gate(context: CampaignContext, node: NodeId, gate: Gate, unsafe: bool) -> VerdictChange:
@@ -98,7 +114,11 @@ def _record(context: CampaignContext, node: NodeId, decide: Callable[[History], 
     events = [recorded.event for recorded in context.recorder.record(decide)]
     change = VerdictChange(
         tuple(event.node for event in events if isinstance(event, VerdictWithdrawn)),
-        tuple(event.node for event in events if isinstance(event, NodeReopened)),
+        tuple(
+            event.node
+            for event in events
+            if isinstance(event, NodeReopened | NodeRestored) and context.history[event.node].verdict is None
+        ),
         Incumbents.of(context.history.runs[node.run], Pool.ATTEMPT).best,
     )
     for each in (*change.withdrawn, *change.reopened):

@@ -16,7 +16,8 @@ def command(node: NodeId, why: str, as_json: bool) -> None:
     """Take back that a node was kept. Its record, its result and its descendants stay.
 
     The best node is elected anew from those that are still kept. Nodes that lost only against a withdrawn one are
-    without a verdict again: `loopty remeasure` or `loopty optimize` judges them. No verb undoes this.
+    without a verdict again: `loopty remeasure` or `loopty optimize` judges them. `loopty restore` takes this
+    back.
     """
     campaign = here()
     print_verdict_change(campaign, campaign.discard(node, why), as_json)

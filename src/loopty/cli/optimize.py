@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
 @click.option("--new-run", is_flag=True, help="Start a new run, from your files as they are now.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
+@click.option("--dashboard", is_flag=True, help="Show it in your browser, too, as `loopty dashboard` does.")
 @trust_option
 @unsafe_option
-def command(new_run: bool, quiet: bool, as_json: bool, trust: bool, unsafe: bool) -> None:
+def command(new_run: bool, quiet: bool, as_json: bool, dashboard: bool, trust: bool, unsafe: bool) -> None:
     """Run experiments until the budget is spent.
 
     Ctrl-C stops it cleanly; the same command resumes it. Exits with 1 when nothing succeeded or a model was
@@ -56,16 +58,26 @@ def command(new_run: bool, quiet: bool, as_json: bool, trust: bool, unsafe: bool
         line.erase()
     for warning in (*([NO_SANDBOX] if unsafe else []), *session.warnings):
         say(warning)
-    if quiet:
-        finish = session.run_to_end()
-    else:
-        progress = _progress(session)
-        try:
-            finish = session.run_to_end(progress.tick)
-        finally:
-            progress.close()
+    with _dashboard(session) if dashboard else contextlib.nullcontext():
+        finish = _run(session, quiet)
     _print_result(campaign, session.run, finish, as_json)
     sys.exit(0 if finish.sound else 1)
+
+
+def _run(session: OptimizeSession, quiet: bool) -> Finish:
+    if quiet:
+        return session.run_to_end()
+    progress = _progress(session)
+    try:
+        return session.run_to_end(progress.tick)
+    finally:
+        progress.close()
+
+
+def _dashboard(session: OptimizeSession) -> contextlib.AbstractContextManager[None]:
+    from loopty.dashboard.launch import dashboard_beside
+
+    return dashboard_beside(session.context.state.top, lambda url: say(f"dashboard: {url}"))
 
 
 def _progress(session: OptimizeSession) -> Progress:

@@ -17,6 +17,7 @@ from loopty.version import __version__
 VERBS = {
     "init": "Write loopty.toml, and run the benchmark once to check it.",
     "optimize": "Run experiments until the budget is spent; run it again to resume.",
+    "dashboard": "Show the experiments in your browser, live, and act on them.",
     "status": "Show where the run stands.",
     "context": "Say what to know before the next experiment, in few words.",
     "tree": "Show the tree of experiments.",
@@ -34,9 +35,14 @@ VERBS = {
     "audit": "Score nodes on the held-out split that the search never sees.",
     "ab": "Compare task files as arms, on the same budget.",
     "direct": "Tell the models what to try and what to avoid.",
+    "pause": "Let nothing new start in the run; what runs goes on.",
+    "resume": "End the pause.",
+    "stop": "End the session that drives the run, wherever it runs.",
+    "budget": "Show or change what the run may spend.",
     "gate": "Add, list and check conditions that a node must meet.",
     "discard": "Take back that a node was kept.",
     "invalidate": "Reject a node that cheats, with its descendants.",
+    "restore": "Take a discard or an invalidation back.",
     "remeasure": "Judge nodes again that lost only against a withdrawn one.",
     "rebaseline": "Measure baseline and best node here, to continue a run.",
     "export": "Pack a node for any machine, or write all trials as a table.",
@@ -62,7 +68,7 @@ _FOR_PROGRAMS = ("hook",)
 """Verbs that people do not call."""
 
 
-_NAMED_ELSEWHERE = ("context",)
+_NAMED_ELSEWHERE = ("budget", "context", "dashboard")
 """Verbs that have the name of a module of another room: no two modules share one."""
 
 

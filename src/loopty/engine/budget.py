@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
+from loopty.record.budgets import pools_in_force
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.proposals import Proposals
@@ -19,7 +20,7 @@ MAX_FRUITLESS_CALLS = 40
 
 def trial_refusal(run: Run, pools: Pools, pool: Pool, promised: int = 0) -> str | None:
     """Why no further trial of this pool may start, or None. Running and promised trials count, too."""
-    limit = pools.limit(pool)
+    limit = pools_in_force(run, pools).limit(pool)
     if limit is not None and TrialCounts.of(run, pool).started + promised >= limit:
         return f"all {limit} {pool} trials are spent"
     return None
@@ -51,6 +52,6 @@ def target_reason(history: History, run: Run, pools: Pools) -> str | None:
 
 
 def session_seconds(run: Run, now: float) -> float:
-    """The time spent on the run in all sessions, the present one up to now."""
+    """The time spent on the run in all sessions, the present one up to now; a pause does not count."""
     session = Session.of(run)
-    return session.seconds_before + now - session.since
+    return session.seconds if session.is_paused else session.seconds_before + now - session.since

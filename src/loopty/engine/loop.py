@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from loopty.domain.curve import Row
 from loopty.domain.errors import Exhausted, Misuse, Taken
@@ -21,6 +22,7 @@ from loopty.engine.protocols import CommittedFiles, Proposer, Purse, Trial, Work
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.session_limits import Finish, SessionLimits
 from loopty.engine.trial_runner import TrialRunner
+from loopty.record.budgets import ChangedLimits, pools_in_force
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -32,6 +34,7 @@ from loopty.record.trials import TrialCounts
 
 _MAX_RUNG_CHANGES = 16
 """Consecutive changes of rung without a proposal."""
+_WATCH_SECONDS = 0.5
 
 
 class Loop:
@@ -53,7 +56,7 @@ class Loop:
     ) -> None:
         self._recorder = recorder
         self._run = run
-        self._pools = pools
+        self._task_pools = pools
         self._proposers = proposers
         self._trial_runner = trial_runner
         self._workspaces = workspaces
@@ -64,6 +67,10 @@ class Loop:
         self._clock = clock
         self._cancel = asyncio.Event()
         self._why_stopped = ""
+        self._changed = asyncio.Event()
+        """Set when a pause or a limit of the run has changed."""
+        self._limits_known: tuple[bool, ChangedLimits] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
         self._closing = False
         """Whether the session ends: everything under way finishes, and nothing new starts."""
         self._trials: set[asyncio.Task[None]] = set()
@@ -100,7 +107,9 @@ class Loop:
     async def drive(self) -> Finish:
         """Run trials until something says stop. Whatever happens, the session is closed in the ledger."""
         self._recorder.record(lambda history: decisions.start_session(history, self._run, self._owner))
-        timer = self._start_deadline()
+        self._obey_requests()
+        self._set_deadline()
+        watch = asyncio.create_task(self._watch_requests())
         finish = failed = Finish("its process failed", sound=False, resumable=True)
         try:
             finish = await self._measure_baseline() or await self._search_and_confirm()
@@ -112,8 +121,8 @@ class Loop:
             self._cancel_all()  # after a failure the rest is not worth waiting for
             raise
         finally:
-            if timer:
-                timer.cancel()
+            if self._deadline:
+                self._deadline.cancel()
             self._closing = True
             try:
                 await self._drain()
@@ -121,8 +130,30 @@ class Loop:
                 finish = failed
                 raise
             finally:
+                watch.cancel()
                 self._recorder.record(lambda _: [SessionEnded(self._run, finish.reason)])
         return finish
+
+    async def _watch_requests(self) -> None:
+        """Obey what people ask of the run from other processes: to pause, to go on, to stop, to spend more."""
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            with contextlib.suppress(Misuse):  # a ledger that cannot be read ends the next trial, with this reason
+                self._recorder.refresh()
+            self._obey_requests()
+
+    def _obey_requests(self) -> None:
+        session, may_start, before = Session.of(self.run), self._trial_runner.may_start, self._limits_known
+        if session.stop_request and session.driver == self._owner:
+            self.stop(session.stop_request)
+        if session.is_paused:
+            may_start.clear()
+        else:
+            may_start.set()
+        self._limits_known = session.is_paused, ChangedLimits.of(self.run)
+        if before and before != self._limits_known:
+            self._set_deadline()
+            self._changed.set()
 
     async def _measure_baseline(self) -> Finish | None:
         """Measure the baseline where that is not done yet; a Finish when going on makes no sense."""
@@ -151,20 +182,41 @@ class Loop:
 
     async def _search(self) -> Finish:
         while True:
+            self._obey_requests()
             self._fill_slots()
             if self._cancel.is_set():
                 return self._limits.finish_after_stop(self._why_stopped)
             under_way = {*self._trials, *self._questions.tasks}
-            if not under_way:
+            if not under_way and not self._is_paused:
                 return self._limits.finish(self._limits.stop_reason() or self._why_idle())
-            await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            await self._wait_for_any(under_way)
             self._collect()
+
+    @property
+    def _is_paused(self) -> bool:
+        return not self._trial_runner.may_start.is_set()
+
+    @property
+    def _pools(self) -> Pools:
+        return pools_in_force(self.run, self._task_pools)
+
+    async def _wait_for_any(self, under_way: set[asyncio.Task[Any]]) -> None:
+        """Wait until something under way ends, or a pause, a limit or a stop changes what may start."""
+        self._changed.clear()
+        events = [asyncio.create_task(event.wait()) for event in (self._changed, self._cancel)]
+        try:
+            await asyncio.wait({*under_way, *events}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in events:
+                task.cancel()
 
     def _fill_slots(self) -> None:
         """Start trials until all their slots are taken; then ask ahead, where a proposer waits for a model.
 
         What a node still needs for its verdict comes before anything new.
         """
+        if self._is_paused:
+            return
         width = self._trial_runner.executor.width
         claims: Counter[Pool] = Counter()
         while not self._cancel.is_set() and len(self._trials) + claims.total() < width:
@@ -337,12 +389,17 @@ class Loop:
     def _record_event(self, event: Event) -> None:
         self._recorder.record(lambda _: [event])
 
-    def _start_deadline(self) -> asyncio.TimerHandle | None:
-        if self._pools.wall_seconds is None:
-            return None
-        left = max(self._pools.wall_seconds - Session.of(self.run).seconds, 0.0)
-        why = f"the time limit of {self._pools.wall_seconds:g} s is reached"
-        return asyncio.get_running_loop().call_later(left, self.stop, why)
+    def _set_deadline(self) -> None:
+        """Stop everything when the time of the run is over; a pause does not count."""
+        if self._deadline:
+            self._deadline.cancel()
+            self._deadline = None
+        limit = self._pools.wall_seconds
+        if limit is None or self._is_paused:
+            return
+        left = max(limit - budget.session_seconds(self.run, self._clock()), 0.0)
+        why = f"the time limit of {limit:g} s is reached"
+        self._deadline = asyncio.get_running_loop().call_later(left, self.stop, why)
 
     def _why_idle(self) -> str:
         """Why no pool can start another trial."""

@@ -10,6 +10,7 @@ from loopty.domain.task import Noise, Pools
 from loopty.engine import budget
 from loopty.judge.confirmation import seconds_to_confirm
 from loopty.kit.dataclass import dataclass
+from loopty.record.budgets import pools_in_force
 from loopty.record.calls import Spend
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
@@ -34,13 +35,17 @@ class SessionLimits:
     ) -> None:
         self._recorder = recorder
         self._run_number = run
-        self._pools = pools
+        self._task_pools = pools
         self._noise = noise
         self._clock = clock
 
     @property
     def _run(self) -> Run:
         return self._recorder.history.runs[self._run_number]
+
+    @property
+    def _pools(self) -> Pools:
+        return pools_in_force(self._run, self._task_pools)
 
     def stop_reason(self) -> str | None:
         """Why nothing more is asked, or None."""

@@ -48,6 +48,9 @@ class TrialRunner:
         self._workspaces = workspaces
         self._owner = owner
         self._reviewer = reviewer
+        self.may_start = asyncio.Event()
+        """Unset while the run is paused: a trial that is recorded then waits for it."""
+        self.may_start.set()
 
     @property
     def history(self) -> History:
@@ -117,6 +120,7 @@ class TrialRunner:
         outcome = Outcome(Ending.CANCELLED, reason="loopty failed while it ran")
         recorded: list[Event] = []
         try:
+            await self._wait_for_start(cancel)
             outcome = await self._outcome(trial, on_metrics, cancel)
         except (Outage, Exhausted, SandboxError) as error:
             outcome = Outcome(Ending.CANCELLED, reason=str(error))
@@ -129,6 +133,16 @@ class TrialRunner:
                 lambda history: decisions.end_trial(history, node, number, outcome, self.judging)
             )
         return recorded
+
+    async def _wait_for_start(self, cancel: asyncio.Event) -> None:
+        """Wait until trials may start, or until everything is cancelled."""
+        while not (self.may_start.is_set() or cancel.is_set()):
+            waits = [asyncio.create_task(event.wait()) for event in (self.may_start, cancel)]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in waits:
+                    task.cancel()
 
     async def _outcome(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
         if trial.pool is Pool.REVIEW:

@@ -9,7 +9,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.record.event import Event
 from loopty.record.history import History
-from loopty.record.verdicts import NodeReopened, VerdictWithdrawn
+from loopty.record.verdicts import NodeReopened, NodeRestored, VerdictWithdrawn
 
 
 def discard_node(history: History, node: NodeId, why: str) -> Iterator[Event]:
@@ -20,7 +20,7 @@ def discard_node(history: History, node: NodeId, why: str) -> Iterator[Event]:
         raise Misuse(f"node {node} is a draft without a verdict: `loopty drop {node}` removes it")
     if found.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         raise Misuse(f"node {node} is {found.verdict} already: {found.reason}")
-    yield from withdraw(history, [VerdictWithdrawn(node, Verdict.DISCARDED, why)])
+    yield from withdraw(history, [VerdictWithdrawn(node, Verdict.DISCARDED, why, by_hand=True)])
 
 
 def invalidate_node(history: History, node: NodeId, why: str) -> Iterator[Event]:
@@ -30,11 +30,52 @@ def invalidate_node(history: History, node: NodeId, why: str) -> Iterator[Event]
         raise Misuse(f"node {node} is invalidated already: {history[node].reason}")
     below = (each for each in history.ids if each.is_within(node) and each != node)
     descendants = [each for each in below if not history[each].is_invalidated]
-    withdrawals = [VerdictWithdrawn(node, Verdict.REJECTED, why)]
+    withdrawals = [VerdictWithdrawn(node, Verdict.REJECTED, why, by_hand=True)]
     withdrawals += [
-        VerdictWithdrawn(each, Verdict.REJECTED, f"descends from {node}: {why}", node) for each in descendants
+        VerdictWithdrawn(each, Verdict.REJECTED, f"{_descent(node)}{why}", node, by_hand=True)
+        for each in descendants
     ]
     yield from withdraw(history, withdrawals)
+
+
+def nodes_to_restore(history: History, node: NodeId) -> list[NodeId]:
+    """The node and the descendants that were invalidated with it; raises Misuse where nothing can be undone."""
+    found = history[node]
+    if found.withdrawn is None:
+        raise Misuse(
+            f"node {node} is {found.verdict or 'open'}, and nobody took a verdict back: nothing to restore"
+        )
+    if not found.withdrawn.by_hand:
+        raise Misuse(f"a measurement or a gate took the verdict about {node} back ({found.reason}): that stays")
+    for above in _ancestors(node):
+        if history[above].is_invalidated:
+            raise Misuse(f"{node} descends from {above}, which is invalidated: restore that first")
+    below = (each for each in history.ids if each.is_within(node) and each != node)
+    with_it = (each for each in below if _was_withdrawn_with(history, each, node))
+    return [node, *with_it]
+
+
+def restore_nodes(history: History, nodes: Sequence[NodeId], why: str) -> Iterator[Event]:
+    """Take a person's withdrawals back. None of these nodes is kept by that: what was kept has to win again."""
+    for node in nodes:
+        if history[node].files_removed:
+            raise Misuse(f"the files of {node} were removed by `loopty gc`: it cannot be measured again")
+        yield NodeRestored(node, why)
+
+
+def _was_withdrawn_with(history: History, node: NodeId, above: NodeId) -> bool:
+    withdrawn = history[node].withdrawn
+    return withdrawn is not None and withdrawn.by_hand and withdrawn.why.startswith(_descent(above))
+
+
+def _descent(node: NodeId) -> str:
+    return f"descends from {node}: "
+
+
+def _ancestors(node: NodeId) -> Iterator[NodeId]:
+    while parent := node.parent:
+        yield parent
+        node = parent
 
 
 def reject_by_gate(history: History, refusals: Mapping[NodeId, str]) -> Iterator[Event]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from loopty.record.event import Recorded
 from loopty.record.history import History
+from loopty.record.ledger import OnProgress
 from loopty.record.nodes_in_memory import NodesInMemory
 from loopty.record.pages import RUN_KEY, Page
 
@@ -30,7 +31,7 @@ class MemoryLedger:
             self._runs |= {key: page.body for key, page in lock.pages.items() if key.startswith(RUN_KEY)}
             self._nodes.save(lock.pages)
 
-    def history(self) -> History:
+    def history(self, on_progress: OnProgress | None = None) -> History:  # noqa: ARG002
         with self._lock:
             return History.open(len(self._events), list(self._runs.values()), self._nodes)
 

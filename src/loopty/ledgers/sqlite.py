@@ -22,6 +22,7 @@ from loopty.ledgers.sqlite_pages import SqlitePages
 from loopty.ledgers.sqlite_writes import SqliteWriteLock, Tail
 from loopty.record.event import Recorded
 from loopty.record.history import FOLD_VERSION, History
+from loopty.record.ledger import OnProgress
 
 _EVENTS_PER_SAVE = 20_000
 """While pages are rebuilt."""
@@ -53,13 +54,13 @@ class SqliteLedger:
         if self._file.is_gone:
             self._save_again()
 
-    def history(self) -> History:
+    def history(self, on_progress: OnProgress | None = None) -> History:
         with self._file.explain_errors():
             version = self._db.execute("SELECT version FROM fold").get
         if version != FOLD_VERSION and self._file.reads_only:
             return self._fold()
         if version != FOLD_VERSION:
-            self._rebuild_pages()
+            self._rebuild_pages(on_progress)
         with self._file.explain_errors(), self._one_moment():
             return History.open(self._last_number(), self._pages.runs(), self._pages)
 
@@ -98,15 +99,17 @@ class SqliteLedger:
             history.apply(recorded)
         return history
 
-    def _rebuild_pages(self) -> None:
+    def _rebuild_pages(self, on_progress: OnProgress | None) -> None:
         """Rebuild the pages from the events: the saved ones come from an older version of the fold."""
         with self.write_lock() as lock:
             self._pages.clear()
-            history, total = History(self._pages), NOTHING
+            history, total, count = History(self._pages), NOTHING, self._last_number()
             for recorded in self.read():
                 history.apply(recorded)
                 if recorded.number % _EVENTS_PER_SAVE == 0:  # so that a long record needs little memory
                     total = self._pages.write(history.take_changed_pages(), total)
+                    if on_progress:
+                        on_progress(recorded.number, count)
             lock.seal(self._pages.write(history.take_changed_pages(), total))
             self._db.execute("UPDATE fold SET version = ?", (FOLD_VERSION,))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from loopty.domain.task import Pools, Roles
 from loopty.kit.dataclass import dataclass
+from loopty.record.budgets import pools_in_force
 from loopty.record.calls import Reservation, Spend
 from loopty.record.run_record import Run
 
@@ -73,7 +74,7 @@ def _caps(
     run: Run, pools: Pools, roles: Roles, role: str, price_of: Callable[[Reservation], Price]
 ) -> Iterator[_Cap]:
     """The run's limit and the role's, with calls in flight at the price that `price_of` gives."""
-    spend, budget = Spend.of(run), roles.of(role)
+    spend, budget, pools = Spend.of(run), roles.of(role), pools_in_force(run, pools)
     in_flight = [(call.role, price_of(call)) for call in spend.reservations.values()]
     yield _Cap(
         "",

@@ -28,6 +28,7 @@ _MODULES = (
     "trials",
     "node_gates",
     "directives",
+    "budgets",
     "acknowledgements",
     "notes",
     "claims",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.record.pages import Page
+
+OnProgress = Callable[[int, int], None]
+"""Is told how many events are folded, and how many there are."""
 
 
 class WriteLock(Protocol):
@@ -26,8 +29,8 @@ class Ledger(Protocol):
         """Wait for the lock. Everything written is durable when the block ends, and gone if it raises."""
         ...
 
-    def history(self) -> History:
-        """The saved fold, up to the last event."""
+    def history(self, on_progress: OnProgress | None = None) -> History:
+        """The saved fold, up to the last event. One that an older loopty saved is made anew, which takes time."""
         ...
 
     def update(self, history: History) -> None:

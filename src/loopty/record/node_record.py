@@ -82,6 +82,8 @@ class Withdrawal:
     """The reason of the verdict before."""
     why: str
     """Why it was taken back."""
+    by_hand: bool = False
+    """Whether a person took it back: then `loopty restore` can undo it."""
 
 
 @dataclass(frozen=True, slots=True)

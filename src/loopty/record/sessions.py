@@ -43,6 +43,29 @@ class SessionStalled(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RunPaused(Event):
+    """Nothing new starts in this run until it is resumed; what runs goes on to its end."""
+
+    run: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResumed(Event):
+    """The pause of this run is over."""
+
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequested(Event):
+    """Somebody wants the present session to end. A later session does not obey it."""
+
+    run: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Session(RunPart):
     """Who drives the run, and the time spent on it."""
 
@@ -58,6 +81,11 @@ class Session(RunPart):
     """Why the last session ended."""
     stalls: int = 0
     stalled_seconds: float = 0.0
+    is_paused: bool = False
+    """Whether nothing new may start. A pause outlasts the session; its time is not counted."""
+    pause_reason: str = ""
+    stop_request: str = ""
+    """Why the present session should end; empty where nobody asked for it."""
 
 
 def _start(state: FoldState, event: SessionStarted, at: float) -> None:
@@ -66,6 +94,7 @@ def _start(state: FoldState, event: SessionStarted, at: float) -> None:
     for pool in (pool for pool in Pool if pool in run.pools):
         run = run.with_pool_part(pool, Proposals.of(run, pool).with_fresh_streak())
     session = replace(session, driver=event.owner, since=at, seconds_before=session.seconds, ended="")
+    session = replace(session, stop_request="")
     state.put_run(run.with_part(session))
 
 
@@ -73,7 +102,26 @@ def _end(state: FoldState, event: SessionEnded, at: float) -> None:
     if not event.lost:  # a later process closes a lost session: nobody worked in between
         _advance_clock(state, event.run, at)
     run = state.runs[event.run]
-    state.put_run(run.with_part(replace(Session.of(run), driver="", ended=event.reason)))
+    state.put_run(run.with_part(replace(Session.of(run), driver="", ended=event.reason, stop_request="")))
+
+
+def _pause(state: FoldState, event: RunPaused, at: float) -> None:
+    _advance_clock(state, event.run, at)
+    run = state.runs[event.run]
+    state.put_run(run.with_part(replace(Session.of(run), is_paused=True, pause_reason=event.why)))
+
+
+def _resume(state: FoldState, event: RunResumed, at: float) -> None:
+    run = state.runs[event.run]
+    session = replace(Session.of(run), is_paused=False, pause_reason="")
+    if session.driver:
+        session = replace(session, since=at, seconds_before=session.seconds)
+    state.put_run(run.with_part(session))
+
+
+def _request_stop(state: FoldState, event: StopRequested, _at: float) -> None:
+    run = state.runs[event.run]
+    state.put_run(run.with_part(replace(Session.of(run), stop_request=event.why)))
 
 
 def _stall(state: FoldState, event: SessionStalled, at: float) -> None:
@@ -87,7 +135,7 @@ def _stall(state: FoldState, event: SessionStalled, at: float) -> None:
 def _advance_clock(state: FoldState, run: int, at: float) -> None:
     """Move the session's clock on to this event."""
     session = Session.of(state.runs[run])
-    if session.driver:
+    if session.driver and not session.is_paused:
         seconds = max(session.seconds, session.seconds_before + at - session.since)
         state.put_run(state.runs[run].with_part(replace(session, seconds=seconds)))
 
@@ -102,11 +150,14 @@ def _tick_unless_lost(state: FoldState, event: TrialEnded, at: float) -> None:
 
 
 FAMILY = Family(
-    (SessionStarted, SessionEnded, SessionStalled),
+    (SessionStarted, SessionEnded, SessionStalled, RunPaused, RunResumed, StopRequested),
     {
         SessionStarted: _start,
         SessionEnded: _end,
         SessionStalled: _stall,
+        RunPaused: _pause,
+        RunResumed: _resume,
+        StopRequested: _request_stop,
         NodeAdded: _tick,
         ProposalRefused: _tick,
         TrialStarted: _tick,

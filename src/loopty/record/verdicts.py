@@ -42,6 +42,16 @@ class VerdictWithdrawn(Event):
     why: str
     cause: NodeId | None = None
     """The ancestor whose withdrawal this one follows from."""
+    by_hand: bool = False
+    """Whether a person decided it, not a gate or a measurement."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRestored(Event):
+    """A person's withdrawal is taken back: a node that was kept has to win again, others get theirs back."""
+
+    node: NodeId
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +182,7 @@ def _may_hold(node: Node, fingerprint: str) -> bool:
 
 def _withdraw(state: FoldState, event: VerdictWithdrawn, _at: float) -> None:
     before = state[event.node]
-    withdrawn = Withdrawal(before.verdict, before.reason, event.why)
+    withdrawn = Withdrawal(before.verdict, before.reason, event.why, event.by_hand)
     node = replace(before, verdict=event.verdict, reason=event.why, withdrawn=withdrawn, judged=state.number)
     state.put(node)
     run = state.runs[event.node.run]
@@ -185,23 +195,36 @@ def _withdraw(state: FoldState, event: VerdictWithdrawn, _at: float) -> None:
 
 
 def _reopen(state: FoldState, event: NodeReopened, _at: float) -> None:
-    node = state[event.node]
+    _open_again(state, state[event.node], event.reason, event.cause)
+
+
+def _restore(state: FoldState, event: NodeRestored, _at: float) -> None:
+    node = replace(state[event.node], withdrawn=None)
+    old = state[event.node].withdrawn
+    if old and old.verdict not in (None, Verdict.KEPT, Verdict.HELD):
+        state.put(replace(node, verdict=old.verdict, reason=old.reason, judged=state.number))
+    else:
+        _open_again(state, node, f"restored: {event.why}", node.id)
+
+
+def _open_again(state: FoldState, node: Node, reason: str, cause: NodeId | None) -> None:
+    """The node waits for a verdict again."""
     # An old pairing marks the node's measurements as stale: it begins with a new one.
     pairing = Pairing(node.against or node.id)
     state.put(
         replace(
             node,
             verdict=None,
-            reason=event.reason,
+            reason=reason,
             against=None,
             effect=None,
             pairing=pairing,
             fresh_rival=(),
             judged=0,
-            reopened_for=(*node.reopened_for, event.cause) if event.cause else node.reopened_for,
+            reopened_for=(*node.reopened_for, cause) if cause else node.reopened_for,
         )
     )
-    run = state.runs[event.node.run]
+    run = state.runs[node.id.run]
     trials = Trials.of(run)
     state.put_run(run.with_part(replace(trials, undecided=(*trials.undecided, node.id))))
 
@@ -219,11 +242,12 @@ def _rebaseline(state: FoldState, event: RunRebaselined, _at: float) -> None:
 
 
 FAMILY = Family(
-    (NodeJudged, VerdictWithdrawn, NodeReopened),
+    (NodeJudged, VerdictWithdrawn, NodeReopened, NodeRestored),
     {
         NodeJudged: _judge,
         VerdictWithdrawn: _withdraw,
         NodeReopened: _reopen,
+        NodeRestored: _restore,
         RunRebaselined: _rebaseline,
     },
 )

@@ -110,6 +110,9 @@ def _headline(status: RunStatus, columns: int, terminal: Terminal) -> str:
         RunState.STOPPED: "stopped",
         RunState.IDLE: "not started by `loopty optimize` yet",
     }[status.state]
+    if status.is_paused:
+        why = f": {printable_line(status.pause_reason)}" if status.pause_reason else ""
+        state = f"paused{why}; `loopty resume` goes on ({state})"
     style = {RunState.RUNNING: "good", RunState.LOST: "warn"}.get(status.state, "")
     head = f"run {status.run}"
     return f"{terminal.paint(head, 'strong')}  {terminal.paint(cut(state, columns - len(head) - 2), style)}"

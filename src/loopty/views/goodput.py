@@ -87,14 +87,6 @@ def goodput(
         for node in incumbents(history, run, fingerprint)
     )
     counts = [TrialCounts.of(run, pool) for pool in BUDGETED_POOLS]
-    waste = [
-        TrialCost(
-            cause,
-            sum(count.endings.get(ending, 0) for count in counts),
-            sum(count.seconds.get(ending, 0.0) for count in counts),
-        )
-        for ending, cause in _CAUSES.items()
-    ]
     repeats = TrialCounts.of(run, Pool.REPEAT)
     repeated = {kind for kind in rated.kinds if kind.repeats and not kind.is_baseline}
     busy_seconds, asked_seconds = sum(count.busy_seconds for count in counts), Spend.of(run).seconds
@@ -105,7 +97,7 @@ def goodput(
         results * 3600 / seconds if seconds > 0 else None,
         results * 1e6 / tokens if tokens else None,
         busy_seconds,
-        tuple(sorted((cost for cost in waste if cost.trials), key=lambda cost: -cost.seconds)),
+        waste(run),
         sum(Proposals.of(run, pool).refused for pool in BUDGETED_POOLS),
         TrialCost("repeat measurements", *finished),
         sum(node.kind.repeats for node in rated.nodes if node.kind in repeated and node.handle not in kept),
@@ -113,6 +105,20 @@ def goodput(
         _share(asked_seconds[Role.EVOLVER], seconds, model_slots) if Role.EVOLVER in asked_seconds else None,
         stage_costs(run),
     )
+
+
+def waste(run: Run) -> tuple[TrialCost, ...]:
+    """Trials without a result, the most expensive cause first."""
+    counts = [TrialCounts.of(run, pool) for pool in BUDGETED_POOLS]
+    costs = [
+        TrialCost(
+            cause,
+            sum(count.endings.get(ending, 0) for count in counts),
+            sum(count.seconds.get(ending, 0.0) for count in counts),
+        )
+        for ending, cause in _CAUSES.items()
+    ]
+    return tuple(sorted((cost for cost in costs if cost.trials), key=lambda cost: -cost.seconds))
 
 
 def _share(busy_seconds: float, seconds: float, slots: int) -> float | None:

@@ -9,6 +9,7 @@ from loopty.domain.model import Role
 from loopty.domain.outcome import Verdict
 from loopty.domain.task import Pools, Roles
 from loopty.kit.dataclass import dataclass
+from loopty.record.budgets import pools_in_force
 from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.views.model_calls import ModelCall, calls_of_run
@@ -86,6 +87,7 @@ def spend(
     roles: Roles | None = None,
 ) -> SpendReport:
     """The spend of a run, in one pass over the events about calls; `pools` and `roles` are its budget."""
+    pools = pools_in_force(history.runs[run], pools) if pools else None
     run_calls = calls_of_run(events, run)
     settled = [call for call in run_calls.calls.values() if call.settled]
     in_flight = [call for call in run_calls.calls.values() if not call.settled]

@@ -14,6 +14,7 @@ from loopty.domain.pool import BUDGETED_POOLS, Pool
 from loopty.domain.task import Noise, Pools
 from loopty.engine.budget import session_seconds
 from loopty.kit.dataclass import dataclass
+from loopty.record.budgets import pools_in_force
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.confirmations import Confirmation
@@ -179,6 +180,9 @@ class RunStatus:
     """The stages of the cascade, in their order."""
     agents: tuple[AgentRow, ...] = ()
     """What each coding agent did, in each configuration."""
+    is_paused: bool = False
+    """Whether nothing new starts until `loopty resume`."""
+    pause_reason: str = ""
 
     def count(self, pool: Pool) -> PoolCount:
         return next(count for count in self.counts if count.pool is pool)
@@ -213,7 +217,7 @@ def status(
     `is_alive` says whether an owner's process still runs; `pools` is the budget and `noise` the rules of repeats,
     if known; `trials_at_once` is the number of trials that a session runs in parallel.
     """
-    state = _state(run, is_alive)
+    state, pools = _state(run, is_alive), pools_in_force(run, pools) if pools else None
     seconds = session_seconds(run, now) if state is RunState.RUNNING else Session.of(run).seconds
     metric = next(iter(history.metrics(history[run.root])), Metric("score", run.objective.direction))
     fingerprint = Cohorts.of(run).fingerprint
@@ -259,6 +263,8 @@ def status(
         _slot_use(run, trials_at_once, (pools and pools.questions) or trials_at_once),
         stage_costs(run),
         agent_rows(history, run, now),
+        Session.of(run).is_paused,
+        Session.of(run).pause_reason,
     )
 
 

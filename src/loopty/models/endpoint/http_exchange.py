@@ -71,13 +71,18 @@ class Exchange:
     """A connection with one request and one answer."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, all_requests: RequestBytes
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        all_requests: RequestBytes,
+        largest_body: int = LARGEST_BODY,
     ) -> None:
         import h11
 
         self._reader = reader
         self._writer = writer
         self._all_requests = all_requests
+        self._largest_body = largest_body
         self._own_bytes = 0
         self._seconds_left = UNREAD_SECONDS
         self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_LARGEST_HEAD)
@@ -120,8 +125,9 @@ class Exchange:
     def _count_bytes(self, count: int) -> None:
         self._own_bytes += count
         self._all_requests.total += count
-        if self._own_bytes > LARGEST_BODY:
-            raise RequestRefused(413, "request_too_large", f"the request has more than {LARGEST_BODY} bytes")
+        if self._own_bytes > self._largest_body:
+            largest = self._largest_body
+            raise RequestRefused(413, "request_too_large", f"the request has more than {largest} bytes")
         if self._all_requests.total > ALL_BODIES:
             raise RequestRefused(
                 413, "request_too_large", f"the requests in progress have more than {ALL_BODIES} bytes"

@@ -1,0 +1,65 @@
+/** The nouns that every answer of the server shares. */
+
+export type Verdict = "kept" | "discarded" | "inconclusive" | "rejected" | "quarantined" | "held";
+
+/** How a node is drawn; "open" has no verdict yet. */
+export type Mark =
+  | "kept"
+  | "discarded"
+  | "inconclusive"
+  | "pruned"
+  | "failed"
+  | "rejected"
+  | "held"
+  | "control"
+  | "open";
+
+export type Direction = "max" | "min";
+
+export type RunState =
+  | "running"
+  | "paused"
+  | "stopped"
+  | "lost"
+  | "idle"
+  | "empty"
+  | "confirming"
+  | "measuring baseline"
+  | "stalled";
+
+export interface Change {
+  amount: number;
+  percent: number | null;
+  low: number | null;
+  high: number | null;
+  pairs: number;
+  confirmed: boolean | null;
+}
+
+export interface NodeName {
+  id: string;
+  handle: number;
+  summary: string;
+}
+
+export interface Scored extends NodeName {
+  score: number | null;
+  change: Change | null;
+}
+
+export interface Metric {
+  name: string;
+  direction: Direction;
+}
+
+export type Counts = Partial<Record<Mark, number>>;
+
+/** What a parameter may hold; text of it is somebody else's. */
+export type Value = string | number | boolean | null;
+export type Before = { before: unknown; after: unknown };
+
+export interface FileChange {
+  path: string;
+  added: number;
+  removed: number;
+}

@@ -1,0 +1,227 @@
+/** What `/api/session`, `/api/overview` and `/api/points` answer, and the messages of the event stream. */
+
+import type { Counts, Mark, Metric, NodeName, RunState, Scored } from "./names";
+
+export interface Progress {
+  what: string;
+  done: number;
+  total: number;
+}
+
+export interface Session {
+  version: string;
+  csrf: string;
+  task: string;
+  runs: { run: number; started_at: number; state: RunState; nodes: number; why: string }[];
+  run: number | null;
+  actions: string[];
+  now: number;
+  event: number;
+  fold: Progress & { ready: boolean };
+}
+
+export interface Pool {
+  pool: string;
+  used: number;
+  limit: number | null;
+  left: number | null;
+  unit: "usd" | "trials" | "seconds" | "tokens";
+  rate_per_hour: number | null;
+  forecast_used: number | null;
+  ends_at: number | null;
+  changed: boolean;
+}
+
+export interface Running {
+  trial: string;
+  node: NodeName | null;
+  pool: string;
+  operator: string;
+  since: number;
+  phase: string;
+  low_percent: number | null;
+  high_percent: number | null;
+  progress: number | null;
+  last_line: string;
+  row: Record<string, number> | null;
+  step: number | null;
+  model: string;
+  tokens: number | null;
+}
+
+export interface AlertRow {
+  kind: "lost" | "stalled" | "held" | "budget" | "baseline" | "paused" | "tampered";
+  level: "bad" | "warn" | "info";
+  text: string;
+  node: NodeName | null;
+  at: number | null;
+  remedy: string;
+}
+
+export interface Check {
+  name: "uplift" | "held-out" | "pairs" | "integrity";
+  state: "pass" | "fail" | "missing";
+  text: string;
+  detail: string;
+}
+
+export interface Step {
+  order: number;
+  at: number;
+  cost: number;
+  node: NodeName;
+  score: number;
+  low: number | null;
+  high: number | null;
+  gain_percent: number | null;
+  operator: string;
+}
+
+export interface ControlStep {
+  order: number;
+  at: number;
+  cost: number;
+  score: number;
+}
+
+export interface Gain {
+  best: Scored | null;
+  baseline: { id: string; handle: number; score: number } | null;
+  control: Scored | null;
+  before: Scored | null;
+  factor: number | null;
+  factor_low: number | null;
+  factor_high: number | null;
+  confirmed: boolean | null;
+  pairs: number;
+  noise_percent: number | null;
+  noise: number | null;
+}
+
+export interface Cost {
+  money_usd: number;
+  tokens: number;
+  unpriced_calls: number;
+  ends_first: { pool: string; at: number | null; in_seconds: number | null } | null;
+  pools: Pool[];
+  roles: {
+    role: string;
+    model: string;
+    calls: number;
+    tokens: number;
+    money_usd: number;
+    seconds: number;
+    cap_usd: number | null;
+    cap_tokens: number | null;
+  }[];
+  per_kept_usd: number | null;
+  burn: { at: number; money_usd: number; tokens: number; attempts: number }[];
+}
+
+export interface Goodput {
+  results: number;
+  per_hour: number | null;
+  per_million_tokens: number | null;
+  busy_seconds: number;
+  trial_slots_busy: number | null;
+  model_slots_busy: number | null;
+  refused: number;
+  time: { cause: string; trials: number; seconds: number }[];
+}
+
+export interface Slots {
+  trials: number;
+  busy: number;
+  questions: number;
+  asking: number;
+}
+
+export interface Ended {
+  node: NodeName;
+  mark: Mark;
+  gain_percent: number | null;
+  score: number | null;
+  operator: string;
+  at: number;
+  reason: string;
+}
+
+export interface Overview {
+  run: number;
+  event: number;
+  now: number;
+  state: RunState;
+  reason: string;
+  task: string;
+  metric: Metric;
+  started_at: number;
+  elapsed_seconds: number;
+  directive: string;
+  criteria: string;
+  integrity: "strong" | "weak" | null;
+  driver: string;
+  alerts: AlertRow[];
+  gain: Gain;
+  real: { verdict: "yes" | "not shown" | "too early"; checks: Check[] };
+  uplift: { words: string; amount: number; ahead: number; chance: number | null; trials: number } | null;
+  cost: Cost;
+  counts: Counts;
+  nodes: number;
+  since_best: number;
+  steps: Step[];
+  control_steps: ControlStep[];
+  now_running: Running[];
+  slots: Slots;
+  just_ended: Ended[];
+  worked: { node: NodeName; gain_percent: number | null; at: number; operator: string }[];
+  goodput: Goodput;
+  phase: { name: "baseline" | "confirmation"; step: number; steps: number | null } | null;
+  budget: Record<string, number | null>;
+}
+
+export type Axis = "experiment" | "time" | "cost";
+export type Point = [handle: number, x: number, score: number | null, mark: Mark, id: string];
+export type Cell = [cx: number, cy: number, mark: Mark, count: number];
+
+export interface Points {
+  run: number;
+  event: number;
+  x: Axis;
+  metric: Metric;
+  w: number;
+  h: number;
+  x_range: [number, number];
+  y_range: [number, number];
+  points: Point[];
+  cells: Cell[];
+  outliers: Point[];
+  counts: Counts;
+}
+
+/** One row of the `nodes` message. */
+export type NodeRow = [
+  handle: number,
+  order: number,
+  at: number,
+  cost: number,
+  score: number | null,
+  mark: Mark,
+  id: string,
+  parent: number | null,
+  summary: string,
+  operator: string,
+];
+
+export interface NodesMessage {
+  event: number;
+  run: number;
+  nodes: NodeRow[];
+  counts: Counts;
+}
+
+export interface NowMessage {
+  event: number;
+  now: number;
+  running: Running[];
+  slots: Slots;
+}

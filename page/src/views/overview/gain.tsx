@@ -1,0 +1,69 @@
+/** How much better, with its interval. */
+
+import type { JSX } from "preact";
+import type { Overview } from "../../api/overview";
+import { Ruler } from "../../charts/ruler";
+import { nodeLink } from "../../state/route";
+import { places } from "../../state/store";
+import { number, plural, times } from "../../text/numbers";
+
+function heading(seen: Overview): string {
+  if (seen.gain.confirmed === false) return "Gain over the baseline, not confirmed yet";
+  return seen.gain.confirmed ? "Confirmed gain over the baseline" : "Gain over the baseline";
+}
+
+export function GainCard({ seen }: { seen: Overview }): JSX.Element {
+  const { gain, metric } = seen;
+  const base = gain.baseline;
+  if (!base)
+    return (
+      <section>
+        <div class="label">Gain over the baseline</div>
+        <div class="figure">No baseline yet</div>
+        <p class="mid">
+          {seen.phase
+            ? `It is measured now: ${seen.phase.step}${seen.phase.steps ? ` of ${seen.phase.steps}` : ""}.`
+            : "It is measured first, before any experiment."}
+        </p>
+      </section>
+    );
+  if (!gain.best || gain.best.id === base.id)
+    return (
+      <section>
+        <div class="label">Gain over the baseline</div>
+        <div class="headline">
+          <div class="big">none yet</div>
+          <div class="beside">
+            <div>
+              <b>{number(base.score, places.value)}</b> {metric.name},{" "}
+              {metric.direction === "max" ? "more" : "less"} is better
+            </div>
+            <div>{plural(seen.nodes, "experiment")} so far</div>
+          </div>
+        </div>
+      </section>
+    );
+  return (
+    <section>
+      <div class="label">{heading(seen)}</div>
+      <div class="headline">
+        <a class="big" href={nodeLink(gain.best.id)}>
+          {gain.factor === null ? number(gain.best.score, places.value) : times(gain.factor)}
+        </a>
+        <div class="beside">
+          <div>
+            <b>{number(gain.best.score, places.value)}</b> {metric.name} from {number(base.score, places.value)}
+          </div>
+          <div>
+            {gain.factor_low !== null && gain.factor_high !== null
+              ? `interval ${times(gain.factor_low)} to ${times(gain.factor_high)}`
+              : gain.pairs
+                ? plural(gain.pairs, "pair")
+                : "no interval: measured once"}
+          </div>
+        </div>
+      </div>
+      <Ruler gain={gain} places={places.value} />
+    </section>
+  );
+}

@@ -1,0 +1,36 @@
+"""How a node is drawn: one mark for each, from what is known about it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from loopty.domain.outcome import Ending, Verdict
+from loopty.domain.pool import Pool
+from loopty.views.rated_nodes import RatedNode
+
+MARKS = ("kept", "discarded", "inconclusive", "pruned", "failed", "rejected", "held", "control", "open")
+KEPT, HELD, CONTROL, OPEN = (MARKS.index(name) for name in ("kept", "held", "control", "open"))
+WITHOUT_SCORE = tuple(MARKS.index(name) for name in ("pruned", "failed", "rejected"))
+_VERDICTS: dict[str, int] = {name.value: MARKS.index(name.value) for name in Verdict if name.value in MARKS}
+
+
+def mark_of(node: RatedNode) -> int:
+    """The place of the node's mark in MARKS."""
+    kind = node.kind
+    if kind.verdict is None:
+        return OPEN
+    if kind.verdict == Verdict.HELD:
+        return HELD
+    if node.score is None or not math.isfinite(node.score):
+        if kind.ending == Ending.PRUNED:
+            return MARKS.index("pruned")
+        return MARKS.index("rejected" if kind.verdict == Verdict.REJECTED else "failed")
+    if kind.pool is Pool.CONTROL and not kind.is_baseline:
+        return CONTROL
+    return _VERDICTS.get(kind.verdict, MARKS.index("failed"))
+
+
+def counts_by_mark(counts: Any) -> dict[str, int]:
+    """Counts by the place of the mark, under the marks' names; marks without nodes are there, too."""
+    return {name: counts.get(place, 0) for place, name in enumerate(MARKS)}

@@ -1,0 +1,232 @@
+"""The dashboard's web server: reads requests, checks where they come from, and answers with JSON or a file."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from loopty.dashboard.access import Access, NotAllowed
+from loopty.dashboard.actions import Actions
+from loopty.dashboard.api import Api, Encoded, Missing, encode
+from loopty.dashboard.live_feed import HEARTBEAT_SECONDS, MOST_VIEWERS, LiveFeed, message
+from loopty.dashboard.record_feed import RecordFeed
+from loopty.dashboard.static_files import StaticFiles
+from loopty.domain.errors import LooptyError
+from loopty.kit.printable import escape_hidden
+from loopty.models.endpoint.http_exchange import ClientGone, Exchange, Request, RequestBytes, RequestRefused
+
+_LARGEST_BODY = 1 << 16
+_MOST_CONNECTIONS = 400
+_REQUEST_SECONDS = 30.0
+_REQUESTS_PER_SECOND, _BURST = 200.0, 600.0
+_SECURITY = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+        "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+_JSON = {"content-type": "application/json; charset=utf-8", "cache-control": "no-store"}
+
+
+class DashboardServer:
+    """Serves one repository."""
+
+    def __init__(self, top: Path, access: Access, static: StaticFiles | None = None) -> None:
+        self.access = access
+        self._static = static or StaticFiles()
+        self._api = Api(RecordFeed(top), top.name, top)
+        self._actions = Actions(top)
+        self._reading = ThreadPoolExecutor(1, "record")
+        self._acting = ThreadPoolExecutor(1, "actions")
+        self._bytes = RequestBytes()
+        self._connections = 0
+        self._allowance, self._allowed_at = _BURST, time.monotonic()
+        self.feed = LiveFeed(self._api, self._in_thread)
+
+    async def serve(self, listeners: list[Any], tls: ssl.SSLContext | None = None) -> None:
+        """Serve on these sockets until this is cancelled."""
+        servers = [await asyncio.start_server(self._connect, sock=each, ssl=tls) for each in listeners]
+        follow = asyncio.create_task(self.feed.follow())
+        try:
+            await asyncio.gather(follow, *(server.serve_forever() for server in servers))
+        finally:
+            follow.cancel()
+            for viewer in tuple(self.feed.viewers):
+                viewer.put(message("bye", {"reason": "the server ends"}, 0))
+                viewer.is_lost = True
+            for server in servers:
+                server.close()
+            self._reading.shutdown(wait=True, cancel_futures=True)  # it closes the ledger only when it is idle
+            self._acting.shutdown(wait=False, cancel_futures=True)
+
+    async def _in_thread(self, function: Callable[[], Any]) -> Any:
+        """Run it in the thread that owns the record."""
+        return await asyncio.get_running_loop().run_in_executor(self._reading, function)
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        exchange, is_gone = Exchange(reader, writer, self._bytes, _LARGEST_BODY), False
+        self._connections += 1
+        try:
+            await self._handle(exchange)
+        except (ClientGone, ConnectionError, TimeoutError):
+            is_gone = True
+        finally:
+            self._connections -= 1
+            with contextlib.suppress(OSError, RuntimeError):
+                exchange.close(at_once=is_gone)
+
+    async def _handle(self, exchange: Exchange) -> None:
+        try:
+            async with asyncio.timeout(_REQUEST_SECONDS):
+                request = await exchange.request()
+            self._charge()
+            self.access.check_place(request)
+            await self._route(exchange, request)
+        except RequestRefused as refusal:
+            code = "too-large" if refusal.status == 413 else "misuse"
+            await self._refuse(exchange, refusal.status, code, str(refusal))
+            await exchange.linger()
+        except NotAllowed as refusal:
+            await self._refuse(exchange, refusal.status, refusal.code, str(refusal))
+        except Missing:
+            await self._refuse(exchange, 404, "missing", "there is nothing at this address")
+        except LooptyError as fault:
+            await self._refuse(exchange, 400, "misuse", str(fault))
+        except OSError as fault:
+            await self._refuse(exchange, 500, "failed", f"a file could not be read: {fault.strerror}")
+
+    def _charge(self) -> None:
+        """Limit how many requests are answered: a page needs a few in a second."""
+        now = time.monotonic()
+        refill = (now - self._allowed_at) * _REQUESTS_PER_SECOND
+        self._allowance, self._allowed_at = min(self._allowance + refill, _BURST), now
+        if self._allowance < 1 or self._connections > _MOST_CONNECTIONS:
+            raise NotAllowed(429, "limit", "there are too many requests: wait a moment")
+        self._allowance -= 1
+
+    async def _refuse(self, exchange: Exchange, status: int, code: str, text: str) -> None:
+        body = encode({"error": escape_hidden(text)[:2_000], "code": code})
+        await exchange.answer(status, {**_SECURITY, **_JSON}, body)
+
+    async def _route(self, exchange: Exchange, request: Request) -> None:
+        query = dict(parse_qsl(request.query, keep_blank_values=True, max_num_fields=20))
+        if not request.path.startswith("/api/"):
+            await self._send_page(exchange, request, query)
+            return
+        self.access.check_login(request)
+        path = request.path.removeprefix("/api/")
+        if request.method == "POST":
+            await self._act(exchange, request, path)
+        elif request.method not in ("GET", "HEAD"):
+            raise NotAllowed(405, "misuse", "only GET and POST are answered")
+        elif path == "events":
+            await self._stream(exchange, request, query)
+        else:
+            await self._answer(exchange, request, path, query)
+
+    async def _send_page(self, exchange: Exchange, request: Request, query: Mapping[str, str]) -> None:
+        if request.method not in ("GET", "HEAD"):
+            raise NotAllowed(405, "misuse", "only GET is answered here")
+        if "token" in query:
+            self.access.check_token(query["token"])
+            headers = {"location": "/", "set-cookie": self.access.set_cookie, "cache-control": "no-store"}
+            await exchange.answer(303, {**_SECURITY, **headers}, b"")
+            return
+        found = self._static.find(request.path)
+        if found is None:
+            raise Missing
+        cache = "public, max-age=31536000, immutable" if found.is_lasting else "no-cache"
+        headers = {"content-type": found.kind, "cache-control": cache}
+        await _send(exchange, request, headers, found.content, found.packed)
+
+    async def _answer(self, exchange: Exchange, request: Request, path: str, query: Mapping[str, str]) -> None:
+        opening = self._api.feed.opening
+        if path == "session":
+            names, csrf = self._actions.names, self.access.csrf
+            if opening.is_ready:
+                await self._in_thread(self._api.feed.open)
+                data = await self._in_thread(lambda: self._api.session(csrf, names, opening))
+            else:
+                data = self._api.session(csrf, names, opening)
+            body = encode(data)
+            found = Encoded(body, b"", data["event"])
+        elif not opening.is_ready:
+            raise NotAllowed(503, "busy", f"the record is read: {opening.done:,} of {opening.total:,} events")
+        else:
+            found = await self._in_thread(lambda: self._api.answer(path, query))
+        headers = {**_JSON, "x-loopty-event": str(found.event)}
+        await _send(exchange, request, headers, found.body, found.packed)
+
+    async def _act(self, exchange: Exchange, request: Request, path: str) -> None:
+        self.access.check_action(request)
+        kind, _, name = path.partition("/")
+        if kind != "actions" or not name:
+            raise Missing
+        try:
+            body = json.loads(request.body or b"{}")
+        except (ValueError, RecursionError):
+            raise NotAllowed(400, "misuse", "the body is not JSON") from None
+        if not isinstance(body, dict):
+            raise NotAllowed(400, "misuse", "the body is an object")
+        loop = asyncio.get_running_loop()
+        done = await loop.run_in_executor(self._acting, lambda: self._actions.act(name, body))
+        await self._in_thread(self.feed.take_in)
+        number = self._api.feed.number
+        await exchange.answer(200, {**_SECURITY, **_JSON}, encode({**done, "event": number}))
+
+    async def _stream(self, exchange: Exchange, request: Request, query: Mapping[str, str]) -> None:
+        if len(self.feed.viewers) >= MOST_VIEWERS:
+            raise NotAllowed(429, "limit", f"more than {MOST_VIEWERS} pages look at it already")
+        run = int(query["run"]) if query.get("run", "").isdecimal() and len(query["run"]) < 10 else None
+        seen = request.headers.get("last-event-id", "")
+        last = int(seen) if seen.isdecimal() and len(seen) < 18 else None
+        viewer = await self.feed.join(run, last)
+        try:
+            headers = {"content-type": "text/event-stream", "cache-control": "no-store"}
+            await exchange.begin(200, {**_SECURITY, **headers})
+            await exchange.send(b"retry: 2000\n\n")
+            gone = asyncio.create_task(exchange.wait_for_disconnect())
+            try:
+                await _push(exchange, viewer, gone)
+            finally:
+                gone.cancel()
+        finally:
+            self.feed.leave(viewer)
+
+
+async def _push(exchange: Exchange, viewer: Any, gone: asyncio.Task[None]) -> None:
+    """Send a viewer's messages until it leaves or falls behind."""
+    while not viewer.is_lost and not gone.done():
+        take = asyncio.create_task(viewer.messages.get())
+        await asyncio.wait({take, gone}, timeout=HEARTBEAT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if take.done():
+            await exchange.send(take.result())
+        else:
+            take.cancel()
+            await exchange.send(b": still here\n\n")
+    while viewer.is_lost and not viewer.messages.empty():
+        await exchange.send(viewer.messages.get_nowait())
+
+
+async def _send(
+    exchange: Exchange, request: Request, headers: Mapping[str, str], content: bytes, packed: bytes
+) -> None:
+    """Send the content, packed where the browser takes it so."""
+    if packed and "gzip" in request.headers.get("accept-encoding", ""):
+        headers, content = {**headers, "content-encoding": "gzip", "vary": "accept-encoding"}, packed
+    await exchange.answer(200, {**_SECURITY, **headers}, content)

@@ -1,0 +1,207 @@
+"""A repository with a made-up record, a server for it, and a small client that says exactly what it sends."""
+
+import asyncio
+import json
+import socket
+import subprocess
+import time
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from loopty.dashboard.access import Access, Address
+from loopty.dashboard.server import DashboardServer
+from loopty.dashboard.static_files import StaticFiles
+from loopty.domain.ids import NodeId
+from loopty.domain.model import Usage
+from loopty.domain.objective import Objective
+from loopty.domain.outcome import Effect, Ending, Integrity, Outcome, Verdict
+from loopty.domain.pool import Pool
+from loopty.ledgers.open_ledger import open_ledger
+from loopty.record.calls import CallReserved, CallSettled
+from loopty.record.cohorts import MachineSeen
+from loopty.record.nodes import NodeAdded
+from loopty.record.proposals import ProposalRefused
+from loopty.record.recorder import Recorder
+from loopty.record.runs import RunStarted
+from loopty.record.sessions import SessionEnded, SessionStarted
+from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.verdicts import NodeJudged
+from loopty.workspaces.git_folders import GitFolders
+from loopty.workspaces.state_folder import StateFolder
+
+HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"
+TASK = """
+[benchmark]
+command = "true"
+timeout_seconds = 10
+[access]
+write = ["x.txt"]
+[pools]
+attempts = 10
+money_usd = 5.0
+"""
+
+
+def git(top: Path, *words: str) -> str:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@localhost")
+    return subprocess.run(
+        ["git", *identity, *words], cwd=top, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def commit(top: Path, text: str) -> tuple[str, str]:
+    (top / "x.txt").write_text(text)
+    git(top, "add", "-A")
+    git(top, "commit", "-q", "-m", text)
+    return git(top, "rev-parse", "HEAD"), git(top, "rev-parse", "HEAD^{tree}")
+
+
+class Story:
+    """Records a run event by event."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self.state = StateFolder.of(GitFolders.find(top))
+        self.state.prepare()
+        self.now = time.time() - 3600
+        self.recorder = Recorder(open_ledger(self.state.ledger_url), self.tick)
+
+    def tick(self) -> float:
+        self.now += 1
+        return self.now
+
+    def record(self, *events) -> None:
+        self.recorder.record(lambda _: events)
+
+    def node(self, name, commits, score, verdict, pool=Pool.ATTEMPT, operator="diff", summary="a change", **more):
+        """A node with a trial and a verdict."""
+        node = NodeId(name)
+        self.record(
+            NodeAdded(
+                node, pool, operator, summary, *commits, more.pop("params", {}), calls=more.pop("calls", ())
+            ),
+            TrialStarted(node, 1, pool, "bench"),
+        )
+        ending = Ending.FINISHED if score is not None else Ending.FAILED
+        metrics = {"score": score, "size": 7.0} if score is not None else {}
+        reason = "" if score is not None else "exit code 1"
+        outcome = Outcome(ending, metrics, reason=reason, seconds=2.0, fingerprint="f", integrity=Integrity.STRONG)
+        self.record(TrialEnded(node, 1, outcome), NodeJudged(node, verdict, f"why {name}", node.parent, **more))
+
+
+def tell(top: Path) -> Story:
+    """A run with every kind of verdict, a control, model calls and a refused proposal."""
+    story = Story(top)
+    base, changed = commit(top, "one\n"), commit(top, "two\n")
+    story.record(
+        RunStarted(1, "c", Objective(), 0, "the first run", secret="s"),
+        MachineSeen(1, "f", {"cpu": "a cpu"}),
+        SessionStarted(1, "gone"),
+    )
+    story.node("1", base, 1.0, Verdict.KEPT, operator="baseline")
+    story.record(CallReserved(1, "c1", "evolver", 100, 0.5, "gone", "strong", "diff", NodeId("1"), Pool.ATTEMPT))
+    story.record(CallSettled(1, "c1", 80, 0.25, Usage(50, 30)))
+    effect = Effect("score", 0.5, 0.4, 0.6, 6, 0.05)
+    story.node("1.1", changed, 1.5, Verdict.KEPT, effect=effect, calls=("c1",), params={"x": 3})
+    story.node("1.2", changed, 0.5, Verdict.DISCARDED, summary=HOSTILE, params={"x": 1})
+    story.node("1.3", changed, None, Verdict.DISCARDED)
+    story.node("1.4", changed, 1.1, Verdict.INCONCLUSIVE)
+    story.node("1.5", changed, 1.2, Verdict.DISCARDED, pool=Pool.CONTROL, operator="random")
+    story.node("1.1.1", changed, 9.0, Verdict.HELD)
+    story.record(
+        ProposalRefused(1, Pool.ATTEMPT, "diff", "known already"),
+        SessionEnded(1, "all 10 attempt trials are spent"),
+    )
+    return story
+
+
+@pytest.fixture
+def top(tmp_path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    (folder / "loopty.toml").write_text(TASK)
+    return folder
+
+
+@pytest.fixture
+def story(top) -> Story:
+    return tell(top)
+
+
+@dataclass
+class Reply:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def data(self):
+        return json.loads(self.body)
+
+
+class Client:
+    """Sends one request per connection."""
+
+    def __init__(self, server: DashboardServer, port: int) -> None:
+        self.server, self.port = server, port
+        self.cookie = ""
+
+    @property
+    def origin(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def open(self, method, path, body=b"", **headers):
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        known = {"host": f"127.0.0.1:{self.port}", "cookie": self.cookie, "content-length": str(len(body))}
+        lines = {**known, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items() if value)
+        writer.write(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
+        return reader, writer
+
+    async def send(self, method, path, body=b"", **headers) -> Reply:
+        reader, writer = await self.open(method, path, body, **headers)
+        async with asyncio.timeout(60):
+            content = await reader.read()
+        writer.close()
+        head, _, rest = content.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        found = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+        return Reply(int(first.split()[1]), found, rest)
+
+    async def get(self, path, **headers) -> Reply:
+        return await self.send("GET", path, **headers)
+
+    async def log_in(self) -> None:
+        reply = await self.get(f"/?token={self.server.access.token}")
+        self.cookie = reply.headers["set-cookie"].partition(";")[0]
+
+    async def act(self, name, **body) -> Reply:
+        return await self.send(
+            "POST",
+            f"/api/actions/{name}",
+            json.dumps(body).encode(),
+            origin=self.origin,
+            content_type="application/json",
+            x_loopty_csrf=self.server.access.csrf,
+        )
+
+
+@asynccontextmanager
+async def serve(top: Path, static: StaticFiles | None = None):
+    """A client of a running server, already logged in."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setblocking(False)
+    port = listener.getsockname()[1]
+    server = DashboardServer(top, Access(Address("127.0.0.1", port)), static)
+    task = asyncio.create_task(server.serve([listener]))
+    client = Client(server, port)
+    try:
+        await client.log_in()
+        yield client
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

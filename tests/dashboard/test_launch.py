@@ -1,0 +1,27 @@
+"""The verb starts a server, prints its address, and ends with the process that started it."""
+
+import json
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
+
+
+def test_the_printed_address_opens_the_page(story):
+    with subprocess.Popen(
+        [sys.executable, "-m", "loopty", "dashboard", "--json", "--ends-with-input"],
+        cwd=story.top,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        url = json.loads(process.stdout.readline())["url"]
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(url, timeout=60) as page:
+            assert page.status == 200
+        place = urllib.parse.urlsplit(url)
+        assert place.hostname == "127.0.0.1"
+        with opener.open(f"http://{place.netloc}/api/session", timeout=60) as answer:
+            assert json.load(answer)["run"] == 1
+        process.stdin.close()
+        assert process.wait(60) == 0

@@ -1,0 +1,73 @@
+"""What moves: new results, a server that goes and comes, states of a run, and who may look."""
+
+import pytest
+
+from loopty.domain.outcome import Verdict
+from loopty.record.sessions import SessionStarted
+
+from .conftest import PHONE, WAIT_MS, open_page, serve_site
+from .story import Story, make_repository, tell_run
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("page")]
+
+
+@pytest.fixture
+def site_and_story(tmp_path):
+    top = tmp_path / "work"
+    make_repository(top)
+    story = tell_run(top)
+    with serve_site(top) as site:
+        yield site, story
+
+
+def test_a_new_result_shows_without_a_reload(browser, site_and_story):
+    site, story = site_and_story
+    with open_page(browser, site) as page:
+        page.get_by_text("Best so far").wait_for()
+        story.add("1.1.2.1", 2.5, Verdict.KEPT, summary="a result of this moment")
+        page.locator("main").get_by_text("a result of this moment").first.wait_for()
+        page.wait_for_function("() => document.title.includes('2.50×')")
+
+
+def test_a_page_that_lost_its_server_says_so_and_comes_back(browser, site_and_story):
+    site, _ = site_and_story
+    with open_page(browser, site) as page:
+        page.get_by_text("Best so far").wait_for()
+        pause = page.get_by_role("button", name="Direct")
+        assert pause.is_enabled()
+        site.stop()
+        page.get_by_text("This page lost its server.").wait_for()
+        assert pause.is_disabled()
+        site.start()
+        page.get_by_text("This page lost its server.").wait_for(state="detached")
+        page.wait_for_function("() => !document.querySelector('header.top button[disabled]')")
+
+
+def test_without_the_token_nothing_is_shown(browser, told):
+    site, _ = told
+    context = browser.new_context()
+    context.set_default_timeout(WAIT_MS)
+    page = context.new_page()
+    page.goto(site.origin)
+    page.get_by_text("Not logged in").wait_for()
+    assert "a wider table" not in page.content()
+    assert page.goto(f"{site.origin}/?token=wrong").status == 403
+    context.close()
+
+
+def test_a_task_without_a_run_says_how_to_begin(browser, tmp_path):
+    top = tmp_path / "work"
+    make_repository(top)
+    with serve_site(top) as site, open_page(browser, site) as page:
+        page.get_by_text("No experiment yet").wait_for()
+        assert page.locator("code").inner_text() == "loopty optimize"
+
+
+def test_a_run_whose_process_is_gone_is_lost_and_says_how_to_go_on(browser, tmp_path):
+    top = tmp_path / "work"
+    make_repository(top)
+    story: Story = tell_run(top)
+    story.record(SessionStarted(1, "gone"))
+    with serve_site(top) as site, open_page(browser, site, PHONE) as page:
+        page.locator(".alert", has_text="Lost.").wait_for()
+        assert page.locator(".state b").inner_text() == "lost"

@@ -1,0 +1,110 @@
+"""Every view in a real browser: it shows the record, as text, and passes the accessibility checks."""
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import PHONE, open_page
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("page")]
+
+AXE = Path(__file__).parents[2] / "page/node_modules/axe-core/axe.min.js"
+
+VIEWS = {
+    "#/overview": ("Best so far", "Just ended"),
+    "#/tree": ("a wider table", "best"),
+    "#/tree?as=map": ("1.7", "Fit"),
+    "#/node/1.1": ("The judge's pairs", "Checks"),
+    "#/node/1.1.1": ("Held for review.", "Let it count…"),
+    "#/node/1.3?tab=logs": ("Why it ended", "failed"),
+    "#/node/1.1?tab=raw": ("As the ledger has it", "1.1"),
+    "#/compare?a=1&b=1.1.2": ("Measured side by side", "What differs"),
+    "#/compare/runs": ("There is one run",),
+    "#/parameters": ("",),
+    "#/operators": ("Share kept", "random"),
+    "#/agents": ("Machines", "Models"),
+    "#/audit": ("Waits for you", "too good to be true"),
+}
+
+
+@pytest.mark.parametrize("path", VIEWS)
+def test_a_view_shows_the_record_and_nothing_of_it_runs(browser, told, path):
+    site, _ = told
+    with open_page(browser, site, path=path) as page:
+        main = page.locator("main")
+        for words in VIEWS[path]:
+            if words == "Fit":
+                page.get_by_role("button", name="Fit").wait_for()
+            elif words:
+                main.get_by_text(words).first.wait_for()
+        page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
+        assert page.locator("main img, main script, main iframe").count() == 0
+
+
+def test_hostile_text_stands_there_as_text_with_its_control_characters_named(browser, told):
+    site, _ = told
+    with open_page(browser, site, path="#/node/1.1") as page:
+        title = page.locator("h1.title")
+        title.wait_for()
+        assert "<img src=x onerror=hacked=1>" in title.inner_text()
+        assert title.locator(".control-char").all_inner_texts() == ["U+202E", "ESC"]
+        page.locator(".diff .add").first.wait_for()
+        assert "<script>hacked=1</script>" in page.locator(".diff").inner_text()
+
+
+@pytest.mark.parametrize(("size", "theme"), [(None, "light"), (PHONE, "dark")], ids=["laptop-light", "phone-dark"])
+def test_no_view_has_a_serious_finding_of_accessibility(browser, told, size, theme):
+    if not AXE.exists():
+        pytest.skip("axe-core is missing: make page")
+    site, _ = told
+    found = {}
+    with open_page(browser, site, size, theme) as page:
+        for path, words in VIEWS.items():
+            page.goto("about:blank")
+            page.goto(f"{site.origin}/{path}")
+            page.locator("main").get_by_text(words[0]).first.wait_for() if words[0] != "1.7" else None
+            page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
+            page.evaluate(AXE.read_text() + "\n;undefined")
+            results = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+            serious = [
+                f"{one['id']}: {node['html'][:160]}"
+                for one in results["violations"]
+                if one["impact"] in ("serious", "critical")
+                for node in one["nodes"][:3]
+            ]
+            if serious:
+                found[path] = serious
+    assert found == {}
+
+
+def test_keys_lead_through_the_page(browser, told):
+    site, _ = told
+    with open_page(browser, site) as page:
+        page.get_by_text("Best so far").wait_for()
+        page.keyboard.press("g")
+        page.keyboard.press("t")
+        page.get_by_text("a wider table").first.wait_for()
+        page.keyboard.press("b")
+        page.locator("h1.title", has_text="a wider table").wait_for()
+        page.keyboard.press("h")
+        page.locator(".crumbs b", has_text="1").wait_for()
+        page.keyboard.press("?")
+        sheet = page.get_by_role("dialog", name="Keys")
+        sheet.wait_for()
+        page.keyboard.press("Escape")
+        sheet.wait_for(state="detached")
+        before = page.evaluate("() => document.documentElement.dataset.theme")
+        page.keyboard.press("d")
+        assert page.evaluate("() => document.documentElement.dataset.theme") != before
+
+
+def test_search_finds_a_node_by_its_words(browser, told):
+    site, _ = told
+    with open_page(browser, site) as page:
+        page.get_by_text("Best so far").wait_for()
+        page.keyboard.press("/")
+        field = page.get_by_role("combobox", name="Find")
+        field.fill("smaller cache")
+        page.get_by_role("option").first.wait_for()
+        field.press("Enter")
+        page.locator("h1.title", has_text="a smaller cache").wait_for()
