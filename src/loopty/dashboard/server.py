@@ -85,6 +85,8 @@ class DashboardServer:
             await self._handle(exchange)
         except (ClientGone, ConnectionError, TimeoutError):
             is_gone = True
+        except asyncio.CancelledError:  # the server ends; the stream's own callback would print a traceback
+            is_gone = True
         finally:
             self._connections -= 1
             with contextlib.suppress(OSError, RuntimeError):
