@@ -1,7 +1,6 @@
 """Drive loopty as the host of a coding agent does: by MCP, through the resident process."""
 
 import json
-import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,22 +8,21 @@ from types import TracebackType
 from typing import Any, Self
 
 from cost import Cost
-
-_TICKS = os.sysconf("SC_CLK_TCK")
+from samples import descendants_cpu_seconds, tree_cpu_seconds
 
 
 class LooptyAgent:
     """An agent with its MCP server. A resident process must run in the repository."""
 
-    def __init__(self, executable: str, folder: Path, env: Mapping[str, str], resident: int) -> None:
-        self._folder, self._resident = folder, resident
+    def __init__(self, executable: str, folder: Path, env: Mapping[str, str]) -> None:
+        self._folder = folder
         self._server = subprocess.Popen(
             [executable, "mcp"], cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self._asked = 0
         self._experiments = 0
         self._ask("initialize", {"protocolVersion": "2025-06-18", "clientInfo": {"name": "benchmark"}})
-        self.start_cost = Cost(cpu_seconds(self._server.pid), 0)
+        self.start_cost = Cost(tree_cpu_seconds(self._server.pid), 0)
 
     def __enter__(self) -> Self:
         return self
@@ -36,7 +34,7 @@ class LooptyAgent:
 
     def experiment(self) -> Cost:
         """Open a draft, edit it (not counted), submit it and wait; the CPU of everything that took part."""
-        before = self._cpu_seconds()
+        before = descendants_cpu_seconds()
         self._experiments += 1
         node = self._call("open", parent="1", hypothesis=f"change {self._experiments}").split()[1]
         (self._folder / ".loopty" / "drafts" / node / "src0/file0.py").write_text(
@@ -47,10 +45,7 @@ class LooptyAgent:
             text = self._call("wait", ticket=node)
         if node not in text:
             raise RuntimeError(text)
-        return Cost(self._cpu_seconds() - before, 0)
-
-    def _cpu_seconds(self) -> float:
-        return cpu_seconds(self._resident) + cpu_seconds(self._server.pid)
+        return Cost(descendants_cpu_seconds() - before, 0)
 
     def _call(self, tool: str, **arguments: str) -> str:
         answer = self._ask("tools/call", {"name": tool, "arguments": arguments})
@@ -65,9 +60,3 @@ class LooptyAgent:
         self._server.stdin.write(json.dumps(message) + "\n")
         self._server.stdin.flush()
         return json.loads(self._server.stdout.readline())["result"]
-
-
-def cpu_seconds(process: int) -> float:
-    """CPU seconds of a process and of its children that have ended."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / _TICKS

@@ -77,9 +77,9 @@ class Loopty:
         process: int = json.loads(printed)["resident"]
         return process
 
-    def start_agent(self, resident: int) -> LooptyAgent:
-        """An agent that calls tools through this resident process."""
-        return LooptyAgent(self._loopty, self._folder, self._env, resident)
+    def start_agent(self) -> LooptyAgent:
+        """An agent that calls tools through the resident process."""
+        return LooptyAgent(self._loopty, self._folder, self._env)
 
     def verb(self, *words: str) -> Cost:
         return measure_cost([self._loopty, *words], self._folder, self._env)

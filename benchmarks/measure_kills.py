@@ -135,13 +135,14 @@ class _Place:
             return dict(db.execute("SELECT number, digest FROM events"))
 
     def _wait_until_alone(self) -> bool:
-        """Wait until no descendant is left but the resident process; orphans are ours, so all are seen."""
+        """Wait until no descendant is left but the resident process and its own; orphans are seen, being ours."""
         deadline = time.monotonic() + _GONE_SECONDS
         while time.monotonic() < deadline:
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
-            if {*process_tree(os.getpid())} <= {os.getpid(), self.resident}:
+            kept = {*process_tree(self.resident)} if self.resident else set()
+            if {*process_tree(os.getpid())} <= {os.getpid(), *kept}:
                 return True
             time.sleep(0.01)
         return False

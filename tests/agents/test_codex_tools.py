@@ -19,7 +19,7 @@ from loopty.resident.server import process_number
 from ..end_to_end.test_mcp import TASK, meeting_place
 from ..models.server import ScriptedServer
 from .agent_model import code_mode_model
-from .test_real_agents import place, programs_of, shelf  # noqa: F401 - fixtures
+from .test_real_agents import programs_of
 
 pytestmark = pytest.mark.registry
 
@@ -62,7 +62,7 @@ def home():
         yield Path(folder)
 
 
-def test_codex_makes_an_experiment_in_its_default_sandbox(place, shelf, home):  # noqa: F811
+def test_codex_makes_an_experiment_in_its_default_sandbox(place, shelf, home):
     place.write("loopty.toml", TASK.format(attempts=3))
     place.commit()
     (home / ".codex").mkdir()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ..end_to_end.conftest import CODE_TASK, NUMBER_BENCH, Place
+from ..end_to_end.conftest import CODE_TASK, NUMBER_BENCH
 from ..end_to_end.serving import model, table
 from ..models.server import ScriptedServer
 from .agent_model import agent_model
@@ -27,16 +27,13 @@ NPM = {
     "gemini": "@google/gemini-cli@0.61.0",
     "qwen": "@qwen-code/qwen-code@0.15.10",
     "pi": "@earendil-works/pi-coding-agent@0.74.2",
+    "codex-acp": "@zed-industries/codex-acp@0.16.0",
+    "claude-acp": "@zed-industries/claude-code-acp@0.16.2",
 }
+ADAPTERS = ("codex-acp", "claude-acp")
 PIP = {"mini-swe-agent": ("mini-swe-agent==2.4.6", "mcp>=2.3"), "aider": ("aider-chat==0.86.2",)}
-PROVIDERS = {"claude": "anthropic", "gemini": "google"}
+PROVIDERS = {"claude": "anthropic", "claude-acp": "anthropic", "gemini": "google"}
 KEYS = {"anthropic": "ANTHROPIC_API_KEY", "google": "GEMINI_API_KEY"}
-
-
-@pytest.fixture(scope="session")
-def shelf(tmp_path_factory) -> Path:
-    """Where the agents are installed."""
-    return Path(os.environ.get("LOOPTY_AGENTS") or tmp_path_factory.mktemp("agents"))
 
 
 def programs_of(agent: str, shelf: Path) -> Path:
@@ -60,29 +57,64 @@ def run(*command: str) -> None:
         pytest.skip(f"cannot be installed here: {done.stderr.strip().splitlines()[-1:]}")
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch) -> Place:
-    """A repository whose score is a number in a file."""
-    place = Place(tmp_path / "repo")
-    place.top.mkdir()
-    place.git("init", "-q")
-    place.write("bench.sh", NUMBER_BENCH)
-    place.write("src/x.txt", "5\n")
-    place.commit()
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    return place
-
-
-GEMINI_BY_PROTOCOL = """
+SCRIPTS = {
+    "gemini": """
 mkdir -p ~/.gemini
 echo '{"security": {"auth": {"selectedType": "gemini-api-key"}}}' > ~/.gemini/settings.json
 exec gemini --acp --skip-trust -m "$LOOPTY_AGENT_MODEL"
-"""
+""",
+    "qwen": """
+mkdir -p ~/.qwen
+echo '{"security": {"auth": {"selectedType": "openai"}}}' > ~/.qwen/settings.json
+export OPENAI_MODEL="$LOOPTY_AGENT_MODEL"
+exec qwen --acp --auth-type openai -m "$LOOPTY_AGENT_MODEL"
+""",
+    "opencode": """
+mkdir -p ~/.config/opencode
+M="$LOOPTY_AGENT_MODEL"
+cat > ~/.config/opencode/opencode.json <<END
+{"autoupdate": false, "share": "disabled", "model": "own/$M", "small_model": "own/$M",
+ "enabled_providers": ["own"], "provider": {"own": {"npm": "@ai-sdk/openai-compatible", "name": "own",
+  "options": {"baseURL": "$OPENAI_BASE_URL", "apiKey": "$OPENAI_API_KEY"},
+  "models": {"$M": {"name": "$M", "tool_call": true, "limit": {"context": 128000, "output": 8192}}}}}}
+END
+export OPENCODE_DISABLE_MODELS_FETCH=1 OPENCODE_DISABLE_AUTOUPDATE=1 OPENCODE_DISABLE_LSP_DOWNLOAD=1
+exec opencode acp --pure
+""",
+    "codex-acp": """
+mkdir -p ~/.codex
+cat > ~/.codex/config.toml <<END
+model = "$LOOPTY_AGENT_MODEL"
+model_provider = "own"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+[analytics]
+enabled = false
+[model_providers.own]
+name = "own"
+base_url = "$OPENAI_BASE_URL"
+env_key = "OPENAI_API_KEY"
+wire_api = "responses"
+END
+exec codex-acp
+""",
+    "claude-acp": """
+export ANTHROPIC_MODEL="$LOOPTY_AGENT_MODEL" ANTHROPIC_SMALL_FAST_MODEL="$LOOPTY_AGENT_MODEL" IS_SANDBOX=1
+export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
+exec claude-code-acp
+""",
+}
+"""How each agent that speaks the Agent Client Protocol is started; the last two are adapters of other agents."""
 
 
-@pytest.mark.parametrize("agent", [*NPM, *PIP, "acp"])
+@pytest.mark.parametrize(
+    "agent", [*(name for name in NPM if name not in ADAPTERS), *PIP, *(f"acp:{name}" for name in SCRIPTS)]
+)
 def test_an_agent_edits_a_file_and_gets_a_score(agent, place, shelf, monkeypatch, tmp_path):
-    program, command = ("gemini", {"command": GEMINI_BY_PROTOCOL}) if agent == "acp" else (agent, {})
+    agent, _, program = agent.partition(":")
+    command = {"command": SCRIPTS[program]} if program else {}
+    program = program or agent
     programs = programs_of(program, shelf)
     if command:  # programs of a task file's command are shown only where a user installs them
         node = tmp_path / "home/.nvm/versions/node/v20"

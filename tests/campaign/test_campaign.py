@@ -21,6 +21,7 @@ METHODS = {
     "show": "detail",
     "gate": "add_gate",
     "apply": "make_branch",
+    "pr": "summary",
     "branch": "make_node_branch",
     "try": "try_command",
     "gc": "collect_garbage",
@@ -28,6 +29,7 @@ METHODS = {
     "doctor": None,  # about the machine
     "serve": None,  # about processes
     "mode": "mode_settings",
+    "notify": None,  # about the user's own settings: taskfile/notice_settings.py
     "hook": None,  # for hosts of agents: campaign/host_hooks.py
     "install": None,  # about the user's own settings: campaign/host_installation.py
     "uninstall": None,

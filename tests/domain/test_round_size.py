@@ -2,7 +2,14 @@
 
 import pytest
 
-from loopty.domain.round_size import Capacity, ExclusiveUse, ResourceProfile, choose_round_size
+from loopty.domain.round_size import (
+    AttemptFigures,
+    Capacity,
+    ExclusiveUse,
+    ResourceProfile,
+    choose_round_depth,
+    choose_round_size,
+)
 
 MACHINE = Capacity(16, 64_000)
 SMALL = ResourceProfile(1.0, 0.9, 100, steady=True)
@@ -33,3 +40,22 @@ def test_the_scarcest_resource_decides_and_is_named(profile, machine, use, width
     size = choose_round_size(profile, machine, use)
     assert size.width == width
     assert reason in size.reason
+
+
+@pytest.mark.parametrize(
+    ("attempt", "left", "width", "depth", "reason"),
+    [
+        (AttemptFigures(0.0), 100, 1, 2, "not known yet"),
+        (AttemptFigures(1.0), None, 1, 8, "after 8 submissions"),
+        (AttemptFigures(400.0), 100, 1, 4, "about 400 s"),
+        (AttemptFigures(7200.0), 100, 1, 1, "about 7.2e+03 s"),
+        (AttemptFigures(1.0, 5.0), 100, 1, 2, "noise of 5 %"),
+        (AttemptFigures(400.0, 5.0), 100, 40, 2, "noise of 5 %"),
+        (AttemptFigures(1.0), 12, 4, 3, "12 attempts are left for 4 at once"),
+        (AttemptFigures(1.0), 0, 4, 1, "0 attempts are left"),
+    ],
+)
+def test_cost_noise_and_budget_decide_how_many_submissions_a_round_has(attempt, left, width, depth, reason):
+    found = choose_round_depth(attempt, left, width)
+    assert found.depth == depth
+    assert reason in found.reason

@@ -64,8 +64,9 @@ def number(*values: float | str) -> str:
 
 
 def evolver(server: ScriptedServer, kind: str = "llm-code", **keys: Any) -> str:
-    """The tables for a model on this server that makes the proposals."""
-    return model(server, **keys) + table("roles.evolver", model="near") + table("proposer", kind=kind)
+    """The tables for a model on this server that makes the proposals: of code, each a diff of the best node."""
+    proposer = table("proposer", kind=kind, **({"operators": ["diff"]} if kind == "llm-code" else {}))
+    return model(server, **keys) + table("roles.evolver", model="near") + proposer
 
 
 def model(server: ScriptedServer, name: str = "near", **keys: Any) -> str:

@@ -141,3 +141,82 @@ def test_outside_a_repository_a_hook_has_nothing_to_say(tmp_path):
 def test_a_mode_can_be_set_before_anything_has_run(code_place):
     code_place.loopty("mode", "autonomous", "off")
     assert "autonomous is off (this repository's setting)" in code_place.loopty("mode").stdout
+
+
+class Orchestra(HostSession):
+    """A directing agent and a subagent, whose calls run between their hooks."""
+
+    def call(self, work, tool: str = "Bash", agent: str = "", text: str = "") -> None:
+        fields = {"tool_name": tool, "tool_input": {"command": text}, "tool_use_id": os.urandom(4).hex()}
+        fields |= {"agent_id": agent} if agent else {}
+        assert self.hook("PreToolUse", **fields) == {}
+        shown = work()
+        assert self.hook("PostToolUse", **fields, tool_response={"stdout": shown or ""}) == {}
+
+    def open_draft(self, hypothesis: str, agent: str = "") -> str:
+        command = ("tool", "open", f"hypothesis={hypothesis}")
+        replies = []
+
+        def work() -> str:
+            replies.append(self._place.loopty(*command).stdout)
+            return replies[0]
+
+        self.call(work, agent=agent, text="loopty tool open")
+        return json.loads(replies[0])["id"]
+
+    def write(self, node: str, number: int, agent: str = "") -> None:
+        path = self._place.top / ".loopty/drafts" / node / "src/x.txt"
+        self.call(lambda: path.write_text(f"{number}\n") and None, agent=agent, text="echo > x.txt")
+
+    def submit(self, node: str) -> dict:
+        done = self._place.loopty("tool", "submit", f"id={node}", "mode=tune", code=None)
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def orchestra(measured):
+    return Orchestra(measured)
+
+
+def test_an_edit_through_a_shell_is_refused_at_submit_unless_a_subagent_made_it(orchestra, measured):
+    by_subagent, by_director = orchestra.open_draft("a", agent="7"), orchestra.open_draft("b")
+    orchestra.write(by_subagent, 8, agent="7")
+    orchestra.write(by_director, 9)
+    assert "error" not in orchestra.submit(by_subagent)
+    refused = orchestra.submit(by_director)["error"]
+    assert "src/x.txt was changed while no subagent was at work" in refused
+    assert "loopty mode subagents-only off" in refused
+    orchestra.write(by_director, 10, agent="7")  # the edit stays the director's, whoever writes after it
+    assert "no subagent" in orchestra.submit(by_director)["error"]
+    measured.loopty("mode", "subagents-only", "off")
+    assert "error" not in orchestra.submit(by_director)
+
+
+def test_an_edit_of_the_repository_through_a_shell_is_refused_at_submit_until_it_is_undone(orchestra, measured):
+    node = orchestra.open_draft("a", agent="7")
+    orchestra.write(node, 8, agent="7")
+    file = measured.top / "src/x.txt"
+    before = file.read_text()
+    file.write_text("4\n")  # a person's edit, between two calls
+    assert "error" not in orchestra.submit(node)
+    orchestra.call(lambda: file.write_text("6\n") and None, text="echo 6 > src/x.txt")
+    assert "src/x.txt of the repository itself was changed" in orchestra.submit(node)["error"]
+    file.write_text(before)
+    assert "error" not in orchestra.submit(node)
+
+
+def test_a_draft_that_was_opened_where_no_hook_tells_who_calls_may_be_edited_by_anybody(orchestra, measured):
+    reply = json.loads(measured.loopty("tool", "open", "hypothesis=a").stdout)
+    told = {"tool_name": "run_shell_command", "tool_input": {"command": "loopty tool open"}}
+    assert orchestra.hook("PostToolUse", **told, tool_response=json.dumps(reply)) == {}
+    (measured.top / ".loopty/drafts" / reply["id"] / "src/x.txt").write_text("9\n")
+    assert "error" not in orchestra.submit(reply["id"])
+
+
+def test_a_patch_of_the_directing_agent_is_an_edit(orchestra):
+    orchestra.use_loopty()
+    fields = {"tool_name": "mcp__loopty__submit", "tool_input": {"id": "1.1", "patch": "--- a"}}
+    assert orchestra.hook("PreToolUse", **fields)["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert orchestra.hook("PreToolUse", **fields, agent_id="7") == {}
+    plain = {"tool_name": "mcp__loopty__submit", "tool_input": {"id": "1.1"}}
+    assert orchestra.hook("PreToolUse", **plain) == {}

@@ -55,6 +55,9 @@ def test_every_host_gets_its_tools_and_skills_and_loses_them_again(home):
     for file in (".claude.json", ".gemini/settings.json", ".qwen/settings.json", ".cursor/mcp.json"):
         assert json.loads(files[file])["mcpServers"]["loopty"]["args"][-1] == "mcp"
     assert json.loads(files[".config/opencode/opencode.json"])["mcp"]["loopty"]["command"][-1] == "mcp"
+    for plugin in (".config/opencode/plugin/loopty.js", ".pi/agent/extensions/loopty.ts"):
+        assert "__PROGRAM__" not in files[plugin]
+        assert "loopty" in files[plugin]
     assert f"loopty {__version__}" in files[".agents/skills/loopty-optimize/SKILL.md"]
     assert files[".claude/skills/loopty-report/SKILL.md"]
     assert home.changed("install", *HOSTS) == []

@@ -83,7 +83,7 @@ def test_the_ladder_climbs_to_the_model_and_steps_down_after_refusals_with_a_rea
     ]
     history = parameter_place.history()
     operators = [history[node].operator for node in history.ids]
-    assert operators == ["baseline", "random", "random", "diff", "random", "random"]
+    assert operators == ["baseline", "random", "random", "draft", "random", "random"]
     assert "switched to llm-code: trials on random without an improvement: 2" in done.stderr
     status = parameter_place.loopty("status").stdout
     assert "ladder    random (proposals refused in a row on llm-code: 2)" in status

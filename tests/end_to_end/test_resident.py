@@ -313,3 +313,18 @@ def test_a_verb_starts_one_where_the_user_wants_that(served):
     assert verb(served, "serve", "--stop").returncode == 0
     assert verb(served, "best", LOOPTY_RESIDENT="1").returncode == 0
     wait_until(lambda: resident(served))
+
+
+def test_processes_that_wait_for_verbs_may_be_killed_and_end_with_the_resident_one(served):
+    number = resident(served)
+    run_change(served, "8")
+    waiting = verbs(number)
+    assert waiting
+    for process in waiting:
+        os.kill(process, signal.SIGKILL)
+    run_change(served, "9")
+    assert resident(served) == number
+    waiting = verbs(number)
+    assert waiting
+    os.kill(number, signal.SIGKILL)
+    wait_until(lambda: not any(map(is_alive, waiting)))

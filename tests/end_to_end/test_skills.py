@@ -105,3 +105,25 @@ def test_a_wrong_draft_of_discover_is_rejected_and_one_without_an_effect_is_not_
         done = code_place.loopty("run", made["node"], "--json", code=None)
         verdicts.append(json.loads(done.stdout)["verdict"])
     assert verdicts == ["rejected", "discarded"]
+
+
+def test_a_subagent_follows_its_skill_with_one_surface_and_drops_what_it_does_not_submit(noisy, monkeypatch):
+    agent = ScriptedAgent(noisy, monkeypatch)
+    context = agent.tool("context")["text"]
+    assert "submissions each" in context, "the number N, where nobody named one"
+    kept = agent.experiment("nine is more than five", "9\n")
+    assert kept["verdict"] == "kept"
+    unused = agent.tool("open", hypothesis="ten is more than nine", surface="the number")["id"]
+    agent.tool("note", text="nine works", id=kept["id"])
+    noisy.loopty("drop", unused)
+    assert noisy.history()[unused].dropped
+
+
+def test_the_commands_of_infra_setup_run(code_place, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    code_place.loopty("install", "generic", "codex")
+    shown = code_place.loopty("doctor", code=None).stdout
+    assert "codex" in shown.lower()
+    assert "loopty" in code_place.loopty("--version").stdout
+    code_place.loopty("uninstall", "generic", "codex")
+    assert not list((tmp_path / "home").rglob("SKILL.md"))

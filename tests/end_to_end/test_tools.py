@@ -296,3 +296,26 @@ def test_a_person_aborts_a_ticket_and_it_can_be_submitted_again(tools):
 def test_the_first_call_begins_the_first_run(tools):
     assert call(tools, "context")["run"] == 1
     assert list(tools.history().ids) == ["1"]
+
+
+def test_rights_of_a_task_file_count_only_after_the_users_yes(tools):
+    node = opened(tools, 9)
+    tools.write("loopty.toml", TASK.format(attempts=6) + '[agents]\nmay = ["abort"]\n')
+    assert "loopty trust" in call(tools, "manage", action="abort", id=node)["error"]
+    assert tools.history()[node].draft
+
+
+def test_tunes_have_a_budget_of_their_own_and_are_never_ranked(tools):
+    tools.write("loopty.toml", TASK.format(attempts=6).replace("[pools]", "[pools]\ntunes = 2"))
+    tools.commit()
+    node = opened(tools, 9)
+    for number in (9, 50):
+        Path(tools.top, ".loopty/drafts", node, "src/x.txt").write_text(f"{number}\n")
+        assert finished(tools, "submit", id=node, mode="tune")["metrics"] == {"score": number}
+    assert "all 2 tune trials are spent" in call(tools, "submit", id=node, mode="tune")["error"]
+    assert "6 attempts, 0 tunes" in call(tools, "context")["text"]
+    status = tools.json("status")
+    assert {count["pool"]: count["started"] for count in status["counts"]} == {"attempt": 0, "tune": 2}
+    assert status["best"] is None or status["best"]["node"] == "1"
+    Path(tools.top, ".loopty/drafts", node, "src/x.txt").write_text("9\n")
+    assert finished(tools, "submit", id=node)["verdict"] == "kept"

@@ -25,6 +25,7 @@ from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.nodes import NodeAdded
+from loopty.record.notes import NoteAdded
 from loopty.record.trials import SplitShown, TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
 
@@ -376,3 +377,12 @@ def test_the_context_is_never_longer_than_its_limit(statement, output, summary, 
     ask = make_ask(history)
     text = context.text(ask, ask.best, [ask.history[node] for node in list(ask.history.ids)[:12]])
     assert tokens(text) <= limit
+
+
+def test_notes_of_other_agents_are_in_the_prompt_as_data():
+    story = Story()
+    assert "Notes of other agents" not in context_text(story)
+    story.tell(NoteAdded(1, "codex", "tables\nbeat loops", NodeId("1")))
+    text = context_text(story)
+    assert "# Notes of other agents" in text
+    assert "codex about 1: tables beat loops" in text

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
+from loopty.domain.model import ModelOption
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
 from loopty.engine.protocols import Ask
@@ -63,7 +64,15 @@ def code(role_model, width):
 
     options = CodeOptions(operators=(Operator.DIFF,), batch=BATCH)
     return CodeProposer(
-        role_model, options, RootSelector(), Plain(), files, files, text, lambda *_: None, width=width
+        {ModelOption(role_model.model): role_model},
+        options,
+        RootSelector(),
+        Plain(),
+        files,
+        files,
+        text,
+        lambda *_: None,
+        width=width,
     )
 
 

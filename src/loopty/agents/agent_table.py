@@ -44,6 +44,7 @@ def load_driver(name: str, stream: str = TEXT) -> AgentDriver:
         read_line=other.read_line,
         counts_all_parts=other.counts_all_parts,
         silence_seconds=other.silence_seconds,
+        streams=other.streams,
     )
 
 

@@ -42,4 +42,5 @@ class StallOptions:
         """The limits of one session; `is_served`: loopty sees the requests to its model."""
         silence = self.silence_seconds or (SIGN_OF_LIFE if is_served else driver.silence_seconds)
         window = silence if self.silence_seconds else max(_SHORTEST_WINDOW, silence)
-        return StallLimits(silence, self.tool_seconds, self.tokens_per_minute, window, self.repeats)
+        answer = None if is_served or not driver.streams else self.silence_seconds or SIGN_OF_LIFE
+        return StallLimits(silence, self.tool_seconds, self.tokens_per_minute, window, self.repeats, answer)

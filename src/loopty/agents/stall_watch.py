@@ -17,7 +17,7 @@ _REPEATS_OF_SUCCESS = 3
 """A call that succeeds is repeated for good reasons, such as a test after each edit: it may be so often."""
 _LONGEST_CALL = 80
 _MOST_REMEMBERED = 4096
-_OUR_COMMAND = re.compile(r"(?:^|[\s\"'&|;(])(?:[\w./-]*/)?loopty +(?:run|submit|wait|try|check)\b")
+_OUR_COMMAND = re.compile(r"(?:^|[\s\"'&|;(])(?:[\w./-]*/)?loopty +(?:tool +)?(?:run|submit|wait|try|check)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,8 @@ class StallLimits:
     tokens_per_minute: float
     window_seconds: float
     repeats: int
+    answer_seconds: float | None = None
+    """How long its model may take to begin with an answer; None where it sends nothing before it is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Vitals:
     """Of all its processes; None where it cannot be measured."""
     is_asking: bool = False
     """Whether loopty answers a request to its model."""
+    unanswered_seconds: float = 0.0
+    """For how long a request of its own to its model has had no answer at all."""
 
 
 class StallWatch:
@@ -101,6 +105,9 @@ class StallWatch:
         limits, quiet = self._limits, vitals.now - self._heard_at
         if quiet >= limits.tool_seconds:
             return Stall(StallKind.TOOL, f"nothing printed for {quiet:.0f} s{self._open_tool()}", quiet)
+        if limits.answer_seconds and min(vitals.unanswered_seconds, quiet) >= limits.answer_seconds:
+            seconds = vitals.unanswered_seconds
+            return Stall(StallKind.SILENT, f"its model has not begun to answer for {seconds:.0f} s", seconds)
         is_unknown = vitals.cpu_seconds is None and bool(self._tools)
         idle = vitals.now - max(self._heard_at, self._busy_at)
         if idle >= limits.silence_seconds and not is_unknown:

@@ -9,9 +9,11 @@ from loopty.agents.agent_work import AgentChoice
 from loopty.campaign.agent_books import AgentBooks
 from loopty.campaign.agent_launcher import AgentLauncher, require_program
 from loopty.campaign.agent_login import AgentLogin
-from loopty.campaign.agent_records import SessionFolders
+from loopty.campaign.agent_records import SessionFolder, SessionFolders
 from loopty.campaign.agent_sessions import SandboxedSessions
+from loopty.campaign.context import CampaignContext
 from loopty.campaign.role_models import RoleModels
+from loopty.campaign.session_tools import SessionTools
 from loopty.domain.access import is_clean_path
 from loopty.domain.errors import Misuse
 from loopty.domain.launch import Sandbox
@@ -20,6 +22,7 @@ from loopty.executors.process_locks import ProcessLocks
 from loopty.kit import codec
 from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFile
+from loopty.record.node_record import Node
 from loopty.record.recorder import Recorder
 from loopty.sandboxes.repository_environments import repository_environments
 from loopty.taskfile.agent_tables import agent_tables
@@ -41,6 +44,7 @@ class AgentFactory:
     models: RoleModels
     recorder: Recorder
     owner: str
+    context: CampaignContext
 
     def sessions(self, choice: AgentChoice) -> SandboxedSessions:
         """The sessions of this agent, which `require_agents` has found to be usable."""
@@ -51,15 +55,21 @@ class AgentFactory:
         top = self.repository.top
         found = repository_environments(top, self.repository.working_tree.paths_that_git_ignores())
         environments = tuple(environment.folder for environment in found)
+        trees = AgentTrees(self.repository, self.files, trial_owner)
+
+        def make_tools(place: SessionFolder, parent: Node) -> SessionTools:
+            return SessionTools(self.context, self.unsafe, trees, place, parent, choice.configuration.name)
+
         return SandboxedSessions(
             AgentLauncher(driver, choice, sandbox, trial_owner, top, environments),
             login,
-            AgentTrees(self.repository, self.files, trial_owner),
+            trees,
             SessionFolders(self.state.agents, trial_owner[0] if trial_owner else None),
             AgentBooks(choice, self.models.purse, self.models.archive, self.recorder, serve is not None),
             self.owner,
             ProcessLocks(self.state.owners).is_alive,
             serve,
+            make_tools,
         )
 
 

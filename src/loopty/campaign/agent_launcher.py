@@ -32,6 +32,10 @@ MODEL_PORT = 8790
 MODEL_ADDRESS = f"http://127.0.0.1:{MODEL_PORT}"
 _SDK = "/loopty/sdk"
 _MODEL_SOCKET = "/loopty/model"
+_TOOLS_SOCKET = "/loopty/tools"
+_PROGRAMS = ".loopty/bin"
+"""Below the agent's home: the program by which it calls its tools."""
+_TOOL = f'#!/bin/sh\nexec python3 -I -S -B {_SDK}/loopty_sdk/agent_tool.py "$@"\n'
 _PROMPT_FILE = ".loopty-prompt.md"
 PROMPT_FILE = f"{HOME}/{_PROMPT_FILE}"
 _PROCESSES = 1024
@@ -58,6 +62,10 @@ class AgentJob:
     """Where its model is served; None: it uses the network and its own login."""
     is_asking: Callable[[], bool] | None = None
     """Whether a request to its model is being answered; None where loopty does not see that."""
+    tools_socket: Path | None = None
+    """Where its tools are served."""
+    is_waiting: Callable[[], bool] = lambda: False
+    """Whether it waits for one of its tools."""
 
     @property
     def output_name(self) -> str:
@@ -111,7 +119,8 @@ class AgentLauncher:
         """
         await asyncio.to_thread(self._prepare, job)
         stream, stop, reasons = AgentStream(self.driver.read_line), asyncio.Event(), list[str]()
-        life = LifeSigns(self.choice.stalls.limits(self.driver, job.is_asking is not None), job.is_asking)
+        limits = self.choice.stalls.limits(self.driver, job.is_asking is not None)
+        life = LifeSigns(limits, lambda: job.is_waiting() or bool(job.is_asking and job.is_asking()))
         stream.on_event = life.note
 
         def feed(text: str) -> None:
@@ -143,6 +152,10 @@ class AgentLauncher:
         for name, text in {**job.command.files, _PROMPT_FILE: job.prompt}.items():
             *above, last = PurePosixPath(name).parts
             job.home.below(*above).file(last).write(text.encode(errors="replace"))
+        if job.tools_socket is not None:
+            tool = job.home.below(*_PROGRAMS.split("/")).file("loopty")
+            tool.write(_TOOL.encode())
+            tool.path_for_programs().chmod(0o755)
         if self._trial_owner:
             with job.home.handle() as top:
                 for _, directories, names, inner in os.fwalk(".", dir_fd=top):
@@ -154,7 +167,7 @@ class AgentLauncher:
         choice, command = self.choice, job.command
         mounts = [*self._mounts(), *job.tree, Mount(job.home.path_for_programs(), HOME, writable=True)]
         argv, env = command.argv, {**job.variables, **command.env}
-        if command.sdk_program or job.model_socket is not None:
+        if command.sdk_program or job.model_socket is not None or job.tools_socket is not None:
             mounts.append(Mount(Path(loopty_sdk.__file__).resolve().parent, f"{_SDK}/loopty_sdk"))
         if command.sdk_program:
             argv = _with_sdk_program(command.sdk_program, argv)
@@ -162,7 +175,12 @@ class AgentLauncher:
             mounts.append(Mount(job.model_socket, _MODEL_SOCKET))
             env |= {"LOOPTY_MODEL_SOCKET": _MODEL_SOCKET, "LOOPTY_MODEL_PORT": str(MODEL_PORT)}
             argv = _with_sdk_program("model_port.py", argv)
-        own = {"PATH": self._path, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "HOME": HOME}
+        path = self._path
+        if job.tools_socket is not None:
+            mounts.append(Mount(job.tools_socket, _TOOLS_SOCKET))
+            env["LOOPTY_TOOLS_SOCKET"] = _TOOLS_SOCKET
+            path += f":{HOME}/{_PROGRAMS}"
+        own = {"PATH": path, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "HOME": HOME}
         return Launch(
             argv=argv,
             cwd=TREE,

@@ -18,7 +18,8 @@ from loopty.campaign.agent_books import AgentBooks, PartCost, usage_since
 from loopty.campaign.agent_launcher import MODEL_ADDRESS, AgentLauncher, read_output
 from loopty.campaign.agent_login import AgentLogin
 from loopty.campaign.agent_records import AgentRecord, SessionFolder, SessionFolders
-from loopty.campaign.agent_start import ServedModel, SessionStart, make_job
+from loopty.campaign.agent_start import ServedModel, ServedTools, SessionStart, make_job
+from loopty.campaign.session_tools import SessionTools
 from loopty.domain.model import Outage, Usage
 from loopty.engine.protocols import Ask
 from loopty.kit.dataclass import dataclass, replace
@@ -31,6 +32,8 @@ from loopty.workspaces.agent_trees import AgentTrees
 if TYPE_CHECKING:
     from loopty.models.endpoint.trial_access import ServeTrial, TrialAccess
 
+MakeTools = Callable[[SessionFolder, Node], SessionTools]
+"""The tools of an agent that changes the files of a node, in this folder."""
 _BACKLOG = 128
 _INTERRUPTED = "its process ended before it did"
 
@@ -60,8 +63,10 @@ class SandboxedSessions:
         owner: str,
         is_alive: Callable[[str], bool],
         serve: ServeTrial | None,
+        make_tools: MakeTools,
     ) -> None:
         """`serve` serves the evolver's model; None: the agent uses its own login and the network."""
+        self._make_tools = make_tools
         self._launcher = launcher
         self._driver = launcher.driver
         self._name = launcher.choice.configuration.name
@@ -156,10 +161,10 @@ class SandboxedSessions:
         access: TrialAccess | None = None
         resumes = False
         try:
-            async with self._model_access(start) as model:
+            async with self._model_access(start) as model, self._serve_tools(start) as tools:
                 access = model.access if model else None
                 calls = access.calls if access else calls
-                job = make_job(start, self._launcher, self._login, self._trees, model)
+                job = make_job(start, self._launcher, self._login, self._trees, model, tools)
                 before = {} if model else self._login.credentials()
                 try:
                     watch = self._books.cap_watch(start.usage_before)
@@ -215,6 +220,14 @@ class SandboxedSessions:
         harvest = await asyncio.to_thread(self._trees.harvest, place.tree, place.layout)
         self._unrecorded.append((place, record.call))
         return AgentWork(record.node, end, text, harvest.edits, harvest.left_out, harvest.fault, calls)
+
+    @contextlib.asynccontextmanager
+    async def _serve_tools(self, start: SessionStart) -> AsyncIterator[ServedTools]:
+        """The tools of the session, at a socket of its own."""
+        tools = self._make_tools(start.place, start.parent)
+        with listen(start.place.folder.below("tools"), socket.SOCK_STREAM, _BACKLOG) as listener:
+            async with tools.serve(listener.socket):
+                yield ServedTools(listener.path, tools.is_busy)
 
     @contextlib.asynccontextmanager
     async def _model_access(self, start: SessionStart) -> AsyncIterator[ServedModel | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,8 +63,21 @@ class ServedModel:
         return self.access.open_requests > 0
 
 
+@dataclass(frozen=True, slots=True)
+class ServedTools:
+    """The tools that loopty serves to one start of an agent."""
+
+    socket: Path
+    is_busy: Callable[[], bool]
+
+
 def make_job(
-    start: SessionStart, launcher: AgentLauncher, login: AgentLogin, trees: AgentTrees, model: ServedModel | None
+    start: SessionStart,
+    launcher: AgentLauncher,
+    login: AgentLogin,
+    trees: AgentTrees,
+    model: ServedModel | None,
+    tools: ServedTools,
 ) -> AgentJob:
     """The job of a start; without a served model the agent gets its login."""
     place, choice, prompt = start.place, launcher.choice, start.prompt
@@ -91,4 +105,6 @@ def make_job(
         {} if model else login.variables,
         model.socket if model else None,
         model.is_asking if model else None,
+        tools.socket,
+        tools.is_busy,
     )

@@ -10,20 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from loopty.campaign.campaign import Campaign
+from loopty.campaign.node_excerpts import node_excerpt
 from loopty.campaign.open_tool import open_draft
 from loopty.campaign.ticket_tools import Reply, TicketTools
 from loopty.campaign.tool_arguments import check_arguments
+from loopty.campaign.tool_replies import DEFAULT_LINES, DEFAULT_WORDS, LONGEST_TEXT, cut_reply
 from loopty.domain.errors import LooptyError, Misuse
-from loopty.kit.fence import fence_text
-from loopty.kit.printable import escape_hidden
 from loopty.kit.untrusted_files import Unreadable, json_object
 from loopty.record.notes import NoteAdded
-from loopty.resident.tool_table import LARGEST_CALL, LARGEST_REPLY
+from loopty.resident.tool_table import LARGEST_CALL
 
 _CLIENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,39}")
-_DEFAULT_WORDS, _DEFAULT_LINES = 600, 80
-_LONGEST_TEXT = LARGEST_REPLY - 600
-"""Characters: the rest of a reply has its names and its JSON."""
 
 Send = Callable[[bytes], None]
 """Sends a reply to the client, which may have gone."""
@@ -41,7 +38,7 @@ def answer_call(start: Path, raw: bytes, send: Send) -> None:
         nonlocal was_sent
         if not was_sent:
             was_sent = True
-            send(json.dumps(_cut_reply(reply), ensure_ascii=False).encode())
+            send(json.dumps(cut_reply(reply), ensure_ascii=False).encode())
 
     try:
         if len(raw) > LARGEST_CALL:
@@ -66,21 +63,6 @@ def _answer(start: Path, call: Mapping[str, Any], reply: Reply) -> Mapping[str, 
         raise Misuse("the call names no tool")
     arguments = check_arguments(tool, call.get("arguments") or {})
     return _Tools(Campaign(start), client_name(call.get("client")), reply).call(tool, arguments)
-
-
-def _cut_reply(reply: Mapping[str, Any]) -> dict[str, Any]:
-    """The reply without hidden characters, cut to the longest that hosts show."""
-    key = "error" if "error" in reply else "text"
-    text = escape_hidden(str(reply[key]))
-    if len(text) > _LONGEST_TEXT:
-        text = f"{text[: _LONGEST_TEXT - 1]}…"
-    bounded = {**reply, key: text}
-    while len(json.dumps(bounded, ensure_ascii=False)) > LARGEST_REPLY:
-        if len(bounded) > 1:
-            bounded.pop(next(name for name in reversed(bounded) if name != key))
-        else:
-            bounded[key] = f"{bounded[key][: len(bounded[key]) * 3 // 4]}…"
-    return bounded
 
 
 class _Tools:
@@ -113,7 +95,7 @@ class _Tools:
         context = self._campaign.context
         node = self._campaign.find_node(arguments["id"]) if "id" in arguments else None
         found = search_context(context.state, context.history, node.run if node else run, node)
-        text = context_text(context_sections(found, arguments.get("words", _DEFAULT_WORDS)))
+        text = context_text(context_sections(found, arguments.get("words", DEFAULT_WORDS)))
         if directive := unseen_directive(context.history.runs[run], self._client):
             seen = DirectiveSeen(run, self._client, directive_digest(directive))
             context.recorder.record(lambda _: [seen])
@@ -128,30 +110,9 @@ class _Tools:
 
     def _show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         node, what = self._campaign.node(arguments["id"]), arguments["what"]
-        lines = arguments.get("lines", _DEFAULT_LINES)
-        return {"text": self._node_text(node.id, what, lines), "id": node.id, "what": what}
-
-    def _node_text(self, node: str, what: str, lines: int) -> str:
-        from loopty.workspaces.node_leftovers import NodeLeftovers
-
-        found = self._campaign.node(node)
-        if what == "diff":
-            patch = self._campaign.diff(node).patch.splitlines()
-            more = f"\n… {len(patch) - lines} more lines" if len(patch) > lines else ""
-            return fence_text(f"the change of {node}", "\n".join(patch[:lines]) + more, _LONGEST_TEXT, exact=True)
-        if what == "gate":
-            gates = [f"{gate.name}: {gate.command or gate.metric}" for _, gate in self._campaign.gates(node)]
-            printed = found.outcome.error_lines if found.outcome else ()
-            text = "\n".join((f"verdict: {found.verdict}: {found.reason}", *gates, *printed)[-lines:])
-            return fence_text(f"the gates of {node}, and what a failed one printed", text, _LONGEST_TEXT)
-        left = NodeLeftovers(self._campaign.record.state).read(found)
-        if what == "log":
-            outputs = {"stdout:": left.stdout, "stderr:": left.stderr}
-            text = "\n".join("\n".join((name, *output.splitlines()[-lines:])) for name, output in outputs.items())
-            return fence_text(f"the end of the output of {node}", text, _LONGEST_TEXT)
-        texts = (f"{task}\n{text}" for task, text in left.traces.items())
-        text = "\n".join("\n".join(texts).splitlines()[:lines])
-        return fence_text(f"the traces of {node}, failed tasks first", text or "none", _LONGEST_TEXT)
+        lines = arguments.get("lines", DEFAULT_LINES)
+        text = node_excerpt(self._campaign, node, what, lines, LONGEST_TEXT)
+        return {"text": text, "id": node.id, "what": what}
 
     def _note(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         text, run = arguments["text"].strip(), self._run()

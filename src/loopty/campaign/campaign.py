@@ -14,6 +14,7 @@ from loopty.campaign.user_text import parse_reason, parse_text
 from loopty.domain.errors import Misuse
 
 if TYPE_CHECKING:
+    from loopty.campaign.arm_runs import ArmBudget, ArmRuns
     from loopty.campaign.audits import AuditReport
     from loopty.campaign.by_hand import CheckResult
     from loopty.campaign.context import CampaignContext
@@ -123,6 +124,26 @@ class Campaign(CampaignReader):
         for warning in session.warnings:
             self._say(warning)
         return session.run_to_end()
+
+    def ab(
+        self,
+        arms: Sequence[Path],
+        seeds: int,
+        budget: ArmBudget,
+        tasks: Sequence[Path] = (),
+        folder: Path | None = None,
+    ) -> ArmRuns:
+        """A comparison of task files as arms, on this repository or on `tasks`.
+
+        The copies are in `folder`, by default in the user's own state.
+        """
+        import os
+
+        from loopty.campaign.arm_runs import ArmRuns
+        from loopty.campaign.trust_store import user_state_folder
+
+        where = folder or user_state_folder(os.environ) / "ab"
+        return ArmRuns(tasks or [self._start], arms, seeds, budget, where)
 
     def new(
         self,

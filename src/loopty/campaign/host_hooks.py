@@ -13,9 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from loopty.campaign.host_calls import HostCalls
 from loopty.campaign.mode_settings import ModeSettings
 from loopty.campaign.reader import CampaignReader
-from loopty.domain.agent_mode import AgentMode
+from loopty.campaign.subagent_edits import CALLS_FILE, note_edits_of_director
+from loopty.domain.agent_mode import AgentMode, ModeSource
+from loopty.domain.ids import NodeId
 from loopty.hosts.hook_call import HookCall, HookMoment
 from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.safe_folder import SafeFile
@@ -69,16 +72,21 @@ def answer_hook(call: HookCall, environ: Mapping[str, str] = os.environ) -> dict
         return {}
     modes = ModeSettings(state.home, environ)
     sessions, now = HostSessions(state.home.file(_SESSIONS)), time.time()
+    calls = HostCalls(state.home.file(CALLS_FILE))
     if call.moment is HookMoment.START:
         return _announcement(call, modes)
     if call.moment is HookMoment.TOOL_DONE:
-        return _after_tool(call, sessions, now)
+        reply = _after_tool(call, sessions, calls, modes, now)
+        if not call.is_subagent:
+            note_edits_of_director(state, calls)
+        return reply
     session = sessions.find(call.session, now)
-    if session is None:
-        return {}
     if call.moment is HookMoment.TOOL_WANTED:
-        return _before_tool(call, modes, state.top)
-    return _at_end_of_turn(call, reader, modes, sessions, session)
+        refusal = _before_tool(call, modes, state.top) if session else {}
+        if not refusal and (session or call.is_subagent or call.uses_loopty):
+            calls.begin(call)
+        return refusal
+    return _at_end_of_turn(call, reader, modes, sessions, session) if session else {}
 
 
 def _announcement(call: HookCall, modes: ModeSettings) -> dict[str, Any]:
@@ -89,16 +97,23 @@ def _announcement(call: HookCall, modes: ModeSettings) -> dict[str, Any]:
     return call.tell(f"loopty: {settings}. `loopty mode {off[0].mode} on` changes that here.")
 
 
-def _after_tool(call: HookCall, sessions: HostSessions, now: float) -> dict[str, Any]:
+def _after_tool(
+    call: HookCall, sessions: HostSessions, calls: HostCalls, modes: ModeSettings, now: float
+) -> dict[str, Any]:
+    before = sessions.find(call.session, now)
     if call.uses_loopty:
-        before = sessions.find(call.session, now)
         sessions.put(call.session, HostSession(now, 0 if before is None or call.submits else before.nudges))
+    if call.uses_loopty or before or call.is_subagent:
+        mode = modes.setting(AgentMode.SUBAGENTS_ONLY)
+        drafts = [NodeId(name) for name in call.opened] if mode.is_on else []
+        calls.end(call, drafts, mode.source is ModeSource.INSTRUCTION)
     return {}
 
 
 def _before_tool(call: HookCall, modes: ModeSettings, top: Path) -> dict[str, Any]:
     """Refuse an edit of the repository, or of a draft, by the agent that should only direct others."""
-    if not call.is_edit or call.is_subagent or not modes.is_on(AgentMode.SUBAGENTS_ONLY):
+    is_edit = call.is_edit or call.submits_patch
+    if not is_edit or call.is_subagent or not modes.is_on(AgentMode.SUBAGENTS_ONLY):
         return {}
     if call.path and not Path(os.path.realpath(top / call.path)).is_relative_to(os.path.realpath(top)):
         return {}

@@ -20,6 +20,7 @@ def manage(campaign: Campaign, client: str, tickets: TicketTools, arguments: Map
     if action not in permitted:
         named = ", ".join(permitted) or "nothing of this kind"
         raise Misuse(f"agents may not {action} here: they may {named} (`[agents] may` in loopty.toml)")
+    campaign.context.require_trust()  # the file may be a clone's: its rights count after the user's yes
     why = f"{client}: {arguments.get('why', '')}".rstrip(": ")
     if action is AgentRight.ABORT:
         return {"text": campaign.abort(node, why), "id": node}

@@ -59,6 +59,8 @@ def merge_drafts(
             place.remove(name)
         else:
             place.file(name).write(content)
+    layout = context.state.draft_layout(draft.node)
+    layout.write(layout.read())  # its time says until when the changes are ours
     return MergedDraft(draft, ours.id, other.id, ancestor.id, (*files.conflicts, *clashes))
 
 

@@ -43,7 +43,7 @@ class NamedModels:
 
     def embeds_only(self, name: str) -> bool:
         """Whether the task asks this model for vectors and never for text."""
-        return name in self.embedding and name not in {self.roles.of(role).model for role in Role}
+        return name in self.embedding and not any(name in self.roles.of(role).names for role in Role)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import gc
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from loopty.agents.agent_work import AgentChoice, AgentSessions
 from loopty.campaign.context import CampaignContext
@@ -32,6 +32,7 @@ from loopty.kit.temporary_folder import temporary_folder
 from loopty.models.throttle import Throttle
 from loopty.record.node_record import Node
 from loopty.taskfile.model_tables import AGENT_PROPOSER, proposer_kinds
+from loopty.taskfile.notice_settings import user_notice_settings
 from loopty.taskfile.unused_roles import idle_roles
 from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_leftovers import NodeLeftovers
@@ -54,7 +55,28 @@ class OptimizeSession:
         `on_tick` is called a few times a second meanwhile.
         """
         collect_rarely()
-        return asyncio.run(self._run(on_tick))
+        with self._notices():
+            return asyncio.run(self._run(on_tick))
+
+    @contextlib.contextmanager
+    def _notices(self) -> Iterator[None]:
+        """Tell the user what happens meanwhile, where the user's own config file says how."""
+        settings = user_notice_settings(os.environ)
+        if not settings.has_receiver:
+            yield
+            return
+        from loopty.notices.notice_sender import NoticeSender
+        from loopty.notices.notice_watch import NoticeWatch
+
+        context, sender = self.context, NoticeSender(settings, self.context.say)
+        name = context.state.top.name
+        watch = NoticeWatch(lambda: context.history, self.run, context.task.pools, name, sender.send)
+        context.recorder.listeners.append(watch.on_event)
+        try:
+            yield
+        finally:
+            context.recorder.listeners.remove(watch.on_event)
+            sender.close()
 
     async def _run(self, on_tick: Callable[[], None] | None) -> Finish:
         requests: list[bool] = []
@@ -101,9 +123,8 @@ def start_session(
         from loopty.campaign.agent_factory import AgentFactory
 
         places = context.repository, context.state, context.files
-        return AgentFactory(task.sandbox, unsafe, *places, models, context.recorder, context.owner).sessions(
-            choice
-        )
+        recorder, owner = context.recorder, context.owner
+        return AgentFactory(task.sandbox, unsafe, *places, models, recorder, owner, context).sessions(choice)
 
     factory = ProposerFactory(task, context.files, NodeLeftovers(context.state), models, agent_sessions)
     proposers = {Pool.ATTEMPT: factory.proposer()}

@@ -67,6 +67,7 @@ class ProposerFactory:
             self.files,
             self.leftovers.read,
             self.models.of,
+            self.models.all_of,
             self.models.prompt_tokens,
             self.models.embedder,
             make_selector,

@@ -16,6 +16,7 @@ from loopty.workspaces.git_folders import GitFolders
 if TYPE_CHECKING:
     from loopty.campaign.mode_settings import ModeSettings
     from loopty.campaign.queries import NodeDiff, Report
+    from loopty.campaign.trial_export import TrialExport
     from loopty.causes.explanation import Explanation
     from loopty.domain.gate_spec import Gate
     from loopty.record.history import History
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from loopty.views.model_spend import SpendReport
     from loopty.views.node_detail import NodeDetail
     from loopty.views.node_tree import TreeLine
+    from loopty.views.operator_rows import OperatorReport
     from loopty.views.run_status import RunStatus
+    from loopty.views.run_summary import RunSummary
     from loopty.views.search_context import SearchContext
     from loopty.views.verdict_tally import Tally
     from loopty.workspaces.state_folder import StateFolder
@@ -150,6 +153,13 @@ class CampaignReader:
 
         return report(self.record, self.newest_run(run), top, parameter, most_points)
 
+    def summary(self, node: str | None = None, run: int | None = None) -> RunSummary:
+        """A run in a form to share, about this node or the best one."""
+        from loopty.campaign.run_summary_query import summarize_run
+
+        found = self.find_node(node) if node else None
+        return summarize_run(self.record, self.newest_run(found.run if found else run), found)
+
     def detail(self, node: str) -> NodeDetail:
         """Everything that is known about a node."""
         from loopty.campaign.queries import node_detail
@@ -180,6 +190,19 @@ class CampaignReader:
         from loopty.campaign.queries import spend_report
 
         return spend_report(self.record, self.newest_run(run))
+
+    def trial_export(self, run: int | None = None) -> TrialExport:
+        """The trials of a run, for tables and other programs."""
+        from loopty.campaign.trial_export import TrialExport
+
+        return TrialExport(self.record, self.newest_run(run))
+
+    def operators(self, run: int | None = None) -> OperatorReport:
+        """What each operator, model and mutation brought and cost, with the diversity of the newest changes."""
+        from loopty.views.operator_rows import operator_report
+
+        history = self.record.history
+        return operator_report(history, history.runs[self.newest_run(run)])
 
     def gates(self, node: str | None = None) -> list[tuple[str, Gate]]:
         """The gates of the task and of nodes; with a node, those that it must pass."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Role, RoleModel
+from loopty.domain.model import ModelOption, Role, RoleModel
 from loopty.domain.task import Task
 from loopty.models import prices
 from loopty.models.archive import Archive
@@ -19,6 +20,10 @@ from loopty.workspaces.state_folder import StateFolder
 if TYPE_CHECKING:
     from loopty.models.embedding import Embedder
     from loopty.models.endpoint.trial_access import ServeTrial
+
+
+_INPUT_SHARE = 4
+"""Tokens of a prompt for each token of a reply, by which listed prices are compared before the first call."""
 
 
 class RoleModels:
@@ -37,7 +42,22 @@ class RoleModels:
 
     def prompt_tokens(self, role: Role) -> int:
         """The longest prompt that the role's model can read and still has room to answer."""
-        return self._catalogue.prompt_tokens(self._model_name(role))
+        return min(map(self._catalogue.prompt_tokens, self._names(role)))
+
+    def all_of(self, role: Role) -> Mapping[ModelOption, RoleModel]:
+        """All models of a role, each with its weight and its listed price, the first one first."""
+        names, weights = self._names(role), self._task.roles.of(role).models
+        rates = {name: prices.rates_of(self._catalogue.spec(name)) for name in names}
+        listed = {name: rate.input_usd * _INPUT_SHARE + rate.output_usd for name, rate in rates.items() if rate}
+        least = min(listed.values(), default=0.0) if len(listed) == len(names) else 0.0
+        return {
+            ModelOption(
+                self._catalogue.spec(name).display_name(name),
+                weights.get(name, 1.0),
+                listed[name] / least if least else 1.0,
+            ): self._catalogue.role_model(role, name, self.purse, self._archive)
+            for name in names
+        }
 
     @functools.cached_property
     def serve_trial(self) -> ServeTrial | None:
@@ -67,7 +87,7 @@ class RoleModels:
 
     def price_warnings(self) -> list[str]:
         """One sentence for each model whose price is unknown."""
-        names = {self._task.roles.of(role).model for role in Role} - {""}
+        names = {name for role in Role for name in self._task.roles.of(role).names}
         embedding = embedding_models(self._task.proposer) - names
         warnings = [prices.unknown_price(name, self._catalogue.spec(name)) for name in sorted(names)]
         warnings += [
@@ -82,7 +102,10 @@ class RoleModels:
         return self._catalogue.embedder(name, self.purse, self._archive)
 
     def _model_name(self, role: Role) -> str:
-        name = self._task.roles.of(role).model
-        if not name:
+        return self._names(role)[0]
+
+    def _names(self, role: Role) -> tuple[str, ...]:
+        names = self._task.roles.of(role).names
+        if not names:
             raise Misuse(f'the {role} has no model: name one, as in [roles.{role}] model = "…"')
-        return name
+        return names

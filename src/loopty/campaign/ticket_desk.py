@@ -40,6 +40,8 @@ def open_ticket(context: CampaignContext, node: Node, mode: TicketMode, client: 
                 return  # another client was faster
             _require_budget(context, history, node)
             yield from decisions.seal_node(history, node.id, files)
+        elif mode is TicketMode.TUNE:
+            _require_limit(trial_refusal(history.runs[run], context.task.pools, Pool.TUNE))
         _refuse_flood(tickets, client)
         yield TicketOpened(run, tickets.newest + 1, node.id, mode, client, files.commit, files.tree, command)
 
@@ -85,7 +87,12 @@ def _require_budget(context: CampaignContext, history: History, node: Node) -> N
         ticket.mode is TicketMode.ATTEMPT and history[ticket.node].trials == 0
         for ticket in Tickets.of(run).open.values()
     )
-    if node.trials == 0 and (reason := trial_refusal(run, context.task.pools, Pool.ATTEMPT, waiting)):
+    if node.trials == 0:
+        _require_limit(trial_refusal(run, context.task.pools, Pool.ATTEMPT, waiting))
+
+
+def _require_limit(reason: str | None) -> None:
+    if reason:
         raise Misuse(f"{reason}: raise the limit under [pools] in loopty.toml")
 
 

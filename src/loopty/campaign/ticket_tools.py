@@ -45,6 +45,8 @@ class TicketTools:
     def __init__(self, campaign: Campaign, client: str, reply: Reply) -> None:
         """`reply` answers the client; what is sent after its first call is dropped."""
         self._campaign, self._client, self._reply = campaign, client, reply
+        self._ended: dict[str, Any] | None = None
+        """The result that was sent when the ticket had ended."""
 
     def try_command(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         return self._hand_over(self._own_node(arguments["id"]), TicketMode.TRY, arguments, arguments["command"])
@@ -58,7 +60,10 @@ class TicketTools:
         return self._hand_over(node, TicketMode.CHECK, arguments)
 
     def submit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        from loopty.campaign.subagent_edits import require_subagent_edits
+
         node, mode = self._own_node(arguments["id"]), TicketMode(arguments.get("mode", TicketMode.ATTEMPT))
+        require_subagent_edits(self._context, node)
         if "patch" in arguments:
             from loopty.campaign.draft_patch import apply_patch
 
@@ -119,7 +124,7 @@ class TicketTools:
                 return self._progress(run, number, ticket)
             time.sleep(pause)
             pause = min(pause * 1.3, _LONGEST_PAUSE)
-        return self._result(run, number)
+        return self._ended or self._result(run, number)
 
     def _answer_after(self, seconds: float, name: str) -> None:
         """Answer the client when the time is up, in the middle of the work; so this looks at nothing."""
@@ -134,7 +139,8 @@ class TicketTools:
     def _reply_if_ended(self, run: int, number: int) -> None:
         """Answer as soon as this ticket has ended: others may keep this process busy."""
         if str(number) not in Tickets.of(self._context.recorder.refresh().runs[run]).open:
-            self._reply(self._result(run, number))
+            self._ended = self._result(run, number)
+            self._reply(self._ended)
 
     def _progress(self, run: int, number: int, ticket: OpenTicket) -> dict[str, Any]:
         history = self._context.history

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from loopty.domain.machine import Machine
 from loopty.domain.rig import Rig
 from loopty.kit import codec
 from loopty.kit.dataclass import dataclass
+from loopty.kit.program_answers import ProgramAnswers
 from loopty.record.history import History
 from loopty.sandboxes.command_programs import command_programs, python_of
 from loopty.sandboxes.devices import find_devices
@@ -73,6 +75,10 @@ class TrialSetup:
         benchmark = self.rig.benchmark
         devices = () if benchmark.share_devices else find_devices(benchmark.devices).resources
         return (*benchmark.resources, *devices)
+
+    @functools.cached_property
+    def _answers(self) -> ProgramAnswers:
+        return ProgramAnswers(self.state.program_answers)
 
     def run_gates(self) -> RunGates:
         """The function that runs the gates of a trial alone."""
@@ -199,7 +205,9 @@ class TrialSetup:
         benchmark, audit = self.rig.benchmark, self.rig.audit
         commands = (*benchmark.commands, audit.command, *self.rig.gate_commands)
         programs = command_programs(filter(None, commands), top)
-        toolchain = user_toolchain(programs, top, [environment.folder for environment in environments])
+        toolchain = user_toolchain(
+            programs, top, [environment.folder for environment in environments], self._answers
+        )
         # After the shell's own: a program is the one that the user's shell finds, if it finds one.
         path = ":".join((toolchain.path, *(f"{top}/{environment.programs}" for environment in environments)))
         return _Tools(toolchain, path, tuple(environments), programs)
@@ -232,7 +240,8 @@ class TrialSetup:
         called |= {"rustc"} if "cargo" in tools.programs else set()
         names = ("python3", "cc", *sorted(called))
         python, compiler, *others = (shutil.which(name, path=tools.path) if tools.path else None for name in names)
-        return this_machine(sandbox, python, facts, compiler=compiler, others=list(filter(None, others)))
+        known = list(filter(None, others))
+        return this_machine(sandbox, python, facts, compiler=compiler, others=known, answers=self._answers)
 
 
 @dataclass(frozen=True, slots=True)

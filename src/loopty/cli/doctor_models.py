@@ -23,7 +23,7 @@ def task_findings(task: Task, top: Path) -> Iterator[Finding]:
     yield from _findings(task.models, task.roles, top, idle, embedding_models(task.proposer))
     if any(task.roles.of(role).model for role in Role):
         for role in Role:
-            model = task.roles.of(role).model or "no model"
+            model = ", ".join(task.roles.of(role).names) or "no model"
             yield Finding(f"role {role}", role not in idle, idle.get(role, model), needed=False)
 
 

@@ -169,10 +169,14 @@ def command(
         proven = prover.with_profile(proven)
     say(f"wrote {path.name}")
     if proven.draft.profile:
+        from loopty.domain.round_size import AttemptFigures
         from loopty.executors.this_capacity import this_capacity
 
-        size = read.load(repository.top).round_size(this_capacity())
+        task = read.load(repository.top)
+        size = task.round_size(this_capacity())
+        depth = task.round_depth(AttemptFigures(task.profile.seconds), task.pools.attempts)
         _say_paragraph(f"width {size.width}: {size.reason}")
+        _say_paragraph(f"depth {depth.depth}: {depth.reason}")
     # Where nobody chose, what is left to measure was among the drafts.
     _print_result(proven, path, "" if others or proven.draft.last_resort else last_resort_line(facts), as_json)
     sys.exit(1 if proven.check.problem else 0)

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import shutil
+import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal, unsafe_option
 from loopty.cli.record_check import check_record
+from loopty.domain.errors import Misuse
+from loopty.report.control_codes import control_code
+
+if TYPE_CHECKING:
+    from loopty.campaign.campaign import Campaign
+    from loopty.campaign.queries import Report
 
 _MOST_DRAWN = 20_000
 """Points of the chart: it has a few thousand places for them."""
+_SECONDS_BETWEEN_DRAWINGS = 2.0
 _CHECKED_NODES, _CHECKED_EVENTS = 20_000, 80_000
 """A longer record is checked as a whole only when asked: reading a million nodes takes half a minute."""
 
@@ -44,6 +56,21 @@ _CHECKED_NODES, _CHECKED_EVENTS = 20_000, 80_000
     is_flag=True,
     help="Check every event and node for edits by hand, also of a record of more than 20,000 nodes.",
 )
+@click.option("--watch", is_flag=True, help="Draw it anew every two seconds, until Ctrl-C.")
+@click.option("--markdown", is_flag=True, help="Print a summary to paste into a pull request instead.")
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write that summary with the chart as one page that needs nothing else, to share.",
+)
+@click.option(
+    "--operators",
+    "shows_operators",
+    is_flag=True,
+    help="Show instead what each operator, model and mutation brought and cost.",
+)
 @unsafe_option
 @run_option
 @json_option
@@ -53,6 +80,10 @@ def command(
     confirm: bool,
     parameter: str | None,
     everything: bool,
+    watch: bool,
+    markdown: bool,
+    page: Path | None,
+    shows_operators: bool,
     unsafe: bool,
     as_json: bool,
 ) -> None:
@@ -64,8 +95,17 @@ def command(
     Results from other machines are not comparable, so they are listed separately.
     """
     campaign = here()
+    if shows_operators:
+        _show_operators(campaign, run, as_json)
+        return
     if confirm:
         campaign.confirm(run, unsafe)
+    if markdown or page:
+        _summarize(campaign, run, page, as_json)
+        return
+    if watch:
+        _watch(run, top, parameter)
+        return
     with _without_collections():
         found = campaign.report(run, top, parameter, None if as_json else _MOST_DRAWN)
     check = check_record(campaign, *(None, None) if everything else (_CHECKED_EVENTS, _CHECKED_NODES))
@@ -84,6 +124,10 @@ def command(
         print_json({"status": status, **codec.plain(parts), **check.plain})
         return
     check.say()
+    click.echo(_report_text(found, top))
+
+
+def _report_text(found: Report, top: int) -> str:
     from loopty.report.best_text import leaderboard_text, other_cohorts_text
     from loopty.report.chart import chart
     from loopty.report.goodput_text import goodput_text
@@ -101,7 +145,54 @@ def command(
         status_text(found.status, columns(), terminal(), found.tally),
         goodput_text(found.goodput, columns(), terminal()),
     ]
-    click.echo("\n\n".join(filter(None, texts)))
+    return "\n\n".join(filter(None, texts))
+
+
+def _summarize(campaign: Campaign, run: int | None, page: Path | None, as_json: bool) -> None:
+    """Print the summary as Markdown, or write it as a page."""
+    from loopty.report.markdown import markdown_text
+    from loopty.report.summary_sections import summary_document
+
+    summary = campaign.summary(run=run)
+    document = summary_document(summary)
+    if page is None:
+        if as_json:
+            print_json({"title": document.title, "markdown": markdown_text(document)})
+        else:
+            click.echo(markdown_text(document), nl=False)
+        return
+    from loopty.kit.atomic_file import write_atomically
+    from loopty.report.html_page import html_page
+    from loopty.report.svg_chart import svg_chart
+
+    content = html_page(document, svg_chart(summary.points)).encode()
+    write_atomically(page.parent, page.name, content)
+    if as_json:
+        print_json({"title": document.title, "path": str(page), "bytes": len(content)})
+    else:
+        click.echo(f"{page} has the report; it needs no other file")
+
+
+def _watch(run: int | None, top: int, parameter: str | None) -> None:
+    """Draw the report anew, again and again."""
+    if not sys.stdout.isatty():
+        raise Misuse("--watch draws on a terminal, and this is none: leave it out, or use --json in a loop")
+    while True:
+        with _without_collections():
+            text = _report_text(here().report(run, top, parameter, _MOST_DRAWN), top)
+        lines = text.splitlines()[: shutil.get_terminal_size((80, 24)).lines - 2]
+        click.echo("\n".join([control_code("H") + control_code("2J") + lines[0], *lines[1:], "Ctrl-C ends"]))
+        time.sleep(_SECONDS_BETWEEN_DRAWINGS)
+
+
+def _show_operators(campaign: Campaign, run: int | None, as_json: bool) -> None:
+    found = campaign.operators(run)
+    if as_json:
+        print_json(dataclasses.asdict(found))
+        return
+    from loopty.report.operators_text import operators_text
+
+    click.echo(operators_text(found, columns(), terminal()))
 
 
 @contextlib.contextmanager

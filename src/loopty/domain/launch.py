@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -53,6 +53,22 @@ class Freezer(Protocol):
     def cpu_seconds(self) -> float:
         """The CPU time that they have used so far."""
         ...
+
+    def processes(self) -> Iterable[int]:
+        """The numbers of those that live. Raises OSError where they cannot be known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One connection of a process to another: what it has sent and received so far, in bytes."""
+
+    sent: int = 0
+    received: int = 0
+    is_sent_last: bool = False
+    """Whether it has sent something after it last received something."""
+    is_connecting: bool = False
+    """Whether the other side has not answered yet."""
 
 
 @dataclass(frozen=True, slots=True)

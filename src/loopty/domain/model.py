@@ -202,6 +202,17 @@ class Answer:
     reply: Reply
 
 
+@dataclass(frozen=True, slots=True)
+class ModelOption:
+    """A model that may be asked."""
+
+    name: str
+    """As the ledger names it."""
+    weight: float = 1.0
+    price: float = 1.0
+    """What a call costs by the price list, relative to the cheapest model; 1 where prices are unknown."""
+
+
 class RoleModel(Protocol):
     """A model as one role calls it: metered, capped, throttled, retried, saved."""
 

@@ -48,6 +48,8 @@ class Pool(enum.StrEnum):
     CONTROL = "control", PoolRules(searches=True, gates=GateScope.ALL, limit="control")
     REPLAY = "replay", PoolRules(judging=False, gates=GateScope.ALL)
     CHECK = "check", PoolRules(judging=False, gates=GateScope.ALL, verifier_metrics=False)
+    TUNE = "tune", PoolRules(judging=False, gates=GateScope.ALL, verifier_metrics=False, limit="tunes")
+    """Single measurements of a draft, to set its constants. None is judged, or ranked among attempts."""
     REPEAT = "repeat", PoolRules(gates=GateScope.METRICS, limit="repeats")
     """Measurements that tell a difference from noise."""
     REBASE = "rebase", PoolRules(judging=False)

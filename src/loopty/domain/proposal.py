@@ -38,6 +38,8 @@ class Proposal:
     """Its index among the proposals of the last call, from 0."""
     parent_reason: str = field(default="", compare=False)
     """Why its selector chose the parent."""
+    arm_reason: str = field(default="", compare=False)
+    """Why its operator and its model were chosen."""
     author: str = ""
     """The client that opened it; empty for a person or a proposer."""
     surface: str = ""
@@ -47,7 +49,8 @@ class Proposal:
 
     def as_refusal(self, reason: str, objection: Objection) -> Refusal:
         """The refusal of this proposal: it gets no trial."""
-        return Refusal(self.operator, reason, objection, self.calls, self.remaining_in_reply, self.index_in_reply)
+        place = self.remaining_in_reply, self.index_in_reply
+        return Refusal(self.operator, reason, objection, self.calls, *place, self.arm_reason)
 
 
 class Objection(enum.StrEnum):
@@ -76,6 +79,8 @@ class Refusal:
     calls: tuple[str, ...] = ()
     remaining_in_reply: int = 0
     index_in_reply: int = 0
+    arm_reason: str = ""
+    """Why its operator and its model were chosen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,8 @@
-"""How many trials run at once, where the user does not say it: as many as the machine has room for."""
+"""The size of a round, where the user does not say it.
+
+Width: how many trials run at once, as many as the machine has room for. Depth: how many submissions one agent
+makes before the results of all are looked at again, as many as cost and noise allow.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,12 @@ from loopty.kit.option import option
 
 MOST_AT_ONCE = 8
 """More trials at once tell a proposer less before it is asked again."""
+_ROUND_SECONDS = 1800.0
+"""A round should not take longer: what others found out meanwhile is known only after it."""
+_MOST_IN_ROW = 8
+_DEPTH_UNKNOWN = 2
+_NOISY_PERCENT, _DEPTH_NOISY = 2.0, 2
+"""Above this noise, few submissions in a row: an agent that builds on a lucky result builds on nothing."""
 _MEMORY_SHARE = 0.8
 """The rest is for the machine, and for candidates that need more than the baseline."""
 
@@ -49,6 +59,42 @@ class RoundSize:
 
     width: int
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoundDepth:
+    """How many submissions one agent makes in a round, and what bounds them."""
+
+    depth: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFigures:
+    """What is known about an attempt."""
+
+    seconds: float
+    """With its repeat measurements; 0: not known."""
+    noise_percent: float = 0.0
+    """How much the score of the same files varies."""
+
+
+def choose_round_depth(attempt: AttemptFigures, attempts_left: int | None, width: int) -> RoundDepth:
+    """The depth that the time of an attempt, the noise and the budget allow."""
+    if not attempt.seconds:
+        return RoundDepth(_DEPTH_UNKNOWN, "what an attempt takes is not known yet")
+    bounds = [
+        RoundDepth(int(_ROUND_SECONDS / attempt.seconds), f"an attempt takes about {attempt.seconds:.3g} s"),
+        RoundDepth(_MOST_IN_ROW, f"after {_MOST_IN_ROW} submissions the results of others count more"),
+    ]
+    if attempt.noise_percent > _NOISY_PERCENT:
+        reason = f"noise of {attempt.noise_percent:.2g} % lets one result say little"
+        bounds.append(RoundDepth(_DEPTH_NOISY, reason))
+    if attempts_left is not None:
+        shared = attempts_left // max(width, 1)
+        bounds.append(RoundDepth(shared, f"{attempts_left} attempts are left for {width} at once"))
+    tightest = min(bounds, key=lambda bound: bound.depth)
+    return RoundDepth(max(tightest.depth, 1), tightest.reason)
 
 
 def choose_round_size(profile: ResourceProfile, machine: Capacity, use: ExclusiveUse) -> RoundSize:

@@ -14,7 +14,16 @@ from loopty.domain.launch import Bounds, Protection
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.objective import Objective
 from loopty.domain.pool import Pool
-from loopty.domain.round_size import Capacity, ExclusiveUse, ResourceProfile, RoundSize, choose_round_size
+from loopty.domain.round_size import (
+    AttemptFigures,
+    Capacity,
+    ExclusiveUse,
+    ResourceProfile,
+    RoundDepth,
+    RoundSize,
+    choose_round_depth,
+    choose_round_size,
+)
 from loopty.domain.space import Space
 from loopty.kit import codec
 from loopty.kit.dataclass import dataclass, field, replace
@@ -128,6 +137,11 @@ class Pools:
 
     attempts: int = option("Number of proposals to try; the baseline does not count.", 100, minimum=0)
     control: int = option("Trials of the random control, counted separately.", 0, minimum=0)
+    tunes: int | None = option(
+        "Single measurements of drafts, without a verdict (mode `tune` of agents). Default: no limit.",
+        None,
+        minimum=0,
+    )
     repeats: int | None = option(
         "Repeat measurements that tell a gain from noise. Default: no limit.", None, minimum=0
     )
@@ -157,6 +171,11 @@ class RoleBudget:
     """A role's model, and what it may spend."""
 
     model: str = option("A name under `[models]`, or `provider:model`.", "")
+    models: Mapping[str, float] = option(
+        "Evolver only: further models beside `model`, each with its weight, where that of `model` is 1. "
+        "`llm-code` chooses among them by its policy: by credit, or by these weights.",
+        {},
+    )
     tokens: int | None = option("Tokens that the role may use.", None, minimum=0)
     money_usd: float | None = option("Money that the role may spend.", None, minimum=0)
     trial_tokens: int | None = option(
@@ -173,6 +192,11 @@ class RoleBudget:
         "auto",
         choices=("auto", "always", "never"),
     )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all its models; empty where it has none."""
+        return tuple(dict.fromkeys(filter(None, (self.model, *self.models))))
 
     @property
     def allowance(self) -> tuple[int | None, float | None]:
@@ -318,12 +342,17 @@ class AgentRight(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentRights:
-    """What coding agents may do through loopty's tools, besides making experiments."""
+    """How coding agents work through loopty's tools, and what they may do besides making experiments."""
 
     may: tuple[AgentRight, ...] = option(
         "`abort` a ticket or a draft, `discard` or `invalidate` a node, `remeasure` what lost against it, add a "
         "`gate`. Default: none of them.",
         (),
+    )
+    depth: int | None = option(
+        "Submissions of one agent in a round. Default: chosen from the time of an attempt and the noise.",
+        None,
+        minimum=1,
     )
 
 
@@ -369,6 +398,12 @@ class Task:
     def questions(self) -> int:
         """How many proposals models are asked for at the same time."""
         return self.pools.questions or self.width
+
+    def round_depth(self, attempt: AttemptFigures, attempts_left: int | None) -> RoundDepth:
+        """How many submissions one agent makes in a round, and why; what the user said wins."""
+        if self.agents.depth:
+            return RoundDepth(self.agents.depth, "depth of [agents] in loopty.toml")
+        return choose_round_depth(attempt, attempts_left, self.width)
 
     def round_size(self, machine: Capacity) -> RoundSize:
         """How many trials run at once on this machine, and why; what the user said wins."""

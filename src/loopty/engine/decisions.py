@@ -154,6 +154,7 @@ def add_node(
             proposal.author,
             proposal.surface,
             proposal.merged,
+            proposal.arm_reason,
         )
     ]
 
@@ -177,6 +178,7 @@ def refuse_proposal(run: int, pool: Pool, refusal: Refusal) -> Event:
         refusal.calls,
         refusal.remaining_in_reply,
         refusal.index_in_reply,
+        refusal.arm_reason,
     )
 
 

@@ -124,6 +124,8 @@ class Selection:
 
     node: Node
     reason: str
+    operator: str = ""
+    """The operator that the change must have; empty where any will do."""
 
 
 class Selector(Protocol):

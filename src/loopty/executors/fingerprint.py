@@ -10,17 +10,18 @@ import hashlib
 import math
 import os
 import re
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.machine import Machine
+from loopty.kit.program_answers import ProgramAnswers
 
 # Reading on makes the kernel query every core; cores of different kinds appear before this point.
 _CPUINFO_BYTES = 64 << 10
 _UNLIMITED = 1 << 60
-_COMMAND_SECONDS = 10
+_Ask = Callable[..., str]
+"""The first line that a command prints."""
 
 
 def this_machine(
@@ -30,21 +31,23 @@ def this_machine(
     *,
     compiler: str | None = None,
     others: Sequence[str] = (),
+    answers: ProgramAnswers | None = None,
     root: Path = Path("/"),
 ) -> Machine:
     """This machine as trials see it.
 
     `sandbox` names the back end, with its image if it has one. `python` and `compiler` are the paths of the
     programs that trials call by these names, or None if there is none; `others` are further programs whose version
-    matters. All but this Python are started to ask for their versions.
+    matters. All but this Python are started to ask for their versions, unless `answers` has them.
     """
-    hardware = _mac() if sys.platform == "darwin" else _linux(root)
+    ask = (answers or ProgramAnswers()).first_line
+    hardware = _mac(ask) if sys.platform == "darwin" else _linux(root)
     facts = {
         **hardware,
         "system": _system(root),
-        "python": _python(python) if python else "",
-        "compiler": _compiler(compiler) if compiler else "",
-        **{Path(path).name: _version(path) for path in others},
+        "python": _python(ask, python) if python else "",
+        "compiler": _compiler(ask, compiler) if compiler else "",
+        **{Path(path).name: _version(ask, path) for path in others},
         "sandbox": sandbox,
         **(extra or {}),
     }
@@ -62,9 +65,9 @@ def _linux(root: Path) -> dict[str, str]:
     }
 
 
-def _mac() -> dict[str, str]:
+def _mac(ask: _Ask) -> dict[str, str]:
     names = ("machdep.cpu.brand_string", "hw.logicalcpu", "hw.memsize", "hw.model")
-    cpu, cores, memory, product = (_first_line_of("/usr/sbin/sysctl", "-n", name) for name in names)
+    cpu, cores, memory, product = (ask("/usr/sbin/sysctl", "-n", name) for name in names)
     return {
         "cpu": f"{os.uname().machine} {cpu}",
         "cores": cores,
@@ -200,33 +203,23 @@ def _major_minor(release: str) -> str:
     return ".".join(release.split(".")[:2])
 
 
-def _python(path: str) -> str:
+def _python(ask: _Ask, path: str) -> str:
     if os.path.realpath(path) == os.path.realpath(sys.executable):
         return f"{sys.implementation.name} {'.'.join(map(str, sys.version_info[:3]))}"
     script = "import sys; print(sys.implementation.name, '.'.join(map(str, sys.version_info[:3])))"
-    return _first_line_of(path, "-I", "-S", "-c", script)
+    return ask(path, "-I", "-S", "-c", script)
 
 
-def _compiler(path: str) -> str:
+def _compiler(ask: _Ask, path: str) -> str:
     # Both flags: gcc prints its full version for the first, clang knows only the second.
-    version = _first_line_of(path, "-dumpfullversion", "-dumpversion") or _first_line_of(path, "-dumpversion")
+    version = ask(path, "-dumpfullversion", "-dumpversion") or ask(path, "-dumpversion")
     if not version:
         return ""
-    return f"{Path(os.path.realpath(path)).name} {version} {_first_line_of(path, '-dumpmachine')}".strip()
+    return f"{Path(os.path.realpath(path)).name} {version} {ask(path, '-dumpmachine')}".strip()
 
 
-def _version(path: str) -> str:
-    return _first_line_of(path, "--version") or _first_line_of(path, "version")
-
-
-def _first_line_of(*argv: str) -> str:
-    try:
-        result = subprocess.run(
-            argv, capture_output=True, text=True, errors="replace", timeout=_COMMAND_SECONDS, cwd="/"
-        )
-    except (OSError, subprocess.TimeoutExpired, ValueError):
-        return ""
-    return result.stdout.strip().partition("\n")[0] if result.returncode == 0 else ""
+def _version(ask: _Ask, path: str) -> str:
+    return ask(path, "--version") or ask(path, "version")
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -6,12 +6,13 @@ holder dies, no matter who gets the number next, what the host is called or whic
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import fcntl
+import functools
 import os
 
 from loopty.kit.safe_folder import SafeFolder
+from loopty.kit.work_end import at_work_end
 
 
 class ProcessLocks:
@@ -22,12 +23,12 @@ class ProcessLocks:
         self._descriptors: dict[str, int] = {}
 
     def claim(self) -> str:
-        """Lock a new file until this process ends; returns the name of this process, `host:pid:token`."""
+        """Lock a new file until this work or process ends; returns the name of its owner, `host:pid:token`."""
         token = os.urandom(8).hex()
         descriptor = self._folder.file(token).open(os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         self._descriptors[token] = descriptor
-        atexit.register(self._forget, token)
+        at_work_end(functools.partial(self._release, token))
         return f"{os.uname().nodename}:{os.getpid()}:{token}"
 
     def is_alive(self, owner: str) -> bool:
@@ -49,6 +50,10 @@ class ProcessLocks:
             return False
         finally:
             os.close(descriptor)
+
+    def _release(self, token: str) -> None:
+        self._forget(token)
+        os.close(self._descriptors.pop(token))
 
     def _forget(self, token: str) -> None:
         with contextlib.suppress(OSError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 from typing import Any
 
 from loopty.kit.dataclass import dataclass
@@ -31,10 +32,24 @@ MOMENTS = {
 }
 """The events of hosts."""
 _EDITS = frozenset(
-    ("Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch", "write_file", "replace", "edit", "write")
+    (
+        "Edit",
+        "Write",
+        "MultiEdit",
+        "NotebookEdit",
+        "apply_patch",
+        "write_file",
+        "replace",
+        "edit",
+        "write",
+        "patch",
+        "multiedit",
+    )
 )
 _PATHS = ("file_path", "notebook_path", "absolute_path", "path", "filePath")
 _OUR_TOOLS = ("mcp__loopty__", "mcp_loopty_", "loopty_", "loopty tool ", "loopty/tool ")
+_OPENED = re.compile(r"Opened ([0-9]+(?:\.[0-9]+)+) #")
+_PATCH = re.compile(r"\bpatch\b[\\\"']*\s*[:=]")
 _SUBMIT = ("loopty__submit", "loopty_submit", "loopty tool submit", "loopty/tool submit")
 
 
@@ -53,6 +68,11 @@ class HookCall:
     """The file that an edit is about; empty where that is unknown."""
     uses_loopty: bool
     submits: bool
+    submits_patch: bool = False
+    name_of_call: str = ""
+    """The same before and after the tool."""
+    opened: tuple[str, ...] = ()
+    """The drafts that the tool has opened."""
 
     @property
     def is_edit(self) -> bool:
@@ -72,16 +92,22 @@ class HookCall:
         arguments = given if isinstance(given, dict) else {}
         # Tools that run inside a script of the agent's (Codex) are seen in the script's text.
         whole = f"{tool} {json.dumps(given)}"
+        session, agent = _words(fields, "session_id") or _words(fields, "thread_id"), _words(fields, "agent_id")
+        submits = any(name in whole for name in _SUBMIT)
+        number = _words(fields, "tool_use_id") or _words(fields, "call_id") or tool
         return cls(
             event,
             moment,
-            _words(fields, "session_id") or _words(fields, "thread_id"),
+            session,
             _words(fields, "cwd"),
             tool,
-            bool(_words(fields, "agent_id") or _words(fields, "agent_type")),
+            bool(agent or _words(fields, "agent_type")),
             next(filter(None, (_words(arguments, key) for key in _PATHS)), ""),
             any(name in whole for name in _OUR_TOOLS),
-            any(name in whole for name in _SUBMIT),
+            submits,
+            submits and bool(_PATCH.search(whole)),
+            f"{session} {agent} {number}",
+            tuple(_OPENED.findall(json.dumps(fields.get("tool_response")))),
         )
 
     def refuse_tool(self, reason: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from loopty.hosts.json_entry import JsonEntry
+from loopty.hosts.plugin_entry import PluginEntry
 from loopty.hosts.settings_entry import SettingsEntry
 from loopty.hosts.toml_entry import TomlEntry
 from loopty.kit.dataclass import dataclass
@@ -22,8 +23,10 @@ _SHARED_SKILLS = ".agents/skills"
 _OUR_CALLS = ".*loopty.*|Bash|exec.*|shell|run_shell_command"
 """The tools after which a hook runs: ours, and those that can call ours inside a script."""
 _HOOKS = {"SessionStart": "", "PostToolUse": _OUR_CALLS, "Stop": ""}
-_EDIT_GATE = {"PreToolUse": "Edit|Write|MultiEdit|NotebookEdit|apply_patch"}
-"""Only for hosts that tell their hooks whether a subagent calls."""
+_EDITS = "Edit|Write|MultiEdit|NotebookEdit|apply_patch"
+_EDIT_GATE = {"PreToolUse": f"{_EDITS}|{_OUR_CALLS}"}
+"""Only for hosts that tell their hooks whether a subagent calls. Edits are refused, other calls are timed."""
+_TIMED = {"PostToolUse": f"{_EDITS}|{_OUR_CALLS}"}
 _GEMINI_HOOKS = {"SessionStart": "*", "AfterTool": _OUR_CALLS, "AfterAgent": "*"}
 
 
@@ -83,7 +86,7 @@ def _codex(places: UserPlaces, server: Sequence[str]) -> tuple[SettingsEntry, ..
     folder = places.folder("CODEX_HOME", ".codex")
     return (
         TomlEntry(folder / "config.toml", ("mcp_servers", SERVER), values),
-        *_hooks(folder / "hooks.json", server, {**_HOOKS, **_EDIT_GATE}),
+        *_hooks(folder / "hooks.json", server, {**_HOOKS, **_EDIT_GATE, **_TIMED}),
     )
 
 
@@ -95,14 +98,22 @@ def _claude(places: UserPlaces, server: Sequence[str]) -> tuple[SettingsEntry, .
     return (
         JsonEntry(own, ("mcpServers", SERVER), value),
         JsonEntry(folder / "settings.json", ("permissions", "allow"), f"mcp__{SERVER}", is_member=True),
-        *_hooks(folder / "settings.json", server, {**_HOOKS, **_EDIT_GATE}),
+        *_hooks(folder / "settings.json", server, {**_HOOKS, **_EDIT_GATE, **_TIMED}),
     )
 
 
 def _opencode(places: UserPlaces, server: Sequence[str]) -> tuple[SettingsEntry, ...]:
-    path = places.folder("XDG_CONFIG_HOME", ".config") / "opencode" / "opencode.json"
+    folder = places.folder("XDG_CONFIG_HOME", ".config") / "opencode"
     value = {"type": "local", "command": [*server], "enabled": True, "timeout": _CALL_SECONDS * 1000}
-    return (JsonEntry(path, ("mcp", SERVER), value),)
+    return (
+        JsonEntry(folder / "opencode.json", ("mcp", SERVER), value),
+        PluginEntry(folder / "plugin" / "loopty.js", "opencode.js", server[:-1]),
+    )
+
+
+def _pi(places: UserPlaces, server: Sequence[str]) -> tuple[SettingsEntry, ...]:
+    folder = places.folder("PI_CODING_AGENT_DIR", ".pi/agent")
+    return (PluginEntry(folder / "extensions" / "loopty.ts", "pi.ts", server[:-1]),)
 
 
 def _gemini(
@@ -147,7 +158,7 @@ _ALL = (
         "Gemini CLI starts tool servers only in folders that you trust: answer its question there once",
     ),
     AgentHost("qwen", "Qwen Code", "qwen", _shared_skills, _gemini(".qwen", _HOOKS)),
-    AgentHost("pi", "pi", "pi", _shared_skills, _nothing, "pi has no tool servers: its skills use the shell"),
+    AgentHost("pi", "pi", "pi", _shared_skills, _pi, "pi has no tool servers: its skills use the shell"),
     AgentHost(
         "cursor",
         "Cursor",

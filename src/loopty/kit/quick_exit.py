@@ -14,8 +14,11 @@ def run_and_exit(run: Callable[[], None]) -> NoReturn:
     os._exit(exit_status(run))
 
 
-def exit_status(run: Callable[[], None]) -> int:
-    """Run this to its end, with exit functions and flushed streams, and return the status to exit with."""
+def exit_status(run: Callable[[], None], finish: Callable[[], None] = atexit._run_exitfuncs) -> int:
+    """Run this to its end, with flushed streams, and return the status to exit with.
+
+    `finish` is called before the flush: by default, the functions run that Python calls at its exit.
+    """
     status = 0
     try:
         run()
@@ -24,7 +27,7 @@ def exit_status(run: Callable[[], None]) -> int:
     except BaseException:  # noqa: BLE001 - the boundary of the process
         sys.excepthook(*sys.exc_info())
         status = 1
-    atexit._run_exitfuncs()
+    finish()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

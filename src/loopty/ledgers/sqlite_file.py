@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import time
 import weakref
@@ -16,13 +15,13 @@ import apsw
 from loopty.domain.errors import Misuse
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import make_temporary_folder
+from loopty.kit.work_end import at_work_end
 
 _BUSY_TIMEOUT_MS = 120_000
 _FILES = ("", "-wal", "-shm", "-journal")
 """The suffixes of the files that SQLite makes for one ledger."""
 
 
-@atexit.register
 def _close_all() -> None:
     """Fold the write-ahead logs into the ledgers: only an orderly close does that."""
     for connection in apsw.connections():
@@ -41,6 +40,7 @@ class LedgerFile:
 
     def open(self) -> apsw.Connection:
         """A connection to the file, which is created if there is none."""
+        at_work_end(_close_all)
         with self.explain_errors():
             db = self._open_for_reading() if self.reads_only else self._open()
             self._identity = self._identity_now()

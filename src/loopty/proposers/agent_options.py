@@ -55,7 +55,7 @@ class AgentOptions:
     memory_mb: int = option("Memory of the agent's whole process tree.", 4096, above=0)
     disk_mb: int = option("Files that one session may write.", 4096, above=0)
     parents: str | Mapping[str, Any] = option(
-        "Which node is changed next: `best`, `tournament` or `root`, as for `llm-code`.", "best"
+        "Which node is changed next: `best`, `root`, or another kind, as for `llm-code`.", "best"
     )
     briefing: PromptContextOptions = option("How much context the agent gets.", PromptContextOptions())
     stalls: StallOptions = option("When a session counts as stalled, and what follows.", StallOptions())

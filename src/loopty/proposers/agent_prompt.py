@@ -27,6 +27,10 @@ _TAIL = """\
 - Change only the files that may be changed. Everything else is read-only or is put back: tests, the benchmark,
   notes and helpers of yours are no part of the result. Remove temporary files.
 - The program must stay correct. Check it with what is here: tests, a type checker, a small run.
+- `loopty tool try command="…"` runs a line on your files as the trials do; `loopty tool check` runs the gates.
+  `loopty tool context` tells more about the search, `loopty tool show id=1.2 what=diff` shows an earlier change
+  (or its log, gate, traces). `loopty tool note text="…"` tells other agents what you learned, if it helps them.
+- Your edits are taken when you end: there is nothing to submit.
 - Do not use git, and do not look for the files of the search itself.
 - End with one line: `SUMMARY:` and what you changed and why, in at most 15 words.
 """

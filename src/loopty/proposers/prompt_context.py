@@ -10,6 +10,7 @@ from loopty.domain.leftovers import Leftovers
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
 from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.fence import one_line
 from loopty.kit.option import option
 from loopty.kit.token_budget import cut_to, fence_to_budget
 from loopty.kit.token_count import tokens
@@ -21,8 +22,10 @@ from loopty.proposers.context.node_results import inspiration_texts, leftover_te
 from loopty.record.cohorts import Cohorts
 from loopty.record.directives import Directive
 from loopty.record.node_record import Node
+from loopty.record.notes import Notes
 
 _MAX_INSPIRATIONS = 8
+_LONGEST_NOTE = 400
 _HEADING_TOKENS = 48
 """Tokens of the longest heading and its fence."""
 
@@ -136,6 +139,7 @@ class PromptContext:
         )
         return [
             *_section("# All experiments", [digest]),
+            *_section("# Notes of other agents", [_notes_text(ask, limit_tokens // 6)]),
             *_section("# Other nodes, for inspiration", others),
         ]
 
@@ -155,6 +159,16 @@ def _section(heading: str, texts: Iterable[str]) -> list[str]:
     """One section of the texts that are not empty, under their heading; no section when all are empty."""
     shown = [text for text in texts if text]
     return ["\n\n".join((heading, *shown))] if shown else []
+
+
+def _notes_text(ask: Ask, limit_tokens: int) -> str:
+    """What agents and other clients wrote down for each other, the newest first: data, as all that is fenced."""
+    newest = reversed(Notes.of(ask.history.runs[ask.run]).newest)
+    lines = [
+        f"{note.client}{f' about {note.node}' if note.node else ''}: {one_line(note.text, _LONGEST_NOTE)}"
+        for note in newest
+    ]
+    return fence_to_budget("notes, a line each, the newest first", "\n".join(lines), limit_tokens)
 
 
 def _tokens_of(sections: Iterable[str]) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from loopty.agents.agent_work import OpenSessions
 from loopty.domain.access import Access
 from loopty.domain.leftovers import Leftovers
-from loopty.domain.model import Role, RoleModel
+from loopty.domain.model import ModelOption, Role, RoleModel
 from loopty.domain.proposal import Proposal
 from loopty.domain.space import Space
 from loopty.domain.task import PluginChoice
@@ -53,8 +53,10 @@ class Services:
     """What a node left in its folder: diff, logs, traces, artifacts."""
     role_model: Callable[[Role], RoleModel]
     """The model of a role: metered, capped, throttled, retried. Raises Misuse where the role has none."""
+    role_models: Callable[[Role], Mapping[ModelOption, RoleModel]]
+    """All models of a role, where it may have several."""
     prompt_tokens: Callable[[Role], int]
-    """The longest prompt that the role's model can read."""
+    """The longest prompt that every model of the role can read."""
     embedder: Callable[[str], Embedder]
     """Turns texts into vectors by the model of this name."""
     make_selector: Callable[[str | Mapping[str, Any]], Selector]

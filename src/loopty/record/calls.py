@@ -71,6 +71,7 @@ class Reservation:
     max_tokens: float = 0
     max_money_usd: float = 0.0
     since: float = 0.0
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,9 @@ class UnreadReply:
     """Indices of the proposals that were taken, in order; a later one may be recorded before an earlier one."""
     size: int = 0
     """How many proposals the reply holds; 0 before the first is taken."""
+    model: str = ""
+    tokens: int = 0
+    money_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,7 @@ def _reserve(state: FoldState, event: CallReserved, at: float) -> None:
         max(event.tokens, event.max_tokens),
         max(event.money_usd, event.max_money_usd),
         at,
+        event.model,
     )
     spend = Spend.of(run)
     spend = replace(spend, reservations={**spend.reservations, event.call: reservation})
@@ -146,7 +151,15 @@ def _settle(state: FoldState, event: CallSettled, at: float) -> None:
     reservation = reservations.pop(event.call)
     unread = spend.unread
     if reservation.pool and not event.failure and not event.lost:
-        unread = {**unread, event.call: UnreadReply(reservation.pool, reservation.operator, reservation.node)}
+        reply = UnreadReply(
+            reservation.pool,
+            reservation.operator,
+            reservation.node,
+            model=reservation.model,
+            tokens=event.tokens,
+            money_usd=event.money_usd,
+        )
+        unread = {**unread, event.call: reply}
         unread = dict(list(unread.items())[-MAX_UNREAD:])
     role = reservation.role
     seconds = 0.0 if event.lost else max(at - reservation.since, 0.0)

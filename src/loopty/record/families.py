@@ -16,6 +16,7 @@ _MODULES = (
     "sessions",
     "nodes",
     "proposals",
+    "operator_credit",  # before calls, verdicts and trials: it looks at the reply that is read, and what changes
     "calls",
     "cohorts",
     "agent_accounts",  # before verdicts: it looks at the verdict that changes

@@ -154,6 +154,15 @@ class Node:
     """The part of the code that it is about, in the author's words."""
     merged: tuple[NodeId, ...] = ()
     """Further parents, whose changes it holds as well."""
+    arm_reason: str = ""
+    """Why its operator and its model were chosen."""
+    model: str = ""
+    """The model that wrote it."""
+    tokens: float = 0.0
+    """What its calls used; proposals of one reply share its cost."""
+    money_usd: float = 0.0
+    place: int = 0
+    """Its place among the best nodes of its pool when it was judged: 1 is the best, 0 is none."""
 
     @property
     def is_pending(self) -> bool:

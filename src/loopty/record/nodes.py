@@ -48,6 +48,8 @@ class NodeAdded(Event):
     """The part of the code that it is about, in the author's words."""
     merged: tuple[NodeId, ...] = ()
     """Further parents, whose changes it holds as well."""
+    arm_reason: str = ""
+    """Why its operator and its model were chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ def _add(state: FoldState, event: NodeAdded, at: float) -> None:
         author=event.author,
         surface=event.surface,
         merged=event.merged,
+        arm_reason=event.arm_reason,
     )
     if parent := event.node.parent:
         run = run.with_pool_part(event.pool, proposals.with_node(event.operator))

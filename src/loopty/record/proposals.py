@@ -27,6 +27,8 @@ class ProposalRefused(Event):
     calls: tuple[str, ...] = ()
     remaining_in_reply: int = 0
     index_in_reply: int = 0
+    arm_reason: str = ""
+    """Why its operator and its model were chosen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from loopty.domain.errors import Misuse
 from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
+from loopty.domain.pool import Pool
 from loopty.kit.dataclass import dataclass, field
 from loopty.kit.replace import replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
-from loopty.record.run_record import RunPart
+from loopty.record.run_record import Run, RunPart
+from loopty.record.trials import TrialCounts
 
 _SHAPE = re.compile(r"t([1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
 
@@ -25,7 +27,7 @@ class TicketMode(enum.StrEnum):
     ATTEMPT = "attempt"
     """The node runs to its verdict."""
     TUNE = "tune"
-    """The benchmark runs once on a draft as it is; nothing is judged, and no attempt is charged."""
+    """The benchmark runs once on a draft as it is; nothing is judged. The pool of tunes pays."""
     CHECK = "check"
     """The gates run on a draft as it is."""
     TRY = "try"
@@ -97,14 +99,23 @@ def _open(state: FoldState, event: TicketOpened, at: float) -> None:
     run = state.runs[event.run]
     ticket = OpenTicket(event.node, event.mode, event.client, event.commit, event.tree, at, event.command)
     still_open = {**Tickets.of(run).open, str(event.number): ticket}
+    run = _charge(run, 1) if event.mode is TicketMode.TUNE else run
     state.put_run(run.with_part(Tickets(still_open, event.number)))
 
 
 def _end(state: FoldState, event: TicketEnded, _at: float) -> None:
     run = state.runs[event.run]
     tickets = Tickets.of(run)
+    ended = tickets.open.get(str(event.number))
+    if ended and ended.mode is TicketMode.TUNE and event.fault:
+        run = _charge(run, -1)  # nothing was measured
     still_open = {number: ticket for number, ticket in tickets.open.items() if number != str(event.number)}
     state.put_run(run.with_part(replace(tickets, open=still_open)))
+
+
+def _charge(run: Run, tunes: int) -> Run:
+    counts = TrialCounts.of(run, Pool.TUNE)
+    return run.with_pool_part(Pool.TUNE, replace(counts, started=counts.started + tunes))
 
 
 FAMILY = Family((TicketOpened, TicketEnded), {TicketOpened: _open, TicketEnded: _end})

@@ -109,7 +109,7 @@ def _writable(access: Access) -> str:
 
 def _cost_lines(context: SearchContext, scores: ScoreText) -> Iterator[str]:
     cost, status = context.cost, context.status
-    parts = ["mode attempt: judged and charged; mode tune: one free measurement of a draft, no verdict"]
+    parts = ["mode attempt: judged and charged; mode tune: one measurement of a draft, no verdict, its own budget"]
     if cost.seconds is not None:
         pairs = f", {cost.pairs:.1f} pairs" if cost.pairs else ""
         parts.append(f"an attempt takes {cost.seconds:.3g} s per measurement{pairs}")
@@ -119,6 +119,9 @@ def _cost_lines(context: SearchContext, scores: ScoreText) -> Iterator[str]:
         parts.append(f"noise {scores.score(status.noise.sigma)}{share}; smallest visible gain about {gain}")
     elif status.baseline:
         parts.append("results have not varied so far")
+    if cost.depth and context.task:
+        width, depth = context.task.width, cost.depth
+        parts.append(f"round: {width} agents at once, {depth.depth} submissions each ({depth.reason})")
     if status.left:
         parts.append(f"left: {remaining_text(status.left)}")
     yield from parts
@@ -127,6 +130,8 @@ def _cost_lines(context: SearchContext, scores: ScoreText) -> Iterator[str]:
 def remaining_text(left: Remaining) -> str:
     """What is left of the budget."""
     parts = [f"{left.attempts} attempts"]
+    if left.tunes is not None:
+        parts.append(f"{left.tunes} tunes")
     if left.wall_seconds is not None:
         parts.append(_age(left.wall_seconds))
     if left.money_usd is not None:

@@ -12,6 +12,7 @@ from loopty.report.cascade_text import climb_text
 from loopty.report.columns import NAME_COLUMNS, Fact, cut, fact_lines, pad, printable_line, width
 from loopty.report.explanation_text import explanation_facts
 from loopty.report.figures import (
+    dollars,
     duration,
     figure,
     percent,
@@ -85,10 +86,16 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
         yield Fact("confirmed", _scores(detail.metrics[0]).change_words(change, "the baseline"))
     if node.review:
         yield Fact("review", review_text(node.review), "" if node.review.passed else "warn")
-    yield Fact("made by", node.operator + ("" if node.pool is Pool.ATTEMPT else f" ({node.pool})"))
+    by_model = f" by {node.model}" if node.model else ""
+    yield Fact("made by", node.operator + by_model + ("" if node.pool is Pool.ATTEMPT else f" ({node.pool})"))
+    if node.arm_reason:
+        yield Fact("why so", node.arm_reason)
     if node.calls:
-        calls = plural(len(node.calls), "model call")
-        yield Fact("calls", f"made with {calls}: loopty show {name_to_type(node.id, node.handle)} --prompt")
+        calls, cost = plural(len(node.calls), "model call"), plural(round(node.tokens), "token")
+        cost += f" and {dollars(node.money_usd)}" if node.money_usd else ""
+        yield Fact(
+            "calls", f"made with {calls} ({cost}): loopty show {name_to_type(node.id, node.handle)} --prompt"
+        )
     if node.summary:
         yield Fact("change", node.summary)
     if detail.parent:

@@ -13,11 +13,13 @@ import sys
 import time
 
 from loopty.resident.client import peer_of
+from loopty.resident.kept_processes import KeptProcess, KeptProcesses, peek_kind
 from loopty.resident.mailbox import POLL_SECONDS, Mailbox
 from loopty.resident.meeting_place import MeetingPlace
 from loopty.resident.request import SIGNAL
+from loopty.resident.source_watch import SourceWatch
 from loopty.resident.surroundings import surroundings
-from loopty.resident.verb_process import ASKED_TO_STOP, ResidentServices, serve_connection, serve_letter
+from loopty.resident.verb_process import ASKED_TO_STOP, ResidentServices, serve_connections, serve_letter
 
 IDLE_SECONDS = 900.0
 _MOST_VERBS = 64
@@ -32,8 +34,10 @@ class Server:
     ) -> None:
         self.place, self._services, self._idle_seconds = place, services, idle_seconds
         self._surroundings = surroundings()
-        self._sources = _source_files()
+        self._source = SourceWatch()
+        self._kept = KeptProcesses()
         self._verbs: dict[int, socket.socket] = {}
+        """The connections that are being served, by process."""
         self._mailbox = mailbox
         self._letters: dict[int, str] = {}
         """The letters that are being answered, by process."""
@@ -48,7 +52,8 @@ class Server:
         signal.set_wakeup_fd(writer.fileno())
         for number in (signal.SIGCHLD, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
-        with selectors.DefaultSelector() as selector:
+        self._source.start()
+        with self._kept.selector as selector:
             selector.register(listener, selectors.EVENT_READ)
             selector.register(reader, selectors.EVENT_READ)
             idle_since = time.monotonic()
@@ -58,7 +63,10 @@ class Server:
                 is_idle = waiting == 0.0
                 if self._mailbox:
                     waiting = POLL_SECONDS if waiting is None else min(waiting, POLL_SECONDS)
-                ready = [key.fileobj for key, _ in selector.select(waiting)]
+                keys = [key for key, _ in selector.select(waiting)]
+                ready = [key.fileobj for key in keys if key.data is None]
+                for process in [key.data for key in keys if key.data is not None]:
+                    self._hear(process)
                 if reader in ready and signal.SIGTERM in reader.recv(4096):
                     return
                 self._reap()
@@ -67,7 +75,7 @@ class Server:
                     idle_since = time.monotonic()
                 elif self._mailbox and self._serve_letters(self._mailbox, listener):
                     idle_since = time.monotonic()
-                elif not ready and not is_busy and (is_idle or not self._mailbox):
+                elif not keys and not is_busy and (is_idle or not self._mailbox):
                     return
 
     def _accept(self, listener: socket.socket) -> None:
@@ -75,28 +83,47 @@ class Server:
             connection, _ = listener.accept()
         except OSError:
             return
-        if any(map(_has_changed, self._sources)):
+        if self._source.has_changed():
             self._end_after(connection)  # this client runs its verb itself; the next process has the new source
             return
         if len(self._verbs) >= _MOST_VERBS or peer_of(connection) != os.getuid():
             connection.close()
             return
         shared = self._services.prepare()
+        kind = peek_kind(connection)
+        if kind is not None:  # a process that has what verbs shared before is not used again
+            kind += b"\0%r" % [os.fstat(number).st_ino for number in shared]
+        if kept := self._kept.hand_over(kind, connection):
+            self._verbs[kept] = connection
+            return
+        ours, theirs = socket.socketpair()
         if verb := os.fork():
+            theirs.close()
+            self._kept.add(verb, ours, kind)
             self._verbs[verb] = connection
             return
-        listener.close()
-        serve_connection(connection, os.fsencode(self.place.git_dir), self._surroundings, self._services, shared)
+        git_dir = os.fsencode(self.place.git_dir)
+        serve_connections(connection, git_dir, self._surroundings, self._services, shared, theirs)
+
+    def _hear(self, process: KeptProcess) -> None:
+        """A process has done its work and waits for more, or has ended."""
+        if not process.says_it_rests():
+            self._kept.let_go(process)
+            return
+        if connection := self._verbs.pop(process.number, None):
+            connection.close()
+        self._kept.rest(process)
 
     def _serve_letters(self, mailbox: Mailbox, listener: socket.socket) -> bool:
         """Answer the letters that wait, each in a process of its own; False where there is none."""
         names = [name for name in mailbox.letters() if name not in self._letters.values()]
         for name in names[: max(_MOST_VERBS - len(self._verbs) - len(self._letters), 0)]:
+            shared = self._services.prepare()
             if process := os.fork():
                 self._letters[process] = name
                 continue
             listener.close()
-            serve_letter(mailbox, name, self._services)
+            serve_letter(mailbox, name, self._services, shared)
         return bool(names)
 
     def _end_after(self, connection: socket.socket) -> None:
@@ -108,11 +135,13 @@ class Server:
         for process in list(self._letters):
             if os.waitpid(process, os.WNOHANG)[0]:
                 del self._letters[process]
-        for verb in list(self._verbs):
+        for verb in self._kept.numbers:
             ended, status = os.waitpid(verb, os.WNOHANG)
             if not ended:
                 continue
-            connection = self._verbs.pop(verb)
+            self._kept.forget(verb)
+            if (connection := self._verbs.pop(verb, None)) is None:
+                continue
             if os.WIFEXITED(status) and os.WEXITSTATUS(status) == ASKED_TO_STOP:
                 self._end_after(connection)
                 continue
@@ -211,22 +240,3 @@ def process_number(place: MeetingPlace) -> int | None:
         return None
     finally:
         os.close(lock)
-
-
-def _source_files() -> list[tuple[str, int, int]]:
-    """The files of the imported modules, and when they were written: an upgrade or an edit changes one of them."""
-    paths = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-    return [(path, *_state(path)) for path in dict.fromkeys(filter(None, paths))]
-
-
-def _has_changed(source: tuple[str, int, int]) -> bool:
-    return _state(source[0]) != source[1:]
-
-
-def _state(path: str) -> tuple[int, int]:
-    """When a file was written, and its size; no file has those of a missing one."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return -1, -1
-    return status.st_mtime_ns, status.st_size

@@ -1,21 +1,30 @@
-"""The process of one verb, forked from the resident one: becomes what the client would have been."""
+"""The process of a verb, forked from the resident one: becomes what the client would have been.
+
+It stays after work that is short and frequent, and waits for more of the same kind: see `kept_processes.py`.
+"""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
+import gc
 import os
 import select
 import signal
 import socket
 import sys
+import threading
 import time
+import weakref
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NoReturn
 
 from loopty.kit.quick_exit import exit_status
+from loopty.kit.work_end import end_work
 from loopty.resident.client import peer_of
+from loopty.resident.kept_processes import next_connection, work_kind
 from loopty.resident.mailbox import Mailbox
 from loopty.resident.meeting_place import find_git_dir
 from loopty.resident.request import (
@@ -33,6 +42,8 @@ from loopty.resident.request import (
 from loopty.resident.surroundings import installation
 
 _PATIENCE_SECONDS = 5.0
+_MOST_PIECES_OF_WORK = 1000
+"""Then a process ends, with whatever it may have gathered."""
 REFUSED, ASKED_TO_STOP = 70, 71
 """Exit statuses of this process where it ran no verb; a verb reports its own to the client."""
 
@@ -56,17 +67,41 @@ class ResidentServices:
         """The environment of tool calls: that of the process which started this one."""
 
 
-def serve_connection(
+def serve_connections(
     connection: socket.socket,
     git_dir: bytes,
     surroundings: bytes,
     services: ResidentServices,
     shared: Collection[int],
+    control: socket.socket,
 ) -> NoReturn:
-    """Read the request and do what it asks for. Never returns; refuses by closing the connection.
+    """Read the request and do what it asks for, then wait at `control` for more. Never returns.
 
-    `shared` are the descriptors that verbs share.
+    Refuses by closing the connection. `shared` are the descriptors that verbs share.
     """
+    try:
+        _close_others(connection.fileno(), control.fileno(), *shared)
+        os.setsid()
+        weakref.finalize(services, lambda: None)  # the first of its kind registers an exit function
+        exit_functions = atexit._ncallbacks()
+        for _ in range(_MOST_PIECES_OF_WORK):
+            stays = _serve(connection, git_dir, surroundings, services)
+            connection.close()
+            # Whatever is to be done at the exit, or goes on in a thread, may belong to this work.
+            if not stays or atexit._ncallbacks() != exit_functions or threading.active_count() > 1:
+                break
+            _rest()
+            following = next_connection(control)
+            if following is None:
+                break
+            connection = following
+        atexit._run_exitfuncs()
+    finally:
+        os._exit(0)
+
+
+def _serve(connection: socket.socket, git_dir: bytes, surroundings: bytes, services: ResidentServices) -> bool:
+    """Serve one connection; whether the process may serve others after it."""
     try:
         _reset_signals()
         connection.settimeout(_PATIENCE_SECONDS)
@@ -76,22 +111,24 @@ def serve_connection(
         if request.kind == STOP:
             os._exit(ASKED_TO_STOP)
         if request.kind == TOOL:
-            _answer(connection, request, services)
+            return _answer(connection, request, services) == 0
         if request.surroundings != surroundings or request.kind != VERB or len(files) != DESCRIPTORS:
             os._exit(REFUSED)
         handle = os.pidfd_open(os.getpid())
         socket.send_fds(connection, [ACCEPTED], [handle])
+        os.close(handle)
         if connection.recv(1) != GO:
             os._exit(REFUSED)
     except (OSError, ValueError):
         os._exit(REFUSED)
-    _become(request, files, connection, shared)
-    status = exit_status(services.run_verb)
+    _become(request, files, connection)
+    may_stay = work_kind(request) is not None
+    status = exit_status(services.run_verb, end_work) if may_stay else exit_status(services.run_verb)
     _report(connection, status)
-    os._exit(status)
+    return may_stay and status == 0
 
 
-def _answer(connection: socket.socket, request: VerbRequest, services: ResidentServices) -> NoReturn:
+def _answer(connection: socket.socket, request: VerbRequest, services: ResidentServices) -> int:
     """Answer the call of a tool. Its client may go away meanwhile: what was handed over goes on."""
     if request.surroundings != installation() or len(request.args) != 2:
         os._exit(REFUSED)
@@ -99,8 +136,6 @@ def _answer(connection: socket.socket, request: VerbRequest, services: ResidentS
     found = find_git_dir(folder)
     if found is None or os.fsencode(found) != request.git_dir:
         os._exit(REFUSED)
-    _close_others(connection.fileno())
-    os.setsid()
     os.umask(request.umask)
     _take_environment(services.variables)
     os.chdir(folder)
@@ -112,13 +147,25 @@ def _answer(connection: socket.socket, request: VerbRequest, services: ResidentS
             connection.sendall(reply)
             connection.shutdown(socket.SHUT_RDWR)
 
-    os._exit(exit_status(lambda: services.answer_call(Path(folder), request.args[1], send)))
+    return exit_status(lambda: services.answer_call(Path(folder), request.args[1], send), end_work)
 
 
-def serve_letter(mailbox: Mailbox, name: str, services: ResidentServices) -> NoReturn:
+def _rest() -> None:
+    """Let go of what the last client gave, and of its work."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    _reset_signals()
+    os.chdir("/")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nothing, number)
+    os.close(nothing)
+    gc.collect()
+
+
+def serve_letter(mailbox: Mailbox, name: str, services: ResidentServices, shared: Collection[int]) -> NoReturn:
     """Answer a call that came as a file. Never returns."""
     _reset_signals()
-    _close_others()
+    _close_others(*shared)
     os.setsid()
     _take_environment(services.variables)
     os.chdir(mailbox.top)
@@ -170,13 +217,13 @@ def _read(connection: socket.socket, size: int, deadline: float) -> bytes:
     return b"".join(parts)
 
 
-def _become(request: VerbRequest, files: list[int], connection: socket.socket, shared: Collection[int]) -> None:
+def _become(request: VerbRequest, files: list[int], connection: socket.socket) -> None:
     """Take over the client's streams, directory, environment and umask, and end when the client does."""
     os.fchdir(files[3])
     for source, target in zip(files[:3], range(3), strict=True):
         os.dup2(source, target)
-    _close_others(connection.fileno(), *shared)
-    os.setsid()
+    for number in files:
+        os.close(number)
     os.umask(request.umask)
     request.apply_environment()
     time.tzset()

@@ -97,6 +97,10 @@ class Cgroup:
         with contextlib.suppress(FileNotFoundError):
             self._write(_FREEZE, "0")
 
+    def processes(self) -> list[int]:
+        """The numbers of its processes, as this process sees them."""
+        return [int(line) for line in self._read("cgroup.procs").split()]
+
     def cpu_seconds(self) -> float:
         """The CPU time that processes of the group have used since it was created, also after its removal."""
         if self._cpu_at_removal is not None:

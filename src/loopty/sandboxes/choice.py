@@ -135,11 +135,22 @@ def _cache_key(spec: SandboxSpec) -> str:
     with contextlib.suppress(OSError):
         facts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
     programs = (shutil.which(name) for name in _PROGRAMS)
-    for path in (*programs, sys.executable, *sorted(Path(__file__).parent.rglob("*.py"))):
+    for path in (*programs, sys.executable):
         if path is not None:
             status = Path(path).stat()
-            facts.append([str(path), status.st_mtime_ns, status.st_size])
-    return json.dumps(facts)
+            facts.append([path, status.st_mtime_ns, status.st_size])
+    return json.dumps([*facts, *sorted(_source_files(str(Path(__file__).parent)))])
+
+
+def _source_files(folder: str) -> Iterator[tuple[str, int, int]]:
+    """The files of this room, with when they were written, and their sizes."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                status = entry.stat()
+                yield entry.path, status.st_mtime_ns, status.st_size
+            elif entry.name != "__pycache__" and entry.is_dir():
+                yield from _source_files(entry.path)
 
 
 def _read_cache(cache: SafeFile | None) -> dict[str, Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from loopty.kit.dataclass import dataclass, field
+from loopty.kit.program_answers import ProgramAnswers
 from loopty.sandboxes.installations import installation_of, steps_to
 from loopty.sandboxes.tool_caches import tool_caches
 from loopty.sandboxes.virtual_environment import interpreter_installations, is_virtual_environment
@@ -30,15 +30,18 @@ class Toolchain:
 
 
 def user_toolchain(
-    programs: Collection[str] = (), top: Path | None = None, environments: Sequence[Path] = ()
+    programs: Collection[str] = (),
+    top: Path | None = None,
+    environments: Sequence[Path] = (),
+    answers: ProgramAnswers | None = None,
 ) -> Toolchain:
     """The user's Python with its environment, and what the called programs need, unless they are the system's.
 
     `top` is the repository. `environments` are inside it and shown there, so they are no part of the toolchain;
-    their interpreters are.
+    their interpreters are. `answers` are what programs have said about themselves.
     """
     home = _home()
-    python = _user_python()
+    python = _user_python(answers or ProgramAnswers())
     caches = list(tool_caches(programs, top, home, os.environ))
     found = [
         *(path for name in sorted(programs) for path in _program_installations(name, home)),
@@ -108,7 +111,7 @@ class _Python:
     prefixes: tuple[Path, ...]
 
 
-def _user_python() -> _Python | None:
+def _user_python(answers: ProgramAnswers) -> _Python | None:
     python = shutil.which("python3")
     if python is None:
         return None
@@ -120,9 +123,8 @@ def _user_python() -> _Python | None:
     # It may be a shim that picks the real interpreter by its own rules, so we ask it.
     script = "import sys; print(sys.executable, sys.base_prefix, sys.prefix, sep='\\n')"
     try:
-        output = subprocess.run([python, "-I", "-c", script], capture_output=True, text=True, timeout=20).stdout
-        executable, *prefixes = output.splitlines()
-    except (OSError, subprocess.TimeoutExpired, ValueError):
+        executable, *prefixes = answers.output(python, "-I", "-c", script).splitlines()
+    except ValueError:
         return None
     return _Python(Path(executable), tuple(map(Path, prefixes)))
 

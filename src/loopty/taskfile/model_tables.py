@@ -64,7 +64,7 @@ def user_config_permits(environ: Mapping[str, str]) -> Permits:
     except OSError:
         return Permits()  # missing or not readable by this user; check_roles reports models it would have defined
     data, checker = parse_toml(text, str(path)), Checker()
-    checker.check_keys(data, {"models": None, "keys": None}, ())
+    checker.check_keys(data, {"models": None, "keys": None, "notify": None}, ())
     models = parse_model_specs(data.get("models", {}), checker)
     keys = checker.read_value(Mapping[str, str | tuple[str, ...]], data.get("keys", {}), ("keys",), {})
     raise_faults(checker, text, str(path))
@@ -122,7 +122,9 @@ def check_roles(
                 checker.add_fault(
                     ("roles", role, limit), "is only for [roles.user]: trials call no other role's model"
                 )
+    _check_further_models(roles, checker)
     named: list[tuple[KeyPath, str]] = [(("roles", role, "model"), roles.of(role).model) for role in Role]
+    named += [(("roles", "evolver", "models", name), name) for name in roles.evolver.models]
     for path, model in (*named, *embedding_entries(proposer)):
         provider, colon, provider_model = model.partition(":")
         if not model or model in known:
@@ -148,6 +150,17 @@ def check_roles(
             )
     if not roles.verifier.model and (key := verifier_use(verifier)):
         checker.add_fault(("verifier", key), f"needs a model: {_remedy(Role.VERIFIER)}")
+
+
+def _check_further_models(roles: Roles, checker: Checker) -> None:
+    for role in (Role.USER, Role.VERIFIER):
+        if roles.of(role).models:
+            checker.add_fault(("roles", role, "models"), "is only for [roles.evolver]: name one `model` here")
+    if roles.evolver.models and not roles.evolver.model:
+        checker.add_fault(("roles", "evolver", "models"), 'comes beside a first model: add model = "…"')
+    for name, weight in roles.evolver.models.items():
+        if not 0 <= weight < float("inf"):
+            checker.add_fault(("roles", "evolver", "models", name), f"is {weight}: a weight is 0 or more")
 
 
 def _with_absolute_file(model: ModelSpec, folder: Path) -> ModelSpec:

@@ -92,6 +92,15 @@ SELECTORS = {
     "best": Plugin("loopty.selectors.best_node:BestSelector"),
     "tournament": Plugin("loopty.selectors.tournament:TournamentSelector"),
     "root": Plugin("loopty.selectors.root:RootSelector"),
+    "top": Plugin("loopty.selectors.ranked_draws:TopSelector"),
+    "epsilon": Plugin("loopty.selectors.ranked_draws:EpsilonSelector"),
+    "softmax": Plugin("loopty.selectors.ranked_draws:SoftmaxSelector"),
+    "uct": Plugin("loopty.selectors.ranked_draws:UctSelector"),
+    "pareto": Plugin("loopty.selectors.pareto:ParetoSelector"),
+    "islands": Plugin("loopty.selectors.islands:IslandsSelector"),
+    "map-elites": Plugin("loopty.selectors.map_elites:MapElitesSelector"),
+    "novelty": Plugin("loopty.selectors.novelty_search:NoveltySelector"),
+    "restart": Plugin("loopty.selectors.restart:RestartSelector"),
 }
 
 EXTERNAL_ROLES = ("proposer", "control")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -79,8 +80,15 @@ def load(top: Path, environ: Mapping[str, str] = os.environ) -> Task:
         raise Misuse(f"there is no {TASK_FILE} in {top}: write one with `loopty init`") from None
     except OSError as error:
         raise Misuse(f"{path} cannot be read ({error.strerror}): it must be a readable file") from None
-    task = _with_relative_data(parse(text, user_config_models(environ)), top)
+    models = user_config_models(environ)
+    task = _with_relative_data(parse(text, models) if models else _parse_once(text), top)
     return replace(task, width=task.round_size(this_capacity()).width)
+
+
+@functools.lru_cache(maxsize=4)
+def _parse_once(text: str) -> Task:
+    """The task of a text that was perhaps just read: a process reads its task file several times."""
+    return parse(text)
 
 
 def _with_relative_data(task: Task, top: Path) -> Task:

@@ -13,12 +13,15 @@ from typing import Any
 from loopty.domain.gate_spec import Gate
 from loopty.domain.model import ModelSpec
 from loopty.domain.space import Parameter
-from loopty.taskfile.plugins import Plugins
+from loopty.taskfile.plugins import SELECTORS, Plugins
 from loopty.taskfile.read import PLUGIN_TABLES, TABLES, TOP_KEYS
 
 _USER_MODELS_NOTE = (
     "You can define models for all tasks in the same way in `~/.config/loopty/config.toml` (or "
     "`$XDG_CONFIG_HOME/loopty/config.toml`). If both files have a model of the same name, the task's counts."
+)
+_PARENTS_NOTE = (
+    "Which node the proposers `llm-code`, `agent` and `mutate` change next. `best` and `root` have no options."
 )
 _TYPE_NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false"}
 
@@ -50,6 +53,18 @@ def page() -> str:
         }
         for inner, heading in tables.items():
             lines += ["", f"### {heading}", "", _first_line(inner), "", *_rows(inner)]
+    lines += ["", "## `parents`", "", _PARENTS_NOTE]
+    for kind, selector in SELECTORS.items():
+        options = selector.load_options()
+        if dataclasses.fields(options):
+            lines += [
+                "",
+                f'### `parents = {{ kind = "{kind}", … }}`',
+                "",
+                _first_line(options),
+                "",
+                *_rows(options),
+            ]
     return "\n".join(lines) + "\n"
 
 

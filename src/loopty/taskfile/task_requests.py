@@ -65,7 +65,7 @@ def model_requests(task: Task, top: Path, user_models: Mapping[str, ModelSpec]) 
     for name, spec in task.models.items():
         if user_models.get(name) != spec and (words := _model_words(name, spec, top)):
             yield TaskRequest(f"models.{name}", words)
-    named = [(f"roles.{role}.model", task.roles.of(role).model) for role in Role]
+    named = [(f"roles.{role}.model", name) for role in Role for name in task.roles.of(role).names]
     named += [(".".join(map(str, path)), name) for path, name in embedding_entries(task.proposer)]
     for key, name in named:
         provider, colon, model = name.partition(":")

@@ -85,6 +85,7 @@ class Remaining:
     wall_seconds: float | None
     tokens: int | None
     money_usd: float | None
+    tunes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +350,8 @@ def _is_in_use(run: Run, pool: Pool, pools: Pools | None) -> bool:
 
 
 def _count(history: History, run: Run, pool: Pool, pools: Pools | None) -> PoolCount:
-    started = TrialCounts.of(run, pool).started if pool.rules.judging else _observing_trials(run, pool)
+    is_charged = pool.rules.judging or bool(pool.rules.limit)
+    started = TrialCounts.of(run, pool).started if is_charged else _observing_trials(run, pool)
     limit = pools.limit(pool) if pools else None
     return PoolCount(pool, started, limit, _endings(history, run, pool), Proposals.of(run, pool).refused)
 
@@ -370,10 +372,11 @@ def _endings(history: History, run: Run, pool: Pool) -> dict[str, int]:
 
 
 def _remaining(run: Run, pools: Pools, seconds: float) -> Remaining:
-    wall, tokens, money = pools.wall_seconds, pools.tokens, pools.money_usd
+    wall, tokens, money, tunes = pools.wall_seconds, pools.tokens, pools.money_usd, pools.tunes
     return Remaining(
         max(pools.attempts - TrialCounts.of(run, Pool.ATTEMPT).started, 0),
         None if wall is None else max(wall - seconds, 0.0),
         None if tokens is None else max(tokens - Spend.of(run).total_tokens, 0),
         None if money is None else max(money - Spend.of(run).total_money_usd, 0.0),
+        None if tunes is None else max(tunes - TrialCounts.of(run, Pool.TUNE).started, 0),
     )

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
+from loopty.domain.round_size import AttemptFigures, RoundDepth
 from loopty.domain.task import Task
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import dataclass, replace
 from loopty.record.claims import Claim, Claims
 from loopty.record.directives import Directive
 from loopty.record.history import History
@@ -54,6 +55,8 @@ class AttemptCost:
     """Repeat measurements per attempt, in pairs."""
     smallest_gain: float | None
     """The smallest gain that can be told from noise, in the metric's unit; 0 where results do not vary."""
+    depth: RoundDepth | None = None
+    """How many submissions one agent should make in a round; None where the task cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,7 @@ def search_context(
     shown = [*path[:1], *path[1:][-(_MOST_ON_PATH - 1) :]]
     summary, claims = SearchSummary.of(run), Claims.of(run).by_node
     fresh = {NodeId(node): claim for node, claim in claims.items() if claim.is_fresh(now)}
-    cost = _cost(run, where)
+    cost = _with_depth(_cost(run, where), where, task)
     return SearchContext(
         task,
         where,
@@ -150,6 +153,15 @@ def _cost(run: Run, where: RunStatus) -> AttemptCost:
     noise = where.noise
     smallest = noise.sigma * _SEEN_SIGMAS if noise else (0.0 if where.baseline else None)
     return AttemptCost(seconds, max(repeated, 0) / 2 / attempts if attempts else None, smallest)
+
+
+def _with_depth(cost: AttemptCost, where: RunStatus, task: Task | None) -> AttemptCost:
+    if task is None:
+        return cost
+    seconds = (cost.seconds or task.profile.seconds) * (1 + 2 * (cost.pairs or 0.0))
+    percent = where.noise.percent if where.noise else None
+    left = where.left.attempts if where.left else None
+    return replace(cost, depth=task.round_depth(AttemptFigures(seconds, percent or 0.0), left))
 
 
 def _focus(history: History, node: NodeId) -> FocusNode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import unicodedata
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import dataclass
+from loopty.workspaces.plain_repository import plain_repository
 
 # A planted fsmonitor or hook would run with our permissions.
 SAFE_CONFIG = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false")
@@ -35,21 +37,8 @@ class GitFolders:
     @classmethod
     def find(cls, start: Path) -> GitFolders:
         """The repository that contains this directory. Raises Misuse when there is none."""
-        paths = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir")
-        command = ["git", *SAFE_CONFIG, *_NO_HIDDEN_REPOSITORY, "rev-parse", *paths]
-        try:
-            result = subprocess.run(
-                command, cwd=start, env=environment_without_git(os.environ), capture_output=True, text=True
-            )
-        except FileNotFoundError:
-            raise Misuse("git is not installed: install it with the system's package manager") from None
-        if result.returncode:
-            reason = result.stderr.strip().splitlines()[0] if result.stderr.strip() else "not a git repository"
-            remedy = "start in a git repository, or create one with `git init`"
-            if "dubious ownership" in reason:
-                remedy = "it belongs to another user; if it is yours, `sudo chown -R $(id -un) .` in it"
-            raise Misuse(f"{reason}: {remedy}")
-        top, git_dir, common_dir = (Path(start, line).resolve() for line in result.stdout.splitlines())
+        plain = plain_repository(start) if shutil.which("git") else None
+        top, git_dir, common_dir = plain or _ask_git(start)
         # A trial may leave a `.git` in its draft, and its filters would run with our permissions.
         if ours := next((above for above in top.parents if above.name in _OURS), None):
             raise Misuse(f"{top} is not your repository, it lies in {ours}: start in {ours.parent}")
@@ -59,6 +48,26 @@ class GitFolders:
                 "configuration, if the repository is yours"
             )
         return cls(top, git_dir, common_dir)
+
+
+def _ask_git(start: Path) -> tuple[Path, Path, Path]:
+    """The working tree, its git directory and the shared one, by git itself. Raises Misuse when there is none."""
+    paths = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir")
+    command = ["git", *SAFE_CONFIG, *_NO_HIDDEN_REPOSITORY, "rev-parse", *paths]
+    try:
+        result = subprocess.run(
+            command, cwd=start, env=environment_without_git(os.environ), capture_output=True, text=True
+        )
+    except FileNotFoundError:
+        raise Misuse("git is not installed: install it with the system's package manager") from None
+    if result.returncode:
+        reason = result.stderr.strip().splitlines()[0] if result.stderr.strip() else "not a git repository"
+        remedy = "start in a git repository, or create one with `git init`"
+        if "dubious ownership" in reason:
+            remedy = "it belongs to another user; if it is yours, `sudo chown -R $(id -un) .` in it"
+        raise Misuse(f"{reason}: {remedy}")
+    top, git_dir, common_dir = (Path(start, line).resolve() for line in result.stdout.splitlines())
+    return top, git_dir, common_dir
 
 
 def _leads_to(entry: Path, git_dir: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import subprocess
 import threading
 import weakref
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from loopty.domain.errors import LooptyError
+from loopty.kit.work_end import at_work_end
 
 T = TypeVar("T")
 
@@ -27,7 +29,7 @@ class GitError(LooptyError):
 class GitSession:
     """A long-running git process. It starts with the first question.
 
-    It ends when its input closes: with this object, or with this process.
+    It ends when its input closes: with this object, this work, or this process.
     """
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
@@ -36,7 +38,8 @@ class GitSession:
         self._cwd = cwd
         self._lock = threading.Lock()
         self._child: list[subprocess.Popen[bytes]] = []
-        weakref.finalize(self, _close, self._child)
+        self._end = functools.partial(_close, self._child)
+        weakref.finalize(self, self._end)
 
     def ask(self, question: bytes, read_answer: Callable[[IO[bytes]], T]) -> T:
         """The answer of the command. Raises EOFError when it ended instead, and so did its replacement."""
@@ -74,6 +77,7 @@ class GitSession:
             stderr=subprocess.DEVNULL,
         )
         self._child.append(child)
+        at_work_end(self._end)
         return child
 
 

@@ -90,6 +90,11 @@ class StateFolder:
         return self.home.file("probes.json")
 
     @property
+    def program_answers(self) -> SafeFile:
+        """What programs have said about themselves."""
+        return self.home.file("programs.json")
+
+    @property
     def owners(self) -> SafeFolder:
         """Locks of the processes that work on this repository."""
         return self.home.below("owners")

@@ -16,6 +16,9 @@ from loopty.workspaces.git_folders import is_work_folder
 from loopty.workspaces.git_objects import SUBMODULE
 from loopty.workspaces.git_session import GitError
 
+_CHECKED: dict[Path, tuple[int, ...]] = {}
+"""Indexes without a path in loopty's folder, by git directory. Git replaces the file of one that it changes."""
+
 
 class WorkingTree:
     """The files that are checked out at the top of a repository."""
@@ -28,6 +31,15 @@ class WorkingTree:
 
     def foreign_state_path(self) -> str | None:
         """A tracked path in a folder that some file system takes for loopty's own, or None."""
+        state = _index_state(self._git.git_dir / "index")
+        if state is None or state != _CHECKED.get(self._git.git_dir):
+            if path := self._find_foreign_state_path():
+                return path
+            if state is not None:
+                _CHECKED[self._git.git_dir] = state
+        return None
+
+    def _find_foreign_state_path(self) -> str | None:
         # The name begins with a dot, or with a character beyond ASCII that the file system ignores.
         starts = (f":(top,glob){start}{end}" for start in (".", "[^ -~]") for end in ("*", "*/**"))
         paths = self._git.run("ls-files", "-z", "--", *starts).split("\0")
@@ -104,6 +116,15 @@ class WorkingTree:
         flags = ("--check",) if dry_run else ()
         env = {"GIT_WORK_TREE": str(self.top)}
         self._git.run("apply", "--binary", *flags, "-", stdin=patch, env=env, cwd=self.top)
+
+
+def _index_state(index: Path) -> tuple[int, ...] | None:
+    """Which file the index is, and when it was written; None where there is none."""
+    try:
+        found = index.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def head_of(git: GitCommand) -> CommittedFiles:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Prompt, Reply
+from loopty.domain.model import ModelOption, Prompt, Reply
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal, Refusal
@@ -97,7 +97,7 @@ class World:
         options = CodeOptions(operators=tuple(map(Operator, operators or ("diff",))), **values)
         files = self.files
         return CodeProposer(
-            self.role_model,
+            {ModelOption(self.role_model.model): self.role_model},
             options,
             overrides.pop("selector", BestSelector()),
             PlainContext(),

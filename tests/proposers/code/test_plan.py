@@ -7,31 +7,29 @@ from typing import Any
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.proposers.code.node_texts import TextCache, origin_of
-from loopty.proposers.code.plan import BestNodes
+from loopty.proposers.code.plan import best_nodes, partners
 
 
-def best(world: Any, best_nodes: BestNodes) -> list[str]:
-    return [str(node.id) for node in best_nodes.best(world.ask())]
+def best(world: Any) -> list[str]:
+    return [str(node.id) for node in best_nodes(world.ask())]
 
 
 def test_the_best_nodes_are_updated_as_results_come_in(world: Any) -> None:
-    best_nodes = BestNodes()
-    assert best(world, best_nodes) == ["1"]
+    assert best(world) == ["1"]
     world.try_edits({"src/other.py": "A = 1\n"}, 3.0)
     world.try_edits({"src/other.py": "A = 2\n"}, None)
     world.try_edits({"src/other.py": "A = 3\n"}, 2.0)
-    assert best(world, best_nodes) == ["1.1", "1.3", "1"]
+    assert best(world) == ["1.1", "1.3", "1"]
     for number in range(10):
         world.try_edits({"src/other.py": f"B = {number}\n"}, 4.0 + number)
-    assert best(world, best_nodes) == [f"1.{number}" for number in range(13, 5, -1)]
-    assert best(world, BestNodes()) == best(world, best_nodes)
+    assert best(world) == [f"1.{number}" for number in range(13, 5, -1)]
 
 
 def test_partners_are_nodes_of_another_branch_with_other_code(world: Any) -> None:
     first = world.try_edits({"src/other.py": "A = 1\n"}, 3.0)
     world.try_edits({"src/other.py": "A = 2\n"}, 2.0, parent="1.1")
     other = world.try_edits({"src/main.py": "A = 3\n"}, 2.5)
-    assert BestNodes().partners(world.ask(), first) == [other]
+    assert partners(world.ask(), first) == [other]
 
 
 def test_a_file_is_read_at_the_node_that_changed_it_last(world: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.option import option
+from loopty.proposers.parents_option import PARENTS
 from loopty.proposers.prompt_context import PromptContextOptions
 
 
@@ -24,21 +25,53 @@ class Operator(enum.StrEnum):
     """Fix a parent that failed."""
     DRAFT = "draft"
     """Write another solution, from the baseline."""
+    MUTATE = "mutate"
+    """A seeded random edit of the parent, which asks no model."""
+
+
+class Policy(enum.StrEnum):
+    """How the operator and the model of a proposal are chosen."""
+
+    CREDIT = "credit"
+    WEIGHTS = "weights"
+    GRADIENT = "gradient"
 
 
 @dataclass(frozen=True, slots=True)
 class CodeOptions:
-    parents: str | Mapping[str, Any] = option(
-        "Which node is changed next: `best`, `tournament` (the best of a few drawn at random) or `root` (always "
-        'the baseline). A table sets options: `{ kind = "tournament", size = 8 }`.',
-        "best",
-    )
+    parents: str | Mapping[str, Any] = option(PARENTS, "best")
     operators: tuple[Operator, ...] = option(
-        "How to ask for a change, drawn at random from the operators that apply: `diff` (some lines), `rewrite` "
-        "(whole files), `crossover` (with another good node), `fix` (a node that failed), `draft` (a new solution "
-        "from the baseline). An operator that is listed twice is drawn twice as often.",
-        (Operator.DIFF, Operator.REWRITE, Operator.CROSSOVER, Operator.FIX),
+        "How to ask for a change: `diff` (some lines), `rewrite` (whole files), `fix` (a node that failed), "
+        "`draft` (a new solution from the baseline), `crossover` (with another good node), `mutate` (a random "
+        "edit, which asks no model). Each proposal is drawn from those that apply, by the policy.",
+        (Operator.DIFF, Operator.REWRITE, Operator.FIX, Operator.DRAFT),
         filled=True,
+    )
+    policy: Policy = option(
+        "How the operator and the model of a proposal are chosen. `credit`: by what they have brought for their "
+        "price so far. `weights`: by fixed weights. `gradient`: by weights that follow the rewards; it is an "
+        "experiment (see docs/search.md).",
+        Policy.CREDIT,
+    )
+    weights: Mapping[str, float] = option(
+        "The weights of operators with the policy `weights`. Default: alike; an operator that is listed twice is "
+        "drawn twice as often.",
+        {},
+    )
+    drafts: int = option(
+        "How many drafts are asked for before anything else, where `draft` is one of the operators.", 3, minimum=0
+    )
+    exploration: float = option(
+        "The share of proposals that ignores the credit, so that no operator is given up.",
+        0.1,
+        minimum=0,
+        below=1.001,
+    )
+    trial_price: float = option(
+        "What a trial costs, in calls of the cheapest model: with a high price, dear models and operators that "
+        "fail less are worth more.",
+        1.0,
+        above=0,
     )
     batch: int = option("How many proposals one call asks for.", 1, minimum=1, below=17)
     file_tokens: int = option("Maximum tokens of the files that the model sees.", 16_000, minimum=256)
@@ -58,6 +91,10 @@ class CodeOptions:
     briefing: PromptContextOptions = option(
         "How much context the model gets besides the files.", PromptContextOptions()
     )
+
+    def weight(self, operator: Operator) -> float:
+        """The weight of an operator with the policy `weights`."""
+        return max(self.weights.get(operator, 0.0), 0.0) if self.weights else 1.0
 
     def within(self, limit_tokens: int) -> CodeOptions:
         """The same options, for a model with this limit on a prompt; the files of another node come on top."""

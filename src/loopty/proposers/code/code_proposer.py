@@ -7,29 +7,32 @@ unusable proposal beside a usable one, or one left by an earlier process, is ref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from loopty.domain.errors import Exhausted, Misuse
-from loopty.domain.model import Answer, Outage, Prompt, Reply, Role, RoleModel
+from loopty.domain.model import Answer, ModelOption, Outage, Prompt, Reply, Role, RoleModel
 from loopty.domain.proposal import Edits, Objection, Proposal, Refusal
 from loopty.engine.protocols import Ask, Selector
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import dataclass, replace
 from loopty.proposers.code import code_prompts, code_replies
 from loopty.proposers.code.code_options import CodeOptions, Operator
 from loopty.proposers.code.node_texts import TextCache
 from loopty.proposers.code.novelty import Novelty
-from loopty.proposers.code.plan import BestNodes, Plan, make_plan
+from loopty.proposers.code.plan import Plan, make_plan
 from loopty.proposers.code.proposal_checks import ProposalChecks
 from loopty.proposers.code.reply_faults import ProposalFault, parse_fault
 from loopty.proposers.code.similarity import Embed
 from loopty.proposers.code.source_files import FileViews
+from loopty.proposers.mutate import mutate_node
 from loopty.proposers.services import Services
 from loopty.proposers.unread_replies import UnreadItem, UnreadReplies
 from loopty.record.node_record import Node
 
 _MAX_CHILDREN = 16
 _CHARS_PER_TOKEN = 4
+_SAME_REPLY = "the same reply changed it before"
 
 
 class ContextWriter(Protocol):
@@ -59,7 +62,7 @@ class CodeProposer:
 
     def __init__(
         self,
-        model: RoleModel,
+        models: Mapping[ModelOption, RoleModel],
         options: CodeOptions,
         selector: Selector,
         context: ContextWriter,
@@ -71,14 +74,15 @@ class CodeProposer:
         width: int = 1,
     ) -> None:
         self.width = width
-        self._model = model
+        self._models = {option.name: model for option, model in models.items()}
+        self._model_options = tuple(models)
         self._options = options
         self._selector = selector
         self._context = context
         texts = TextCache(text)
         self._file_views = FileViews(writable, readable, texts, options.file_tokens)
         self._checks = ProposalChecks(self._file_views, texts, refusal, Novelty(texts, embed, options.similarity))
-        self._best_nodes = BestNodes()
+        self._mutate = functools.partial(mutate_node, writable=writable, text=text)
         self._unread = UnreadReplies(tuple(Operator))
         self._open_questions = 0
 
@@ -100,7 +104,9 @@ class CodeProposer:
 
     async def _from_new_call(self, ask: Ask) -> Proposal | Refusal:
         """The first proposal of a new call."""
-        plan = make_plan(ask, self._options, self._selector, self._best_nodes)
+        plan = make_plan(ask, self._options, self._selector, self._model_options)
+        if plan.operator is Operator.MUTATE:
+            return self._from_mutation(ask, plan)
         prompt = self._prompt(ask, plan)
         answer = await self._ask_model(ask, plan, prompt)
         checked = await self._check_reply(ask, plan, answer.reply)
@@ -114,7 +120,7 @@ class CodeProposer:
             try:
                 answer = await self._ask_model(ask, plan, retry)
             except Exhausted:
-                return Refusal(plan.operator, fault.reason, fault.objection, calls)
+                return Refusal(plan.operator, fault.reason, fault.objection, calls, arm_reason=plan.arm_reason)
             except Outage:
                 self._unread.put(answer.call, 0, 1)  # otherwise its refusal would never be recorded
                 raise
@@ -124,8 +130,17 @@ class CodeProposer:
         self._unread.put(answer.call, 1, remaining)
         return _suggestion(plan, checked.items[0], checked.results[0], calls, remaining, 0)
 
+    def _from_mutation(self, ask: Ask, plan: Plan) -> Proposal | Refusal:
+        """A random edit, without a call."""
+        proposal = self._mutate(plan.parent, ask.rng)
+        if proposal is None:
+            return Refusal(
+                plan.operator, "there is nothing to mutate", Objection.OTHER, arm_reason=plan.arm_reason
+            )
+        return replace(proposal, parent_reason=plan.parent_reason, arm_reason=plan.arm_reason)
+
     async def _ask_model(self, ask: Ask, plan: Plan, prompt: Prompt) -> Answer:
-        return await self._model.ask(prompt, plan.operator, plan.parent.id, ask.pool)
+        return await self._models[plan.model].ask(prompt, plan.operator, plan.parent.id, ask.pool)
 
     def _prompt(self, ask: Ask, plan: Plan) -> Prompt:
         files = self._file_views.of(ask.history, plan.parent)
@@ -163,7 +178,7 @@ class CodeProposer:
         """The proposal of an item of an earlier reply."""
         operator, calls = Operator(unread.operator), (unread.call,)
         try:
-            reply = self._model.reply_of(unread.call)
+            reply = next(iter(self._models.values())).reply_of(unread.call)
         except Misuse as gone:
             self._unread.close(unread.call)
             return Refusal(operator, str(gone), Objection.REPLY, calls)
@@ -174,7 +189,8 @@ class CodeProposer:
         if remaining < 0:
             return Refusal(operator, "the reply has no further proposal", Objection.REPLY, calls)
         parent = ask.history[unread.node]
-        plan = Plan(operator, parent, "the same reply changed it before", _inspirations(ask, parent, unread.call))
+        inspirations = _inspirations(ask, parent, unread.call)
+        plan = Plan(operator, parent, _SAME_REPLY, inspirations, arm_reason=_SAME_REPLY)
         edits = await self._edits(ask, plan, items[unread.index])
         return _suggestion(plan, items[unread.index], edits, calls, remaining, unread.index)
 
@@ -188,7 +204,8 @@ def _suggestion(
     index: int,
 ) -> Proposal | Refusal:
     if isinstance(edits, ProposalFault):
-        return Refusal(plan.operator, edits.reason, edits.objection, calls, remaining, index)
+        reason, objection = edits.reason, edits.objection
+        return Refusal(plan.operator, reason, objection, calls, remaining, index, plan.arm_reason)
     return Proposal(
         plan.operator,
         plan.parent.id,
@@ -199,6 +216,7 @@ def _suggestion(
         remaining_in_reply=remaining,
         index_in_reply=index,
         parent_reason=plan.parent_reason,
+        arm_reason=plan.arm_reason,
     )
 
 
@@ -215,7 +233,7 @@ def _inspirations(ask: Ask, parent: Node, call: str) -> tuple[Node, ...]:
 def make_proposer(options: CodeOptions, services: Services) -> CodeProposer:
     options, files = options.within(services.prompt_tokens(Role.EVOLVER)), services.files
     return CodeProposer(
-        services.role_model(Role.EVOLVER),
+        services.role_models(Role.EVOLVER),
         options,
         services.make_selector(options.parents),
         services.prompt_context(options.briefing, services.access),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from loopty.domain.ids import NodeId
-from loopty.domain.objective import gain
+from collections.abc import Sequence
+
+from loopty.domain.model import ModelOption
 from loopty.domain.outcome import Ending, Verdict
 from loopty.engine.protocols import Ask, Selector
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import dataclass, replace
+from loopty.proposers.code.arm_choice import choose_arm
 from loopty.proposers.code.code_options import CodeOptions, Operator
 from loopty.record.calls import Reservation, Spend, UnreadReply
-from loopty.record.cohorts import Cohorts
 from loopty.record.node_record import Node
+from loopty.record.operator_credit import OperatorCredit
 
-_MAX_BEST = 8
 _MAX_RECENT = 8
 _MAX_FIXES = 2
 """Consecutive fixes; a node that still fails after them is given up."""
@@ -27,74 +28,46 @@ class Plan:
     parent: Node
     parent_reason: str
     inspirations: tuple[Node, ...] = ()
+    model: str = ""
+    """The model to ask; empty for `mutate`."""
+    arm_reason: str = ""
+    """Why this operator and this model."""
 
 
-class BestNodes:
-    """The best nodes of a pool. A question reads only nodes that are new or were undecided, so it stays cheap."""
-
-    def __init__(self) -> None:
-        self._key: object = None
-        self._nodes_seen = 0
-        self._undecided: list[NodeId] = []
-        self._best: list[NodeId] = []
-
-    def best(self, ask: Ask) -> list[Node]:
-        """The best nodes with a result under the run's fingerprint, the best first."""
-        ids = ask.history.nodes_of_pool(ask.run, ask.pool)
-        fingerprint = Cohorts.of(ask.history.runs[ask.run]).fingerprint
-        if self._key != (key := (ask.run, ask.pool, fingerprint)) or self._nodes_seen > len(ids):
-            self._key, self._nodes_seen, self._undecided, self._best = key, 0, [], []
-        unread = [*self._undecided, *ids[self._nodes_seen :]]
-        self._nodes_seen = len(ids)
-        self._undecided = [node for node in unread if not ask.history[node].verdict]
-        for node in unread:
-            self._rank(ask, ask.history[node], fingerprint)
-        return [ask.history[node] for node in self._best]
-
-    def _rank(self, ask: Ask, node: Node, fingerprint: str) -> None:
-        metrics = ask.history.counting_metrics(ask.run)
-        accepted = node.verdict in (Verdict.KEPT, Verdict.DISCARDED, Verdict.INCONCLUSIVE)
-        accepted = accepted and not node.files_removed
-        result = node.result(fingerprint)
-        if not (accepted and metrics and result and result.outcome.is_finished):
-            return
-        values = result.outcome.metrics
-        if any(metric.name not in values for metric in metrics):
-            return
-
-        def is_behind(other: NodeId) -> bool:
-            other_result = ask.history[other].result(fingerprint)
-            return other_result is None or gain(values, other_result.outcome.metrics, metrics).amount > 0
-
-        rank = next((index for index, other in enumerate(self._best) if is_behind(other)), len(self._best))
-        self._best = [*self._best[:rank], node.id, *self._best[rank:]][:_MAX_BEST]
-
-    def partners(self, ask: Ask, parent: Node) -> list[Node]:
-        """The best nodes with other code that are neither ancestors nor descendants of the parent."""
-        return [
-            node
-            for node in self.best(ask)
-            if node.tree != parent.tree and not parent.id.is_within(node.id) and not node.id.is_within(parent.id)
-        ]
+def best_nodes(ask: Ask) -> list[Node]:
+    """The best nodes of the pool, the best first; the baseline may be one of them."""
+    top = OperatorCredit.of(ask.history.runs[ask.run], ask.pool).top
+    return [node for node in map(ask.history.__getitem__, top) if not node.files_removed]
 
 
-def make_plan(ask: Ask, options: CodeOptions, selector: Selector, best_nodes: BestNodes) -> Plan:
-    """A plan with an operator drawn from those that apply now; a diff of the parent when none applies."""
+def partners(ask: Ask, parent: Node) -> list[Node]:
+    """The best nodes with other code that are neither ancestors nor descendants of the parent."""
+    return [
+        node
+        for node in best_nodes(ask)
+        if node.tree != parent.tree and not parent.id.is_within(node.id) and not node.id.is_within(parent.id)
+    ]
+
+
+def make_plan(ask: Ask, options: CodeOptions, selector: Selector, models: Sequence[ModelOption]) -> Plan:
+    """A plan with an operator that applies now and a model; a diff of the parent when no operator applies."""
     selection = selector.select(ask)
-    parent, reason = selection.node, selection.reason
+    parent = selection.node
     failed = node_to_fix(ask) if Operator.FIX in options.operators else None
-    partners = best_nodes.partners(ask, parent) if Operator.CROSSOVER in options.operators else []
-    unusable = {Operator.FIX: failed is None, Operator.CROSSOVER: not partners}
+    others = partners(ask, parent) if Operator.CROSSOVER in options.operators else []
+    unusable = {Operator.FIX: failed is None, Operator.CROSSOVER: not others}
     usable = [operator for operator in options.operators if not unusable.get(operator)]
-    match ask.rng.choice(usable or [Operator.DIFF]):
+    choice = choose_arm(ask, options, usable or [Operator.DIFF], models, selection.operator)
+    plan = Plan(choice.arm.operator, parent, selection.reason, (), choice.arm.model, choice.reason)
+    match choice.arm.operator:
         case Operator.FIX if failed:
-            return Plan(Operator.FIX, failed, "the newest node that failed")
+            return replace(plan, parent=failed, parent_reason="the newest node that failed")
         case Operator.CROSSOVER:
-            return Plan(Operator.CROSSOVER, parent, reason, (ask.rng.choice(partners),))
+            return replace(plan, inspirations=(ask.rng.choice(others),))
         case Operator.DRAFT:
-            return Plan(Operator.DRAFT, ask.root, "a draft starts from the baseline")
-        case operator:
-            return Plan(operator, parent, reason)
+            return replace(plan, parent=ask.root, parent_reason="a draft starts from the baseline")
+        case _:
+            return plan
 
 
 def node_to_fix(ask: Ask) -> Node | None:

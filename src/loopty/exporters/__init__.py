@@ -1,0 +1,1 @@
+"""Trials for other programs: tables, MLflow, Weights & Biases, OpenTelemetry."""

@@ -1,0 +1,35 @@
+"""Trials as one run of Weights & Biases: a step for each trial, with its metrics and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from loopty.domain.errors import Misuse
+from loopty.exporters.trial_table import cells
+from loopty.views.trial_rows import TrialRow
+
+
+def export_to_wandb(rows: Iterable[TrialRow], project: str, name: str, folder: Path, offline: bool) -> int:
+    """Log the trials as a new run; offline, its files are kept below `folder` for `wandb sync`. How many."""
+    try:
+        import wandb
+    except ImportError:
+        raise Misuse("Weights & Biases needs one more package: pip install 'loopty[wandb]'") from None
+    count = 0
+    try:
+        run = wandb.init(
+            project=project,
+            name=name,
+            dir=str(folder),
+            mode="offline" if offline else "online",
+            settings=wandb.Settings(silent=True, console="off", disable_code=True, disable_git=True),
+        )
+        for row in rows:
+            run.log(dict(cells(row)))
+            count += 1
+        run.finish()
+    except (wandb.Error, OSError) as error:
+        remedy = "`--offline` keeps the run on this machine, for `wandb sync` later"
+        raise Misuse(f"Weights & Biases refused: {str(error).splitlines()[0][:300]}; {remedy}") from None
+    return count

@@ -1,0 +1,232 @@
+"""The family of credit: what each operator and model was asked for, what that cost, and what its nodes were worth.
+
+A node is worth `1 / place`, its place among the best nodes of its pool when it is judged. A node that is no better
+than the baseline is worth nothing, however few nodes there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import gain
+from loopty.domain.outcome import Ending, Verdict
+from loopty.domain.pool import SEARCH_POOLS
+from loopty.kit.dataclass import dataclass, field, replace
+from loopty.record.calls import Spend
+from loopty.record.cohorts import Cohorts, RunRebaselined
+from loopty.record.family import Family
+from loopty.record.fold_state import FoldState
+from loopty.record.node_record import Node
+from loopty.record.nodes import NodeAdded
+from loopty.record.proposals import ProposalRefused
+from loopty.record.run_record import PoolPart, Run
+from loopty.record.trials import TrialEnded, Trials, trial_name
+from loopty.record.verdicts import NodeJudged, VerdictWithdrawn
+
+MOST_TOP = 8
+_MOST_ARMS = 64
+"""The arms of a hostile task file are bounded, as all that the fold keeps."""
+_RANKED = (Verdict.KEPT, Verdict.DISCARDED, Verdict.INCONCLUSIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class ArmCredit:
+    """What one arm, an operator with a model, has cost and brought."""
+
+    asked: int = 0
+    """Proposals that were answered, refused ones included."""
+    refused: int = 0
+    reward: float = 0.0
+    trials: int = 0
+    """Trials that served the verdicts of its nodes, without cancelled ones."""
+    calls: float = 0.0
+    tokens: float = 0.0
+    money_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCredit(PoolPart):
+    """The credit of one pool's arms, and its best nodes."""
+
+    arms: Mapping[str, ArmCredit] = field(default_factory=dict)
+    """By `arm_name`."""
+    top: tuple[NodeId, ...] = ()
+    """The best nodes, the best first; the baseline is one of them."""
+
+    def arm(self, operator: str, model: str) -> ArmCredit:
+        return self.arms.get(arm_name(operator, model), ArmCredit())
+
+    def with_arm(self, name: str, arm: ArmCredit) -> OperatorCredit:
+        if name not in self.arms and len(self.arms) >= _MOST_ARMS:
+            return self
+        return replace(self, arms={**self.arms, name: arm})
+
+
+@dataclass(frozen=True, slots=True)
+class CallCost:
+    """What the calls behind one proposal cost, and which model answered."""
+
+    model: str = ""
+    calls: float = 0.0
+    tokens: float = 0.0
+    money_usd: float = 0.0
+
+
+def arm_name(operator: str, model: str) -> str:
+    """An operator without its tag, and a model: `mutate:number` is `mutate`."""
+    return f"{operator.partition(':')[0]}|{model}"
+
+
+def _cost(run: Run, event: NodeAdded | ProposalRefused) -> CallCost:
+    """The proposal's share of its calls: all proposals of a reply have the same."""
+    unread = Spend.of(run).unread
+    replies = [unread[call] for call in event.calls if call in unread]
+    if not replies:
+        return CallCost()
+    share = 1 / (event.index_in_reply + event.remaining_in_reply + 1)
+    return CallCost(
+        replies[-1].model,
+        len(replies) * share,
+        sum(reply.tokens for reply in replies) * share,
+        sum(reply.money_usd for reply in replies) * share,
+    )
+
+
+def _charge(credit: OperatorCredit, operator: str, cost: CallCost, refused: int) -> OperatorCredit:
+    name = arm_name(operator, cost.model)
+    arm = credit.arms.get(name, ArmCredit())
+    arm = replace(
+        arm,
+        asked=arm.asked + 1,
+        refused=arm.refused + refused,
+        calls=arm.calls + cost.calls,
+        tokens=arm.tokens + cost.tokens,
+        money_usd=arm.money_usd + cost.money_usd,
+    )
+    return credit.with_arm(name, arm)
+
+
+def _add(state: FoldState, event: NodeAdded, _at: float) -> None:
+    if not event.node.parent or event.pool not in SEARCH_POOLS:
+        return
+    run = state.runs[event.node.run]
+    cost = _cost(run, event)
+    credit = _charge(OperatorCredit.of(run, event.pool), event.operator, cost, 0)
+    state.put_run(run.with_pool_part(event.pool, credit))
+    if cost.calls:
+        node = state[event.node]
+        state.put(replace(node, model=cost.model, tokens=cost.tokens, money_usd=cost.money_usd))
+
+
+def _refuse(state: FoldState, event: ProposalRefused, _at: float) -> None:
+    run = state.runs[event.run]
+    credit = _charge(OperatorCredit.of(run, event.pool), event.operator, _cost(run, event), 1)
+    state.put_run(run.with_pool_part(event.pool, credit))
+
+
+def _end_trial(state: FoldState, event: TrialEnded, _at: float) -> None:
+    run = state.runs[event.node.run]
+    trial = Trials.of(run).running.get(trial_name(event.node, event.number))
+    if trial is None or event.outcome.ending is Ending.CANCELLED:
+        return
+    if not (trial.pool.rules.judging and trial.pool.rules.scored):
+        return
+    subject = state[trial.subject or event.node]
+    if subject.id.parent:
+        _change_arm(state, subject, trials=1)
+
+
+def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
+    node, run = state[event.node], state.runs[event.node.run]
+    if node.id.parent is None:
+        for pool in SEARCH_POOLS:
+            run = run.with_pool_part(pool, replace(OperatorCredit.of(run, pool), top=(node.id,)))
+        state.put_run(run)
+        return
+    if event.verdict is Verdict.QUARANTINED:
+        _change_arm(state, node, asked=-1)
+        return
+    credit = OperatorCredit.of(run, node.pool)
+    if event.verdict not in _RANKED or node.id in credit.top:
+        return
+    place = _place(state, run, node, credit.top)
+    if place > MOST_TOP:
+        return
+    top = (*credit.top[: place - 1], node.id, *credit.top[place - 1 :])[:MOST_TOP]
+    state.put_run(run.with_pool_part(node.pool, replace(credit, top=top)))
+    if not _is_better(state, run, node, run.root):
+        return
+    earlier = 1 / node.place if node.place else 0.0  # it was judged before, and lost only against a withdrawn node
+    if 1 / place > earlier:
+        _change_arm(state, node, reward=1 / place - earlier)
+        state.put(replace(node, place=place))
+
+
+def _place(state: FoldState, run: Run, node: Node, top: tuple[NodeId, ...]) -> int:
+    """The node's place among the best, from 1; beyond the last where it cannot be compared."""
+    if _metrics(state, run, node) is None:
+        return MOST_TOP + 1
+    behind = (index for index, other in enumerate(top, start=1) if _is_better(state, run, node, other))
+    return next(behind, len(top) + 1)
+
+
+def _is_better(state: FoldState, run: Run, node: Node, other: NodeId) -> bool:
+    """Whether the node's metrics are better than the other's, or the other cannot be compared."""
+    mine, theirs = _metrics(state, run, node), _metrics(state, run, state[other])
+    if mine is None:
+        return False
+    return theirs is None or gain(mine, theirs, state.counting_metrics(run.number)).amount > 0
+
+
+def _metrics(state: FoldState, run: Run, node: Node) -> Mapping[str, float] | None:
+    """The node's metrics under the run's fingerprint; None where one that counts is missing."""
+    result = node.result(Cohorts.of(run).fingerprint)
+    if result is None or not result.outcome.is_finished:
+        return None
+    counting = state.counting_metrics(run.number)
+    complete = counting and all(metric.name in result.outcome.metrics for metric in counting)
+    return result.outcome.metrics if complete else None
+
+
+def _change_arm(state: FoldState, node: Node, asked: int = 0, trials: int = 0, reward: float = 0.0) -> None:
+    run = state.runs[node.id.run]
+    credit, name = OperatorCredit.of(run, node.pool), arm_name(node.operator, node.model)
+    arm = credit.arms.get(name)
+    if arm is None:
+        return
+    arm = replace(
+        arm, asked=max(arm.asked + asked, 0), trials=arm.trials + trials, reward=round(arm.reward + reward, 9)
+    )
+    state.put_run(run.with_pool_part(node.pool, credit.with_arm(name, arm)))
+
+
+def _withdraw(state: FoldState, event: VerdictWithdrawn, _at: float) -> None:
+    node, run = state[event.node], state.runs[event.node.run]
+    credit = OperatorCredit.of(run, node.pool)
+    top = tuple(other for other in credit.top if other != node.id)
+    if top != credit.top:
+        state.put_run(run.with_pool_part(node.pool, replace(credit, top=top)))
+
+
+def _rebaseline(state: FoldState, event: RunRebaselined, _at: float) -> None:
+    """Only nodes that were measured on this machine are compared from now on."""
+    run = state.runs[event.run]
+    for pool in SEARCH_POOLS:
+        credit = OperatorCredit.of(run, pool)
+        top = tuple(node for node in credit.top if state[node].result(event.fingerprint) is not None)
+        run = run.with_pool_part(pool, replace(credit, top=top))
+    state.put_run(run)
+
+
+FAMILY = Family(
+    (),
+    {
+        NodeAdded: _add,
+        ProposalRefused: _refuse,
+        TrialEnded: _end_trial,
+        NodeJudged: _judge,
+        VerdictWithdrawn: _withdraw,
+        RunRebaselined: _rebaseline,
+    },
+)

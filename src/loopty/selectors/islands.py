@@ -1,0 +1,31 @@
+"""Several searches in turn, each with its own best node, that now and then take over a neighbour's."""
+
+from __future__ import annotations
+
+from loopty.engine.protocols import Ask, Selection
+from loopty.kit.dataclass import dataclass
+from loopty.kit.option import option
+from loopty.selectors.judged_nodes import population
+
+
+@dataclass(frozen=True, slots=True)
+class IslandsSelector:
+    """Proposals take turns: each island changes the best node that was made on one of its own turns."""
+
+    count: int = option("How many islands there are.", 4, minimum=1)
+    migration: int = option(
+        "After how many proposals of an island it changes the best node of its neighbour; 0: never.", 10, minimum=0
+    )
+
+    def select(self, ask: Ask) -> Selection:
+        turn, island = divmod(ask.position, self.count)
+        home = island
+        reason = f"the best of island {island + 1} of {self.count}"
+        if self.migration and turn and turn % self.migration == 0:
+            home = (island + 1) % self.count
+            reason = f"island {island + 1} takes over the best of island {home + 1}"
+        for one in population(ask):
+            node = ask.history[one.id]
+            if node.id.parent and node.position % self.count == home:
+                return Selection(node, reason)
+        return Selection(ask.root, f"the baseline: island {home + 1} has no good node yet")

@@ -1,0 +1,77 @@
+"""Trials in MLflow and in Weights & Biases, both on this machine alone.
+
+Each runs in a process of its own: the libraries warn, start threads and leave handlers behind.
+"""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+ROWS = """
+import json, sys
+from pathlib import Path
+from loopty.domain.ids import NodeId
+from loopty.domain.pool import Pool
+from loopty.views.trial_rows import TrialRow
+rows = [
+    TrialRow(1, NodeId(f"1.{n}"), n, 1, Pool.ATTEMPT, "1", "rewrite", "a change", "kept", "better", "finished", "",
+             1000.0 + n, 0.5, "f", {"lr": 0.1 * n}, {"score": float(n)})
+    for n in (1, 2)
+]
+"""
+
+
+def run(code: str, folder, **environment: str) -> object:
+    """What the code prints as JSON in its last line."""
+    done = subprocess.run(
+        [sys.executable, "-c", ROWS + code],
+        cwd=folder,
+        env={**os.environ, "HOME": str(folder), **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("mlflow"), reason="mlflow is not installed")
+def test_mlflow_gets_each_trial_once(tmp_path):
+    found = run(
+        """
+from loopty.exporters.mlflow_runs import export_to_mlflow
+sent = [export_to_mlflow(rows[:1], "sqlite:///m.db", "x"), export_to_mlflow(rows, "sqlite:///m.db", "x")]
+from mlflow.tracking import MlflowClient
+client = MlflowClient("sqlite:///m.db")
+runs = client.search_runs([client.get_experiment_by_name("x").experiment_id])
+print(json.dumps([sent, sorted((r.info.run_name, r.data.metrics, r.data.params, r.info.status) for r in runs)]))
+""",
+        tmp_path,
+        MLFLOW_DISABLE_TELEMETRY="true",
+    )
+    assert found == [
+        [1, 1],
+        [
+            ["1.1#1", {"score": 1.0}, {"lr": "0.1"}, "FINISHED"],
+            ["1.2#1", {"score": 2.0}, {"lr": "0.2"}, "FINISHED"],
+        ],
+    ]
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("wandb"), reason="wandb is not installed")
+def test_weights_and_biases_keeps_an_offline_run(tmp_path):
+    count = run(
+        """
+from loopty.exporters.wandb_run import export_to_wandb
+print(json.dumps(export_to_wandb(rows, "p", "n", Path.cwd(), True)))
+""",
+        tmp_path,
+        WANDB_CACHE_DIR=str(tmp_path / "cache"),
+    )
+    assert count == 2
+    (log,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    assert log.stat().st_size > 0
