@@ -115,8 +115,8 @@ def missing_perl_module(failure: Failure, facts: HostFacts) -> Cause | None:
     sentence, line = f"the Perl {modules} not installed", f"cpan -T {' '.join(names)}"
     if not (facts.program("apt-get") and facts.program("perl") == "/usr/bin/perl"):
         return Cause("missing-perl-module", sentence, shell=line)
-    found = (facts.system_package(*_perl_packages(name)) for name in names)
-    if not (packages := " ".join(dict.fromkeys(filter(None, found)))):
+    known = (facts.system_package(*_perl_packages(name)) for name in names)
+    if not (packages := " ".join(dict.fromkeys(filter(None, known)))):
         return Cause("missing-perl-module", sentence, shell=line)
     install = PackageInstaller(facts).install_line((packages, "", "", ""))
     return Cause("missing-perl-module", sentence, shell=install, advice=f"or: {line}")
