@@ -22,7 +22,8 @@ line, pasted once, `init` passed.
 - Passed over, and replaced by the next name of the group: a release that could not be fetched, or whose
   dependencies could not be, on this machine (it reaches PyPI, npm and Debian, but not crates.io or Go's proxy).
 - *Seconds* are of two cores that other busy processes shared: some thirty in samples 1 to 3, where builds and
-  tests of C and C++ ran into limits of 300 s (`init`) and 600 s (with the line), ten in samples 4 to 6.
+  tests of C and C++ ran into limits of 300 s (`init`) and 600 s (with the line), ten in samples 4 to 6, ten to
+  sixty in samples 9 to 11, where some builds of C ran into a limit of 1800 s.
 - Many packages of npm, and some of PyPI, are released without tests. There the line of the message measured how
   long the package takes to load, which counts as *with its line* in samples 1 to 9. Since then `init` falls back
   on this, or on the time of the build, by itself, and says so: a *last resort*. The figures count it apart. Where
@@ -79,6 +80,9 @@ SAMPLES = {
     "4": "drawn after the repairs for the third; those for it began while it was tried",
     "5": "drawn and tried after the repairs for the fourth; from backoff on, limits grew with the load",
     "6": "drawn and tried after the repairs for the fifth; time ended before its last names",
+    "9": "drawn and tried before the next repairs, to find their causes; stopped before its last names",
+    "10": "drawn and tried after the last resort and builds of npm came; stopped before its last names",
+    "11": "drawn and tried after most repairs for the tenth; stopped before its last names",
 }
 """How each sample was used: only the figure of one that was tried once, after all repairs, says what to expect."""
 
