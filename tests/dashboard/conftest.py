@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from loopty.dashboard.access import Access, Address
-from loopty.dashboard.server import DashboardServer
+from loopty.dashboard.dashboard_server import DashboardServer
+from loopty.dashboard.page_access import Address, PageAccess
 from loopty.dashboard.static_files import StaticFiles
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
@@ -196,7 +196,7 @@ async def serve(top: Path, static: StaticFiles | None = None):
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
     port = listener.getsockname()[1]
-    server = DashboardServer(top, Access(Address("127.0.0.1", port)), static)
+    server = DashboardServer(top, PageAccess(Address("127.0.0.1", port)), static)
     task = asyncio.create_task(server.serve([listener]))
     client = Client(server, port)
     try:

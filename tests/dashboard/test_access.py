@@ -2,8 +2,8 @@
 
 import pytest
 
-from loopty.dashboard.access import Access, Address, NotAllowed
-from loopty.dashboard.launch import DashboardOptions
+from loopty.dashboard.dashboard_launch import DashboardOptions
+from loopty.dashboard.page_access import Address, NotAllowed, PageAccess
 from loopty.dashboard.static_files import StaticFiles
 from loopty.domain.errors import Misuse
 
@@ -24,7 +24,7 @@ async def test_the_token_is_exchanged_for_a_cookie_that_no_script_and_no_other_s
 
 def test_many_wrong_tokens_are_not_compared_any_more():
     now = [0.0]
-    access = Access(Address("127.0.0.1", 80), lambda: now[0])
+    access = PageAccess(Address("127.0.0.1", 80), lambda: now[0])
     for _ in range(20):
         with pytest.raises(NotAllowed, match="wrong"):
             access.check_token("guess")

@@ -53,6 +53,17 @@ async def test_new_nodes_reach_every_viewer(story):
             writer.close()
 
 
+async def test_a_change_beside_the_nodes_reaches_a_viewer_too(story):
+    async with serve(story.top) as client:
+        reader, writer = await client.open("GET", "/api/events")
+        stream = Stream(reader)
+        await stream.until("overview")
+        await client.act("budget", changes={"attempts": 21})
+        while (await stream.until("overview"))[1]["budget"]["attempts"] != 21:
+            pass
+        writer.close()
+
+
 async def test_a_viewer_that_was_cut_off_gets_what_it_missed(story):
     async with serve(story.top) as client:
         event = (await client.get("/api/session")).data["event"]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from loopty.dashboard.access import Access, Address
-from loopty.dashboard.server import DashboardServer
+from loopty.dashboard.dashboard_server import DashboardServer
+from loopty.dashboard.page_access import Address, PageAccess
 from loopty.dashboard.static_files import STATIC
 
 from .story import Story, make_repository, tell_run
@@ -55,7 +55,7 @@ class Site:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
-        self.access: Access | None = None
+        self.access: PageAccess | None = None
 
     @property
     def origin(self) -> str:
@@ -72,7 +72,7 @@ class Site:
         listener.listen()
         listener.setblocking(False)
         self.port = listener.getsockname()[1]
-        self.access = self.access or Access(Address("127.0.0.1", self.port))
+        self.access = self.access or PageAccess(Address("127.0.0.1", self.port))
         ready = threading.Event()
 
         async def serve() -> None:

@@ -4,9 +4,10 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
+from loopty.executors.process_locks import ProcessLocks
 from loopty.record.budgets import ChangedLimits
 from loopty.record.directives import Directive
-from loopty.record.sessions import Session
+from loopty.record.sessions import Session, SessionStarted
 
 from .conftest import open_page, serve_site
 from .story import git, make_repository, tell_run
@@ -19,6 +20,8 @@ def site_and_story(tmp_path):
     top = tmp_path / "work"
     make_repository(top)
     story = tell_run(top)
+    locks = ProcessLocks(story.state.owners)
+    story.record(SessionStarted(1, locks.claim()))  # this process drives it: there is something to pause and stop
     with serve_site(top) as site:
         yield site, story
 

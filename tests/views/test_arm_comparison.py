@@ -7,17 +7,17 @@ import pytest
 from loopty.domain.outcome import Verdict
 from loopty.report.arms_text import arms_text
 from loopty.report.columns import width
-from loopty.views.arm_comparison import Curve, arm_rows, curve_of, paired_difference
+from loopty.views.arm_comparison import GainCurve, arm_rows, curve_of, paired_difference
 
 from ..record.test_operator_credit import Story
 
 
 def test_the_area_is_the_mean_of_the_best_so_far_over_the_budget():
-    curve = Curve((1.0, 2.0, 3.0), (0.0, 4.0, 4.0))
+    curve = GainCurve((1.0, 2.0, 3.0), (0.0, 4.0, 4.0))
     assert curve.area(4.0) == pytest.approx(2.0)
     assert curve.area(2.0) == pytest.approx(0.0), "what comes after the budget does not count"
     assert curve.final == 4.0
-    assert Curve((), ()).final == 0.0
+    assert GainCurve((), ()).final == 0.0
 
 
 def test_a_curve_counts_attempts_tokens_or_money():
@@ -28,7 +28,7 @@ def test_a_curve_counts_attempts_tokens_or_money():
     story.call("b", tokens=50)
     story.add("1.2", calls=("b",))
     story.judge("1.2", 3.0, Verdict.KEPT)
-    assert curve_of(story.history, 1, "attempts") == Curve((1.0, 2.0), (0.0, 2.0))
+    assert curve_of(story.history, 1, "attempts") == GainCurve((1.0, 2.0), (0.0, 2.0))
     assert curve_of(story.history, 1, "tokens").spent == (100.0, 150.0)
     assert curve_of(story.history, 1, "money").spent == pytest.approx((0.1, 0.15))
 
@@ -49,7 +49,7 @@ def test_tasks_weigh_the_same_whatever_their_number_of_seeds():
 
 def test_rows_are_pooled_and_by_task_in_shares_of_the_largest_gain():
     curves = {
-        (arm, task, seed): Curve((1.0, 2.0), (size * gain, size * gain))
+        (arm, task, seed): GainCurve((1.0, 2.0), (size * gain, size * gain))
         for arm, gain in (("a", 1.0), ("b", 2.0))
         for task, size in (("small", 1.0), ("large", 100.0))
         for seed in range(3)

@@ -6,7 +6,7 @@ import { Icon } from "../parts/icon";
 import { Said } from "../parts/said";
 import { Sheet } from "../parts/sheet";
 import { go, link, VIEWS } from "../state/route";
-import { isPaused, session } from "../state/store";
+import { isDriven, isPaused, session } from "../state/store";
 import { ActionSheet } from "./action_sheet";
 import { type ActionName, ask, asked, said } from "./asked";
 import { KeysSheet } from "./keys_sheet";
@@ -14,7 +14,11 @@ import { ACTION_LABELS, isAction } from "./wording";
 
 export function runActions(): ActionName[] {
   const known = new Set(session.value?.actions ?? []);
-  const wanted: ActionName[] = ["direct", isPaused.value ? "resume" : "pause", "stop", "budget"];
+  const wanted: ActionName[] = ["direct"];
+  if (isPaused.value) wanted.push("resume");
+  else if (isDriven.value) wanted.push("pause");
+  if (isDriven.value) wanted.push("stop");
+  wanted.push("budget");
   return wanted.filter((name) => known.has(name));
 }
 

@@ -12,7 +12,7 @@ export const MARK_NAMES: Record<Mark, string> = {
   failed: "failed",
   held: "held for review",
   control: "control",
-  open: "running",
+  open: "unjudged",
 };
 
 /** The order of legends. */

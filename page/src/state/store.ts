@@ -28,7 +28,12 @@ export const shownRun = signal<number | null>(null);
 
 export const canAct = computed(() => connection.value === "live");
 
-/** A run whose session has ended can be paused, too: the next session then begins paused. */
+const OVER = new Set(["stopped", "lost", "idle", "empty"]);
+
+/** Whether a process drives the run: only then is there something to pause or to stop. */
+export const isDriven = computed(() => overview.value !== null && !OVER.has(overview.value.state));
+
+/** A run whose session has ended can be paused, too, with `loopty pause`: its next session then begins paused. */
 export const isPaused = computed(() => {
   const seen = overview.value;
   return seen?.state === "paused" || (seen?.alerts.some((alert) => alert.kind === "paused") ?? false);

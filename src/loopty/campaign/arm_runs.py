@@ -23,7 +23,7 @@ from loopty.engine.session_limits import Finish
 from loopty.kit.dataclass import dataclass
 from loopty.taskfile.toml_file import parse_toml, read_text
 from loopty.taskfile.toml_text import lay_over, toml_text
-from loopty.views.arm_comparison import ArmRow, Curve, arm_rows, curve_of
+from loopty.views.arm_comparison import ArmRow, GainCurve, arm_rows, curve_of
 from loopty.workspaces.git_command import git_argv
 from loopty.workspaces.git_folders import environment_without_git
 from loopty.workspaces.repository import Repository
@@ -117,7 +117,7 @@ class ArmRuns:
         rows = tuple(arm_rows(ordered, self._budget.amount))
         return ArmReport(self._budget, self._seeds, len(curves), is_complete, rows)
 
-    def _curve(self, search: ArmSearch) -> Curve | None:
+    def _curve(self, search: ArmSearch) -> GainCurve | None:
         from loopty.campaign.reader import CampaignReader
 
         if not (search.copy / ".git").exists():

@@ -41,7 +41,7 @@ def command(
     The printed address has a token: whoever has it can see everything and act. It listens on this machine only,
     unless --host names another address; then it needs TLS.
     """
-    from loopty.dashboard.launch import DashboardOptions, serve_dashboard
+    from loopty.dashboard.dashboard_launch import DashboardOptions, serve_dashboard
     from loopty.workspaces.git_folders import GitFolders
 
     options = DashboardOptions(host, port, names, tls_certificate, tls_key, behind_proxy)

@@ -75,7 +75,7 @@ def _run(session: OptimizeSession, quiet: bool) -> Finish:
 
 
 def _dashboard(session: OptimizeSession) -> contextlib.AbstractContextManager[None]:
-    from loopty.dashboard.launch import dashboard_beside
+    from loopty.dashboard.dashboard_launch import dashboard_beside
 
     return dashboard_beside(session.context.state.top, lambda url: say(f"dashboard: {url}"))
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from loopty.dashboard.api import Api, encode
+from loopty.dashboard.dashboard_api import DashboardApi, encode
 from loopty.dashboard.marks import MARKS
 from loopty.dashboard.record_feed import RecordFeed
 from loopty.domain.errors import LooptyError
@@ -18,6 +18,8 @@ InThread = Callable[[Callable[[], T]], Awaitable[T]]
 TICK_SECONDS = 0.5
 _IDLE_TICK_SECONDS = 2.0
 _NOW_SECONDS = 1.0
+_QUIET_SECONDS = 2.0
+"""After this, an overview also tells what changed beside the nodes: a pause, a limit, a directive, a call."""
 HEARTBEAT_SECONDS = 15.0
 _MOST_WAITING = 64
 _MOST_NODES = 400
@@ -47,7 +49,7 @@ def message(kind: str, data: Any, number: int) -> bytes:
 class LiveFeed:
     """The viewers, and the loop that folds new events for all of them."""
 
-    def __init__(self, api: Api, in_thread: Callable[..., Awaitable[Any]]) -> None:
+    def __init__(self, api: DashboardApi, in_thread: Callable[..., Awaitable[Any]]) -> None:
         self._api = api
         self._in_thread = in_thread
         self.viewers: set[Viewer] = set()
@@ -57,6 +59,8 @@ class LiveFeed:
         self._is_ready = False
         self._changed: dict[int, list[int]] = {}
         """The places that changed since the last tick, by run."""
+        self._told: dict[int | None, tuple[int, float]] = {}
+        """The last event that an overview told, and when, by run."""
 
     @property
     def _feed(self) -> RecordFeed:
@@ -89,7 +93,13 @@ class LiveFeed:
 
     def _overview_message(self, run: int | None) -> bytes:
         data = self._api.overview({"run": str(run)} if run else {})
+        self._told[run] = self._feed.number, time.monotonic()
         return message("overview", data, self._feed.number)
+
+    def _is_overdue(self, run: int | None) -> bool:
+        """Whether events were taken in that no overview has told, for a while."""
+        number, at = self._told.get(run, (0, 0.0))
+        return self._feed.number > number and time.monotonic() - at >= _QUIET_SECONDS
 
     async def follow(self) -> None:
         """Fold and push until this is cancelled."""
@@ -117,6 +127,7 @@ class LiveFeed:
         feed, found = self._feed, list[tuple[Any, bytes]]()
         self.take_in()
         changed, self._changed = self._changed, {}
+        self._told = {run: told for run, told in self._told.items() if run in runs}
         if feed.reader is None:
             self._is_ready = True
             return []
@@ -139,6 +150,8 @@ class LiveFeed:
             number = newest if run is None else run
             if places := changed.get(number):
                 found += self._changes(run, number, places)
+            elif self._is_overdue(run):
+                found.append((run, self._overview_message(run)))
         if time.monotonic() - self._now_at >= _NOW_SECONDS:
             self._now_at = time.monotonic()
             found += [(run, each) for run in runs if (each := self._now_message(run))]

@@ -43,7 +43,7 @@ def run_alerts(
             row["node"],
             row["at"],
         )
-    for pool in pools:
+    for pool in pools if status.state is RunState.RUNNING else ():
         if pool["limit"] and pool["used"] >= _ALMOST_SPENT * pool["limit"]:
             share = 100 * pool["used"] / pool["limit"]
             level = "warn" if share >= 100 else "info"

@@ -25,7 +25,7 @@ _OK, _ERROR = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TelemetrySpan:
     """Something that took time."""
 
     name: str
@@ -37,13 +37,13 @@ class Span:
     attributes: Mapping[str, Cell]
 
 
-def trial_spans(rows: Iterable[TrialRow]) -> Iterator[Span]:
+def trial_spans(rows: Iterable[TrialRow]) -> Iterator[TelemetrySpan]:
     for row in rows:
         key, end = f"trial {row.node}#{row.trial}", row.started_at + row.seconds
-        yield Span(f"trial {row.pool}", key, row.started_at, end, row.ending != "finished", cells(row))
+        yield TelemetrySpan(f"trial {row.pool}", key, row.started_at, end, row.ending != "finished", cells(row))
 
 
-def call_spans(events: Iterable[Recorded], run: int) -> Iterator[Span]:
+def call_spans(events: Iterable[Recorded], run: int) -> Iterator[TelemetrySpan]:
     """Model calls that have ended. `events` are those about calls, oldest first."""
     open_calls: dict[str, tuple[float, CallReserved]] = {}
     for recorded in events:
@@ -62,10 +62,12 @@ def call_spans(events: Iterable[Recorded], run: int) -> Iterator[Span]:
                     "loopty.failure": settled.failure,
                 }
                 is_failed = bool(settled.failure or settled.lost)
-                yield Span(f"call {call.role}", f"call {call.call}", at, recorded.at, is_failed, attributes)
+                yield TelemetrySpan(
+                    f"call {call.role}", f"call {call.call}", at, recorded.at, is_failed, attributes
+                )
 
 
-def send_spans(spans: Iterable[Span], address: str, repository: str, run: int) -> int:
+def send_spans(spans: Iterable[TelemetrySpan], address: str, repository: str, run: int) -> int:
     """Send spans to a collector in batches; how many. Raises Misuse where it does not take them."""
     parts = urllib.parse.urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.netloc:
@@ -98,7 +100,7 @@ def _post(url: str, spans: list[dict[str, Any]], repository: str) -> None:
         raise Misuse(f"no collector answers at {url} ({error}): start it, or name another address") from None
 
 
-def _plain(span: Span, trace: str) -> dict[str, Any]:
+def _plain(span: TelemetrySpan, trace: str) -> dict[str, Any]:
     return {
         "traceId": trace,
         "spanId": _digest(f"{trace} {span.key}", 8),

@@ -23,7 +23,7 @@ _KEPT: weakref.WeakKeyDictionary[History, dict[Hashable, Any]] = weakref.WeakKey
 
 
 @dataclass(frozen=True, slots=True)
-class RatedNode:
+class NodeValue:
     """A node with a result that can be compared."""
 
     id: NodeId
@@ -69,18 +69,18 @@ class Population(JudgedNodes):
 
     def __init__(self) -> None:
         super().__init__()
-        self.ranked: list[RatedNode] = []
+        self.ranked: list[NodeValue] = []
 
     def add(self, node: Node, value: float) -> None:
         place = next((at for at, other in enumerate(self.ranked) if other.value < value), len(self.ranked))
-        self.ranked.insert(place, RatedNode(node.id, value))
+        self.ranked.insert(place, NodeValue(node.id, value))
         del self.ranked[MOST:]
 
 
-def population(ask: Ask) -> list[RatedNode]:
+def population(ask: Ask) -> list[NodeValue]:
     """The best nodes that can be changed, the best first; the baseline alone before there are others."""
     ranked = [one for one in Population.of(ask, Population).ranked if can_change(ask, one.id)]
-    return ranked or [RatedNode(ask.root.id, 0.0)]
+    return ranked or [NodeValue(ask.root.id, 0.0)]
 
 
 def can_change(ask: Ask, node: NodeId) -> bool:

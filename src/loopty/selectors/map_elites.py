@@ -9,7 +9,7 @@ from loopty.engine.protocols import Ask, Selection
 from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
 from loopty.record.node_record import Node
-from loopty.selectors.judged_nodes import JudgedNodes, RatedNode, can_change
+from loopty.selectors.judged_nodes import JudgedNodes, NodeValue, can_change
 
 _MOST_CELLS = 512
 Cell = tuple[int, ...]
@@ -20,7 +20,7 @@ class _Grid(JudgedNodes):
 
     def __init__(self, columns: tuple[tuple[str, float], ...]) -> None:
         super().__init__()
-        self.cells: dict[Cell, RatedNode] = {}
+        self.cells: dict[Cell, NodeValue] = {}
         self._columns = columns
 
     def add(self, node: Node, value: float) -> None:
@@ -30,7 +30,7 @@ class _Grid(JudgedNodes):
         cell = tuple(math.floor(metrics[name] / width) for name, width in self._columns)
         known = self.cells.get(cell)
         if (known is None and len(self.cells) < _MOST_CELLS) or (known and known.value < value):
-            self.cells[cell] = RatedNode(node.id, value)
+            self.cells[cell] = NodeValue(node.id, value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from loopty.engine.protocols import Ask, Selection
 from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
 from loopty.record.cohorts import Cohorts
-from loopty.selectors.judged_nodes import RatedNode, population
+from loopty.selectors.judged_nodes import NodeValue, population
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class NoveltySelector:
         )
 
 
-def _points(ask: Ask, ranked: Sequence[RatedNode], columns: Sequence[str]) -> list[list[float]]:
+def _points(ask: Ask, ranked: Sequence[NodeValue], columns: Sequence[str]) -> list[list[float]]:
     """The nodes' columns, each as a share of its range."""
     fingerprint = Cohorts.of(ask.history.runs[ask.run]).fingerprint
     results = [ask.history[one.id].result(fingerprint) for one in ranked]

@@ -8,7 +8,7 @@ from loopty.engine.protocols import Ask, Selection
 from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
 from loopty.record.trials import TrialCounts
-from loopty.selectors.judged_nodes import RatedNode, population
+from loopty.selectors.judged_nodes import NodeValue, population
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class UctSelector:
         return Selection(node, f"the best upper bound: place {place + 1}, changed {node.children} times")
 
 
-def _shares(ranked: list[RatedNode]) -> list[float]:
+def _shares(ranked: list[NodeValue]) -> list[float]:
     """Where each score lies between the worst, 0, and the best, 1."""
     low, high = ranked[-1].value, ranked[0].value
     return [(one.value - low) / (high - low) if high > low else 1.0 for one in ranked]

@@ -17,7 +17,7 @@ FEWEST_PAIRS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class GainCurve:
     """The best score so far of one search: what was spent after each attempt, and how much better it was."""
 
     spent: tuple[float, ...]
@@ -56,7 +56,7 @@ class Difference:
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
-def curve_of(history: History, run: int, unit: str) -> Curve:
+def curve_of(history: History, run: int, unit: str) -> GainCurve:
     """The curve of a run, with its spending in `attempts`, `seconds`, `tokens` or `money`."""
     root = history[history.runs[run].root]
     metric = next(iter(history.metrics(root)), Metric("score"))
@@ -72,7 +72,7 @@ def curve_of(history: History, run: int, unit: str) -> Curve:
             best = max(best, metric.direction.sign * (score - base))
         spending.append(spent)
         gains.append(best)
-    return Curve(tuple(spending), tuple(gains))
+    return GainCurve(tuple(spending), tuple(gains))
 
 
 def paired_difference(by_task: Sequence[Sequence[float]]) -> Difference:
@@ -104,7 +104,7 @@ class ArmRow:
     final_over_first: Difference
 
 
-def arm_rows(curves: Mapping[tuple[str, str, int], Curve], budget: float) -> list[ArmRow]:
+def arm_rows(curves: Mapping[tuple[str, str, int], GainCurve], budget: float) -> list[ArmRow]:
     """Rows for each arm, pooled first and then by task.
 
     `curves` are by arm, task and seed. Gains are shares of the largest gain that any arm found on that task.

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from loopty.campaign.queries import task_or_none
 from loopty.campaign.reader import CampaignReader
-from loopty.dashboard import agent_views, comparison, find, node_files_answer, search_views, tree_rows
+from loopty.dashboard import agent_views, comparison_data, find, node_files_answer, search_views, tree_rows
 from loopty.dashboard.answers import state_word
 from loopty.dashboard.chart_points import chart_points
 from loopty.dashboard.node_answer import node_answer
@@ -74,7 +74,7 @@ def _without_nan(value: Any) -> Any:
     return [_without_nan(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-class Api:
+class DashboardApi:
     """Answers of one server. Equal questions between two events get the same bytes."""
 
     def __init__(self, feed: RecordFeed, name: str, top: Path) -> None:
@@ -230,7 +230,7 @@ class Api:
         known = self._uplifts.get(run)
         if known and (known[0] == fold.number or (len(fold.columns) > 2_000 and now - known[1] < _UPLIFT_SECONDS)):
             return known[2]
-        found = comparison.feed_uplift(self.feed, fold)
+        found = comparison_data.feed_uplift(self.feed, fold)
         self._uplifts[run] = fold.number, now, found
         return found
 
@@ -250,11 +250,11 @@ class Api:
 
     def _compare(self, query: Query) -> Any:
         one, other = (self._find_node(query.get(name, "")) for name in ("a", "b"))
-        return comparison.compare_nodes(self.feed, self.reader, one, other)
+        return comparison_data.compare_nodes(self.feed, self.reader, one, other)
 
     def _compare_runs(self, query: Query) -> Any:
         one, other = (self.feed.run(_number(query, name, 0)).number for name in ("a", "b"))
-        return comparison.compare_runs(self.feed, self.reader, one, other)
+        return comparison_data.compare_runs(self.feed, self.reader, one, other)
 
     def _parameters(self, query: Query) -> Any:
         return search_views.parameters_answer(self.feed.history, self.feed.fold(_run(query)), self.task())

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from loopty.dashboard.access import Access, Address
-from loopty.dashboard.server import DashboardServer
+from loopty.dashboard.dashboard_server import DashboardServer
+from loopty.dashboard.page_access import Address, PageAccess
 from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import dataclass
 
@@ -63,7 +63,7 @@ def serve_dashboard(
     listener = _listen(options)
     port = listener.getsockname()[1]
     is_secure = options.certificate is not None or options.behind_proxy
-    access = Access(Address(options.host.strip("[]"), port, options.names, is_secure))
+    access = PageAccess(Address(options.host.strip("[]"), port, options.names, is_secure))
     server, tls = DashboardServer(top, access), _tls(options)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from loopty.dashboard.access import Access, NotAllowed
 from loopty.dashboard.actions import Actions
-from loopty.dashboard.api import Api, Encoded, Missing, encode
+from loopty.dashboard.dashboard_api import DashboardApi, Encoded, Missing, encode
 from loopty.dashboard.live_feed import HEARTBEAT_SECONDS, MOST_VIEWERS, LiveFeed, message
+from loopty.dashboard.page_access import NotAllowed, PageAccess
 from loopty.dashboard.record_feed import RecordFeed
 from loopty.dashboard.static_files import StaticFiles
 from loopty.domain.errors import LooptyError
@@ -46,10 +46,10 @@ _JSON = {"content-type": "application/json; charset=utf-8", "cache-control": "no
 class DashboardServer:
     """Serves one repository."""
 
-    def __init__(self, top: Path, access: Access, static: StaticFiles | None = None) -> None:
+    def __init__(self, top: Path, access: PageAccess, static: StaticFiles | None = None) -> None:
         self.access = access
         self._static = static or StaticFiles()
-        self._api = Api(RecordFeed(top), top.name, top)
+        self._api = DashboardApi(RecordFeed(top), top.name, top)
         self._actions = Actions(top)
         self._reading = ThreadPoolExecutor(1, "record")
         self._acting = ThreadPoolExecutor(1, "actions")

@@ -55,7 +55,7 @@ class Address:
         return f"{scheme}://{shown}/?token={token}"
 
 
-class Access:
+class PageAccess:
     """The secrets of one server, and the checks of every request."""
 
     def __init__(self, address: Address, clock: Callable[[], float] = time.monotonic) -> None:
