@@ -49,7 +49,7 @@ def test_without_the_token_nothing_is_shown(browser, told):
     context.set_default_timeout(WAIT_MS)
     page = context.new_page()
     page.goto(site.origin)
-    page.get_by_text("Not logged in").wait_for()
+    page.get_by_role("heading", name="Not logged in").wait_for()
     assert "a wider table" not in page.content()
     assert page.goto(f"{site.origin}/?token=wrong").status == 403
     context.close()

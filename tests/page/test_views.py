@@ -14,7 +14,7 @@ VIEWS = {
     "#/overview": ("Best so far", "Just ended"),
     "#/tree": ("a wider table", "best"),
     "#/tree?as=map": ("1.7", "Fit"),
-    "#/node/1.1": ("The judge's pairs", "Checks"),
+    "#/node/1.1": ("Effect", "Checks"),
     "#/node/1.1.1": ("Held for review.", "Let it count…"),
     "#/node/1.3?tab=logs": ("Why it ended", "failed"),
     "#/node/1.1?tab=raw": ("As the ledger has it", "1.1"),

@@ -52,7 +52,7 @@ function LogView({ node, name }: { node: NodeDetail; name: string }): JSX.Elemen
 
 export function LogsTab({ node }: { node: NodeDetail }): JSX.Element {
   const [name, setName] = useState(node.logs[0]?.name ?? "");
-  const failed = node.error_lines.length > 0;
+  const failed = node.ending !== null && node.ending !== "finished";
   return (
     <div class="panel parts">
       {failed && (
@@ -61,9 +61,11 @@ export function LogsTab({ node }: { node: NodeDetail }): JSX.Element {
             <b>Why it ended: {node.ending}</b>
             {node.explanation && <Said text={node.explanation} />}
           </div>
-          <pre class="quoted">
-            <Pieces text={node.error_lines.join("\n")} />
-          </pre>
+          {node.error_lines.length > 0 && (
+            <pre class="quoted">
+              <Pieces text={node.error_lines.join("\n")} />
+            </pre>
+          )}
         </>
       )}
       {node.logs.length > 1 && (
