@@ -51,14 +51,14 @@ def test_proposals_of_a_server_are_tried_kept_paid_and_shown(code_place, streame
 
 
 def test_a_model_with_a_small_context_gets_a_shorter_prompt(code_place):
-    code_place.write("notes.txt", "Much that may be read.\n" * 20_000)
+    code_place.write("notes.py", "# Much that may be read.\n" * 20_000)
     with vendor("no change at all " * 2_000, number(7)) as server:
         task(code_place, 1, evolver(server, context_tokens=8192))
         code_place.loopty("optimize")
     first, again = (request.body for request in server.requests)
     for asked in (first, again):
         assert tokens(words(asked["messages"])) + asked["max_tokens"] <= 8192
-    assert "notes.txt (may only be read, shown in part" in words(first)
+    assert "notes.py (may only be read, shown in part" in words(first)
 
 
 def test_unusable_replies_get_one_retry_with_the_reason_and_cost_no_attempt(code_place):

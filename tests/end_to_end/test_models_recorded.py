@@ -22,7 +22,10 @@ def test_recorded_calls_give_the_same_run_again_and_cost_nothing(code_place):
         task(code_place, evolver(server, input_usd=1.0, output_usd=1.0))
         code_place.loopty("optimize")
         played = table("models.near", provider="recorded", file=".git/loopty/calls")
-        task(code_place, played + table("roles.evolver", model="near") + table("proposer", kind="llm-code"))
+        task(
+            code_place,
+            played + table("roles.evolver", model="near") + table("proposer", kind="llm-code", operators=["diff"]),
+        )
         code_place.loopty("optimize", "--new-run")
     assert len(server.requests) == 5
     assert found(code_place, 2) == found(code_place, 1)

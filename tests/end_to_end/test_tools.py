@@ -300,7 +300,8 @@ def test_the_first_call_begins_the_first_run(tools):
 
 def test_rights_of_a_task_file_count_only_after_the_users_yes(tools):
     node = opened(tools, 9)
-    tools.write("loopty.toml", TASK.format(attempts=6) + '[agents]\nmay = ["abort"]\n')
+    unseen = TASK.format(attempts=6) + '[agents]\nmay = ["abort"]\n'
+    (tools.top / "loopty.toml").write_text(unseen)  # `write` would allow it
     assert "loopty trust" in call(tools, "manage", action="abort", id=node)["error"]
     assert tools.history()[node].draft
 

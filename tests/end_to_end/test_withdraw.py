@@ -43,6 +43,7 @@ def test_a_cheat_is_invalidated_with_its_descendants_and_what_lost_to_it_returns
         "verdict": "kept",
         "reason": "better: score 90 against 6 of 1.1",
         "why": "it reads the answers",
+        "by_hand": True,
     }
     report = " ".join(tree.loopty("report").stdout.split())
     assert "1.2 #3 was kept, is rejected: it reads the answers" in report
