@@ -117,7 +117,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
             [python, "-c", "import sysconfig as s; print(s.get_path('purelib'))"], text=True
         ).strip()
     )
-    for name in ("apsw", "click"):
+    for name in ("apsw", "click", "h11"):
         for file in importlib.metadata.files(name) or ():
             with contextlib.suppress(FileNotFoundError):
                 (packages / file.parent).mkdir(parents=True, exist_ok=True)

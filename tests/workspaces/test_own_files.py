@@ -16,6 +16,7 @@ from loopty.workspaces.state_folder import StateFolder
 SOURCE = Path(loopty.__file__).parent
 PROGRAMS = {
     "campaign/agent_launcher.py": "a sandbox mounts the agent's home and writes its output",
+    "campaign/subagent_edits.py": "no file is opened: only the times of files are read, those of links as such",
     "cli/doctor_agents.py": "a sandbox mounts an empty folder",
     "campaign/node_export.py": "an artifact is written wherever the user says",
     "evaluators/benchmark_runner.py": "a sandbox writes the output of a command, and follows no link there",

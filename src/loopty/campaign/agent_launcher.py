@@ -33,7 +33,7 @@ MODEL_ADDRESS = f"http://127.0.0.1:{MODEL_PORT}"
 _SDK = "/loopty/sdk"
 _MODEL_SOCKET = "/loopty/model"
 _TOOLS_SOCKET = "/loopty/tools"
-_PROGRAMS = ".loopty/bin"
+_PROGRAMS = ".loopty-bin"
 """Below the agent's home: the program by which it calls its tools."""
 _TOOL = f'#!/bin/sh\nexec python3 -I -S -B {_SDK}/loopty_sdk/agent_tool.py "$@"\n'
 _PROMPT_FILE = ".loopty-prompt.md"
@@ -153,9 +153,7 @@ class AgentLauncher:
             *above, last = PurePosixPath(name).parts
             job.home.below(*above).file(last).write(text.encode(errors="replace"))
         if job.tools_socket is not None:
-            tool = job.home.below(*_PROGRAMS.split("/")).file("loopty")
-            tool.write(_TOOL.encode())
-            tool.path_for_programs().chmod(0o755)
+            job.home.below(_PROGRAMS).file("loopty").write(_TOOL.encode(), mode=0o777)
         if self._trial_owner:
             with job.home.handle() as top:
                 for _, directories, names, inner in os.fwalk(".", dir_fd=top):

@@ -288,10 +288,10 @@ class SafeFile:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - limit_bytes))
             return file.read(-1 if limit_bytes is None else limit_bytes)
 
-    def write(self, content: bytes, *, durable: bool = False) -> None:
+    def write(self, content: bytes, *, durable: bool = False, mode: int = 0o666) -> None:
         """Write the file as a whole or not at all; create its folder if it is missing. A link is replaced."""
         with self.folder.handle(make=True) as folder:
-            write_atomically(".", self.name, content, durable=durable, dir_fd=folder)
+            write_atomically(".", self.name, content, durable=durable, mode=mode, dir_fd=folder)
 
     def append(self, content: bytes) -> None:
         """Append to the file, which is created with its folder if it is missing."""
