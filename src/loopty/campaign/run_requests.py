@@ -75,5 +75,6 @@ def _fault(name: str, limit: float | None) -> str:
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
         return "it needs a number, or null for no limit"
     if limit < 0 or limit > _LARGEST or (name == "wall_seconds" and limit == 0):
-        return f"{limit:g} is out of range"
+        least = "more than 0" if name == "wall_seconds" else "0 or more"
+        return f"{limit:g} is out of range: give {least}, up to {_LARGEST:g}"
     return f"{limit:g} is not a whole number" if name in WHOLE_LIMITS and limit != int(limit) else ""

@@ -81,6 +81,17 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
+def write_for_user(path: Path, content: bytes) -> None:
+    """Write a file that the user named, as a whole or not at all."""
+    from loopty.domain.errors import Misuse
+    from loopty.kit.atomic_file import write_atomically
+
+    try:
+        write_atomically(path.parent, path.name, content)
+    except OSError as error:
+        raise Misuse(f"cannot write {path} ({error.strerror}): name another file") from None
+
+
 def print_json(data: Any) -> None:
     print_json_text(json.dumps(data, indent=2 if sys.stdout.isatty() else None, ensure_ascii=False))
 

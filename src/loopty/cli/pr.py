@@ -6,7 +6,16 @@ from pathlib import Path
 
 import click
 
-from loopty.cli.output import NodeArgument, here, json_option, print_integrity, print_json, say, say_control
+from loopty.cli.output import (
+    NodeArgument,
+    here,
+    json_option,
+    print_integrity,
+    print_json,
+    say,
+    say_control,
+    write_for_user,
+)
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 
@@ -40,11 +49,9 @@ def command(node: NodeId | None, branch: str | None, force: bool, to: Path | Non
         say_control(campaign, found.id.run)
     document = summary_document(summary)
     text = markdown_text(document)
-    made = campaign.make_branch(found.id, branch, force)
     if to:
-        from loopty.kit.atomic_file import write_atomically
-
-        write_atomically(to.parent, to.name, text.encode())
+        write_for_user(to, text.encode())
+    made = campaign.make_branch(found.id, branch, force)
     if as_json:
         print_json(
             {

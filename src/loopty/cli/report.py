@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal, unsafe_option
+from loopty.cli.output import (
+    columns,
+    here,
+    json_option,
+    print_json,
+    run_option,
+    terminal,
+    unsafe_option,
+    write_for_user,
+)
 from loopty.cli.record_check import check_record
 from loopty.domain.errors import Misuse
 from loopty.kit.collection_pause import pause_collection
@@ -159,12 +168,11 @@ def _summarize(campaign: Campaign, run: int | None, page: Path | None, as_json: 
         else:
             click.echo(markdown_text(document), nl=False)
         return
-    from loopty.kit.atomic_file import write_atomically
     from loopty.report.html_page import html_page
     from loopty.report.svg_chart import svg_chart
 
     content = html_page(document, svg_chart(summary.points)).encode()
-    write_atomically(page.parent, page.name, content)
+    write_for_user(page, content)
     if as_json:
         print_json({"title": document.title, "path": str(page), "bytes": len(content)})
     else:

@@ -28,7 +28,10 @@ def write_trial_table(rows: Sequence[TrialRow], path: Path) -> None:
         content = _parquet(rows)
     else:
         raise Misuse(f"{path.name} says no format: end it with .csv or .parquet")
-    write_atomically(path.parent, path.name, content)
+    try:
+        write_atomically(path.parent, path.name, content)
+    except OSError as error:
+        raise Misuse(f"cannot write {path} ({error.strerror}): name another file") from None
 
 
 def column_names(rows: Sequence[TrialRow]) -> list[str]:
