@@ -286,6 +286,8 @@ def test_a_package_that_is_not_complete_before_its_build_is_built_before_it_is_l
     first, second = propose_tasks(facts_of(tmp_path, {"package.json": text, "lib/own.js": ""}))
     assert first.command == "python3 -m loopty_sdk.cpu_time node lib/own.js"
     assert second.command == f"npm run --silent build && {first.command}"
+    (only,) = propose_tasks(facts_of(tmp_path / "typed", {"package.json": text, "src/x.ts": ""}))
+    assert only.command == "npm run --silent build && python3 -m loopty_sdk.cpu_time node dist/x.js"
 
 
 def test_headers_are_compiled_where_nothing_else_is_left(tmp_path):

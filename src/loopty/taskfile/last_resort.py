@@ -61,8 +61,9 @@ def _lines_that_load(facts: RepositoryFacts) -> Iterator[str]:
 
 def _node_loads_after_a_build(facts: RepositoryFacts) -> Iterator[LastResort]:
     """The same for a package that is not complete before its build."""
-    if facts.node_entry and (build := build_line(facts)):
-        yield LastResort(f"node {shlex.quote(facts.node_entry)}", _LOAD, build, writable_copy=True)
+    entry = facts.node_entry or facts.built_node_entry
+    if entry and (build := build_line(facts)):
+        yield LastResort(f"node {shlex.quote(entry)}", _LOAD, build, writable_copy=True)
 
 
 def _python_packages(facts: RepositoryFacts) -> list[str]:
