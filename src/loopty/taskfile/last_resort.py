@@ -90,10 +90,10 @@ def _perl_lines(facts: RepositoryFacts) -> Iterator[str]:
 
 
 def _lines_that_compile_headers(facts: RepositoryFacts) -> Iterator[str]:
-    """Compile the header that is nearest to the top: for a library of headers, its users wait for that."""
+    """Compile the header that is nearest to the top: for a library of headers alone, its users wait for that."""
     main = facts.languages[0] if facts.languages else ""
     headers = [path for path in facts.sources if path.endswith(_HEADER.get(main, ("/",)))]
-    if headers:
+    if headers and len(headers) == len(facts.sources):  # of others, no header has what takes time
         path = min(headers, key=lambda path: (path.count("/"), len(path), path))
         compiler = f"{'cc -x c' if main == 'c' else 'c++ -x c++'} -fsyntax-only"
         folders = dict.fromkeys((".", "include", "src", path.partition("/")[0] if "/" in path else "."))
