@@ -366,3 +366,11 @@ def test_the_file_that_init_writes_contains_the_answers(
 
 def test_the_file_for_parameters_lies_inside_the_repository() -> None:
     assert parse("parameters_file = 'conf/best.json'\n" + BENCHMARK + SPACE).parameters_file == "conf/best.json"
+
+
+def test_a_tune_table_needs_a_slice() -> None:
+    task = '[benchmark]\ncommand = "true"\ntimeout_seconds = 1\n[access]\nwrite = ["a"]\n'
+    assert not parse(task).tune
+    assert parse(task + '[tune]\nslice = "dev"\n').tune.trials == 16
+    with pytest.raises(Misuse, match=r'tune.slice is empty: .* as in slice = "dev"'):
+        parse(task + "[tune]\ntrials = 4\n")

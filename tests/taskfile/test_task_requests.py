@@ -7,6 +7,7 @@ from loopty.domain.cascade_spec import CascadeStage
 from loopty.domain.gate_spec import Gate
 from loopty.domain.model import ModelSpec
 from loopty.domain.task import Audit, Benchmark, SandboxSpec
+from loopty.domain.tune_spec import Tune
 from loopty.proposers.agent_options import AgentOptions
 from loopty.taskfile.read import TABLES, TOP_KEYS, parse
 from loopty.taskfile.task_requests import task_requests
@@ -120,6 +121,7 @@ def test_every_key_of_the_schema_was_considered():
         AgentOptions: "agent command stream model args login variables timeout_seconds memory_mb disk_mb parents "
         "briefing agents name weight prompt surface stalls",
         Audit: "command files data timeout_seconds",
+        Tune: "slice trials sampler",
         Gate: "name command when timeout_seconds metric minimum maximum",
         ModelSpec: "provider model url key_env keyring file stream temperature max_output_tokens context_tokens "
         "timeout_seconds retries outage_seconds requests_per_minute tokens_per_minute input_usd cached_usd "
@@ -127,6 +129,6 @@ def test_every_key_of_the_schema_was_considered():
     }
     for table, known in harmless_or_asked.items():
         assert {field.name for field in fields(table)} == set(known.split()), table
-    tables = "access agents audit benchmark limits noise objective pools profile roles sandbox verifier"
+    tables = "access agents audit benchmark limits noise objective pools profile roles sandbox tune verifier"
     assert " ".join(sorted(TABLES)) == tables
     assert set(TOP_KEYS) == {"statement", "width", "seed", "parameters_file"}

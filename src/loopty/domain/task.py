@@ -25,6 +25,7 @@ from loopty.domain.round_size import (
     choose_round_size,
 )
 from loopty.domain.space import Space
+from loopty.domain.tune_spec import Tune
 from loopty.kit import codec
 from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.option import option
@@ -138,7 +139,8 @@ class Pools:
     attempts: int = option("Number of proposals to try; the baseline does not count.", 100, minimum=0)
     control: int = option("Trials of the random control, counted separately.", 0, minimum=0)
     tunes: int | None = option(
-        "Single measurements of drafts, without a verdict (mode `tune` of agents). Default: no limit.",
+        "Measurements without a verdict: of drafts (mode `tune` of agents), and of proposals that are tuned under "
+        "`[tune]`. Default: no limit.",
         None,
         minimum=0,
     )
@@ -391,6 +393,7 @@ class Task:
     parameters_file: str = ""
     """Where `loopty apply` writes parameters, relative to the repository's top; empty: nowhere."""
     profile: ResourceProfile = ResourceProfile()
+    tune: Tune = Tune()
     is_width_stated: bool = True
     """Whether the user said how many trials run at once."""
 

@@ -24,6 +24,7 @@ _MODULES = (
     "verdicts",
     "rungs",
     "reviews",  # before trials: it looks at the trial that ends
+    "tunings",  # before trials: it looks at the trial that ends
     "confirmations",  # before trials: it looks at the trial that ends
     "trials",
     "node_gates",

@@ -26,6 +26,7 @@ from loopty.report.score_text import ScoreText
 from loopty.report.tally_text import review_text
 from loopty.report.terminal import Terminal
 from loopty.report.tree_text import node_glyph
+from loopty.report.tune_text import tuned_text
 from loopty.views.node_detail import MetricDetail, NodeDetail
 from loopty.views.score_change import ScoreChange
 
@@ -104,6 +105,8 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
         yield Fact("merges", ", ".join(map(short_id, node.merged)))
     if node.author:
         yield Fact("author", f"{node.author}, on {node.surface}" if node.surface else node.author)
+    if node.tuned:
+        yield Fact("tuned", tuned_text(node.tuned))
     if node.children:
         yield Fact("children", f"{node.children:,}")
     if outcome := node.outcome:

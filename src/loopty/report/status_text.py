@@ -23,6 +23,7 @@ from loopty.report.tally_text import (
     withdrawn_text,
 )
 from loopty.report.terminal import Terminal
+from loopty.report.tune_text import slice_text
 from loopty.views.against_baseline import AgainstBaseline
 from loopty.views.run_status import NoiseFloor, PoolCount, Remaining, RunState, RunStatus
 from loopty.views.verdict_tally import Tally
@@ -154,6 +155,10 @@ def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | No
         yield Fact(f"{count.pool}s", text)
     for stage in status.cascade:
         yield Fact("cascade", stage_text(stage))
+    if status.tuning:
+        yield Fact("tuning", slice_text(status.tuning))
+        if status.tuning.advice:
+            yield Fact("", status.tuning.advice, "warn")
     if tally and (verdicts := verdicts_text(tally)):
         yield Fact("verdicts", verdicts)
     for withdrawn in tally.withdrawn[:_MAX_WITHDRAWN] if tally else ():

@@ -29,6 +29,7 @@ from loopty.domain.task import (
     Task,
     VerifierSpec,
 )
+from loopty.domain.tune_spec import Tune
 from loopty.evaluators.result_formats import FORMATS
 from loopty.executors.this_capacity import this_capacity
 from loopty.kit.dataclass import replace
@@ -56,6 +57,7 @@ TABLES: dict[str, type] = {
     "verifier": VerifierSpec,
     "profile": ResourceProfile,
     "agents": AgentRights,
+    "tune": Tune,
 }
 TOP_KEYS = {
     "statement": "What to improve, in words.",
@@ -168,6 +170,10 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
         checker.add_fault(
             ("noise", "pairs"),
             f"is too few to keep a candidate at error_rate {noise.error_rate:g}: raise either",
+        )
+    if "tune" in data and tables["tune"] is not WRONG and not tables["tune"]:
+        checker.add_fault(
+            ("tune", "slice"), 'is empty: say what the benchmark measures in tune mode, as in slice = "dev"'
         )
     _check_sandbox(tables["sandbox"], checker)
     _check_consistency(tables["objective"], chosen, has_space, checker)

@@ -32,6 +32,7 @@ from loopty.views.cascade_costs import StageCost, stage_costs
 from loopty.views.comparable import machine_description, sigma
 from loopty.views.run_phase import RunPhase, run_phase
 from loopty.views.score_change import SIGMAS, ScoreChange, percent_of, score_change
+from loopty.views.slice_value import SliceValue, slice_value
 from loopty.views.verifier_totals import VerifierTotals, verifier_totals
 
 _FEWEST_SAMPLES = 2
@@ -180,6 +181,8 @@ class RunStatus:
     """The stages of the cascade, in their order."""
     agents: tuple[AgentRow, ...] = ()
     """What each coding agent did, in each configuration."""
+    tuning: SliceValue | None = None
+    """What tune mode's slice costs and predicts; None where nothing was tuned."""
     is_paused: bool = False
     """Whether nothing new starts until `loopty resume`."""
     pause_reason: str = ""
@@ -263,6 +266,7 @@ def status(
         _slot_use(run, trials_at_once, (pools and pools.questions) or trials_at_once),
         stage_costs(run),
         agent_rows(history, run, now),
+        slice_value(run),
         Session.of(run).is_paused,
         Session.of(run).pause_reason,
     )
