@@ -20,6 +20,7 @@ from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.directives import Directive
 from loopty.record.families import FAMILIES
+from loopty.record.frozen_pools import PoolFrozen
 from loopty.record.node_gates import NodeGates
 from loopty.record.nodes import DraftDropped, NodeCount
 from loopty.record.notes import NoteAdded
@@ -41,6 +42,7 @@ NEWER = {
     *(BudgetChanged, NodeRestored, RunPaused, RunResumed, StopRequested),
     *(DirectiveSeen, NoteAdded, TicketOpened, TicketEnded),
     *(AgentBenched, AgentPartEnded, AgentSearchStalled),
+    PoolFrozen,
     *(NodeTuned, TunePointChosen, TuningStarted),
 }
 """Events that the previous layout did not have."""

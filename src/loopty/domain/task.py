@@ -9,6 +9,7 @@ from typing import Any
 
 from loopty.domain.access import Access
 from loopty.domain.cascade_spec import CascadeStage
+from loopty.domain.combine_spec import POOL_FOLDER, Combine
 from loopty.domain.gate_spec import Gate
 from loopty.domain.launch import Bounds, Protection
 from loopty.domain.model import ModelSpec, Role
@@ -394,6 +395,9 @@ class Task:
     """Where `loopty apply` writes parameters, relative to the repository's top; empty: nowhere."""
     profile: ResourceProfile = ResourceProfile()
     tune: Tune = Tune()
+    combine: Combine = Combine()
+    combiner: PluginChoice | None = None
+    """What proposes combinations; None where there is no second stage."""
     is_width_stated: bool = True
     """Whether the user said how many trials run at once."""
 
@@ -437,6 +441,26 @@ class Task:
             ),
             audit=Audit(),
             gates=(),
+        )
+
+    def for_combination(self) -> Task:
+        """The task of the second stage, whose proposals combine what the search has found."""
+        stage, benchmark = self.combine, self.benchmark
+        assert self.combiner is not None
+        files = (*benchmark.files, f"{POOL_FOLDER}/**") if benchmark.files else ()
+        pools = replace(
+            self.pools, attempts=stage.attempts, control=0, wall_seconds=stage.wall_seconds, patience=None
+        )
+        return replace(
+            self,
+            benchmark=replace(benchmark, command=stage.command or benchmark.command, files=files, cascade=()),
+            access=replace(self.access, write=stage.write),
+            space=Space(stage.parameters),
+            pools=pools,
+            proposer=self.combiner,
+            tune=Tune(),
+            combine=Combine(),
+            parameters_file="",
         )
 
     def criteria(self, benchmark_digest: str, data_digest: str) -> Criteria:

@@ -47,6 +47,7 @@ def benchmark_environment(trial: Trial, benchmark: Benchmark, paths: SandboxPath
         **_common_environment(trial, benchmark, paths),
         "EVO_TRACES_DIR": f"{paths.outbox}/traces",
         "EVO_CHECKPOINT_DIR": f"{paths.outbox}/checkpoint",
+        "LOOPTY_ARTIFACTS_DIR": f"{paths.outbox}/artifacts",
         "LOOPTY_METRICS_CSV": f"{paths.outbox}/{METRICS}",
         "LOOPTY_STOP_PATH": f"{paths.inbox}/{STOP}",
     }

@@ -36,6 +36,7 @@ _MODULES = (
     "tickets",
     "search_summary",  # after verdicts: it looks at the node with its verdict
     "removed_files",
+    "frozen_pools",
 )
 """The files of this room with a FAMILY. Folds of one event run in this order."""
 

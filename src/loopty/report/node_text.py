@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from loopty.causes.explanation import Explanation
-from loopty.domain.outcome import Effect, Integrity
+from loopty.domain.outcome import Effect, Integrity, Outcome
 from loopty.domain.pool import Pool
 from loopty.report.cascade_text import climb_text
 from loopty.report.columns import NAME_COLUMNS, Fact, cut, fact_lines, pad, printable_line, width
@@ -120,6 +120,8 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
             yield Fact("measured", _spread(detail))
         if detail.other_machine:
             yield Fact("machine", f"{detail.other_machine}: not comparable with the present machine")
+        if outcome.artifacts or outcome.artifacts_left_out:
+            yield Fact("artifacts", _artifacts(outcome))
         if outcome.integrity:
             yield Fact("integrity", _INTEGRITY[outcome.integrity])
         if outcome.rows_left_out:
@@ -145,6 +147,14 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
     if not node.draft:
         yield Fact("commit", node.commit)
     yield Fact("folder", folder)
+
+
+def _artifacts(outcome: Outcome) -> str:
+    """`model.json, predictions.json; 2 files were not kept`."""
+    names = ", ".join(outcome.artifacts) or "none"
+    return (
+        f"{names}; {plural(outcome.artifacts_left_out, 'file')} not kept" if outcome.artifacts_left_out else names
+    )
 
 
 def _incumbent(detail: NodeDetail) -> str:

@@ -18,6 +18,7 @@ from loopty.record.budgets import pools_in_force
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.confirmations import Confirmation
+from loopty.record.frozen_pools import FrozenPool
 from loopty.record.history import History
 from loopty.record.node_record import Node, Pairing
 from loopty.record.proposals import Proposals
@@ -183,6 +184,8 @@ class RunStatus:
     """What each coding agent did, in each configuration."""
     tuning: SliceValue | None = None
     """What tune mode's slice costs and predicts; None where nothing was tuned."""
+    combines: FrozenPool | None = None
+    """The nodes of another run that this one combines; None for a search of its own."""
     is_paused: bool = False
     """Whether nothing new starts until `loopty resume`."""
     pause_reason: str = ""
@@ -267,6 +270,7 @@ def status(
         stage_costs(run),
         agent_rows(history, run, now),
         slice_value(run),
+        FrozenPool.of(run) if FrozenPool.of(run).base else None,
         Session.of(run).is_paused,
         Session.of(run).pause_reason,
     )

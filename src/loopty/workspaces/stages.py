@@ -237,7 +237,7 @@ class Stages:
         with outbox.handle(make=True) as folder:
             for name in os.listdir(folder):  # noqa: PTH208
                 outbox.remove(name)
-            for name in ("traces", "checkpoint"):
+            for name in ("traces", "checkpoint", "artifacts"):
                 os.mkdir(name, dir_fd=folder)
                 if self._trial_owner:
                     os.chown(name, *self._trial_owner, dir_fd=folder, follow_symlinks=False)
