@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loopty.campaign.refold_progress import refold_progress
 from loopty.campaign.task_trust import TaskHere
 from loopty.campaign.trust_store import refusal_text
 from loopty.domain.errors import Misuse
@@ -88,7 +89,7 @@ class CampaignContext:
         if state.has_old_ledger():
             say(f"{OLD_LEDGER}; remove it")
         ledger = open_ledger(state.ledger_url)
-        recorder = Recorder(ledger, time.time)
+        recorder = Recorder(ledger, time.time, refold_progress(say))
         owners = ProcessLocks(state.owners)
         recorder.record(lambda history: decisions.close_abandoned(history, owners.is_alive))
         files = NodeFiles(repository, state, task.without_held_out())
