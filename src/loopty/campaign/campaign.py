@@ -202,10 +202,10 @@ class Campaign(CampaignReader):
 
     def accept(self, node: str, why: str) -> None:
         """Keep a node that was held because its gain is too good to be true."""
-        from loopty.engine import decisions
+        from loopty.campaign import hand_decisions
 
         context, found, reason = self.context, self.find_node(node), parse_reason(why)
-        context.recorder.record(lambda history: decisions.accept_held(history, history[found].id, reason))
+        context.recorder.record(lambda history: hand_decisions.accept_held(history, history[found].id, reason))
         context.files.conclude(context.history[found], context.history)
 
     def check(self, node: str | None = None, unsafe: bool = False) -> CheckResult:

@@ -27,7 +27,7 @@ from loopty.executors.process_locks import ProcessLocks
 from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.open_ledger import open_ledger
-from loopty.record.cohorts import Cohorts
+from loopty.record.cohorts import Cohorts, note_machine
 from loopty.record.history import History
 from loopty.record.ledger import Ledger
 from loopty.record.node_gates import NodeGates
@@ -183,9 +183,7 @@ class CampaignContext:
         machine = executor.machine
         if not anywhere:
             self._refuse_other_machine(self.history.runs[run], machine)
-        self.recorder.record(
-            lambda history: decisions.note_machine(history, run, machine.fingerprint, machine.facts)
-        )
+        self.recorder.record(lambda history: note_machine(history, run, machine.fingerprint, machine.facts))
         task, reviewer = self.task, None if anywhere else self._reviewer(run)
         judging = Judging(task.pools, task.noise, reviewer.mode if reviewer else "off")
         return TrialRunner(self.recorder, judging, task.gates, executor, self.files, self.owner, reviewer)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 
 from loopty.campaign.context import CampaignContext, Say
+from loopty.campaign.run_start import start_run
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
-from loopty.engine import decisions
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -38,7 +38,7 @@ def enter_run(context: CampaignContext, new: bool = False) -> int:
         newer = history.run and (latest is None or history.run.number > latest.number)
         if newer and history.run and history.run.criteria_parts == criteria:
             return []  # another process was faster, and means the same run
-        return decisions.start_run(history, task, benchmark, data, base, why, after=highest)
+        return start_run(history, task, benchmark, data, base, why, after=highest)
 
     context.recorder.record(decide)
     run = max(context.history.runs)
