@@ -60,8 +60,8 @@ def unshare(flags: int) -> None:
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
     """Mount a file system, or change how one is mounted."""
-    words = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
-    system_call(_MOUNT, *words, flags, data.encode())
+    kind_word = None if kind is None else os.fsencode(kind)
+    system_call(_MOUNT, os.fsencode(source), os.fsencode(target), kind_word, flags, data.encode())
 
 
 def set_times(path: str, times: bytes | None) -> None:
