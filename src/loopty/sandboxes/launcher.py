@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import secrets
 import select
 import socket
 import subprocess
@@ -59,7 +58,7 @@ class Launcher:
         """
         self._build = BuildOnce(_MANY_TRIALS) if is_compiled and not nests else None
         # Nobody can guess 64 bits, and the processes that know them cannot be read.
-        self._token = 0 if nests else secrets.randbits(64)
+        self._token = 0 if nests else int.from_bytes(os.urandom(8), "little")
         self._call_filter = seccomp.program(platform.machine(), nests=nests, token=self._token)
         self._lock = threading.Lock()
         self._resident: _ResidentProcess | None = None

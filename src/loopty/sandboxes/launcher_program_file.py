@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import platform
-import shutil
 import stat
 import subprocess
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -42,6 +39,8 @@ def open_program() -> int | None:
 
 def build_program() -> bool:
     """Build the program, unless it is there; whether it is there now. Without a compiler nothing happens."""
+    import tempfile  # only the few processes that build it need it
+
     compiler = next((path for path in _COMPILERS if os.access(path, os.X_OK)), None)
     if (folder := _folder()) is None or compiler is None:
         return False
@@ -73,6 +72,8 @@ def build_program() -> bool:
 
 def _remove_leftovers(folder: Path) -> None:
     """Remove what builds left behind that were killed."""
+    import shutil
+
     for left in folder.glob(f"{_BUILD}*"):
         with contextlib.suppress(OSError):
             if time.time() - left.stat().st_mtime > 2 * _BUILD_SECONDS:
@@ -102,6 +103,8 @@ def _folder() -> Path | None:
 
 def _name() -> str:
     """By the content of all that it is made from."""
+    import hashlib
+
     texts = b"\0".join(part.read_bytes() for part in (*_parts(), _SOURCES / "launcher.h"))
     words = "\0".join((platform.machine(), *_OPTIONS))
     return hashlib.sha256(texts + words.encode()).hexdigest()[:32]
