@@ -22,6 +22,7 @@ from loopty.engine.protocols import CommittedFiles, Proposer, Purse, Trial, Work
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.session_limits import Finish, SessionLimits
 from loopty.engine.trial_runner import TrialRunner
+from loopty.judge.tuning import promised_nodes
 from loopty.record.budgets import ChangedLimits, pools_in_force
 from loopty.record.event import Event
 from loopty.record.history import History
@@ -295,7 +296,7 @@ class Loop:
 
     def _next_pending(self, pool: Pool) -> Trial | None:
         """The first trial of the oldest node that waits for one; those that were promised one come first."""
-        for node in decisions.promised_nodes(self.history, self._run, pool):
+        for node in promised_nodes(self.history, self._run, pool):
             if trial := self._start_trial(node):
                 return trial
         while not self._is_spent(pool) and (waiting := decisions.next_pending(self.history, self._run, pool)):
