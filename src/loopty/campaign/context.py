@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from loopty.campaign.role_models import RoleModels
     from loopty.campaign.trial_setup import TrialSetup
     from loopty.engine.trial_runner import TrialRunner
-    from loopty.engine.tuning import Tuning
     from loopty.evaluators.command import RunGates, RunInTree
+    from loopty.judge.tuning import Tuning
 
 Say = Callable[[str], None]
 """Shows a person one line about what happens."""
@@ -223,7 +223,7 @@ class CampaignContext:
         tune, space = self.task.tune, self.task.space
         if not (tune and tune.trials and space):
             return None
-        from loopty.engine.tuning import Tuning
+        from loopty.judge.tuning import Tuning
         from loopty.proposers.tune_samplers import make_draw
 
         return Tuning(tune, space, make_draw(tune.sampler))

@@ -16,11 +16,11 @@ from loopty.domain.proposal import BY_HAND, Objection, Proposal, identity
 from loopty.domain.task import Noise, Pools
 from loopty.engine.budget import trial_refusal
 from loopty.engine.protocols import CommittedFiles
-from loopty.engine.tuning import Tuning, tune_step
 from loopty.judge.incumbents import unseat_failing_incumbent
 from loopty.judge.judge import apply_review, judge
 from loopty.judge.leaps import hold_leap
 from loopty.judge.pairs import MeasureAgain
+from loopty.judge.tuning import Tuning, tune_step
 from loopty.kit.dataclass import dataclass, replace
 from loopty.record.calls import CallSettled, Spend
 from loopty.record.event import Event
@@ -166,7 +166,7 @@ def start_trial(history: History, node: NodeId, owner: str, judging: Judging) ->
     is_promised = node in Tunings.of(run, found.pool).open
     if node.parent and (reason := trial_refusal(run, judging.pools, found.pool, promised=-is_promised)):
         raise Taken(f"{reason}: raise the limit under [pools] in loopty.toml")
-    yield from tune_step(history, found, owner, judging.tuning, judging.pools)
+    yield from tune_step(history, found, owner, judging.tuning, trial_refusal(run, judging.pools, Pool.TUNE))
     if not history[node].running:
         yield TrialStarted(node, history[node].trials + 1, found.pool, owner)
 
@@ -243,12 +243,6 @@ def next_undecided(history: History, run: int, pool: Pool) -> Node | None:
     """The oldest node whose measurement was interrupted before its verdict; its trial is already paid for."""
     nodes = (history[node] for node in Trials.of(history.runs[run]).undecided if node.parent)
     return next((node for node in nodes if node.pool is pool and node.is_pending), None)
-
-
-def promised_nodes(history: History, run: int, pool: Pool) -> list[Node]:
-    """The nodes whose tuning was interrupted, oldest first: each has the promise of a trial."""
-    nodes = (history[NodeId(node)] for node in Tunings.of(history.runs[run], pool).open)
-    return [node for node in nodes if node.is_pending]
 
 
 def next_pending(history: History, run: int, pool: Pool) -> Node | None:

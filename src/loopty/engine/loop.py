@@ -23,6 +23,7 @@ from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.request_watch import RequestWatch
 from loopty.engine.session_limits import Finish, SessionLimits
 from loopty.engine.trial_runner import TrialRunner
+from loopty.judge.tuning import promised_nodes
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -259,7 +260,7 @@ class Loop:
 
     def _next_pending(self, pool: Pool) -> Trial | None:
         """The first trial of the oldest node that waits for one; those that were promised one come first."""
-        for node in decisions.promised_nodes(self.history, self._run, pool):
+        for node in promised_nodes(self.history, self._run, pool):
             if trial := self._start_trial(node):
                 return trial
         while not self._is_spent(pool) and (waiting := decisions.next_pending(self.history, self._run, pool)):
