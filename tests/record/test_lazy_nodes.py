@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loopty.campaign import hand_decisions
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
@@ -59,11 +60,11 @@ class DraftingRun(RandomRun):
     def seal(self):
         if node := self._random_draft():
             tree = f"{self.rng.randrange(16**40):040x}"
-            self._record(lambda h: decisions.seal_node(h, node, CommittedFiles("c2" * 20, tree)))
+            self._record(lambda h: hand_decisions.seal_node(h, node, CommittedFiles("c2" * 20, tree)))
 
     def drop(self):
         if node := self._random_draft():
-            self._record(lambda h: decisions.drop_draft(h, node))
+            self._record(lambda h: hand_decisions.drop_draft(h, node))
 
     def add(self):
         with contextlib.suppress(Misuse):  # below a dropped draft

@@ -21,7 +21,7 @@ MODEL_PROPOSERS = ("llm-parameters", _EMBEDDING_PROPOSER)
 """Proposers that call the evolver's model."""
 AGENT_PROPOSER = "agent"
 """The proposer that calls the evolver's model if there is one: its caps also hold for the agent's own login."""
-_SECRET_NAME = re.compile(
+_SECRET_NAME = (
     r"(?i)(.*[_-])?(api[_-]?key|authorization|password|secret|bearer|credentials?|(access|auth)[_-]?token"
     r"|(extra|default)[_-]headers)"
 )
@@ -39,7 +39,7 @@ _SET_BY_LOOPTY = (
 if TYPE_CHECKING:
     from loopty.taskfile.positions import KeyPath
 """loopty sets these itself: a setting of the user would bypass the caps."""
-_ARTIFACT_NAME = re.compile(r"task_[^/]*\.json")
+_ARTIFACT_NAME = r"task_[^/]*\.json"
 _FILE_MEANINGS = {"scripted": "the script of replies", "recorded": "the folder of recorded calls"}
 
 
@@ -100,7 +100,7 @@ def _drop_secrets(table: Any, path: KeyPath, checker: Checker) -> Any:
     """The table without API keys, each noted as a fault of its own instead of as an unknown key."""
     if not isinstance(table, dict):
         return table
-    keys = [name for name in table if name == "key" or _SECRET_NAME.fullmatch(name)]
+    keys = [name for name in table if name == "key" or re.fullmatch(_SECRET_NAME, name)]
     for name in keys:
         checker.add_fault(
             (*path, name), "must not be in a file: set the provider's usual variable, or name one in `key_env`"
@@ -143,7 +143,7 @@ def check_roles(
                 checker.add_fault(path, f"is {kind}, which needs a model: {_remedy(Role.EVOLVER)}")
     for index, metric in enumerate(verifier.judged):
         # The file is read, and one that an earlier trial left is deleted: it must not be anywhere else.
-        if not _ARTIFACT_NAME.fullmatch(metric.artifact) or not is_clean_path(metric.artifact):
+        if not re.fullmatch(_ARTIFACT_NAME, metric.artifact) or not is_clean_path(metric.artifact):
             path = ("verifier", "judged", index, "artifact")
             checker.add_fault(
                 path, "must be a file name of the form task_NAME.json: no other file in $EVO_TRACES_DIR is kept"
@@ -192,7 +192,7 @@ def _faults(model: ModelSpec) -> Iterator[tuple[str, str]]:
         # The message leaves the value out: it may hold a password.
         yield "url", "must be an address like https://HOST/v1, without user name, password, query or fragment"
     for name in model.settings:
-        if _SECRET_NAME.fullmatch(name):
+        if re.fullmatch(_SECRET_NAME, name):
             yield "settings", f"holds {name!r}: keys must not be in a file; name the variable in `key_env`"
         elif name in _SET_BY_LOOPTY:
             yield "settings", f"holds {name!r}, which loopty sets itself: use `model` and `max_output_tokens`"
