@@ -27,19 +27,12 @@ from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
 from loopty.record.node_record import Node
+from loopty.record.node_refusals import parent_refusal, refuse_dropped
 from loopty.record.nodes import NodeAdded
-from loopty.record.proposals import Proposals, refuse_proposal
+from loopty.record.proposals import refuse_proposal
 from loopty.record.removed_files import require_files
 from loopty.record.sessions import Session, SessionEnded, SessionStarted
-from loopty.record.trials import (
-    SplitShown,
-    TrialCounts,
-    TrialEnded,
-    Trials,
-    TrialStarted,
-    trial_name,
-    trial_parts,
-)
+from loopty.record.trials import SplitShown, TrialEnded, Trials, TrialStarted, trial_name, trial_parts
 from loopty.record.tunings import Tunings
 from loopty.record.verdicts import NodeJudged
 
@@ -134,20 +127,6 @@ def add_node(
     ]
 
 
-def parent_refusal(parent: Node) -> str | None:
-    """Why nothing can be built on a node any more, or None: it may have changed since a proposer chose it."""
-    if parent.is_invalidated:
-        return f"its parent {parent.id} is invalidated: {parent.reason}"
-    if parent.files_removed:
-        return f"the files of its parent {parent.id} were removed by `loopty gc`"
-    return f"its parent {parent.id} was dropped" if parent.dropped else None
-
-
-def refuse_dropped(node: Node) -> None:
-    if node.dropped:
-        raise Misuse(f"node {node.id} was dropped: make a new one with `loopty new`")
-
-
 def start_trial(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
     """The start of the next trial that serves the node's verdict, within the budget; or the verdict itself."""
     found = history[node]
@@ -237,17 +216,3 @@ def lose_trial(history: History, node: NodeId, number: int, reason: str) -> Iter
     if is_open and history[subject].losses_in_row >= LOSSES_UNTIL_QUARANTINE:
         why = f"lost {LOSSES_UNTIL_QUARANTINE} trials in a row, the last because {reason}"
         yield NodeJudged(subject, Verdict.QUARANTINED, why)
-
-
-def next_undecided(history: History, run: int, pool: Pool) -> Node | None:
-    """The oldest node whose measurement was interrupted before its verdict; its trial is already paid for."""
-    nodes = (history[node] for node in Trials.of(history.runs[run]).undecided if node.parent)
-    return next((node for node in nodes if node.pool is pool and node.is_pending), None)
-
-
-def next_pending(history: History, run: int, pool: Pool) -> Node | None:
-    """The oldest node that still waits for its first trial."""
-    found = history.runs[run]
-    if TrialCounts.of(found, pool).started >= Proposals.of(found, pool).nodes:
-        return None
-    return next(history.waiting_nodes(run, pool), None)
