@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loopty.views.arm_comparison import Difference, paired_difference
+from page_tables import difference_text, replace_between
 
 
 @dataclass(frozen=True)
@@ -32,29 +32,13 @@ def write_page(
         rows = [row for name in names if (row := _row(name, own))]
         if rows:
             lines += [f"**{table.stratum} roots**, {table.title}:", "", *_HEAD, *rows, ""]
-    replace_figures(page, "figures", lines)
+    replace_between(page, "figures", "\n".join(lines).rstrip("\n"))
 
 
 _HEAD = (
     "| policy | shapes | area | final | area over static | area over credit | final over credit |",
     "|---|---|---|---|---|---|---|",
 )
-
-
-def replace_figures(page: Path, mark: str, lines: Sequence[str]) -> None:
-    """Write the lines between the two marks of this name."""
-    begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
-    before, _, rest = page.read_text().partition(begin)
-    after = rest.partition(end)[2]
-    page.write_text(f"{before}{begin}\n\n" + "\n".join(lines) + f"\n{end}{after}")
-
-
-def difference_text(found: Difference) -> str:
-    """A difference with its interval, bold where that excludes zero."""
-    text = f"{found.mean:+.3f}"
-    if found.low is not None and found.high is not None:
-        text += f" [{found.low:+.3f}, {found.high:+.3f}]"
-    return f"**{text}**" if found.is_sure else text
 
 
 def _column(
@@ -75,8 +59,9 @@ def _row(name: str, columns: Mapping[str, Mapping[int, Sequence[float]]]) -> str
         both = [seed for seed in own if seed in columns[base]]
         if name == base or not both:
             return ""
-        pairs = [own[seed][column] - columns[base][seed][column] for seed in both]
-        return difference_text(paired_difference([pairs]))
+        return difference_text(
+            [own[seed][column] for seed in both], [columns[base][seed][column] for seed in both]
+        )
 
     if not own:
         return ""

@@ -17,9 +17,9 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from page_tables import difference_text, replace_between
 from search_coder import CHEAP, Coder
 from search_landscape import Genome, make_landscape, random_shape
-from search_page import difference_text, replace_figures
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric
@@ -31,7 +31,6 @@ from loopty.models.role_allocation import screened_share
 from loopty.record.node_record import Pairing
 from loopty.record.role_shares import RoleFigures
 from loopty.record.verdicts import NodeJudged
-from loopty.views.arm_comparison import paired_difference
 
 FIRST_SEED = 400_000
 BUDGET = 600.0
@@ -184,8 +183,8 @@ def main(count: int) -> None:
     jobs = [(title, mature, count) for title in TABLES for mature in (False, True)]
     with multiprocessing.Pool(3) as pool:
         tables = pool.starmap(_table, jobs, chunksize=1)
-    lines = [line for table in tables for line in table]
-    replace_figures(Path(__file__).parents[1] / "docs" / "search.md", "roles", lines)
+    text = "\n".join(line for table in tables for line in table).rstrip("\n")
+    replace_between(Path(__file__).parents[1] / "docs" / "search.md", "roles", text)
 
 
 def _table(title: str, mature: bool, count: int) -> list[str]:
@@ -202,8 +201,10 @@ def _table(title: str, mature: bool, count: int) -> list[str]:
 
 def _row(name: str, own: list[tuple[float, float]], base: list[tuple[float, float]]) -> str:
     means = [f"{statistics.fmean(one[column] for one in own):.3f}" for column in (0, 1)]
-    pairs = [[mine[column] - theirs[column] for mine, theirs in zip(own, base, strict=True)] for column in (0, 1)]
-    over = ["" if own is base else difference_text(paired_difference([each])) for each in pairs]
+    over = [
+        "" if own is base else difference_text([one[column] for one in own], [one[column] for one in base])
+        for column in (0, 1)
+    ]
     return f"| {' | '.join((name, *means, *over))} |"
 
 

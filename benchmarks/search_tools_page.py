@@ -6,9 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from search_page import difference_text, replace_figures
-
-from loopty.views.arm_comparison import paired_difference
+from page_tables import difference_text, replace_between
 
 _PAGE = Path(__file__).parents[1] / "docs" / "search.md"
 _HEAD = (
@@ -24,7 +22,7 @@ def write_tools_page(
     for stratum, seeds in strata.items():
         rows = [row for tool in tools if (row := _row(tool, results, seeds))]
         lines += [f"**{stratum.capitalize()} roots**, 60 evaluations each:", "", *_HEAD, *rows, ""]
-    replace_figures(_PAGE, "tools", lines)
+    replace_between(_PAGE, "tools", "\n".join(lines).rstrip("\n"))
 
 
 def _row(tool: str, results: Mapping[str, Mapping[str, float]], seeds: Sequence[int]) -> str:
@@ -34,8 +32,7 @@ def _row(tool: str, results: Mapping[str, Mapping[str, float]], seeds: Sequence[
         return ""
     own, loopty = [results[f"{tool}|{seed}"] for seed in both], [results[f"loopty|{seed}"] for seed in both]
     areas = [one["area"] for one in own]
-    pairs = [ours["area"] - theirs["area"] for ours, theirs in zip(loopty, own, strict=True)]
-    ahead = "" if tool == "loopty" else difference_text(paired_difference([pairs]))
+    ahead = "" if tool == "loopty" else difference_text([one["area"] for one in loopty], areas)
     figures = (
         f"{len(both)}",
         f"{statistics.median(areas):.3f}",
