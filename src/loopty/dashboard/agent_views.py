@@ -252,8 +252,8 @@ def audit_answer(
             }
             for node in withdrawn[-_MOST_WITHDRAWN:]
         ],
-        "expected_false_keeps": luck.expected,
-        "kept": luck.kept,
+        "expected_false_keeps": luck.expected if luck.compared else None,
+        "kept": max(columns.counts[KEPT] - 1, 0),
         "flaw": reader.flaw(2_000, 2_000) or "",
         "integrity": {"strong": integrity["strong"], "weak": integrity["weak"]},
     }

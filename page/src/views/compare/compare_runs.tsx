@@ -66,7 +66,7 @@ function RunSelect({
 
 const ROWS: [string, (side: RunSide) => JSX.Element | string][] = [
   ["state", (side) => side.state],
-  ["why it ended", (side) => <Said text={side.why || "–"} />],
+  ["why it began", (side) => <Said text={side.why || "–"} />],
   ["best", (side) => (side.best ? <a href={nodeLink(side.best.id)}>{figure(side.best.score)}</a> : "–")],
   ["baseline", (side) => figure(side.baseline)],
   ["gain over the baseline", (side) => percent(side.best?.change?.percent)],
@@ -78,7 +78,7 @@ const ROWS: [string, (side: RunSide) => JSX.Element | string][] = [
   ["results an hour", (side) => figure(side.per_hour)],
   ["tokens", (side) => tokens(side.tokens)],
   ["cost", (side) => dollars(side.money_usd)],
-  ["proposers", (side) => <Said text={side.proposers.join(", ") || "–"} />],
+  ["proposers", (side) => <Said class="free" text={side.proposers.join(", ") || "–"} />],
   ["machine", (side) => <Said text={side.machine.slice(0, 40) || "–"} />],
 ];
 
@@ -138,7 +138,7 @@ export function CompareRuns({ seg }: { seg: JSX.Element }): JSX.Element {
       {!data ? (
         <Wait error={error} />
       ) : (
-        <div class="grid half">
+        <div class="grid half runs">
           <Card
             title="Best so far"
             tools={

@@ -15,7 +15,7 @@ export function WorkedCard({ seen }: { seen: Overview }): JSX.Element {
   return (
     <Card
       title="What worked"
-      more={<a href={link("tree")}>{plural(Math.max(0, seen.steps.length - 1), "step")} in the tree</a>}
+      more={<a href={link("tree")}>{plural(Math.max(0, (seen.counts.kept ?? 0) - 1), "step")} in the tree</a>}
     >
       <ul class="feed">
         {seen.worked.slice(0, 7).map((row) => (
