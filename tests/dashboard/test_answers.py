@@ -12,7 +12,8 @@ from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.sessions import SessionStarted
 from loopty.record.trials import TrialStarted
 
-from .conftest import HOSTILE, Story, serve, tell
+from .conftest import HOSTILE, serve, tell
+from .story import Story
 
 
 async def ask(client, path):

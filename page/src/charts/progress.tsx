@@ -318,10 +318,16 @@ function Factors({
   if (ends.length < 2) return null;
   const marks = ticks(Math.min(...ends), Math.max(...ends), 4).filter((factor) => factor > 0);
   const digits = tickPlaces(marks);
+  // Of a metric where less is better, high factors crowd together: those that would touch are left out.
+  const shown: { factor: number; top: number }[] = [];
+  for (const factor of marks) {
+    const top = y(isMax ? base * factor : base / factor) + 4;
+    if (shown.every((other) => Math.abs(other.top - top) >= 16)) shown.push({ factor, top });
+  }
   return (
     <g>
-      {marks.map((factor) => (
-        <text key={factor} x={at} y={y(isMax ? base * factor : base / factor) + 4}>
+      {shown.map(({ factor, top }) => (
+        <text key={factor} x={at} y={top}>
           {digits > 2 ? times(factor) : `${factor.toFixed(digits)}×`}
         </text>
       ))}

@@ -33,7 +33,7 @@ def _check(name: str, state: str, text: str, detail: str = "") -> dict[str, str]
 def _over_control(uplift: Uplift | None) -> dict[str, str]:
     if uplift is None:
         return _check("uplift", "missing", "no random control", "[pools] control")
-    detail = f"{max(uplift.ahead, 0):,} of {uplift.trials:,} above all of it"
+    detail = f"{max(uplift.ahead, 0):,} of {uplift.trials:,} ahead"
     if uplift.words is UpliftWords.BETTER:
         return _check("uplift", "pass", f"{uplift.amount:+.4g} over random", detail)
     is_open = uplift.words in (UpliftWords.FEW_CONTROLS, UpliftWords.FEW_ATTEMPTS)
@@ -74,6 +74,6 @@ def _integrity(status: RunStatus) -> dict[str, str]:
         return _check("integrity", "missing", "no best node yet")
     if best.integrity is Integrity.WEAK and best.edited:
         return _check("integrity", "fail", "not isolated", "set isolated = true")
-    return _check(
-        "integrity", "pass", "isolated" if best.integrity else "only parameters differ", "integrity strong"
-    )
+    is_strong = best.integrity is Integrity.STRONG
+    detail = f"integrity {best.integrity}" if best.integrity else ""
+    return _check("integrity", "pass", "isolated" if is_strong else "only parameters differ", detail)

@@ -36,6 +36,21 @@ export function joinSteps(
   return { x, a: along(a), b: along(b) };
 }
 
+/** The curve with its last value held to the end of the run. */
+function toItsEnd(side: RunSide): RunSide["curve"] {
+  const last = side.curve[side.curve.length - 1];
+  if (!last) return side.curve;
+  return [
+    ...side.curve,
+    {
+      order: Math.max(side.nodes, last.order),
+      at: Math.max(side.elapsed_seconds, last.at),
+      cost: Math.max(side.money_usd, last.cost),
+      score: last.score,
+    },
+  ];
+}
+
 function RunSelect({
   letter,
   value,
@@ -94,7 +109,7 @@ export function CompareRuns({ seg }: { seg: JSX.Element }): JSX.Element {
   );
   const plot = useMemo(() => {
     if (!data) return null;
-    const joined = joinSteps(data.a.curve, data.b.curve, by);
+    const joined = joinSteps(toItsEnd(data.a), toItsEnd(data.b), by);
     const series: Series[] = [
       { name: `A, run ${data.a.run}`, colour: "ink-3", values: joined.a, isStep: true },
       { name: `B, run ${data.b.run}`, colour: "kept", values: joined.b, isStep: true },

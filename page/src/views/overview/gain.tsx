@@ -59,7 +59,7 @@ export function GainCard({ seen }: { seen: Overview }): JSX.Element {
               ? `interval ${times(gain.factor_low)} to ${times(gain.factor_high)}`
               : gain.pairs
                 ? plural(gain.pairs, "pair")
-                : gain.noise === 0 || gain.confirmed === null
+                : gain.confirmed === null
                   ? "exact: results do not vary"
                   : "no interval yet: not measured beside the baseline"}
           </div>

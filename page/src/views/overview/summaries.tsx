@@ -21,7 +21,7 @@ export function WorkedCard({ seen }: { seen: Overview }): JSX.Element {
         {seen.worked.slice(0, 7).map((row) => (
           <li key={row.node.id}>
             <a href={nodeLink(row.node.id)}>
-              <b>{percent(row.gain_percent)}</b>
+              <b class="nowrap">{percent(row.gain_percent)}</b>
               <Said class="clip" text={row.node.summary || row.node.id} />
               <span class="dim nowrap">{clock(row.at)}</span>
             </a>
