@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from loopty.campaign.run_start import start_run
 from loopty.domain.access import Access
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
@@ -71,9 +72,10 @@ class Bench:
         self.proposer = proposer or RandomProposer(SPACE)
         self.control = control or RandomProposer(SPACE)
         self.reviewer = None
+        self.tuning = None
         self.recorder = self.new_recorder()
         self.recorder.record(
-            lambda history: decisions.start_run(
+            lambda history: start_run(
                 history, self.task, "", "", CommittedFiles("c0" * 20, "f0" * 20), "first", secret=secret
             )
         )
@@ -87,7 +89,7 @@ class Bench:
 
     def judging(self, pools=None):
         mode = self.reviewer.mode if self.reviewer else "off"
-        return Judging(pools or self.task.pools, self.task.noise, mode)
+        return Judging(pools or self.task.pools, self.task.noise, mode, self.tuning)
 
     def start(self, node, owner="me", pools=None):
         """Record the start of the next trial of a node."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loopty.campaign.refold_progress import refold_progress
 from loopty.campaign.task_trust import TaskHere
 from loopty.campaign.trust_store import refusal_text
 from loopty.domain.errors import Misuse
@@ -26,7 +27,7 @@ from loopty.executors.process_locks import ProcessLocks
 from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.open_ledger import open_ledger
-from loopty.record.cohorts import Cohorts
+from loopty.record.cohorts import Cohorts, note_machine
 from loopty.record.history import History
 from loopty.record.ledger import Ledger
 from loopty.record.node_gates import NodeGates
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from loopty.campaign.trial_setup import TrialSetup
     from loopty.engine.trial_runner import TrialRunner
     from loopty.evaluators.command import RunGates, RunInTree
+    from loopty.judge.tuning import Tuning
 
 Say = Callable[[str], None]
 """Shows a person one line about what happens."""
@@ -88,7 +90,7 @@ class CampaignContext:
         if state.has_old_ledger():
             say(f"{OLD_LEDGER}; remove it")
         ledger = open_ledger(state.ledger_url)
-        recorder = Recorder(ledger, time.time)
+        recorder = Recorder(ledger, time.time, refold_progress(say))
         owners = ProcessLocks(state.owners)
         recorder.record(lambda history: decisions.close_abandoned(history, owners.is_alive))
         files = NodeFiles(repository, state, task.without_held_out())
@@ -182,11 +184,10 @@ class CampaignContext:
         machine = executor.machine
         if not anywhere:
             self._refuse_other_machine(self.history.runs[run], machine)
-        self.recorder.record(
-            lambda history: decisions.note_machine(history, run, machine.fingerprint, machine.facts)
-        )
+        self.recorder.record(lambda history: note_machine(history, run, machine.fingerprint, machine.facts))
         task, reviewer = self.task, None if anywhere else self._reviewer(run)
-        judging = Judging(task.pools, task.noise, reviewer.mode if reviewer else "off")
+        review = reviewer.mode if reviewer else "off"
+        judging = Judging(task.pools, task.noise, review, None if anywhere else self._tuning())
         return TrialRunner(self.recorder, judging, task.gates, executor, self.files, self.owner, reviewer)
 
     def for_audit(self) -> CampaignContext:
@@ -217,6 +218,15 @@ class CampaignContext:
         return WinnerReviewer(
             model, verifier.review, statement, verifier.rules, lambda: self.history, patch, limit
         )
+
+    def _tuning(self) -> Tuning | None:
+        tune, space = self.task.tune, self.task.space
+        if not (tune and tune.trials and space):
+            return None
+        from loopty.judge.tuning import Tuning
+        from loopty.proposers.tune_samplers import make_draw
+
+        return Tuning(tune, space, make_draw(tune.sampler))
 
     def _traces_folder(self, trial: Trial) -> SafeFolder:
         from loopty.workspaces import stages

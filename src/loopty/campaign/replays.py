@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from loopty.campaign import hand_decisions
 from loopty.campaign.by_hand import observe
+from loopty.campaign.combine_stage import context_of_run
 from loopty.campaign.context import CampaignContext, Say
 from loopty.campaign.run_entry import require_same_criteria
+from loopty.campaign.run_start import start_run
 from loopty.campaign.task_trust import TaskHere
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
@@ -96,6 +99,7 @@ class _Record:
 
 def replay_node(context: CampaignContext, node: NodeId, repeats: int, unsafe: bool) -> Replay:
     """Measure a node of this repository again; its verdict stays."""
+    context = context_of_run(context, node.run)
     found, run = context.history[node], context.history.runs[node.run]
     if found.outcome is None:
         raise Misuse(f"node {node} has no result to compare with: run `loopty run {node}` first")
@@ -208,12 +212,12 @@ def _add_node(context: CampaignContext, unpacked: UnpackedArtifact, manifest: Ma
     data, why = context.data_digest(), "to replay an artifact"
 
     def decide(history: History) -> Iterator[Event]:
-        yield from decisions.start_run(history, task, benchmark, data, unpacked.baseline, why)
+        yield from start_run(history, task, benchmark, data, unpacked.baseline, why)
         root = history.runs[max(history.runs)].root
         proposal = Proposal(manifest.operator, root, manifest.summary, params=manifest.params)
         yield from decisions.add_node(history, proposal, unpacked.node, Pool.ATTEMPT)
         for gate in manifest.gates:
-            yield from decisions.add_gate(history, root, gate)
+            yield from hand_decisions.add_gate(history, root, gate)
 
     context.recorder.record(decide)
     return context.history.node_of_handle(context.history.count)
