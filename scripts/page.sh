@@ -1,6 +1,7 @@
 #!/bin/sh
 # Build or check the dashboard's page. `page.sh build` writes src/loopty/dashboard/static; `page.sh check` checks types
 # and style and runs the unit tests. Where there is no Node, both say so and do nothing: a wheel carries the built page.
+# Where Node is there and something fails, both fail.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -33,7 +34,7 @@ if ! cmp -s page/package-lock.json "$stamp"; then
     say 'fetching the packages of the page'
     if ! (cd page && run_npm ci --ignore-scripts --no-audit --no-fund --loglevel=error); then
         say "the page is $done: its packages could not be fetched. Is the npm registry within reach?"
-        exit 0
+        exit 1
     fi
     cp page/package-lock.json "$stamp"
 fi

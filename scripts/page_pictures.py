@@ -15,7 +15,7 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 PICTURES = Path(__file__).parent.parent / "docs/pictures"
-LAPTOP, LOW, PHONE = (1200, 740), (1280, 600), (390, 844)
+LAPTOP, LOW, PHONE = (1280, 800), (1280, 600), (390, 844)
 WAIT_MS = 180_000
 VIEWS = {
     "overview": ("#/overview", LAPTOP, "light"),
@@ -39,7 +39,9 @@ def take_pictures(url: str) -> None:
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for name, (path, (width, height), theme) in VIEWS.items():
-            context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+            context = browser.new_context(
+                viewport={"width": width, "height": height}, color_scheme=theme, reduced_motion="reduce"
+            )
             context.set_default_timeout(WAIT_MS)
             page = context.new_page()
             page.goto(url)

@@ -68,6 +68,8 @@ test("units fit the amount", () => {
   assert.equal(dollars(0.004), "$0.004");
   assert.equal(dollarLimit(20), "$20");
   assert.equal(percent(184.3), "+184 %");
+  assert.equal(percent(0.0042), "+0.004 %");
+  assert.equal(percent(0), "+0.0 %");
   assert.equal(percent(null), "–");
   assert.equal(times(2.844), "2.84×");
 });

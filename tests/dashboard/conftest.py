@@ -3,8 +3,6 @@
 import asyncio
 import json
 import socket
-import subprocess
-import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,85 +15,23 @@ from loopty.dashboard.static_files import StaticFiles
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.objective import Objective
-from loopty.domain.outcome import Effect, Ending, Integrity, Outcome, Verdict
+from loopty.domain.outcome import Effect, Verdict
 from loopty.domain.pool import Pool
-from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.cohorts import MachineSeen
-from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused
-from loopty.record.recorder import Recorder
 from loopty.record.runs import RunStarted
 from loopty.record.sessions import SessionEnded, SessionStarted
-from loopty.record.trials import TrialEnded, TrialStarted
-from loopty.record.verdicts import NodeJudged
-from loopty.workspaces.git_folders import GitFolders
-from loopty.workspaces.state_folder import StateFolder
+
+from .story import Story, commit, make_repository
 
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"
-TASK = """
-[benchmark]
-command = "true"
-timeout_seconds = 10
-[access]
-write = ["x.txt"]
-[pools]
-attempts = 10
-money_usd = 5.0
-"""
-
-
-def git(top: Path, *words: str) -> str:
-    identity = ("-c", "user.name=a", "-c", "user.email=a@localhost")
-    return subprocess.run(
-        ["git", *identity, *words], cwd=top, check=True, capture_output=True, text=True
-    ).stdout.strip()
-
-
-def commit(top: Path, text: str) -> tuple[str, str]:
-    (top / "x.txt").write_text(text)
-    git(top, "add", "-A")
-    git(top, "commit", "-q", "-m", text)
-    return git(top, "rev-parse", "HEAD"), git(top, "rev-parse", "HEAD^{tree}")
-
-
-class Story:
-    """Records a run event by event."""
-
-    def __init__(self, top: Path) -> None:
-        self.top = top
-        self.state = StateFolder.of(GitFolders.find(top))
-        self.state.prepare()
-        self.now = time.time() - 3600
-        self.recorder = Recorder(open_ledger(self.state.ledger_url), self.tick)
-
-    def tick(self) -> float:
-        self.now += 1
-        return self.now
-
-    def record(self, *events) -> None:
-        self.recorder.record(lambda _: events)
-
-    def node(self, name, commits, score, verdict, pool=Pool.ATTEMPT, operator="diff", summary="a change", **more):
-        """A node with a trial and a verdict."""
-        node = NodeId(name)
-        self.record(
-            NodeAdded(
-                node, pool, operator, summary, *commits, more.pop("params", {}), calls=more.pop("calls", ())
-            ),
-            TrialStarted(node, 1, pool, "bench"),
-        )
-        ending = Ending.FINISHED if score is not None else Ending.FAILED
-        metrics = {"score": score, "size": 7.0} if score is not None else {}
-        reason = "" if score is not None else "exit code 1"
-        outcome = Outcome(ending, metrics, reason=reason, seconds=2.0, fingerprint="f", integrity=Integrity.STRONG)
-        self.record(TrialEnded(node, 1, outcome), NodeJudged(node, verdict, f"why {name}", node.parent, **more))
 
 
 def tell(top: Path) -> Story:
     """A run with every kind of verdict, a control, model calls and a refused proposal."""
     story = Story(top)
-    base, changed = commit(top, "one\n"), commit(top, "two\n")
+    base, changed = (commit(top, "x.txt", text) for text in ("one\n", "two\n"))
     story.record(
         RunStarted(1, "c", Objective(), 0, "the first run", secret="s"),
         MachineSeen(1, "f", {"cpu": "a cpu"}),
@@ -121,9 +57,7 @@ def tell(top: Path) -> Story:
 @pytest.fixture
 def top(tmp_path) -> Path:
     folder = tmp_path / "work"
-    folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
-    (folder / "loopty.toml").write_text(TASK)
+    make_repository(folder, "x.txt", attempts=10)
     return folder
 
 

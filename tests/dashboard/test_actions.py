@@ -8,7 +8,8 @@ from loopty.record.budgets import ChangedLimits
 from loopty.record.directives import Directive
 from loopty.record.sessions import Session
 
-from .conftest import git, serve
+from .conftest import serve
+from .story import git
 
 
 def history(story):

@@ -12,7 +12,8 @@ from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.sessions import SessionStarted
 from loopty.record.trials import TrialStarted
 
-from .conftest import HOSTILE, Story, serve, tell
+from .conftest import HOSTILE, serve, tell
+from .story import Story
 
 
 async def ask(client, path):
@@ -59,7 +60,7 @@ async def test_the_overview_answers_the_five_questions(story):
         "held": 1,
         "control": 1,
     }
-    assert [step["node"]["id"] for step in data["steps"]] == ["1", "1.1"]
+    assert [step["handle"] for step in data["steps"]] == [1, 2]
     assert data["steps"][1]["low"] == pytest.approx(1.4)
     money = next(pool for pool in data["cost"]["pools"] if pool["pool"] == "money")
     assert (money["used"], money["limit"]) == (0.25, 5.0)

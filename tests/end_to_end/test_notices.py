@@ -17,6 +17,7 @@ def test_a_run_sends_what_its_user_wants_to_know(code_place, tmp_path, monkeypat
     code_place.loopty("optimize", "--quiet")
     kinds = [json.loads(line)["kind"] for line in got.read_text().splitlines()]
     assert kinds[0] == "test"
+    assert json.loads(got.read_text().splitlines()[0])["repository"], "a chat shows where it comes from"
     assert kinds[-1] == "finished"
     assert "budget-100" in kinds
 

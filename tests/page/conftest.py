@@ -14,7 +14,7 @@ from loopty.dashboard.dashboard_server import DashboardServer
 from loopty.dashboard.page_access import Address, PageAccess
 from loopty.dashboard.static_files import STATIC
 
-from .story import Story, make_repository, tell_run
+from .story import HostileStory, make_page_repository, tell_run
 
 WAIT_MS = 120_000
 """How long an event may take on a machine that is busy with other tests."""
@@ -22,12 +22,15 @@ LAPTOP = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
 
 
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
 def missing() -> str:
     """Why no page can be opened here; empty: it can."""
     if not (STATIC / "index.html").exists():
         return "the page is not built: make page"
-    if shutil.which("chromium") is None:
-        return "chromium is missing"
+    if CHROMIUM is None:
+        return "Chromium is missing: install the package chromium of your system"
     return ""
 
 
@@ -38,7 +41,7 @@ def browser():
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(
-            executable_path=shutil.which("chromium"),
+            executable_path=CHROMIUM,
             args=["--no-sandbox", "--disable-dev-shm-usage"],
             timeout=WAIT_MS,
         )
@@ -103,10 +106,10 @@ def serve_site(top: Path) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory) -> Iterator[tuple[Site, Story]]:
+def told(tmp_path_factory) -> Iterator[tuple[Site, HostileStory]]:
     """A run that is only looked at: all tests of a module share it."""
     top = tmp_path_factory.mktemp("page") / "work"
-    make_repository(top)
+    make_page_repository(top)
     story = tell_run(top)
     with serve_site(top) as site:
         yield site, story

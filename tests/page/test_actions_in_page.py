@@ -9,8 +9,9 @@ from loopty.record.budgets import ChangedLimits
 from loopty.record.directives import Directive
 from loopty.record.sessions import Session, SessionStarted
 
+from ..dashboard.story import git
 from .conftest import open_page, serve_site
-from .story import git, make_repository, tell_run
+from .story import make_page_repository, tell_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("page")]
 
@@ -18,7 +19,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("page")]
 @pytest.fixture
 def site_and_story(tmp_path):
     top = tmp_path / "work"
-    make_repository(top)
+    make_page_repository(top)
     story = tell_run(top)
     locks = ProcessLocks(story.state.owners)
     story.record(SessionStarted(1, locks.claim()))  # this process drives it: there is something to pause and stop

@@ -6,7 +6,7 @@ from loopty.domain.outcome import Verdict
 from loopty.record.sessions import SessionStarted
 
 from .conftest import PHONE, WAIT_MS, open_page, serve_site
-from .story import Story, make_repository, tell_run
+from .story import HostileStory, make_page_repository, tell_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("page")]
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("page")]
 @pytest.fixture
 def site_and_story(tmp_path):
     top = tmp_path / "work"
-    make_repository(top)
+    make_page_repository(top)
     story = tell_run(top)
     with serve_site(top) as site:
         yield site, story
@@ -57,7 +57,7 @@ def test_without_the_token_nothing_is_shown(browser, told):
 
 def test_a_task_without_a_run_says_how_to_begin(browser, tmp_path):
     top = tmp_path / "work"
-    make_repository(top)
+    make_page_repository(top)
     with serve_site(top) as site, open_page(browser, site) as page:
         page.get_by_text("No experiment yet").wait_for()
         assert page.locator("code").inner_text() == "loopty optimize"
@@ -65,8 +65,8 @@ def test_a_task_without_a_run_says_how_to_begin(browser, tmp_path):
 
 def test_a_run_whose_process_is_gone_is_lost_and_says_how_to_go_on(browser, tmp_path):
     top = tmp_path / "work"
-    make_repository(top)
-    story: Story = tell_run(top)
+    make_page_repository(top)
+    story: HostileStory = tell_run(top)
     story.record(SessionStarted(1, "gone"))
     with serve_site(top) as site, open_page(browser, site, PHONE) as page:
         page.locator(".alert", has_text="Lost.").wait_for()

@@ -50,7 +50,7 @@ export interface Running {
 }
 
 export interface AlertRow {
-  kind: "lost" | "stalled" | "held" | "budget" | "baseline" | "paused" | "tampered";
+  kind: "lost" | "stalled" | "held" | "benched" | "budget" | "baseline" | "paused" | "tampered";
   level: "bad" | "warn" | "info";
   text: string;
   node: NodeName | null;
@@ -66,15 +66,14 @@ export interface Check {
 }
 
 export interface Step {
+  handle: number;
   order: number;
   at: number;
   cost: number;
-  node: NodeName;
   score: number;
   low: number | null;
   high: number | null;
   gain_percent: number | null;
-  operator: string;
 }
 
 export interface ControlStep {

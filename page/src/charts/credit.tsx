@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import type { Operator } from "../api/tables";
 import { useWidth } from "../parts/size";
 import { fixed } from "../text/numbers";
+import { Levels, Plot } from "./plot";
 import { linear, tickPlaces, ticks } from "./scale";
 
 const HEIGHT = 104;
@@ -26,31 +27,21 @@ export function CreditChart({ operator, lastOrder, most }: Props): JSX.Element {
   const marks = ticks(0, most || 1, 3);
   const digits = tickPlaces(marks);
   return (
-    <div ref={box}>
-      <svg
-        class="chart"
-        viewBox={`0 0 ${width} ${HEIGHT}`}
-        height={HEIGHT}
-        role="img"
-        aria-label={`${operator.name}: ${fixed(operator.gain_percent, 1)} % in ${operator.bests} new bests, ${operator.nodes} tries`}
-      >
-        {marks.map((value) => (
-          <g key={value}>
-            <line class="axis" x1={40} x2={width - 6} y1={y(value)} y2={y(value)} />
-            <text x={34} y={y(value) + 4} text-anchor="end">
-              {fixed(value, digits)} %
-            </text>
-          </g>
-        ))}
-        <path d={line((step) => tries(step.nodes))} fill="none" stroke="var(--line-strong)" stroke-width={1.2} />
-        <path d={line((step) => y(step.gain_percent))} fill="none" stroke="var(--kept)" stroke-width={2} />
-        <text x={40} y={HEIGHT - 3}>
-          0
-        </text>
-        <text x={width - 6} y={HEIGHT - 3} text-anchor="end">
-          {fixed(lastOrder, 0)}
-        </text>
-      </svg>
-    </div>
+    <Plot
+      box={box}
+      width={width}
+      height={HEIGHT}
+      label={`${operator.name}: ${fixed(operator.gain_percent, 1)} % in ${operator.bests} new bests, ${operator.nodes} tries`}
+    >
+      <Levels marks={marks} y={y} right={width - 6} text={(value) => `${fixed(value, digits)} %`} />
+      <path d={line((step) => tries(step.nodes))} fill="none" stroke="var(--line-strong)" stroke-width={1.2} />
+      <path d={line((step) => y(step.gain_percent))} fill="none" stroke="var(--kept)" stroke-width={2} />
+      <text x={40} y={HEIGHT - 3}>
+        0
+      </text>
+      <text x={width - 6} y={HEIGHT - 3} text-anchor="end">
+        {fixed(lastOrder, 0)}
+      </text>
+    </Plot>
   );
 }

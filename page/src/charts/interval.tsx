@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import { useWidth } from "../parts/size";
+import { Plot } from "./plot";
 import { clamp, linear, padded } from "./scale";
 
 export interface Effects {
@@ -27,49 +28,37 @@ export function Forest({ rows }: { rows: Effects[] }): JSX.Element {
   );
   const x = linear(range, [104, width - 104]);
   return (
-    <div ref={box}>
-      <svg
-        class="chart"
-        viewBox={`0 0 ${width} ${height}`}
-        height={height}
-        role="img"
-        aria-label={rows.map((row) => `${row.name} ${row.text}`).join("; ")}
-      >
-        <line x1={x(0)} x2={x(0)} y1={0} y2={height - 18} stroke="var(--ink-3)" stroke-dasharray="3 3" />
-        <text x={x(0)} y={height - 4} text-anchor="middle">
-          no change
-        </text>
-        {rows.map((row, index) => {
-          const y = 13 + index * rowHeight;
-          const colour = row.isHeld ? "var(--held)" : tone(row.low, row.high);
-          return (
-            <g key={row.name}>
-              <text x={0} y={y + 4}>
-                {row.name}
-              </text>
-              <rect
-                x={x(row.low)}
-                y={y - 6}
-                width={Math.max(3, x(row.high) - x(row.low))}
-                height={12}
-                rx={2}
-                fill={colour}
-                opacity={0.25}
-              />
-              <path
-                d={`M${x(row.low)} ${y - 6}v12M${x(row.high)} ${y - 6}v12`}
-                stroke={colour}
-                stroke-width={1.6}
-              />
-              <circle cx={x(row.middle)} cy={y} r={4} fill={colour} />
-              <text class="strong" x={width} y={y + 4} text-anchor="end">
-                {row.text}
-              </text>
-            </g>
-          );
-        })}
-      </svg>
-    </div>
+    <Plot box={box} width={width} height={height} label={rows.map((row) => `${row.name} ${row.text}`).join("; ")}>
+      <line x1={x(0)} x2={x(0)} y1={0} y2={height - 18} stroke="var(--ink-3)" stroke-dasharray="3 3" />
+      <text x={x(0)} y={height - 4} text-anchor="middle">
+        no change
+      </text>
+      {rows.map((row, index) => {
+        const y = 13 + index * rowHeight;
+        const colour = row.isHeld ? "var(--held)" : tone(row.low, row.high);
+        return (
+          <g key={row.name}>
+            <text x={0} y={y + 4}>
+              {row.name}
+            </text>
+            <rect
+              x={x(row.low)}
+              y={y - 6}
+              width={Math.max(3, x(row.high) - x(row.low))}
+              height={12}
+              rx={2}
+              fill={colour}
+              opacity={0.25}
+            />
+            <path d={`M${x(row.low)} ${y - 6}v12M${x(row.high)} ${y - 6}v12`} stroke={colour} stroke-width={1.6} />
+            <circle cx={x(row.middle)} cy={y} r={4} fill={colour} />
+            <text class="strong" x={width} y={y + 4} text-anchor="end">
+              {row.text}
+            </text>
+          </g>
+        );
+      })}
+    </Plot>
   );
 }
 

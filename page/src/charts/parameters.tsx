@@ -9,6 +9,7 @@ import { useWidth } from "../parts/size";
 import { scoreText } from "../text/axis";
 import { valueText } from "../text/hostile";
 import { number } from "../text/numbers";
+import { Levels, Plot } from "./plot";
 import { extent, linear, padded, tickPlaces, ticks } from "./scale";
 
 /** Where a value stands on its parameter's axis, 0 to 1; null: it has none. */
@@ -92,32 +93,17 @@ export function Slice({ answer, index }: { answer: Parameters; index: number }):
   const marks = ticks(range[0], range[1], 3);
   const places = tickPlaces(marks);
   return (
-    <div ref={box}>
-      <svg
-        class="chart"
-        viewBox={`0 0 ${width} ${TALL}`}
-        height={TALL}
-        role="img"
-        aria-label={`${parameter.name} against ${answer.metric.name}`}
-      >
-        {marks.map((value) => (
-          <g key={value}>
-            <line class="axis" x1={40} x2={width - 6} y1={y(value)} y2={y(value)} />
-            <text x={34} y={y(value) + 4} text-anchor="end">
-              {scoreText(value, places)}
-            </text>
-          </g>
-        ))}
-        {axisMarks(parameter).map(([at, text]) => (
-          <text key={text} x={x(at)} y={TALL - 5} text-anchor="middle">
-            {trim(text, 14)}
-          </text>
-        ))}
-        {paths.map(({ mark, path }) => (
-          <path key={mark} d={path} {...markPaint(mark)} />
-        ))}
-      </svg>
-    </div>
+    <Plot box={box} width={width} height={TALL} label={`${parameter.name} against ${answer.metric.name}`}>
+      <Levels marks={marks} y={y} right={width - 6} text={(value) => scoreText(value, places)} />
+      {axisMarks(parameter).map(([at, text]) => (
+        <text key={text} x={x(at)} y={TALL - 5} text-anchor="middle">
+          {trim(text, 14)}
+        </text>
+      ))}
+      {paths.map(({ mark, path }) => (
+        <path key={mark} d={path} {...markPaint(mark)} />
+      ))}
+    </Plot>
   );
 }
 

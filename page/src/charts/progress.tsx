@@ -79,10 +79,12 @@ export function Progress(props: Props): JSX.Element {
   const xEnd = points.cells.length ? last : last + (last - first) * 0.015;
   const x = useMemo(() => linear([first, xEnd], [INSET.left, plotRight]), [first, xEnd, plotRight]);
   // Cells were folded on the range as it is; marks alone get some air.
-  const [low, high] = points.cells.length ? points.y_range : padded(points.y_range, 0.05);
+  const [low, high] = points.cells.length
+    ? points.y_range
+    : padded(points.y_range, points.outliers.length ? 0.1 : 0.05);
   const y = useMemo(() => linear([low, high], [height - INSET.bottom, INSET.top]), [low, high, height]);
   const { spots, near } = useSpots(props, x, y, height);
-  const best = useMemo(() => new Set(overview.steps.map((step) => step.node.handle)), [overview.steps]);
+  const best = useMemo(() => new Set(overview.steps.map((step) => step.handle)), [overview.steps]);
   const drawn = useMemo(() => paths(spots, (point) => best.has(point[0])), [spots, best]);
   const [ring, setRing] = useState<Spot | null>(null);
 
@@ -224,7 +226,7 @@ function Line({ overview, axis, x, y, end }: Layer): JSX.Element | null {
     <g>
       <path d={`${path}H${end}`} fill="none" stroke="var(--kept)" stroke-width={2} />
       {steps.slice(1).map((step) => (
-        <Glyph key={step.node.id} mark="kept" x={x(onAxis(step, axis))} y={y(step.score)} r={5.5} />
+        <Glyph key={step.handle} mark="kept" x={x(onAxis(step, axis))} y={y(step.score)} r={5.5} />
       ))}
     </g>
   );
@@ -241,25 +243,29 @@ function Band({ overview, axis, x, y, end }: Layer): JSX.Element {
   return <path d={parts.join("")} fill="var(--kept)" opacity={0.2} />;
 }
 
+const LABEL_ROOM = 48;
+
+/** The largest gains are named first, and the others where there is room beside them. */
 function Gains({ overview, axis, x, y, end }: Layer): JSX.Element {
-  const named: { at: number; top: number; text: string; id: string }[] = [];
-  let last = -99;
-  for (const step of overview.steps.slice(1)) {
+  const named: { at: number; top: number; gain: number; handle: number }[] = [];
+  const rows = overview.steps.slice(1).map((step) => ({ step, gain: step.gain_percent ?? 0 }));
+  for (const { step, gain } of rows.sort((a, b) => b.gain - a.gain)) {
     const at = x(onAxis(step, axis));
-    if (step.gain_percent === null || Math.abs(step.gain_percent) < 0.1 || at - last < 48) continue;
-    last = at;
-    named.push({
-      at,
-      top: y(step.score),
-      text: percent(step.gain_percent, Math.abs(step.gain_percent) < 1 ? 1 : 0),
-      id: step.node.id,
-    });
+    if (gain < 0.1) break;
+    if (named.every((other) => Math.abs(other.at - at) >= LABEL_ROOM))
+      named.push({ at, top: y(step.score), gain, handle: step.handle });
   }
   return (
     <g>
-      {named.map(({ at, top, text, id }) => (
-        <text key={id} class="strong halo" x={at - 4} y={top - 10} text-anchor={at > end - 30 ? "end" : "middle"}>
-          {text}
+      {named.map(({ at, top, gain, handle }) => (
+        <text
+          key={handle}
+          class="strong halo"
+          x={at - 4}
+          y={top - 10}
+          text-anchor={at > end - 30 ? "end" : "middle"}
+        >
+          {percent(gain, gain < 9.95 ? 1 : 0)}
         </text>
       ))}
     </g>
@@ -312,10 +318,16 @@ function Factors({
   if (ends.length < 2) return null;
   const marks = ticks(Math.min(...ends), Math.max(...ends), 4).filter((factor) => factor > 0);
   const digits = tickPlaces(marks);
+  // Of a metric where less is better, high factors crowd together: those that would touch are left out.
+  const shown: { factor: number; top: number }[] = [];
+  for (const factor of marks) {
+    const top = y(isMax ? base * factor : base / factor) + 4;
+    if (shown.every((other) => Math.abs(other.top - top) >= 16)) shown.push({ factor, top });
+  }
   return (
     <g>
-      {marks.map((factor) => (
-        <text key={factor} x={at} y={y(isMax ? base * factor : base / factor) + 4}>
+      {shown.map(({ factor, top }) => (
+        <text key={factor} x={at} y={top}>
           {digits > 2 ? times(factor) : `${factor.toFixed(digits)}×`}
         </text>
       ))}

@@ -5,6 +5,7 @@ import type { Gain } from "../api/overview";
 import { Glyph } from "../parts/marks";
 import { useWidth } from "../parts/size";
 import { number, times } from "../text/numbers";
+import { Plot } from "./plot";
 import { clamp } from "./scale";
 
 const HEIGHT = 66;
@@ -68,49 +69,52 @@ export function Ruler({ gain, places }: { gain: Gain; places: number }): JSX.Ele
     <line x1={x(value)} x2={x(value)} y1={MIDDLE - half} y2={MIDDLE + half} stroke={colour} stroke-width={2} />
   );
   const sentence = `Best ${times(gain.factor)} of the baseline${gain.factor_low !== null && gain.factor_high !== null ? `, interval ${times(gain.factor_low)} to ${times(gain.factor_high)}` : ""}${gain.control?.score ? `; the random control reached ${number(gain.control.score, places)}` : ""}`;
+  const isAtEnd = x(best) > width - 60;
   const isClose = Math.abs(x(best) - x(base)) < 150;
   return (
-    <div ref={box}>
-      <svg class="chart" viewBox={`0 0 ${width} ${HEIGHT}`} height={HEIGHT} role="img" aria-label={sentence}>
-        <line x1={x(base)} x2={x(best)} y1={MIDDLE} y2={MIDDLE} stroke="var(--line-strong)" stroke-width={2} />
-        {tick(base, "var(--ink-2)", 6)}
-        {gain.before?.score !== null &&
-          gain.before?.score !== undefined &&
-          tick(gain.before.score, "var(--ink-3)", 4)}
-        {gain.control?.score !== null && gain.control?.score !== undefined && (
-          <Glyph mark="control" x={x(gain.control.score)} y={MIDDLE} r={7.5} />
-        )}
-        {low !== null && high !== null && (
-          <g>
-            <rect
-              x={Math.min(x(low), x(high))}
-              y={MIDDLE - 9}
-              width={Math.max(2, Math.abs(x(high) - x(low)))}
-              height={18}
-              rx={2}
-              fill="var(--kept)"
-              opacity={0.25}
-            />
-            {tick(low, "var(--kept)", 9)}
-            {tick(high, "var(--kept)", 9)}
-          </g>
-        )}
-        <Glyph mark="kept" x={clamp(x(best), 3, width - 6)} y={MIDDLE} r={5.5} />
-        {spread(above, width).map((place) => (
-          <text key={place.name} x={place.x} y={MIDDLE - 14} text-anchor={place.anchor}>
-            {place.name} <tspan class="strong">{place.value}</tspan>
-          </text>
-        ))}
-        {!isClose && (
-          <text x={x(base)} y={MIDDLE + 24}>
-            baseline <tspan class="strong">{number(base, places)}</tspan>
-          </text>
-        )}
-        <text x={width} y={MIDDLE + 24} text-anchor="end">
-          best <tspan class="strong">{number(best, places)}</tspan>
+    <Plot box={box} width={width} height={HEIGHT} label={sentence}>
+      <line x1={x(base)} x2={x(best)} y1={MIDDLE} y2={MIDDLE} stroke="var(--line-strong)" stroke-width={2} />
+      {tick(base, "var(--ink-2)", 6)}
+      {gain.before?.score !== null &&
+        gain.before?.score !== undefined &&
+        tick(gain.before.score, "var(--ink-3)", 4)}
+      {gain.control?.score !== null && gain.control?.score !== undefined && (
+        <Glyph mark="control" x={x(gain.control.score)} y={MIDDLE} r={7.5} />
+      )}
+      {low !== null && high !== null && (
+        <g>
+          <rect
+            x={Math.min(x(low), x(high))}
+            y={MIDDLE - 9}
+            width={Math.max(2, Math.abs(x(high) - x(low)))}
+            height={18}
+            rx={2}
+            fill="var(--kept)"
+            opacity={0.25}
+          />
+          {tick(low, "var(--kept)", 9)}
+          {tick(high, "var(--kept)", 9)}
+        </g>
+      )}
+      <Glyph mark="kept" x={clamp(x(best), 3, width - 6)} y={MIDDLE} r={5.5} />
+      {spread(above, width).map((place) => (
+        <text key={place.name} x={place.x} y={MIDDLE - 14} text-anchor={place.anchor}>
+          {place.name} <tspan class="strong">{place.value}</tspan>
         </text>
-      </svg>
-    </div>
+      ))}
+      {!isClose && (
+        <text x={x(base)} y={MIDDLE + 24}>
+          baseline <tspan class="strong">{number(base, places)}</tspan>
+        </text>
+      )}
+      <text
+        x={isAtEnd ? width : x(best)}
+        y={MIDDLE + 24}
+        text-anchor={isAtEnd ? "end" : isClose ? "start" : "middle"}
+      >
+        best <tspan class="strong">{number(best, places)}</tspan>
+      </text>
+    </Plot>
   );
 }
 

@@ -47,10 +47,12 @@ export function signed(value: number, digits = 1): string {
   return (value < 0 && Number(text.replace(/,/g, "")) !== 0 ? MINUS : "+") + text;
 }
 
-/** A change in percent: fewer digits when it is large. */
+/** A change in percent: fewer digits when it is large, the first digit that is not zero when it is small. */
 export function percent(value: number | null | undefined, digits?: number): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
-  return `${signed(value, digits ?? (Math.abs(value) >= 100 ? 0 : 1))} %`;
+  const size = Math.abs(value);
+  const places = size >= 100 ? 0 : size >= 0.05 || size === 0 ? 1 : Math.min(4, -Math.floor(Math.log10(size)));
+  return `${signed(value, digits ?? places)} %`;
 }
 
 export function share(value: number | null | undefined, digits = 0): string {

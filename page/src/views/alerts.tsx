@@ -16,6 +16,7 @@ const WORDS: Record<AlertRow["kind"], string> = {
   lost: "Lost.",
   stalled: "Stalled.",
   held: "A result waits for you.",
+  benched: "An agent stalled.",
   budget: "The budget runs out.",
   baseline: "The baseline has a problem.",
   paused: "Paused.",
@@ -53,7 +54,7 @@ function AlertBox({ alert }: { alert: AlertRow }): JSX.Element {
       <span>
         <b>{WORDS[alert.kind]}</b> {node && <span class="mono">{shortId(node.id, 22)} </span>}
         <Said text={alert.text} />
-        {alert.remedy && !isCommand && <> {alert.remedy}</>}
+        {alert.remedy && !isCommand && <>; {alert.remedy}</>}
       </span>
       {node ? (
         <button type="button" class="btn" onClick={() => go(nodeLink(node.id))}>
@@ -61,7 +62,7 @@ function AlertBox({ alert }: { alert: AlertRow }): JSX.Element {
         </button>
       ) : isCommand ? (
         <Command text={alert.remedy} />
-      ) : alert.kind === "stalled" ? (
+      ) : alert.kind === "benched" ? (
         <button type="button" class="btn" onClick={() => go(link("agents"))}>
           See agents
         </button>

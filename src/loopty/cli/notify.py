@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import click
 
@@ -34,7 +35,8 @@ def command(test: bool, as_json: bool) -> None:
     settings, path = user_notice_settings(os.environ), user_config_file(os.environ)
     failures = []
     if test and settings.has_receiver:
-        notice = Notice(NoticeKind.TEST, 0, "this is a test", "notices of loopty arrive here")
+        here = Path.cwd().name
+        notice = Notice(NoticeKind.TEST, 0, "this is a test", "notices of loopty arrive here", repository=here)
         failures = send_notice(settings, notice)
     if as_json:
         from loopty.kit import codec

@@ -22,6 +22,7 @@ from loopty.views.agent_rows import AgentRow
 from loopty.views.audit_rows import MANY_LOOKS, AuditRow
 from loopty.views.comparable import machine_description
 from loopty.views.false_keeps import false_keeps
+from loopty.views.over_parent import over_parent
 from loopty.views.rated_nodes import rated_nodes
 from loopty.views.run_status import RunStatus
 
@@ -208,7 +209,8 @@ def audit_answer(
     rated = rated_nodes(history, fold.run_number)
     luck = false_keeps(history, fold.run_number, rated)
     withdrawn = [node for node in rated.records if node.withdrawn and node.verdict]
-    kept = [history[node] for node in columns.ids(history, fold.kept_places()[-_MOST_WITHDRAWN:]).values()]
+    places = [place for place in fold.kept_places() if place][-_MOST_WITHDRAWN:]  # without the baseline
+    kept = [history[node] for node in columns.ids(history, places).values()]
     integrity = Counter(str(node.outcome.integrity) for node in kept if node.outcome and node.outcome.integrity)
     return {
         "run": fold.run_number,
@@ -252,15 +254,14 @@ def audit_answer(
             }
             for node in withdrawn[-_MOST_WITHDRAWN:]
         ],
-        "expected_false_keeps": luck.expected,
-        "kept": luck.kept,
+        "expected_false_keeps": luck.expected if luck.compared else None,
+        "kept": max(columns.counts[KEPT] - 1, 0),
         "flaw": reader.flaw(2_000, 2_000) or "",
         "integrity": {"strong": integrity["strong"], "weak": integrity["weak"]},
     }
 
 
 def _held_gain(history: History, node: Node) -> float | None:
-    score = history.score(node)
-    if node.effect is None or score is None:
-        return None
-    return percent_of(node.effect.amount, score - node.effect.amount)
+    """Over its parent, in percent."""
+    change = over_parent(history, node)
+    return change.change.percent if change else None

@@ -14,6 +14,7 @@ from loopty.views.run_status import RunState, RunStatus
 from loopty.views.score_change import ScoreChange
 
 LONGEST_SUMMARY = 300
+_LONGEST_ID = 60
 
 
 def node_name(history: History, node: NodeId | str | None) -> dict[str, Any] | None:
@@ -22,6 +23,11 @@ def node_name(history: History, node: NodeId | str | None) -> dict[str, Any] | N
         return None
     found = history[NodeId(node)]
     return {"id": found.id, "handle": found.handle, "summary": found.summary[:LONGEST_SUMMARY]}
+
+
+def short_id(node: str, handle: int) -> str:
+    """The id, or its short name where it is long: the page asks for either, and lists of deep nodes stay small."""
+    return node if len(node) <= _LONGEST_ID else f"@{handle}"
 
 
 def node_names(history: History, nodes: Any) -> list[dict[str, Any]]:

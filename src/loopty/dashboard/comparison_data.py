@@ -7,7 +7,7 @@ from typing import Any
 from loopty.campaign.reader import CampaignReader
 from loopty.dashboard.answers import change_answer, finite, node_name, scored_answer, state_word
 from loopty.dashboard.chart_points import metric_answer
-from loopty.dashboard.marks import MARKS
+from loopty.dashboard.marks import HELD, MARKS, OPEN
 from loopty.dashboard.node_files_answer import param_differences, patch_answer, patch_between
 from loopty.dashboard.record_feed import RecordFeed
 from loopty.dashboard.run_fold import RunFold, run_metric
@@ -243,9 +243,9 @@ def feed_uplift(feed: RecordFeed, fold: RunFold) -> Any:
     if start is None or not any(columns.controls):
         return None
     gains: tuple[list[float | None], list[float | None]] = ([], [])
-    for place in range(1, len(columns)):
-        if MARKS[columns.marks[place]] not in ("open", "held"):
-            score = columns.score(place)
-            amount = 0.0 if score is None else max(metric.direction.sign * (score - start), 0.0)
-            gains[columns.controls[place]].append(amount)
+    sign, rows = metric.direction.sign, zip(columns.marks, columns.controls, columns.scores, strict=True)
+    next(rows)  # the baseline
+    for mark, is_control, score in rows:
+        if mark not in (OPEN, HELD):
+            gains[is_control].append(sign * (score - start) if sign * (score - start) > 0 else 0.0)
     return uplift_from_gains(metric.name, *gains) if gains[0] and gains[1] else None

@@ -182,7 +182,8 @@ class DashboardApi:
         if len(fold.columns) <= _QUICK_NODES:
             fold = self.feed.whole_fold(fold.run_number)
         status, now = self._status(fold.run_number), self.feed.clock()
-        audits = self._audits.get(fold.run_number, (None, None))[1]
+        # Audits are read from the events: of a long run after its first view.
+        audits = (self.read_audits if fold.is_whole else self._known_audits)(fold.run_number)
         made = Overview(self.feed.history, fold, status, self.task(), self._uplift(fold.run_number), audits, now)
         return made.answer(self.name, self._rows(fold.run_number, status, now))
 
@@ -207,14 +208,17 @@ class DashboardApi:
         task = self.task()
         if task is None or task.audit == Audit():
             return None
-        known = TrialCounts.of(self.feed.run(run), Pool.AUDIT).endings
-        if self._audits.get(run, ({}, []))[0] != known:
+        known = dict(TrialCounts.of(self.feed.run(run), Pool.AUDIT).endings)
+        if known and self._audits.get(run, ({}, []))[0] != known:
             rows: list[AuditRow] = []
             with contextlib.suppress(Misuse):
                 from loopty.campaign.campaign import Campaign
 
                 rows = Campaign(self._top).audits(run)
             self._audits[run] = known, rows
+        return self._known_audits(run)
+
+    def _known_audits(self, run: int) -> list[AuditRow]:
         return self._audits.get(run, ({}, []))[1]
 
     def _status(self, run: int) -> Any:

@@ -157,6 +157,7 @@ class DashboardServer:
         await _send(exchange, request, headers, found.content, found.packed)
 
     async def _answer(self, exchange: Exchange, request: Request, path: str, query: Mapping[str, str]) -> None:
+        self.feed.note_question()
         opening = self._api.feed.opening
         if path == "session":
             names, csrf = self._actions.names, self.access.csrf

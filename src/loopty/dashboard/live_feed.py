@@ -20,6 +20,8 @@ _IDLE_TICK_SECONDS = 2.0
 _NOW_SECONDS = 1.0
 _QUIET_SECONDS = 2.0
 """After this, an overview also tells what changed beside the nodes: a pause, a limit, a directive, a call."""
+_POLITE_SECONDS = 0.25
+"""For so long after a question, details of a long record wait."""
 HEARTBEAT_SECONDS = 15.0
 _MOST_WAITING = 64
 _MOST_NODES = 400
@@ -59,6 +61,7 @@ class LiveFeed:
         self._is_ready = False
         self._changed: dict[int, list[int]] = {}
         """The places that changed since the last tick, by run."""
+        self._asked_at = 0.0
         self._told: dict[int | None, tuple[int, float]] = {}
         """The last event that an overview told, and when, by run."""
 
@@ -115,7 +118,15 @@ class LiveFeed:
                     if run is _ALL or viewer.run == run:
                         viewer.put(each)
             wait = TICK_SECONDS if self.viewers or not self._is_ready else _IDLE_TICK_SECONDS
-            await asyncio.sleep(max(wait - (time.monotonic() - began), 0.01) if self._is_ready else 0.01)
+            await asyncio.sleep(max(wait - (time.monotonic() - began), 0.01) if self._is_ready else self._pause())
+
+    def note_question(self) -> None:
+        """Somebody waits for an answer: details are read later."""
+        self._asked_at = time.monotonic()
+
+    def _pause(self) -> float:
+        """Between two slices of details; a page that opens asks several questions in a row."""
+        return _POLITE_SECONDS if time.monotonic() - self._asked_at < _POLITE_SECONDS else 0.01
 
     def take_in(self) -> None:
         """Fold new events now; viewers hear of them with the next tick. In the thread that owns the record."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
-from loopty.views.rated_nodes import RatedNode
+from loopty.views.rated_nodes import RatedKind, RatedNode
 
 MARKS = ("kept", "discarded", "inconclusive", "pruned", "failed", "rejected", "held", "control", "open")
 KEPT, HELD, CONTROL, OPEN = (MARKS.index(name) for name in ("kept", "held", "control", "open"))
@@ -17,12 +17,20 @@ _VERDICTS: dict[str, int] = {name.value: MARKS.index(name.value) for name in Ver
 
 def mark_of(node: RatedNode) -> int:
     """The place of the node's mark in MARKS."""
-    kind = node.kind
+    return mark_of_kind(node.kind, has_score(node.score))
+
+
+def has_score(score: float | None) -> bool:
+    return score is not None and math.isfinite(score)
+
+
+def mark_of_kind(kind: RatedKind, is_scored: bool) -> int:
+    """The mark of all nodes of this kind with a score, or of those without."""
     if kind.verdict is None:
         return OPEN
     if kind.verdict == Verdict.HELD:
         return HELD
-    if node.score is None or not math.isfinite(node.score):
+    if not is_scored:
         if kind.ending == Ending.PRUNED:
             return MARKS.index("pruned")
         return MARKS.index("rejected" if kind.verdict == Verdict.REJECTED else "failed")

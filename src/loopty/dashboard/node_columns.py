@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loopty.dashboard.marks import OPEN, mark_of
+from loopty.dashboard.marks import HELD, OPEN, has_score, mark_of, mark_of_kind
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.record.history import History
@@ -50,21 +50,21 @@ class NodeColumns:
 
     def fill(self, nodes: Sequence[RatedNode]) -> None:
         """Take in all nodes of a run at once, where none is known yet: nodes of one kind share a mark."""
-        ordered = sorted(nodes, key=lambda node: node.order)
-        if self.handles or any(node.order != place for place, node in enumerate(ordered, start=1)):
+        ordered, count = sorted(nodes), len(nodes)  # the order comes first, and is one node's alone
+        if self.handles or [node.order for node in ordered] != list(range(1, count + 1)):
             for node in ordered:
                 self.put(node)
             return
-        known: dict[tuple[object, bool], int] = {}
-        for node in ordered:
-            key = node.kind, node.score is None
-            if key not in known:
-                known[key] = mark_of(node)
-        count = len(ordered)
+        kinds = [node.kind for node in ordered]
+        keys = [(node.kind, has_score(node.score)) for node in ordered]
+        marks = {key: mark_of_kind(*key) for key in set(keys)}
+        is_control = {kind: kind.pool is Pool.CONTROL for kind in set(kinds)}
         self.handles = array("q", [node.handle for node in ordered])
-        self.marks = bytearray([known[node.kind, node.score is None] for node in ordered])
-        self.controls = bytearray([node.kind.pool is Pool.CONTROL for node in ordered])
-        scores = [node.own_score if node.kind.verdict == "held" else node.score for node in ordered]
+        self.marks = bytearray([marks[key] for key in keys])
+        self.controls = bytearray([is_control[kind] for kind in kinds])
+        scores = [node.score for node in ordered]
+        for place in self.places_with(HELD):
+            scores[place] = ordered[place].own_score
         self.scores = array("d", [math.nan if score is None else score for score in scores])
         self.times, self.seconds = array("d", bytes(8 * count)), array("d", bytes(8 * count))
         self.parents, self.operators = array("q", [-1]) * count, array("q", [-1]) * count

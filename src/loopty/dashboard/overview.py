@@ -37,6 +37,8 @@ from loopty.views.run_status import RunState, RunStatus
 from loopty.views.uplift import Uplift
 
 _MOST_STEPS = 200
+_STEP_FIELDS = ("handle", "order", "at", "cost", "score", "low", "high", "gain_percent")
+"""What the chart draws of a step; who it was is asked for when somebody points at it."""
 _JUST_ENDED = 3
 _WORKED = 10
 _JUDGED = tuple(MARKS.index(name) for name in ("discarded", "inconclusive"))
@@ -94,7 +96,7 @@ class Overview:
             "counts": self.fold.counts(),
             "nodes": len(self.columns),
             "since_best": status.since_best,
-            "steps": steps,
+            "steps": [{key: step[key] for key in _STEP_FIELDS} for step in steps],
             "control_steps": self._control_steps(),
             "now_running": running,
             "slots": {
@@ -136,6 +138,7 @@ class Overview:
                     "order": place + 1,
                     "at": node.added_at,
                     "cost": self.fold.calls.cost_at(node.added_at),
+                    "handle": node.handle,
                     "node": {"id": node.id, "handle": node.handle, "summary": node.summary[:200]},
                     "score": score,
                     "low": finite(low),

@@ -7,7 +7,7 @@ from typing import Any
 
 from loopty.domain.outcome import Integrity
 from loopty.views.audit_rows import AuditRow
-from loopty.views.run_status import RunStatus
+from loopty.views.run_status import RunState, RunStatus
 from loopty.views.uplift import Uplift, UpliftWords
 
 _SURVIVES = 0.5
@@ -19,7 +19,10 @@ def reality_checks(
     """The four checks, and what they say together."""
     checks = [_over_control(uplift), _held_out(status, audits, has_split), _pairs(status), _integrity(status)]
     states = [check["state"] for check in checks]
-    verdict = "not shown" if "fail" in states else "too early" if "missing" in states else "yes"
+    is_early = "missing" in states and status.state is RunState.RUNNING
+    verdict = (
+        "yes" if set(states) == {"pass"} else "not shown" if "fail" in states or not is_early else "too early"
+    )
     return {"verdict": verdict, "checks": checks}
 
 
@@ -29,8 +32,8 @@ def _check(name: str, state: str, text: str, detail: str = "") -> dict[str, str]
 
 def _over_control(uplift: Uplift | None) -> dict[str, str]:
     if uplift is None:
-        return _check("uplift", "missing", "no random control to compare with", "set control under [pools]")
-    detail = f"{uplift.ahead} attempts above every control trial, of {uplift.trials}"
+        return _check("uplift", "missing", "no random control", "[pools] control")
+    detail = f"{max(uplift.ahead, 0):,} of {uplift.trials:,} ahead"
     if uplift.words is UpliftWords.BETTER:
         return _check("uplift", "pass", f"{uplift.amount:+.4g} over random", detail)
     is_open = uplift.words in (UpliftWords.FEW_CONTROLS, UpliftWords.FEW_ATTEMPTS)
@@ -39,11 +42,11 @@ def _over_control(uplift: Uplift | None) -> dict[str, str]:
 
 def _held_out(status: RunStatus, audits: Sequence[AuditRow] | None, has_split: bool) -> dict[str, str]:
     if not has_split:
-        return _check("held-out", "missing", "no held-out split", "name one under [audit]")
+        return _check("held-out", "missing", "no held-out split", "see [audit]")
     best = status.best.node if status.best else None
     rows = [row for row in audits or () if row.node == best and row.survives is not None]
     if not rows:
-        return _check("held-out", "missing", "the best node was not audited yet", "loopty audit")
+        return _check("held-out", "missing", "best not audited yet", "loopty audit")
     newest = rows[-1]
     share = newest.survives or 0.0
     flags = "; ".join(flag.words for flag in newest.flags)
@@ -60,9 +63,9 @@ def _pairs(status: RunStatus) -> dict[str, str]:
     if change.is_confirmed is None:
         return _check("pairs", "pass", "results do not vary", noise)
     if not change.is_confirmed:
-        return _check("pairs", "missing", "not confirmed in fresh pairs yet", noise)
+        return _check("pairs", "missing", "not confirmed yet", noise)
     state = "pass" if change.is_certain else "fail"
-    return _check("pairs", state, f"{change.pairs} fresh pairs beside the baseline", noise)
+    return _check("pairs", state, f"{change.pairs} fresh pairs", noise)
 
 
 def _integrity(status: RunStatus) -> dict[str, str]:
@@ -70,7 +73,7 @@ def _integrity(status: RunStatus) -> dict[str, str]:
     if best is None:
         return _check("integrity", "missing", "no best node yet")
     if best.integrity is Integrity.WEAK and best.edited:
-        return _check("integrity", "fail", "the candidate could reach its evaluator", "set isolated = true")
-    return _check(
-        "integrity", "pass", "isolated" if best.integrity else "only parameters differ", "integrity strong"
-    )
+        return _check("integrity", "fail", "not isolated", "set isolated = true")
+    is_strong = best.integrity is Integrity.STRONG
+    detail = f"integrity {best.integrity}" if best.integrity else ""
+    return _check("integrity", "pass", "isolated" if is_strong else "only parameters differ", detail)

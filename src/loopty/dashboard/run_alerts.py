@@ -28,21 +28,20 @@ def run_alerts(
         add("baseline", "bad", text, "fix the benchmark, then: loopty optimize --new-run")
     if status.state is RunState.STOPPED and session.stalls and "unavailable" in status.reason:
         add("stalled", "bad", f"A model is unavailable: {status.reason[:300]}", "loopty optimize")
-    for agent in status.agents:
-        if agent.benched_seconds:
-            text = f"{agent.name} is benched: {agent.bench_reason[:200]}"
-            add("stalled", "warn", text, "look at its sessions under Agents")
     for row in reversed(held):
         gain = row["gain_percent"]
-        above = f"{gain:+.1f} % over its parent" if gain is not None else "a leap"
+        above = f"{gain:+.1f} % over its parent" if gain is not None else "far above all before"
         add(
             "held",
             "warn",
-            f"A result waits for you: {above}. It counts for nothing until you accept it.",
+            f"It is {above}, and counts for nothing until you accept it.",
             f"loopty accept {row['node']['id']}",
             row["node"],
             row["at"],
         )
+    for agent in status.agents:
+        if agent.benched_seconds:
+            add("benched", "warn", f"{agent.name} is set aside for a while: {agent.bench_reason[:200]}", "")
     for pool in pools if status.state is RunState.RUNNING else ():
         if pool["limit"] and pool["used"] >= _ALMOST_SPENT * pool["limit"]:
             share = 100 * pool["used"] / pool["limit"]

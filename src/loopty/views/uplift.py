@@ -19,8 +19,8 @@ result holds for this run only, not for the proposer in general.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
-from math import comb
 
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Ending, Verdict
@@ -98,7 +98,7 @@ def uplift_from_gains(metric: str, attempts: Gains, control: Gains) -> Uplift:
     if comparable < FEWEST_TRIALS:
         few = UpliftWords.FEW_CONTROLS if _comparable_count(control) < FEWEST_TRIALS else UpliftWords.FEW_ATTEMPTS
         return Uplift(metric, amount, ahead, None, comparable, few)
-    chance = comb(2 * trials - abs(ahead), trials) / comb(2 * trials, trials)
+    chance = math.prod((trials - place) / (2 * trials - place) for place in range(abs(ahead)))
     words = UpliftWords.NO_BETTER
     if chance <= SURPRISING:
         words = UpliftWords.BETTER if ahead > 0 else UpliftWords.WORSE

@@ -152,7 +152,9 @@ export function AuditView(): JSX.Element {
                     ["kept nodes", count(data.kept)],
                     [
                       "of them false, expected",
-                      data.expected_false_keeps === null ? "–" : `at most ${fixed(data.expected_false_keeps, 1)}`,
+                      data.expected_false_keeps === null
+                        ? "–, results do not vary"
+                        : `at most ${fixed(data.expected_false_keeps, 1)}`,
                     ],
                     ["integrity strong", count(data.integrity.strong)],
                     [

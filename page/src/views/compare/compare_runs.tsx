@@ -36,6 +36,21 @@ export function joinSteps(
   return { x, a: along(a), b: along(b) };
 }
 
+/** The curve with its last value held to the end of the run. */
+function toItsEnd(side: RunSide): RunSide["curve"] {
+  const last = side.curve[side.curve.length - 1];
+  if (!last) return side.curve;
+  return [
+    ...side.curve,
+    {
+      order: Math.max(side.nodes, last.order),
+      at: Math.max(side.elapsed_seconds, last.at),
+      cost: Math.max(side.money_usd, last.cost),
+      score: last.score,
+    },
+  ];
+}
+
 function RunSelect({
   letter,
   value,
@@ -66,7 +81,7 @@ function RunSelect({
 
 const ROWS: [string, (side: RunSide) => JSX.Element | string][] = [
   ["state", (side) => side.state],
-  ["why it ended", (side) => <Said text={side.why || "–"} />],
+  ["why it began", (side) => <Said text={side.why || "–"} />],
   ["best", (side) => (side.best ? <a href={nodeLink(side.best.id)}>{figure(side.best.score)}</a> : "–")],
   ["baseline", (side) => figure(side.baseline)],
   ["gain over the baseline", (side) => percent(side.best?.change?.percent)],
@@ -78,7 +93,7 @@ const ROWS: [string, (side: RunSide) => JSX.Element | string][] = [
   ["results an hour", (side) => figure(side.per_hour)],
   ["tokens", (side) => tokens(side.tokens)],
   ["cost", (side) => dollars(side.money_usd)],
-  ["proposers", (side) => <Said text={side.proposers.join(", ") || "–"} />],
+  ["proposers", (side) => <Said class="free" text={side.proposers.join(", ") || "–"} />],
   ["machine", (side) => <Said text={side.machine.slice(0, 40) || "–"} />],
 ];
 
@@ -94,7 +109,7 @@ export function CompareRuns({ seg }: { seg: JSX.Element }): JSX.Element {
   );
   const plot = useMemo(() => {
     if (!data) return null;
-    const joined = joinSteps(data.a.curve, data.b.curve, by);
+    const joined = joinSteps(toItsEnd(data.a), toItsEnd(data.b), by);
     const series: Series[] = [
       { name: `A, run ${data.a.run}`, colour: "ink-3", values: joined.a, isStep: true },
       { name: `B, run ${data.b.run}`, colour: "kept", values: joined.b, isStep: true },
@@ -138,7 +153,7 @@ export function CompareRuns({ seg }: { seg: JSX.Element }): JSX.Element {
       {!data ? (
         <Wait error={error} />
       ) : (
-        <div class="grid half">
+        <div class="grid half runs">
           <Card
             title="Best so far"
             tools={

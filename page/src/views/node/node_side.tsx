@@ -211,10 +211,17 @@ function ChecksCard({ node }: { node: NodeDetail }): JSX.Element {
       "integrity",
       node.integrity === "strong" ? (
         "strong: isolated"
-      ) : (
+      ) : node.edits.length ? (
         <span key="w" class="ill">
-          weak: <Said text={node.unenforced.join(", ")} />
+          weak
+          {node.unenforced.length > 0 && (
+            <>
+              : <Said text={node.unenforced.join(", ")} />
+            </>
+          )}
         </span>
+      ) : (
+        "weak; only parameters differ"
       ),
     ]);
   for (const look of node.audit)
@@ -225,7 +232,9 @@ function ChecksCard({ node }: { node: NodeDetail }): JSX.Element {
   if (node.withdrawn)
     rows.push(["withdrawn", <Said key="x" text={node.withdrawn.why || node.withdrawn.reason} />]);
   const failing =
-    node.gates.some((gate) => gate.passed === false) || node.review?.passed === false || node.integrity === "weak";
+    node.gates.some((gate) => gate.passed === false) ||
+    node.review?.passed === false ||
+    (node.integrity === "weak" && node.edits.length > 0);
   return (
     <Card title="Checks" more={rows.length ? (failing ? "not all hold" : "all hold") : ""}>
       <div class="in">

@@ -36,10 +36,11 @@ const TABS: {
 ];
 
 export function NodeTabs({ node }: { node: NodeDetail }): JSX.Element {
+  const asked = route.value.query.get("tab");
   useEffect(() => {
-    const wanted = TABS.find((tab) => tab.name === route.value.query.get("tab"));
+    const wanted = TABS.find((tab) => tab.name === asked);
     if (wanted) chosen.value = wanted.name;
-  }, []);
+  }, [asked]);
   const tabs = TABS.filter((tab) => tab.isThere(node));
   const open = tabs.find((tab) => tab.name === chosen.value) ?? tabs[0];
   const onKey = (event: KeyboardEvent): void => {

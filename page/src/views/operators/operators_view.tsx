@@ -52,7 +52,12 @@ function Credits({ operators }: { operators: Operator[] }): JSX.Element {
       {shown.slice(0, 9).map((row) => (
         <Card
           key={`${row.name} ${row.pool}`}
-          title={<Said text={row.name} />}
+          title={
+            <>
+              <Said text={row.name} />
+              {row.pool === "control" && <span class="dim"> control</span>}
+            </>
+          }
           more={row.bests ? `${percent(row.gain_percent)} in ${plural(row.bests, "step")}` : "no new best"}
         >
           <div class="slice">
@@ -126,6 +131,7 @@ export function OperatorsView(): JSX.Element {
           <Said text={data.rung} />
         </p>
       )}
+      <p class="mid">The gain of each operator's new bests, added up; the thin line counts its tries.</p>
       <Credits operators={data.operators} />
       <Card title="Operators" more="share kept with its 95 % interval">
         <Scroll label="Operators">

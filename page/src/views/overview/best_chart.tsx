@@ -43,7 +43,7 @@ function PointTip({ point }: { point: Point }): JSX.Element {
     <>
       <div class="row">
         <MarkIcon mark={mark} />
-        <b class="mono">{shortId(id, 24)}</b>
+        {!id.startsWith("@") && <b class="mono">{shortId(id, 24)}</b>}
         <span class="dim">#{handle}</span>
       </div>
       <div>

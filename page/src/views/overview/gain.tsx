@@ -59,7 +59,9 @@ export function GainCard({ seen }: { seen: Overview }): JSX.Element {
               ? `interval ${times(gain.factor_low)} to ${times(gain.factor_high)}`
               : gain.pairs
                 ? plural(gain.pairs, "pair")
-                : "no interval: measured once"}
+                : gain.confirmed === null
+                  ? "exact: results do not vary"
+                  : "no interval yet: not measured beside the baseline"}
           </div>
         </div>
       </div>

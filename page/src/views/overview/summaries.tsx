@@ -15,13 +15,13 @@ export function WorkedCard({ seen }: { seen: Overview }): JSX.Element {
   return (
     <Card
       title="What worked"
-      more={<a href={link("tree")}>{plural(Math.max(0, seen.steps.length - 1), "step")} in the tree</a>}
+      more={<a href={link("tree")}>{plural(Math.max(0, (seen.counts.kept ?? 0) - 1), "step")} in the tree</a>}
     >
       <ul class="feed">
         {seen.worked.slice(0, 7).map((row) => (
           <li key={row.node.id}>
             <a href={nodeLink(row.node.id)}>
-              <b>{percent(row.gain_percent)}</b>
+              <b class="nowrap">{percent(row.gain_percent)}</b>
               <Said class="clip" text={row.node.summary || row.node.id} />
               <span class="dim nowrap">{clock(row.at)}</span>
             </a>

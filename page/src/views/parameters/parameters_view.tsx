@@ -16,7 +16,7 @@ function Importance({ answer }: { answer: Parameters }): JSX.Element {
   const known = answer.parameters
     .filter((parameter) => parameter.share !== null)
     .sort((a, b) => (b.share ?? 0) - (a.share ?? 0));
-  const most = Math.max(0.01, ...known.map((parameter) => parameter.share ?? 0));
+  const most = Math.max(0.25, ...known.map((parameter) => parameter.share ?? 0));
   const unsure = known.filter((parameter) => !parameter.told).map((parameter) => parameter.name);
   return (
     <Card title="Importance" more="share of the variance">
@@ -36,8 +36,7 @@ function Importance({ answer }: { answer: Parameters }): JSX.Element {
           <p class="note">
             {unsure.length > 0 && (
               <>
-                <Said text={unsure.slice(0, 6).join(", ")} /> {unsure.length === 1 ? "is" : "are"} not told from
-                nothing.{" "}
+                <Said text={unsure.slice(0, 6).join(", ")} /> cannot be told from noise.{" "}
               </>
             )}
             From {plural(answer.results, "result")} on this machine.
