@@ -83,8 +83,8 @@ SAMPLES = {
     "9": "drawn and tried before the next repairs, to find their causes; stopped before its last names",
     "10": "drawn and tried after the last resort and builds of npm came; stopped before its last names",
     "11": "drawn and tried after most repairs for the tenth; stopped before its last names",
-    "12": "drawn and tried before the next repairs, to find their causes; ten names for want of time",
-    "13": "drawn and tried after the first repairs for the twelfth; eight names for want of time",
+    "12": "drawn and tried before the next repairs, to find their causes; stopped after ten names, in argcomplete",
+    "13": "drawn and tried after the first repairs for the twelfth; stopped after two names, in mathjs",
 }
 """How each sample was used: only the figure of one that was tried once, after all repairs, says what to expect."""
 
