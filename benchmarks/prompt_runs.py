@@ -11,6 +11,7 @@ import repository
 from prompt_programs import Program, Step
 
 from loopty import Campaign
+from loopty.domain.errors import Misuse
 from loopty.proposers.code import code_replies
 from loopty.proposers.code.new_files import apply_changes
 from loopty.proposers.code.reply_faults import ProposalFault
@@ -21,7 +22,7 @@ width = 1
 [benchmark]
 command = "python3 evaluate.py"
 result = "stdout"
-timeout_seconds = 10
+timeout_seconds = 20
 [objective]
 direction = "{direction}"
 [access]
@@ -40,6 +41,9 @@ kind = "llm-code"
 parents = "root"
 {options}
 """
+
+
+_MOST_REPLIES = 1_000_000
 
 
 class ProgramRun:
@@ -69,6 +73,12 @@ class ProgramRun:
         self._campaign = Campaign(self._folder)
         self._campaign.trust()
         self._campaign.optimize()
+        self._campaign.budget({"attempts": _MOST_REPLIES})
+        self._levels = {
+            program.text.replace(step.old, step.new): self._level(f"1.{number}")
+            for number, step in enumerate(program.tried, 1)
+        }
+        """How far each text got that was tried: loopty runs no text twice."""
 
     def prompt(self) -> dict[str, str]:
         """The prompt after the history was tried, as loopty sent it."""
@@ -92,21 +102,29 @@ class ProgramRun:
             return fault.reason
         if set(edits) != {program.path} or not (edited := edits[program.path]):
             return "it changes a file that may not be changed"
-        return self._try_text(edited)
+        return "it changes nothing" if edited == program.text else self._try_text(edited)
 
     def _try_text(self, text: str) -> str:
-        campaign = Campaign(self._folder)
-        draft = campaign.new(parent="1", message="a reply", sparse=True)
-        (draft.folder / self.program.path).write_text(text)
-        node = campaign.run(draft.node)
+        if text not in self._levels:
+            draft = self._campaign.new(parent="1", message="a reply", sparse=True)
+            (draft.folder / self.program.path).write_text(text)
+            try:
+                self._levels[text] = self._level(self._campaign.run(draft.node).id)
+            except Misuse as refusal:
+                self._campaign.drop(draft.node)
+                self._levels[text] = str(refusal)
+        return self._levels[text]
+
+    def _level(self, name: str) -> str:
+        history = self._campaign.history
+        node, root = (history[self._campaign.find_node(each)] for each in (name, "1"))
         if node.outcome is None or not node.outcome.is_finished:
             return "applies"
-        root = campaign.history.score(campaign.history[campaign.find_node("1")])
-        score = campaign.history.score(node)
-        if root is None or score is None:
+        score, before = history.score(node), history.score(root)
+        if score is None or before is None:
             return "applies"
         sign = 1 if self.program.direction == "max" else -1
-        return "improves" if sign * (score - root) > 0 else "runs"
+        return "improves" if sign * (score - before) > 0 else "runs"
 
 
 @contextmanager

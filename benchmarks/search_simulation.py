@@ -112,6 +112,7 @@ class Simulation:
             self._record(ProposalRefused(1, Pool.ATTEMPT, operator, why, refused, calls))
             return
         self._known.add(genome)
+        genome = self._prepare(genome, is_broken)
         node = plan.parent.id.child(self._history[plan.parent.id].children + 1)
         self._genomes[node] = genome
         self._add(node, operator, calls, len(self._genomes))
@@ -122,6 +123,10 @@ class Simulation:
             self._end(node, Outcome(Ending.FAILED, reason="it does not run"), Verdict.DISCARDED)
         else:
             self._measure(node)
+
+    def _prepare(self, genome: Genome, _is_broken: bool) -> Genome:
+        """The genome as its attempt measures it."""
+        return genome
 
     def _call(self, plan: Plan) -> tuple[str, ...]:
         if not plan.model:

@@ -21,6 +21,7 @@ class Run {
   constructor() {
     this.experimentId = process.env.EVO_EXPERIMENT_ID || "unknown";
     this.mode = process.env.LOOPTY_MODE || "attempt";
+    this.slice = process.env.LOOPTY_SLICE || "";
     this.seed = process.env.LOOPTY_SEED ? Number(process.env.LOOPTY_SEED) : null;
     this.params = readParams(process.env.LOOPTY_PARAMS);
   }

@@ -72,6 +72,7 @@ class Bench:
         self.proposer = proposer or RandomProposer(SPACE)
         self.control = control or RandomProposer(SPACE)
         self.reviewer = None
+        self.tuning = None
         self.recorder = self.new_recorder()
         self.recorder.record(
             lambda history: start_run(
@@ -88,7 +89,7 @@ class Bench:
 
     def judging(self, pools=None):
         mode = self.reviewer.mode if self.reviewer else "off"
-        return Judging(pools or self.task.pools, self.task.noise, mode)
+        return Judging(pools or self.task.pools, self.task.noise, mode, self.tuning)
 
     def start(self, node, owner="me", pools=None):
         """Record the start of the next trial of a node."""

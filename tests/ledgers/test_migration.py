@@ -22,6 +22,7 @@ from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.directives import Directive
 from loopty.record.families import FAMILIES
+from loopty.record.frozen_pools import PoolFrozen
 from loopty.record.history import FOLD_VERSION
 from loopty.record.node_gates import NodeGates
 from loopty.record.nodes import DraftDropped, NodeCount
@@ -32,6 +33,7 @@ from loopty.record.rungs import LadderState
 from loopty.record.sessions import RunPaused, RunResumed, Session, StopRequested
 from loopty.record.tickets import TicketEnded, TicketOpened
 from loopty.record.trials import TrialCounts, Trials
+from loopty.record.tunings import NodeTuned, TunePointChosen, TuningStarted
 from loopty.record.verdicts import Incumbents, NodeReopened, NodeRestored, VerdictWithdrawn
 
 from ..record.test_fold import fold
@@ -43,6 +45,8 @@ NEWER = {
     *(BudgetChanged, NodeRestored, RunPaused, RunResumed, StopRequested),
     *(DirectiveSeen, NoteAdded, TicketOpened, TicketEnded),
     *(AgentBenched, AgentPartEnded, AgentSearchStalled),
+    PoolFrozen,
+    *(NodeTuned, TunePointChosen, TuningStarted),
 }
 """Events that the previous layout did not have."""
 RENAMED = {"asked_after": "known_event", "duel": "pairing", "elsewhere": "other_fingerprints"}

@@ -366,3 +366,48 @@ def test_the_file_that_init_writes_contains_the_answers(
 
 def test_the_file_for_parameters_lies_inside_the_repository() -> None:
     assert parse("parameters_file = 'conf/best.json'\n" + BENCHMARK + SPACE).parameters_file == "conf/best.json"
+
+
+def test_a_tune_table_needs_a_slice() -> None:
+    task = '[benchmark]\ncommand = "true"\ntimeout_seconds = 1\n[access]\nwrite = ["a"]\n'
+    assert not parse(task).tune
+    assert parse(task + '[tune]\nslice = "dev"\n').tune.trials == 16
+    with pytest.raises(Misuse, match=r'tune.slice is empty: .* as in slice = "dev"'):
+        parse(task + "[tune]\ntrials = 4\n")
+
+
+COMBINE = """
+[benchmark]
+command = "true"
+timeout_seconds = 1
+[access]
+write = ["a"]
+[combine]
+"""
+
+
+def test_the_second_stage_has_its_own_files_parameters_and_proposer() -> None:
+    parameter = '[combine.parameters.w]\ntype = "float"\nlow = 0\nhigh = 1\n'
+    task = parse(COMBINE + 'write = ["blend.py"]\nattempts = 7\nproposer = { kind = "random" }\n' + parameter)
+    stage = task.for_combination()
+    assert (stage.access.write, list(stage.space.parameters)) == (("blend.py",), ["w"])
+    assert (stage.pools.attempts, stage.proposer.kind, bool(stage.combine)) == (7, "random", False)
+    assert (task.access.write, task.pools.attempts) == (("a",), 100)
+    assert not parse(COMBINE.replace("[combine]", "")).combine
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("members = 3", "combine leaves nothing to change"),
+        ('write = ["**"]', "combine.write covers loopty-pool/"),
+        ('write = ["b"]\nproposer = { kind = "tpe" }', "combine.proposer.kind is tpe, which needs parameters"),
+        ('write = ["b"]\nproposer = { kind = "x" }', "combine.proposer.kind must be one of"),
+        ('write = ["b"]\nmembers = 1', "combine.members must be at least 2"),
+        ('[combine.parameters.w]\ntype = "float"', "combine.parameters.w a parameter of type float needs low"),
+    ],
+)
+def test_a_fault_of_the_second_stage_is_named(table: str, message: str) -> None:
+    with pytest.raises(Misuse) as caught:
+        parse(COMBINE + table)
+    assert message in str(caught.value)

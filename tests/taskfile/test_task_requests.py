@@ -4,9 +4,11 @@ from dataclasses import fields
 import pytest
 
 from loopty.domain.cascade_spec import CascadeStage
+from loopty.domain.combine_spec import Combine
 from loopty.domain.gate_spec import Gate
 from loopty.domain.model import ModelSpec
 from loopty.domain.task import Audit, Benchmark, SandboxSpec
+from loopty.domain.tune_spec import Tune
 from loopty.proposers.agent_options import AgentOptions
 from loopty.taskfile.read import TABLES, TOP_KEYS, parse
 from loopty.taskfile.task_requests import task_requests
@@ -120,6 +122,8 @@ def test_every_key_of_the_schema_was_considered():
         AgentOptions: "agent command stream model args login variables timeout_seconds memory_mb disk_mb parents "
         "briefing agents name weight prompt surface stalls",
         Audit: "command files data timeout_seconds",
+        Combine: "write parameters command members patience attempts wall_seconds proposer",
+        Tune: "slice trials sampler",
         Gate: "name command when timeout_seconds metric minimum maximum",
         ModelSpec: "provider model url key_env keyring file stream temperature max_output_tokens context_tokens "
         "timeout_seconds retries outage_seconds requests_per_minute tokens_per_minute input_usd cached_usd "
@@ -127,6 +131,13 @@ def test_every_key_of_the_schema_was_considered():
     }
     for table, known in harmless_or_asked.items():
         assert {field.name for field in fields(table)} == set(known.split()), table
-    tables = "access agents audit benchmark limits noise objective pools profile roles sandbox verifier"
+    tables = (
+        "access agents audit benchmark combine limits noise objective pools profile roles sandbox tune verifier"
+    )
     assert " ".join(sorted(TABLES)) == tables
     assert set(TOP_KEYS) == {"statement", "width", "seed", "parameters_file"}
+
+
+def test_what_combines_asks_like_any_proposer(tmp_path):
+    combine = '[combine]\nwrite = ["b"]\nproposer = { kind = "agent", agent = "codex" }\n'
+    assert any("your login of codex" in words for words in requests(tmp_path, tables=combine))

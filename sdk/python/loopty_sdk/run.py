@@ -30,6 +30,7 @@ class Run:
     def __init__(self) -> None:
         self.experiment_id = os.environ.get("EVO_EXPERIMENT_ID") or "unknown"
         self.mode = os.environ.get("LOOPTY_MODE") or "attempt"
+        self.slice = os.environ.get("LOOPTY_SLICE") or ""
         seed = os.environ.get("LOOPTY_SEED")
         self.seed = int(seed) if seed else None
         self._params: dict[str, Any] | None = None

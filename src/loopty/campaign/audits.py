@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from loopty.campaign.by_hand import observe
+from loopty.campaign.combine_stage import context_of_run
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.own_repository import open_own_repository
 from loopty.campaign.run_entry import require_same_criteria
@@ -54,6 +55,7 @@ class AuditReport:
 
 def audit_nodes(context: CampaignContext, run: int, nodes: Sequence[NodeId], unsafe: bool) -> AuditReport:
     """Score these nodes on the split, one after the other; the baseline first where it has no score there yet."""
+    context = context_of_run(context, run)
     if any(node.run != run for node in nodes):
         raise Misuse("an audit covers one run: audit the nodes of another run by themselves")
     chosen = _chosen_nodes(context, run, nodes)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from loopty.campaign import hand_decisions
+from loopty.campaign.combine_stage import context_of_run
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.draft_files import node_as_edited, sealable_files
 from loopty.campaign.explanations import known_cause
@@ -54,6 +55,7 @@ class CheckResult:
 
 def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
     """Run the trials that serve the node's verdict. Refuses before it closes a draft."""
+    context = context_of_run(context, node.id.run)
 
     def require_startable(history: History) -> None:
         judging = Judging(context.task.pools, context.task.noise)

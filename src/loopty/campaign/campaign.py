@@ -131,7 +131,16 @@ class Campaign(CampaignReader):
         session = self.start_session(new_run, unsafe)
         for warning in session.warnings:
             self._say(warning)
-        return session.run_to_end()
+        finish = session.run_to_end()
+        second = self.start_combination(session.run, finish, unsafe)
+        return second.run_to_end() if second else finish
+
+    def start_combination(self, base: int, finish: Finish, unsafe: bool = False) -> OptimizeSession | None:
+        """The session of the second stage, after the search `base` has finished; None where there is none."""
+        from loopty.campaign.optimize_session import start_combination
+
+        is_over = finish.sound and not finish.resumable
+        return start_combination(self.context, base, unsafe) if is_over else None
 
     def ab(
         self,

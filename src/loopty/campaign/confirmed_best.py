@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loopty.campaign.combine_stage import context_of_run
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.run_entry import require_same_criteria
 from loopty.campaign.stoppable import run_until_stopped, watch_nothing
@@ -15,6 +16,7 @@ from loopty.record.verdicts import Incumbents
 
 def confirm_best(context: CampaignContext, run: int, unsafe: bool) -> None:
     """Add as many fresh pairs as the task asks for to those that there are."""
+    context = context_of_run(context, run)
     found, noise = context.history.runs[run], context.task.noise
     best = Incumbents.of(found, Pool.ATTEMPT).best
     if driver := Session.of(found).driver:

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from loopty.campaign.role_models import RoleModels
     from loopty.campaign.trial_setup import TrialSetup
     from loopty.engine.trial_runner import TrialRunner
+    from loopty.engine.tuning import Tuning
     from loopty.evaluators.command import RunGates, RunInTree
 
 Say = Callable[[str], None]
@@ -185,7 +186,8 @@ class CampaignContext:
             self._refuse_other_machine(self.history.runs[run], machine)
         self.recorder.record(lambda history: note_machine(history, run, machine.fingerprint, machine.facts))
         task, reviewer = self.task, None if anywhere else self._reviewer(run)
-        judging = Judging(task.pools, task.noise, reviewer.mode if reviewer else "off")
+        review = reviewer.mode if reviewer else "off"
+        judging = Judging(task.pools, task.noise, review, None if anywhere else self._tuning())
         return TrialRunner(self.recorder, judging, task.gates, executor, self.files, self.owner, reviewer)
 
     def for_audit(self) -> CampaignContext:
@@ -216,6 +218,15 @@ class CampaignContext:
         return WinnerReviewer(
             model, verifier.review, statement, verifier.rules, lambda: self.history, patch, limit
         )
+
+    def _tuning(self) -> Tuning | None:
+        tune, space = self.task.tune, self.task.space
+        if not (tune and tune.trials and space):
+            return None
+        from loopty.engine.tuning import Tuning
+        from loopty.proposers.tune_samplers import make_draw
+
+        return Tuning(tune, space, make_draw(tune.sampler))
 
     def _traces_folder(self, trial: Trial) -> SafeFolder:
         from loopty.workspaces import stages

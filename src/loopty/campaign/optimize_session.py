@@ -18,7 +18,7 @@ from loopty.campaign.run_entry import enter_run
 from loopty.domain.curve import Row
 from loopty.domain.objective import Directions
 from loopty.domain.pool import Pool
-from loopty.domain.task import Pools
+from loopty.domain.task import Pools, Task
 from loopty.engine.loop import Loop
 from loopty.engine.open_questions import Pace
 from loopty.engine.prune_watch import PruneWatch
@@ -26,7 +26,7 @@ from loopty.engine.session_limits import Finish
 from loopty.evaluators.command import read_curve
 from loopty.evaluators.contract import METRICS
 from loopty.executors.this_capacity import this_capacity
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.models.throttle import Throttle
@@ -101,11 +101,15 @@ class OptimizeSession:
 
 
 def start_session(
-    context: CampaignContext, new_run: bool, unsafe: bool, on_step: Callable[[str], None] = lambda _: None
+    context: CampaignContext,
+    new_run: bool,
+    unsafe: bool,
+    on_step: Callable[[str], None] = lambda _: None,
+    run: int | None = None,
 ) -> OptimizeSession:
     """Enter the run and wire the loop with the proposer, the control and the pruner that the task names.
 
-    `on_step` is called with what it does next.
+    `on_step` is called with what it does next; `run` is one that was entered already.
     """
     task = context.task
     if any(kind == AGENT_PROPOSER for _, kind in proposer_kinds(task.proposer)):
@@ -116,7 +120,7 @@ def start_session(
     if not task.is_width_stated and task.profile.seconds:
         size = task.round_size(this_capacity())
         context.say(f"width {size.width}: {size.reason}")
-    run = enter_run(context, new_run)
+    run = enter_run(context, new_run) if run is None else run
     if Session.of(context.history.runs[run]).is_paused:
         context.say(f"run {run} is paused: `loopty resume` lets it go on")
     on_step(f"making the proposer ({task.proposer.kind})")
@@ -138,7 +142,7 @@ def start_session(
     loop = Loop(
         context.recorder,
         run,
-        task.pools,
+        _pools_until_combination(task),
         proposers,
         context.trial_runner(run, executor),
         context.files,
@@ -154,6 +158,22 @@ def start_session(
         _pace(task.pools),
     )
     return OptimizeSession(context, run, loop, (*models.price_warnings(), *idle_roles(task).values()))
+
+
+def start_combination(context: CampaignContext, base: int, unsafe: bool) -> OptimizeSession | None:
+    """The session of the second stage over the search `base`; None where there is none, or nothing to combine."""
+    if not context.task.combine:
+        return None
+    from loopty.campaign.combine_stage import enter_combination
+
+    entered = enter_combination(context, base)
+    return start_session(entered[0], False, unsafe, run=entered[1]) if entered else None
+
+
+def _pools_until_combination(task: Task) -> Pools:
+    """The budget of the search; a stall ends it where a second stage waits."""
+    waits = [patience for patience in (task.pools.patience, task.combine.patience) if patience]
+    return replace(task.pools, patience=min(waits, default=None))
 
 
 def _read_curve(folders: NodeFolders, node: Node) -> tuple[Sequence[Row], Directions]:

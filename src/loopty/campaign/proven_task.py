@@ -117,7 +117,7 @@ class TaskProver:
         draft = with_direction(draft, check.outcome) if "direction" not in fixed else draft
         if "timeout_seconds" not in fixed:
             draft = with_timeout(draft, check.outcome.seconds)
-        better = with_better_score(draft, check.outcome)
+        better = with_better_score(draft, check.outcome, self._patience)
         if better != draft:
             draft, check = better, self._check(better)
         self._write(draft)

@@ -6,6 +6,7 @@ import asyncio
 import functools
 from collections.abc import Mapping
 
+from loopty.campaign.combine_stage import context_of_run
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.run_entry import require_same_criteria
 from loopty.campaign.stoppable import run_until_stopped, watch_nothing
@@ -44,6 +45,7 @@ def rebaseline(context: CampaignContext, run: Run, unsafe: bool) -> Rebaseline |
     if root.verdict is not Verdict.KEPT:
         raise Misuse(f"run {run.number} has no baseline to measure here: `loopty optimize` begins with it")
     _refuse_driven(run)
+    context = context_of_run(context, run.number)
     require_same_criteria(context, root)
     executor, noise = context.executor(unsafe, run.number), context.task.noise
     runner, here = context.trial_runner(run.number, executor, anywhere=True), executor.machine.fingerprint

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopty.campaign.by_hand import run_to_verdict
+from loopty.campaign.combine_stage import context_of_run
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.run_entry import require_same_criteria
 from loopty.domain.errors import Misuse
@@ -26,6 +27,7 @@ def remeasure(context: CampaignContext, run: int, node: NodeId | None, unsafe: b
         _require_reopened(context.history[node])
     elif not nodes_to_judge_again(context.history, run):
         return []
+    context = context_of_run(context, run)
     require_same_criteria(context, context.history[context.history.runs[run].root])
     runner = context.trial_runner(run, context.executor(unsafe, run))
     judged: list[Node] = []

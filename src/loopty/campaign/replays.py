@@ -9,6 +9,7 @@ from pathlib import Path
 
 from loopty.campaign import hand_decisions
 from loopty.campaign.by_hand import observe
+from loopty.campaign.combine_stage import context_of_run
 from loopty.campaign.context import CampaignContext, Say
 from loopty.campaign.run_entry import require_same_criteria
 from loopty.campaign.run_start import start_run
@@ -98,6 +99,7 @@ class _Record:
 
 def replay_node(context: CampaignContext, node: NodeId, repeats: int, unsafe: bool) -> Replay:
     """Measure a node of this repository again; its verdict stays."""
+    context = context_of_run(context, node.run)
     found, run = context.history[node], context.history.runs[node.run]
     if found.outcome is None:
         raise Misuse(f"node {node} has no result to compare with: run `loopty run {node}` first")

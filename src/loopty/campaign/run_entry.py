@@ -10,8 +10,10 @@ from loopty.campaign.run_start import start_run
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.record.event import Event
+from loopty.record.frozen_pools import FrozenPool
 from loopty.record.history import History
 from loopty.record.node_record import Node
+from loopty.record.run_record import Run
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
 
@@ -19,7 +21,7 @@ from loopty.workspaces.repository import Repository
 def enter_run(context: CampaignContext, new: bool = False) -> int:
     """The number of the run to work on: the newest, or a new one when wanted or when the criteria changed."""
     context.require_trust()
-    task, say, latest = context.task, context.say, context.history.run
+    task, say, latest = context.task, context.say, _newest_search(context.history)
     base = context.repository.working_tree.snapshot("The working tree when a run began")
     benchmark, data = context.files.benchmark_digest(base.commit), context.data_digest()
     criteria = task.criteria(benchmark, data)
@@ -35,8 +37,9 @@ def enter_run(context: CampaignContext, new: bool = False) -> int:
     highest = _highest_run_with_refs(context.repository, say)
 
     def decide(history: History) -> list[Event]:
-        newer = history.run and (latest is None or history.run.number > latest.number)
-        if newer and history.run and history.run.criteria_parts == criteria:
+        found = _newest_search(history)
+        newer = found and (latest is None or found.number > latest.number)
+        if newer and found and found.criteria_parts == criteria:
             return []  # another process was faster, and means the same run
         return start_run(history, task, benchmark, data, base, why, after=highest)
 
@@ -65,6 +68,12 @@ def require_same_criteria(context: CampaignContext, node: Node) -> None:
             f"{_change_text(run.criteria_parts, criteria)} since run {run.number} began, so results would not be "
             "comparable: start a new run with `loopty optimize --new-run`"
         )
+
+
+def _newest_search(history: History) -> Run | None:
+    """The newest run that combines no other one."""
+    runs = sorted(history.runs.values(), key=lambda run: -run.number)
+    return next((run for run in runs if not FrozenPool.of(run).base), None)
 
 
 def _highest_run_with_refs(repository: Repository, say: Say) -> int:

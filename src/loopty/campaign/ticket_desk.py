@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopty.campaign import hand_decisions
+from loopty.campaign.combine_stage import context_of_run
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.draft_files import node_as_edited, sealable_files
 from loopty.campaign.run_entry import require_same_criteria
@@ -27,6 +28,7 @@ def open_ticket(context: CampaignContext, node: Node, mode: TicketMode, client: 
     A node that is waiting for its verdict already has a ticket: that one is returned. Raises Misuse.
     """
     run = node.id.run
+    context = context_of_run(context, run)
     if mode is TicketMode.ATTEMPT:
         require_same_criteria(context, node)
         if known := attempt_of(context.history, node):

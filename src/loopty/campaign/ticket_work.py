@@ -97,6 +97,7 @@ class TicketWork:
         return self._context.recorder.refresh()[node]
 
     def _tune(self, ticket: OpenTicket, trial: Trial) -> TicketResult | None:
+        trial = replace(trial, slice=self._context.task.tune.slice)
         found = check_trial_result(self._context, trial, unsafe=False)
         outcome = found.outcome
         if outcome.ending is Ending.CANCELLED and outcome.reason.startswith("stopped "):

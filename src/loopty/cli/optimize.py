@@ -60,6 +60,10 @@ def command(new_run: bool, quiet: bool, as_json: bool, dashboard: bool, trust: b
         say(warning)
     with _dashboard(session) if dashboard else contextlib.nullcontext():
         finish = _run(session, quiet)
+        if second := campaign.start_combination(session.run, finish, unsafe):
+            if not as_json:
+                _print_result(campaign, session.run, finish, as_json)
+            session, finish = second, _run(second, quiet)
     _print_result(campaign, session.run, finish, as_json)
     sys.exit(0 if finish.sound else 1)
 

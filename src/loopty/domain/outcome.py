@@ -82,6 +82,10 @@ class Outcome:
     """The file below the trial's folder that has these lines and all others; empty where nothing failed."""
     cascade: tuple[StageResult, ...] = ()
     """The stages of the cascade that ran before the benchmark; `seconds` includes theirs."""
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+    """What the trial published for later combination: the SHA-256 of each file by its name."""
+    artifacts_left_out: int = 0
+    """Files that were not kept: too large, too many, links, or names that are not plain."""
 
     @property
     def is_finished(self) -> bool:

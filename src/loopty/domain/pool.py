@@ -48,8 +48,8 @@ class Pool(enum.StrEnum):
     CONTROL = "control", PoolRules(searches=True, gates=GateScope.ALL, limit="control")
     REPLAY = "replay", PoolRules(judging=False, gates=GateScope.ALL)
     CHECK = "check", PoolRules(judging=False, gates=GateScope.ALL, verifier_metrics=False)
-    TUNE = "tune", PoolRules(judging=False, gates=GateScope.ALL, verifier_metrics=False, limit="tunes")
-    """Single measurements of a draft, to set its constants. None is judged, or ranked among attempts."""
+    TUNE = "tune", PoolRules(judging=False, scored=False, verifier_metrics=False, limit="tunes")
+    """Measurements of a draft or a proposal, on the slice of `[tune]`. None is judged or ranked."""
     REPEAT = "repeat", PoolRules(gates=GateScope.METRICS, limit="repeats")
     """Measurements that tell a difference from noise."""
     REBASE = "rebase", PoolRules(judging=False)

@@ -102,6 +102,17 @@ class Parameter:
         value = min(max(value, self.low), self.high)
         return round(value) if self.type is ParameterKind.INT else float(value)
 
+    def fraction(self, value: Value) -> float:
+        """Where in the range (0 to 1) a value of this parameter lies: the inverse of `at`."""
+        if self.type is ParameterKind.CATEGORICAL:
+            return (self.choices.index(value) + 0.5) / len(self.choices)
+        assert self.low is not None
+        assert self.high is not None
+        low, high, number = self.low, self.high, float(value)
+        if low == high:
+            return 0.5
+        return math.log(number / low) / math.log(high / low) if self.log else (number - low) / (high - low)
+
     def sample(self, rng: random.Random) -> Value:
         if self.type is ParameterKind.INT and not self.log:
             assert self.low is not None

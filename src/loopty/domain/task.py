@@ -9,6 +9,7 @@ from typing import Any
 
 from loopty.domain.access import Access
 from loopty.domain.cascade_spec import CascadeStage
+from loopty.domain.combine_spec import POOL_FOLDER, Combine
 from loopty.domain.gate_spec import Gate
 from loopty.domain.launch import Bounds, Protection
 from loopty.domain.model import ModelSpec, Role
@@ -25,6 +26,7 @@ from loopty.domain.round_size import (
     choose_round_size,
 )
 from loopty.domain.space import Space
+from loopty.domain.tune_spec import Tune
 from loopty.kit import codec
 from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.option import option
@@ -138,7 +140,8 @@ class Pools:
     attempts: int = option("Number of proposals to try; the baseline does not count.", 100, minimum=0)
     control: int = option("Trials of the random control, counted separately.", 0, minimum=0)
     tunes: int | None = option(
-        "Single measurements of drafts, without a verdict (mode `tune` of agents). Default: no limit.",
+        "Measurements without a verdict: of drafts (mode `tune` of agents), and of proposals that are tuned under "
+        "`[tune]`. Default: no limit.",
         None,
         minimum=0,
     )
@@ -391,6 +394,10 @@ class Task:
     parameters_file: str = ""
     """Where `loopty apply` writes parameters, relative to the repository's top; empty: nowhere."""
     profile: ResourceProfile = ResourceProfile()
+    tune: Tune = Tune()
+    combine: Combine = Combine()
+    combiner: PluginChoice | None = None
+    """What proposes combinations; None where there is no second stage."""
     is_width_stated: bool = True
     """Whether the user said how many trials run at once."""
 
@@ -434,6 +441,26 @@ class Task:
             ),
             audit=Audit(),
             gates=(),
+        )
+
+    def for_combination(self) -> Task:
+        """The task of the second stage, whose proposals combine what the search has found."""
+        stage, benchmark = self.combine, self.benchmark
+        assert self.combiner is not None
+        files = (*benchmark.files, f"{POOL_FOLDER}/**") if benchmark.files else ()
+        pools = replace(
+            self.pools, attempts=stage.attempts, control=0, wall_seconds=stage.wall_seconds, patience=None
+        )
+        return replace(
+            self,
+            benchmark=replace(benchmark, command=stage.command or benchmark.command, files=files, cascade=()),
+            access=replace(self.access, write=stage.write),
+            space=Space(stage.parameters),
+            pools=pools,
+            proposer=self.combiner,
+            tune=Tune(),
+            combine=Combine(),
+            parameters_file="",
         )
 
     def criteria(self, benchmark_digest: str, data_digest: str) -> Criteria:

@@ -11,6 +11,7 @@ from loopty.record.proposals import Proposals
 from loopty.record.run_record import Run
 from loopty.record.sessions import Session
 from loopty.record.trials import TrialCounts
+from loopty.record.tunings import Tunings
 from loopty.record.verdicts import Incumbents
 
 MAX_REFUSED_IN_ROW = 50
@@ -19,8 +20,12 @@ MAX_FRUITLESS_CALLS = 40
 
 
 def trial_refusal(run: Run, pools: Pools, pool: Pool, promised: int = 0) -> str | None:
-    """Why no further trial of this pool may start, or None. Running and promised trials count, too."""
+    """Why no further trial of this pool may start, or None. Running and promised trials count, too.
+
+    A node that is tuned has the promise of a trial.
+    """
     limit = pools_in_force(run, pools).limit(pool)
+    promised += len(Tunings.of(run, pool).open)
     if limit is not None and TrialCounts.of(run, pool).started + promised >= limit:
         return f"all {limit} {pool} trials are spent"
     return None

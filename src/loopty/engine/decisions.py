@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 from loopty.domain.errors import Misuse, Taken
@@ -15,6 +16,7 @@ from loopty.domain.proposal import BY_HAND, Objection, Proposal, identity
 from loopty.domain.task import Noise, Pools
 from loopty.engine.budget import trial_refusal
 from loopty.engine.protocols import CommittedFiles
+from loopty.engine.tuning import Tuning, tune_step
 from loopty.judge.incumbents import unseat_failing_incumbent
 from loopty.judge.judge import apply_review, judge
 from loopty.judge.leaps import hold_leap
@@ -38,6 +40,7 @@ from loopty.record.trials import (
     trial_name,
     trial_parts,
 )
+from loopty.record.tunings import Tunings
 from loopty.record.verdicts import NodeJudged
 
 LOSSES_UNTIL_QUARANTINE = 5
@@ -53,6 +56,8 @@ class Judging:
     noise: Noise
     review: str = "off"
     """What happens to a winner that the verifier objects to, as in the task."""
+    tuning: Tuning | None = None
+    """How the parameters of a code change are tuned before its first judging trial; None where they are not."""
 
     def noise_for(self, node: Node) -> Noise:
         """The task's rules; where time is the limit and proposals cost none, only what promises gets pairs."""
@@ -157,9 +162,13 @@ def start_trial(history: History, node: NodeId, owner: str, judging: Judging) ->
     if found.outcome:
         yield from _next_step(history, node, owner, judging)
         return
-    if node.parent and (reason := trial_refusal(history.runs[node.run], judging.pools, found.pool)):
+    run = history.runs[node.run]
+    is_promised = node in Tunings.of(run, found.pool).open
+    if node.parent and (reason := trial_refusal(run, judging.pools, found.pool, promised=-is_promised)):
         raise Taken(f"{reason}: raise the limit under [pools] in loopty.toml")
-    yield TrialStarted(node, found.trials + 1, found.pool, owner)
+    yield from tune_step(history, found, owner, judging.tuning, judging.pools)
+    if not history[node].running:
+        yield TrialStarted(node, history[node].trials + 1, found.pool, owner)
 
 
 def start_observation(history: History, node: NodeId, owner: str, pool: Pool) -> list[Event]:
@@ -186,6 +195,10 @@ def end_trial(history: History, node: NodeId, number: int, outcome: Outcome, jud
     elif refusal := _late_refusal(history, node, trial.pool, outcome):
         outcome = replace(outcome, ending=Ending.REFUSED, reason=refusal)
     yield TrialEnded(node, number, outcome)
+    if trial.pool is Pool.TUNE and outcome.ending is not Ending.CANCELLED and not history[node].verdict:
+        with contextlib.suppress(Taken):  # the budget was lowered meanwhile: the node waits
+            yield from start_trial(history, node, trial.owner, judging)
+        return
     subject = trial.subject or node
     is_open = history[subject].verdict is None  # a person may have withdrawn it while the trial ran
     if trial.pool.rules.judging and is_open and outcome.ending is not Ending.CANCELLED:
@@ -230,6 +243,12 @@ def next_undecided(history: History, run: int, pool: Pool) -> Node | None:
     """The oldest node whose measurement was interrupted before its verdict; its trial is already paid for."""
     nodes = (history[node] for node in Trials.of(history.runs[run]).undecided if node.parent)
     return next((node for node in nodes if node.pool is pool and node.is_pending), None)
+
+
+def promised_nodes(history: History, run: int, pool: Pool) -> list[Node]:
+    """The nodes whose tuning was interrupted, oldest first: each has the promise of a trial."""
+    nodes = (history[NodeId(node)] for node in Tunings.of(history.runs[run], pool).open)
+    return [node for node in nodes if node.is_pending]
 
 
 def next_pending(history: History, run: int, pool: Pool) -> Node | None:

@@ -258,9 +258,12 @@ class Loop:
         return budget.trial_refusal(self.run, self._requests.pools, pool, self._questions.count(pool)) is not None
 
     def _next_pending(self, pool: Pool) -> Trial | None:
-        """The first trial of the oldest node that waits for one."""
-        while not self._is_spent(pool) and (node := decisions.next_pending(self.history, self._run, pool)):
+        """The first trial of the oldest node that waits for one; those that were promised one come first."""
+        for node in decisions.promised_nodes(self.history, self._run, pool):
             if trial := self._start_trial(node):
+                return trial
+        while not self._is_spent(pool) and (waiting := decisions.next_pending(self.history, self._run, pool)):
+            if trial := self._start_trial(waiting):
                 return trial
         return None
 

@@ -155,6 +155,8 @@ class Trial:
     gates: tuple[Gate, ...] = ()
     token: str = field(default_factory=lambda: secrets.token_hex(16), compare=False)
     """Names what the candidate may see of the trial, such as its folder: it tells neither node nor role."""
+    slice: str = ""
+    """What a tune trial measures instead of everything; empty for every other trial."""
 
 
 @dataclass(frozen=True, slots=True)

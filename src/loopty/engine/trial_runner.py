@@ -15,6 +15,7 @@ from loopty.engine import decisions
 from loopty.engine.decisions import Judging
 from loopty.engine.protocols import Executor, OnMetrics, Reviewer, Trial, Workspaces
 from loopty.judge.confirmation import start_confirmation
+from loopty.kit.dataclass import replace
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
@@ -22,6 +23,7 @@ from loopty.record.node_record import Node
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 from loopty.record.trials import TrialEnded, TrialStarted, trial_name, trial_token
+from loopty.record.tunings import Tunings
 from loopty.record.verdicts import NodeJudged, NodeReopened, VerdictWithdrawn
 
 Watch = Callable[[Trial], OnMetrics]
@@ -162,7 +164,11 @@ class TrialRunner:
         if scope is not GateScope.ALL:
             gates = tuple(gate for gate in gates if gate.metric and scope is GateScope.METRICS)
         token = trial_token(run, trial_name(event.node, event.number))
-        return Trial(node, self.history[run.root], event.number, event.pool, run.seed, gates, token)
+        trial = Trial(node, self.history[run.root], event.number, event.pool, run.seed, gates, token)
+        tuning = Tunings.of(run, node.pool).open.get(node.id) if event.pool is Pool.TUNE else None
+        if tuning is None or tuning.chosen is None:
+            return trial
+        return replace(trial, node=replace(node, params=tuning.chosen), slice=tuning.slice)
 
     def _conclude(self, recorded: Sequence[Event]) -> None:
         for event in recorded:

@@ -17,6 +17,7 @@ from loopty.domain.pool import GateScope
 from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import MakeStage, OnMetrics, Stage, Trial
 from loopty.evaluators import cascade_climb, contract, harvest
+from loopty.evaluators.artifact_copies import ARTIFACTS, keep_artifacts
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command, FindTampering, TamperingFound
 from loopty.evaluators.candidate_stillness import NOT_FROZEN
 from loopty.evaluators.cascade_climb import CascadeClimb
@@ -190,13 +191,14 @@ class CommandEvaluator:
             may_be_warm=True,
         )
         if self._serve_model is None:
-            return await self._run_command(trial, stage, command, on_metrics, cancel)
+            outcome = await self._run_command(trial, stage, command, on_metrics, cancel)
+            return await _with_artifacts(trial, stage, outcome)
         from loopty.evaluators import model_access
 
         context = model_access.open_model_access(self._serve_model, trial, stage, command, self._paths)
         async with context as (command, access):
             outcome = await self._run_command(trial, stage, command, on_metrics, cancel)
-        return model_access.adjust_outcome(access, outcome)
+        return await _with_artifacts(trial, stage, model_access.adjust_outcome(access, outcome))
 
     async def _run_command(
         self, trial: Trial, stage: Stage, command: Command, on_metrics: OnMetrics, cancel: asyncio.Event
@@ -270,6 +272,15 @@ class CommandEvaluator:
             raise Unreadable(result_format.missing)
         stage.folder.file(RESULT).write(parsed.document)
         return ParsedResult({**parsed.metrics, **(row | parsed.metrics)}, parsed.directions)
+
+
+async def _with_artifacts(trial: Trial, stage: Stage, outcome: Outcome) -> Outcome:
+    """The outcome with what a finished trial of the search published."""
+    if not (outcome.is_finished and trial.pool.rules.searches):
+        return outcome
+    source, target = stage.outbox.below(ARTIFACTS), stage.folder.below(ARTIFACTS)
+    kept, left_out = await asyncio.to_thread(keep_artifacts, source, target)
+    return replace(outcome, artifacts=kept, artifacts_left_out=left_out)
 
 
 def _with_lines(outcome: Outcome, printed: PrintedError) -> Outcome:

@@ -47,6 +47,7 @@ def benchmark_environment(trial: Trial, benchmark: Benchmark, paths: SandboxPath
         **_common_environment(trial, benchmark, paths),
         "EVO_TRACES_DIR": f"{paths.outbox}/traces",
         "EVO_CHECKPOINT_DIR": f"{paths.outbox}/checkpoint",
+        "LOOPTY_ARTIFACTS_DIR": f"{paths.outbox}/artifacts",
         "LOOPTY_METRICS_CSV": f"{paths.outbox}/{METRICS}",
         "LOOPTY_STOP_PATH": f"{paths.inbox}/{STOP}",
     }
@@ -64,10 +65,12 @@ def _common_environment(trial: Trial, benchmark: Benchmark, paths: SandboxPaths)
     variables = {
         "EVO_EXPERIMENT_ID": str(trial.node.id),
         "EVO_ATTEMPT": str(trial.number),
-        "LOOPTY_MODE": "audit" if trial.pool is Pool.AUDIT else "attempt",
+        "LOOPTY_MODE": "audit" if trial.pool is Pool.AUDIT else "tune" if trial.slice else "attempt",
         "LOOPTY_PARAMS": f"{paths.inbox}/params.json",
         "LOOPTY_SEED": str(trial.seed),
     }
+    if trial.slice:
+        variables["LOOPTY_SLICE"] = trial.slice
     if not benchmark.isolated:
         variables["EVO_WORKTREE"] = paths.tree
     return variables

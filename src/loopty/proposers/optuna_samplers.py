@@ -69,9 +69,7 @@ class _OptunaProposer:
         self.name = name
         self._spec = spec
         self._space = space
-        _require("optuna", "samplers", name)
-        for module, extra in spec.needs.items():
-            _require(module, extra, name)
+        require_modules(name, spec.needs)
         self._distributions: dict[str, BaseDistribution] = {}
         self._joint_distributions: dict[str, BaseDistribution] = {}
         """Of the parameters that the sampler draws together, in the order in which a study is asked for them.
@@ -96,7 +94,7 @@ class _OptunaProposer:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         with warnings.catch_warnings(action="ignore"):  # a range need not be a multiple of its step
             self._distributions = {
-                name: _distribution(parameter) for name, parameter in self._space.parameters.items()
+                name: distribution_of(parameter) for name, parameter in self._space.parameters.items()
             }
             self._joint_distributions = {
                 name: self._distributions[name]
@@ -131,7 +129,7 @@ class _OptunaProposer:
             params: dict[str, Value] = {}
             for name in self._order:
                 if self._space.is_active(name, params):
-                    params[name] = _suggest(trial, name, self._space.parameters[name])
+                    params[name] = suggest_value(trial, name, self._space.parameters[name])
         return trial, params
 
     def _fits(self, node: Node) -> bool:
@@ -331,12 +329,14 @@ class StatefulProposer(_OptunaProposer):
         return next((node.known_event + 1 for node in later if node), None)
 
 
-def _require(module: str, extra: str, proposer: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        raise Misuse(f"proposer '{proposer}' needs {module}: pip install 'loopty[{extra}]'")
+def require_modules(sampler: str, needs: Mapping[str, str]) -> None:
+    """Refuse a sampler without its packages; `needs` are those beyond Optuna, each with loopty's extra for it."""
+    for module, extra in {"optuna": "samplers", **needs}.items():
+        if importlib.util.find_spec(module) is None:
+            raise Misuse(f"proposer '{sampler}' needs {module}: pip install 'loopty[{extra}]'")
 
 
-def _distribution(parameter: Parameter) -> BaseDistribution:
+def distribution_of(parameter: Parameter) -> BaseDistribution:
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     if parameter.type is ParameterKind.CATEGORICAL:
@@ -348,7 +348,7 @@ def _distribution(parameter: Parameter) -> BaseDistribution:
     return FloatDistribution(parameter.low, parameter.high, parameter.log, parameter.step)
 
 
-def _suggest(trial: Trial, name: str, parameter: Parameter) -> Value:
+def suggest_value(trial: Trial, name: str, parameter: Parameter) -> Value:
     if parameter.type is ParameterKind.CATEGORICAL:
         return trial.suggest_categorical(name, parameter.choices)  # type: ignore[return-value]
     assert parameter.low is not None

@@ -24,6 +24,7 @@ _MODULES = (
     "verdicts",
     "rungs",
     "reviews",  # before trials: it looks at the trial that ends
+    "tunings",  # before trials: it looks at the trial that ends
     "confirmations",  # before trials: it looks at the trial that ends
     "trials",
     "node_gates",
@@ -35,6 +36,7 @@ _MODULES = (
     "tickets",
     "search_summary",  # after verdicts: it looks at the node with its verdict
     "removed_files",
+    "frozen_pools",
 )
 """The files of this room with a FAMILY. Folds of one event run in this order."""
 

@@ -73,6 +73,21 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True)
+class TunedParams:
+    """How a node came to its parameters: they were tuned on a slice before its attempt."""
+
+    slice: str
+    trials: int
+    reason: str
+    """Why the tuning ended."""
+    proposed_score: float | None = None
+    """The first metric on the slice, with the parameters as they were proposed."""
+    score: float | None = None
+    """The same with the promoted ones. It is no result: nothing ranks it."""
+    proposed: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Withdrawal:
     """A verdict that was taken back. The node is never kept again."""
 
@@ -165,6 +180,8 @@ class Node:
     money_usd: float = 0.0
     place: int = 0
     """Its place among the best nodes of its pool when it was judged: 1 is the best, 0 is none."""
+    tuned: TunedParams | None = None
+    """None where its parameters are as they were proposed."""
 
     @property
     def is_pending(self) -> bool:

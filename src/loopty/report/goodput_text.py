@@ -6,6 +6,7 @@ from loopty.report.cascade_text import stage_text
 from loopty.report.columns import cut, wrap
 from loopty.report.figures import duration, plural, three_digits
 from loopty.report.terminal import Terminal
+from loopty.report.tune_text import slice_text
 from loopty.views.goodput import Goodput, TrialCost
 
 _NAMES = 20
@@ -22,6 +23,9 @@ def goodput_text(goodput: Goodput, columns: int = 80, terminal: Terminal | None 
         lines.append(cut(f"  {'refused proposals':<{_NAMES}}{goodput.refused:>8,}", columns))
     for stage in goodput.cascade:
         lines += wrap(stage_text(stage), columns)
+    if goodput.tuning:
+        lines += wrap(slice_text(goodput.tuning), columns)
+        lines += wrap(goodput.tuning.advice, columns) if goodput.tuning.advice else []
     if goodput.repeats.trials:
         lines += wrap(_repeats_text(goodput), columns)
     if busy := _slots_text(goodput):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from loopty.causes.explanation import Explanation
-from loopty.domain.outcome import Effect, Integrity
+from loopty.domain.outcome import Effect, Integrity, Outcome
 from loopty.domain.pool import Pool
 from loopty.report.cascade_text import climb_text
 from loopty.report.columns import NAME_COLUMNS, Fact, cut, fact_lines, pad, printable_line, width
@@ -26,6 +26,7 @@ from loopty.report.score_text import ScoreText
 from loopty.report.tally_text import review_text
 from loopty.report.terminal import Terminal
 from loopty.report.tree_text import node_glyph
+from loopty.report.tune_text import tuned_text
 from loopty.views.node_detail import MetricDetail, NodeDetail
 from loopty.views.score_change import ScoreChange
 
@@ -104,6 +105,8 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
         yield Fact("merges", ", ".join(map(short_id, node.merged)))
     if node.author:
         yield Fact("author", f"{node.author}, on {node.surface}" if node.surface else node.author)
+    if node.tuned:
+        yield Fact("tuned", tuned_text(node.tuned))
     if node.children:
         yield Fact("children", f"{node.children:,}")
     if outcome := node.outcome:
@@ -117,6 +120,8 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
             yield Fact("measured", _spread(detail))
         if detail.other_machine:
             yield Fact("machine", f"{detail.other_machine}: not comparable with the present machine")
+        if outcome.artifacts or outcome.artifacts_left_out:
+            yield Fact("artifacts", _artifacts(outcome))
         if outcome.integrity:
             yield Fact("integrity", _INTEGRITY[outcome.integrity])
         if outcome.rows_left_out:
@@ -142,6 +147,14 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
     if not node.draft:
         yield Fact("commit", node.commit)
     yield Fact("folder", folder)
+
+
+def _artifacts(outcome: Outcome) -> str:
+    """`model.json, predictions.json; 2 files were not kept`."""
+    names = ", ".join(outcome.artifacts) or "none"
+    return (
+        f"{names}; {plural(outcome.artifacts_left_out, 'file')} not kept" if outcome.artifacts_left_out else names
+    )
 
 
 def _incumbent(detail: NodeDetail) -> str:

@@ -14,6 +14,7 @@ from loopty.report.explanation_text import explanation_facts
 from loopty.report.figures import deviation, dollars, duration, plural, rate
 from loopty.report.live_frame import running_trial_text
 from loopty.report.node_name import node_name
+from loopty.report.pool_text import pool_text
 from loopty.report.score_text import ScoreText, gains_side_by_side
 from loopty.report.tally_text import (
     false_keeps_text,
@@ -23,6 +24,7 @@ from loopty.report.tally_text import (
     withdrawn_text,
 )
 from loopty.report.terminal import Terminal
+from loopty.report.tune_text import slice_text
 from loopty.views.against_baseline import AgainstBaseline
 from loopty.views.run_status import NoiseFloor, PoolCount, Remaining, RunState, RunStatus
 from loopty.views.verdict_tally import Tally
@@ -154,6 +156,12 @@ def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | No
         yield Fact(f"{count.pool}s", text)
     for stage in status.cascade:
         yield Fact("cascade", stage_text(stage))
+    if status.combines:
+        yield Fact("combines", pool_text(status.combines))
+    if status.tuning:
+        yield Fact("tuning", slice_text(status.tuning))
+        if status.tuning.advice:
+            yield Fact("", status.tuning.advice, "warn")
     if tally and (verdicts := verdicts_text(tally)):
         yield Fact("verdicts", verdicts)
     for withdrawn in tally.withdrawn[:_MAX_WITHDRAWN] if tally else ():

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.access import TASK_FILE, Access
+from loopty.domain.combine_spec import POOL_FOLDER, Combine
 from loopty.domain.errors import Misuse
 from loopty.domain.evidence import can_win
 from loopty.domain.gate_spec import Gate
@@ -29,8 +30,10 @@ from loopty.domain.task import (
     Task,
     VerifierSpec,
 )
+from loopty.domain.tune_spec import Tune
 from loopty.evaluators.result_formats import FORMATS
 from loopty.executors.this_capacity import this_capacity
+from loopty.kit import globs
 from loopty.kit.dataclass import replace
 from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.taskfile.agent_tables import check_agents
@@ -56,6 +59,8 @@ TABLES: dict[str, type] = {
     "verifier": VerifierSpec,
     "profile": ResourceProfile,
     "agents": AgentRights,
+    "tune": Tune,
+    "combine": Combine,
 }
 TOP_KEYS = {
     "statement": "What to improve, in words.",
@@ -169,12 +174,19 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
             ("noise", "pairs"),
             f"is too few to keep a candidate at error_rate {noise.error_rate:g}: raise either",
         )
+    if "tune" in data and tables["tune"] is not WRONG and not tables["tune"]:
+        checker.add_fault(
+            ("tune", "slice"), 'is empty: say what the benchmark measures in tune mode, as in slice = "dev"'
+        )
+    combiner = _parse_combination(data.get("combine"), tables["combine"], tables["benchmark"], checker)
     _check_sandbox(tables["sandbox"], checker)
     _check_consistency(tables["objective"], chosen, has_space, checker)
     gates = _parse_gates(data.get("gates", []), checker)
     models = {**user_models, **parse_model_specs(data.get("models", {}), checker)}
     if WRONG not in (tables["roles"], tables["verifier"]):
         check_roles(tables["roles"], tables["verifier"], chosen["proposer"], models, checker)
+        if combiner and combiner.kind != chosen["proposer"].kind:
+            check_roles(tables["roles"], tables["verifier"], combiner, models, checker)
     return Task(
         statement,
         models=models,
@@ -183,6 +195,7 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
         seed=seed,
         gates=gates,
         parameters_file=parameters_file,
+        combiner=combiner,
         is_width_stated="width" in data,
         **tables,
         **chosen,
@@ -203,6 +216,28 @@ def _parse_parameters_file(data: Any, has_space: bool, checker: Checker) -> Any:
     if not has_space:
         return checker.add_fault(key, "needs parameters: add [parameters.NAME]")
     return path
+
+
+def _parse_combination(data: Any, combine: Any, benchmark: Any, checker: Checker) -> PluginChoice | None:
+    """What proposes combinations, after a check of the whole table."""
+    if data is None or combine is WRONG:
+        return None
+    path = ("combine",)
+    if not combine:
+        checker.add_fault(path, "leaves nothing to change: give write = […], or [combine.parameters.NAME]")
+        return None
+    if any(globs.matches(f"{POOL_FOLDER}/x/y", [pattern]) for pattern in combine.write):
+        checker.add_fault((*path, "write"), f"covers {POOL_FOLDER}/, where the pool lies: name other files")
+    if benchmark is not WRONG and benchmark.isolated and not benchmark.files:
+        checker.add_fault(path, "needs benchmark.files where the benchmark is isolated: the pool is added to them")
+    _parse_space(data.get("parameters", {}), checker, (*path, "parameters"))
+    has_space = bool(combine.parameters)
+    choice = _parse_plugin("proposer", dict(combine.proposer), has_space, checker, (*path, "proposer"))
+    if _needs_space("proposer", choice.kind) and not has_space:
+        checker.add_fault(
+            (*path, "proposer", "kind"), f"is {choice.kind}, which needs parameters: add [combine.parameters.NAME]"
+        )
+    return choice
 
 
 def _check_caches(benchmark: Benchmark, checker: Checker) -> None:
@@ -226,13 +261,13 @@ def _check_cascade(benchmark: Benchmark, checker: Checker) -> None:
             checker.add_fault((*path, "name"), f"is {stage.name!r} for two stages: give each its own name")
 
 
-def _parse_space(data: Any, checker: Checker) -> Space:
+def _parse_space(data: Any, checker: Checker, top: KeyPath = ("parameters",)) -> Space:
     if not isinstance(data, dict):
-        checker.add_fault(("parameters",), "must be tables, as in [parameters.NAME]")
+        checker.add_fault(top, "must be tables, as in [parameters.NAME]")
         return Space()
     parameters: dict[str, Parameter] = {}
     for name, table in data.items():
-        path = ("parameters", name)
+        path = (*top, name)
         parameter = checker.read_table(Parameter, table, path)
         if parameter is WRONG:
             continue
@@ -248,12 +283,12 @@ def _parse_space(data: Any, checker: Checker) -> Space:
     try:
         space.order()
     except ValueError as error:
-        checker.add_fault(("parameters",), str(error))
+        checker.add_fault(top, str(error))
         return Space()
     for name, parameter in parameters.items():
         for other, value in parameter.when.items():
             if other in parameters and not parameters[other].accepts(value):
-                checker.add_fault(("parameters", name, "when"), f"needs {other} = {value!r}, a value it never has")
+                checker.add_fault((*top, name, "when"), f"needs {other} = {value!r}, a value it never has")
     return space
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import SandboxSpec, Task
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import dataclass, replace
 from loopty.taskfile.agent_tables import agent_tables
 from loopty.taskfile.model_tables import embedding_entries, proposer_kinds
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS
@@ -44,14 +44,10 @@ class TaskRequest:
 
 def task_requests(task: Task, top: Path, user_models: Mapping[str, ModelSpec]) -> tuple[TaskRequest, ...]:
     """Everything that the task asks for, in a fixed order. Models that the user defined need no permission."""
-    requests = {
-        *_benchmark_requests(task, top),
-        *_sandbox_requests(task.sandbox),
-        *_plugin_requests(task),
-        *_agent_requests(task),
-        *_right_requests(task),
-        *model_requests(task, top, user_models),
-    }
+    requests = {*_benchmark_requests(task, top), *_sandbox_requests(task.sandbox), *_right_requests(task)}
+    for proposer in filter(None, (task.proposer, task.combiner)):
+        stage = replace(task, proposer=proposer)
+        requests |= {*_plugin_requests(stage), *_agent_requests(stage), *model_requests(stage, top, user_models)}
     return tuple(sorted(requests))
 
 

@@ -15,6 +15,7 @@ from loopty.record.trials import TrialCounts
 from loopty.views.cascade_costs import StageCost, stage_costs
 from loopty.views.comparable import incumbents
 from loopty.views.rated_nodes import RatedNodes, rated_nodes
+from loopty.views.slice_value import SliceValue, slice_value
 
 _CAUSES = {
     Ending.FAILED: "failed",
@@ -64,6 +65,8 @@ class Goodput:
     """The share of the time in which a model slot had a call for a proposal; None when no model proposes."""
     cascade: tuple[StageCost, ...] = ()
     """The stages of the cascade, in their order."""
+    tuning: SliceValue | None = None
+    """What tune mode's slice costs and predicts; None where nothing was tuned."""
 
 
 def goodput(
@@ -104,6 +107,7 @@ def goodput(
         _share(busy_seconds, seconds, trial_slots),
         _share(asked_seconds[Role.EVOLVER], seconds, model_slots) if Role.EVOLVER in asked_seconds else None,
         stage_costs(run),
+        slice_value(run),
     )
 
 

@@ -18,6 +18,7 @@ from loopty.record.budgets import pools_in_force
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.confirmations import Confirmation
+from loopty.record.frozen_pools import FrozenPool
 from loopty.record.history import History
 from loopty.record.node_record import Node, Pairing
 from loopty.record.proposals import Proposals
@@ -32,6 +33,7 @@ from loopty.views.cascade_costs import StageCost, stage_costs
 from loopty.views.comparable import machine_description, sigma
 from loopty.views.run_phase import RunPhase, run_phase
 from loopty.views.score_change import SIGMAS, ScoreChange, percent_of, score_change
+from loopty.views.slice_value import SliceValue, slice_value
 from loopty.views.verifier_totals import VerifierTotals, verifier_totals
 
 _FEWEST_SAMPLES = 2
@@ -180,6 +182,10 @@ class RunStatus:
     """The stages of the cascade, in their order."""
     agents: tuple[AgentRow, ...] = ()
     """What each coding agent did, in each configuration."""
+    tuning: SliceValue | None = None
+    """What tune mode's slice costs and predicts; None where nothing was tuned."""
+    combines: FrozenPool | None = None
+    """The nodes of another run that this one combines; None for a search of its own."""
     is_paused: bool = False
     """Whether nothing new starts until `loopty resume`."""
     pause_reason: str = ""
@@ -263,6 +269,8 @@ def status(
         _slot_use(run, trials_at_once, (pools and pools.questions) or trials_at_once),
         stage_costs(run),
         agent_rows(history, run, now),
+        slice_value(run),
+        FrozenPool.of(run) if FrozenPool.of(run).base else None,
         Session.of(run).is_paused,
         Session.of(run).pause_reason,
     )

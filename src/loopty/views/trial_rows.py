@@ -11,6 +11,7 @@ from loopty.kit.dataclass import dataclass
 from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.tunings import TunePointChosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +44,19 @@ class TrialRow:
 def trial_rows(history: History, events: Iterable[Recorded], run: int) -> Iterator[TrialRow]:
     """The trials of a run in the order in which they ended; `events` are all events, oldest first."""
     started: dict[tuple[NodeId, int], tuple[float, Pool]] = {}
+    points: dict[NodeId, Mapping[str, Value]] = {}
     for recorded in events:
         match recorded.event:
             case TrialStarted(node, number, pool) if node.run == run and pool is not Pool.AUDIT:
                 started[node, number] = recorded.at, pool
+            case TunePointChosen(node, number, params) if (node, number) in started:
+                points[node] = params
             case TrialEnded(node, number) as ended if (node, number) in started:
                 at, pool = started.pop((node, number))
-                yield _row(history, ended, at, pool)
+                yield _row(history, ended, at, pool, points.pop(node, history[node].params))
 
 
-def _row(history: History, ended: TrialEnded, at: float, pool: Pool) -> TrialRow:
+def _row(history: History, ended: TrialEnded, at: float, pool: Pool, params: Mapping[str, Value]) -> TrialRow:
     node, outcome = history[ended.node], ended.outcome
     return TrialRow(
         node.id.run,
@@ -70,6 +74,6 @@ def _row(history: History, ended: TrialEnded, at: float, pool: Pool) -> TrialRow
         at,
         outcome.seconds,
         outcome.fingerprint,
-        node.params,
+        params,
         outcome.metrics,
     )

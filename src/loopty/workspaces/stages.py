@@ -45,13 +45,15 @@ _staged_here: set[str] = set()
 def results_folder(state: StateFolder, trial: Trial) -> SafeFolder:
     """Where the files of a trial are kept: the node's folder for a search trial, a folder inside it for others.
 
-    Audits are kept separately.
+    Audits are kept separately. Of a proposal's tune trials only the newest is kept.
     """
     if trial.pool is Pool.AUDIT:
         return state.audit_folder(trial.node.id, trial.number)
     folder = state.node_folder(trial.node.id)
     if trial.pool is Pool.CHECK:
         return folder.below("checks", time.strftime("%Y%m%dT%H%M%S"))
+    if trial.pool is Pool.TUNE:
+        return folder.below("tune")
     return folder if trial.pool.rules.searches else folder.below(f"{trial.pool}-{trial.number}")
 
 
@@ -119,7 +121,7 @@ class Stages:
             _staged_here.discard(trial_folder.name)
             _remove_empty_logs(results)
             # What a trial of the search leaves is copied with the verdict, if the node is kept.
-            if trial.pool is not Pool.AUDIT and not trial.pool.rules.searches:
+            if trial.pool not in (Pool.AUDIT, Pool.TUNE) and not trial.pool.rules.searches:
                 self._copy_for_people(trial.node.id, results)
 
     def find_tampering(self, trial: Trial) -> str | None:
@@ -235,7 +237,7 @@ class Stages:
         with outbox.handle(make=True) as folder:
             for name in os.listdir(folder):  # noqa: PTH208
                 outbox.remove(name)
-            for name in ("traces", "checkpoint"):
+            for name in ("traces", "checkpoint", "artifacts"):
                 os.mkdir(name, dir_fd=folder)
                 if self._trial_owner:
                     os.chown(name, *self._trial_owner, dir_fd=folder, follow_symlinks=False)

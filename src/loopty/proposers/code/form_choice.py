@@ -21,9 +21,10 @@ _TOKENS_PER_PRICE = 2_000
 """A reply of this many tokens costs twice as much as an empty one: the trial and the prompt cost as well."""
 _PART_OF_FILE = 3
 """A change of some lines is about a third of a small file."""
-_PRIOR = {Form.BLOCK: (5, 1), Form.WHOLE: (4, 1), Form.SEARCH: (2, 2), Form.DIFF: (1, 3)}
-"""Usable and other replies that small models gave before (docs/models.md)."""
-_REASONS_PRIOR = {True: (3, 1), False: (2, 2)}
+_PRIOR = {Form.BLOCK: (3, 2), Form.WHOLE: (4, 2), Form.SEARCH: (2, 2), Form.DIFF: (2, 2)}
+"""Usable and other replies, about as small models gave them before (docs/models.md)."""
+_REASONS_PRIOR = {True: (2, 2), False: (3, 2)}
+"""The same, with reasons first or not: few, because larger models may differ."""
 
 
 def choose_form(

@@ -1,0 +1,146 @@
+"""The second stage of a search: a run of its own over a frozen pool of the search's nodes and their artifacts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TypeVar
+
+from loopty.campaign.context import CampaignContext
+from loopty.campaign.run_start import start_run
+from loopty.domain.combine_spec import POOL_FOLDER
+from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
+from loopty.domain.task import Pools, RoleBudget, Task
+from loopty.engine.protocols import CommittedFiles
+from loopty.evaluators.artifact_copies import ARTIFACTS, LARGEST_FILE
+from loopty.kit.dataclass import replace
+from loopty.record.calls import Spend
+from loopty.record.event import Event
+from loopty.record.frozen_pools import FrozenPool, PoolFrozen, PoolMember
+from loopty.record.history import History
+from loopty.record.nodes import NodeAdded
+from loopty.record.run_record import Run
+from loopty.views.pool_choice import choose_pool
+from loopty.workspaces.node_files import NodeFiles
+from loopty.workspaces.node_folders import NodeFolder, NodeFolders
+
+_FEWEST_MEMBERS = 2
+Caps = TypeVar("Caps", Pools, RoleBudget)
+
+
+def context_of_run(context: CampaignContext, run: int) -> CampaignContext:
+    """The context in which nodes of this run are measured: that of the second stage, where the run is one."""
+    return _stage_context(context, run) if FrozenPool.of(context.history.runs[run]).base else context
+
+
+def enter_combination(context: CampaignContext, base: int) -> tuple[CampaignContext, int] | None:
+    """The context and the run that combine the nodes of the search `base`; None where there are too few.
+
+    It continues the run that there is, as long as its criteria are the task's.
+    """
+    task = _stage_task(context.task, context.history.runs[base])
+    data = context.data_digest()
+    for run in sorted(context.history.runs.values(), key=lambda run: -run.number):
+        is_ours = FrozenPool.of(run).base == base
+        if is_ours and run.criteria_parts == task.criteria(run.benchmark, data):
+            return _stage_context(context, run.number), run.number
+    members = choose_pool(context.history, base, context.task.combine.members)
+    if len(members) < _FEWEST_MEMBERS:
+        context.say(
+            f"nothing is combined: {len(members)} node of run {base} published artifacts, and it takes two; "
+            "write files to $LOOPTY_ARTIFACTS_DIR"
+        )
+        return None
+    number = _start_run(context, task, base, members, data)
+    context.say(f"run {number} combines {len(members)} nodes of run {base}")
+    return _stage_context(context, number), number
+
+
+def _start_run(context: CampaignContext, task: Task, base: int, members: list[PoolMember], data: str) -> int:
+    best = context.history[members[0].node]
+    files = context.files.commit(best, _pool_files(context, members), f"The pool of run {base}")
+    stage_files = NodeFiles(context.repository, context.state, task)
+    benchmark = stage_files.benchmark_digest(files.commit)
+
+    def decide(history: History) -> list[Event]:
+        return _stage_events(history, task, base, members, benchmark, data, files)
+
+    context.recorder.record(decide)
+    number = max(context.history.runs)
+    root = context.history[context.history.runs[number].root]
+    stage_files.publish(root, None)
+    return number
+
+
+def _stage_events(
+    history: History,
+    task: Task,
+    base: int,
+    members: list[PoolMember],
+    benchmark: str,
+    data: str,
+    files: CommittedFiles,
+) -> list[Event]:
+    nodes = tuple(member.node for member in members)
+    why = f"combines {len(members)} nodes of run {base}"
+    started, root = start_run(history, task, benchmark, data, files, why)
+    assert isinstance(root, NodeAdded)
+    root = replace(root, summary=why, merged=nodes)
+    return [started, root, PoolFrozen(root.node.run, base, tuple(members))]
+
+
+def _pool_files(context: CampaignContext, members: list[PoolMember]) -> dict[str, str | bytes | None]:
+    """The pool as files of the tree: a folder for each member, and an index. No artifact is interpreted."""
+    folders = NodeFolders(context.state)
+    files: dict[str, str | bytes | None] = {}
+    try:
+        for member in members:
+            folder = folders.open(member.node)
+            for name, digest in member.artifacts.items():
+                files[f"{POOL_FOLDER}/{member.node.name}/{name}"] = read_artifact(folder, member.node, digest)
+    finally:
+        folders.close()
+    index = [
+        {"node": str(one.node), "folder": one.node.name, "score": one.score, "files": sorted(one.artifacts)}
+        for one in members
+    ]
+    files[f"{POOL_FOLDER}/pool.json"] = json.dumps({"members": index}, indent=1) + "\n"
+    return files
+
+
+def read_artifact(folder: NodeFolder, node: NodeId, digest: str) -> bytes:
+    """An artifact of the node as it was published. Raises Misuse where it is gone or was changed."""
+    try:
+        content = folder.read(f"{ARTIFACTS}/{digest}", LARGEST_FILE + 1)
+    except OSError:
+        raise Misuse(f"an artifact of node {node} is gone: `loopty replay {node}` makes it again") from None
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise Misuse(f"an artifact of node {node} was changed by hand: it no longer has its digest {digest[:12]}")
+    return content
+
+
+def _stage_context(context: CampaignContext, run: int) -> CampaignContext:
+    base = FrozenPool.of(context.history.runs[run]).base
+    task = _stage_task(context.task, context.history.runs[base])
+    return replace(context, task=task, files=NodeFiles(context.repository, context.state, task.without_held_out()))
+
+
+def _stage_task(task: Task, base: Run) -> Task:
+    """The task of the second stage. What the search has spent on models counts against the same caps."""
+    if not task.combine:
+        raise Misuse("the run combines nodes of another one, and loopty.toml has no [combine] table any more")
+    spend = Spend.of(base)
+    stage = task.for_combination()
+    roles = replace(stage.roles, evolver=_rest_of(stage.roles.evolver, spend))
+    return replace(stage, pools=_rest_of(stage.pools, spend), roles=roles)
+
+
+def _rest_of(caps: Caps, spend: Spend) -> Caps:
+    """What is left under these caps."""
+    tokens, money = caps.tokens, caps.money_usd
+    return replace(
+        caps,
+        tokens=None if tokens is None else max(tokens - spend.total_tokens, 0),
+        money_usd=None if money is None else max(money - spend.total_money_usd, 0.0),
+    )

@@ -1,0 +1,96 @@
+"""Tune mode: which point of a proposal's parameters the slice measures next, and which one is promoted."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+from loopty.domain.objective import Direction
+from loopty.domain.pool import Pool
+from loopty.domain.proposal import identity
+from loopty.domain.space import Params, Space, Value
+from loopty.domain.task import Pools
+from loopty.domain.tune_spec import Tune
+from loopty.engine.budget import trial_refusal
+from loopty.kit.dataclass import dataclass
+from loopty.record.event import Event
+from loopty.record.history import History
+from loopty.record.node_record import Node
+from loopty.record.trials import TrialStarted
+from loopty.record.tunings import NodeTuned, OpenTuning, TunePoint, TunePointChosen, Tunings, TuningStarted
+
+_LOSSES_UNTIL_END = 5
+
+DrawPoint = Callable[[Space, Sequence[TunePoint], Direction, random.Random], dict[str, Value]]
+"""Draws the next point from those that were measured. The same points and generator give the same answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How this task tunes its proposals."""
+
+    spec: Tune
+    space: Space
+    draw: DrawPoint
+
+
+def tune_step(history: History, node: Node, owner: str, tuning: Tuning | None, pools: Pools) -> Iterator[Event]:
+    """The start of the node's next tune trial, or its promoted parameters; nothing where it is not to be tuned."""
+    run = history.runs[node.id.run]
+    known = Tunings.of(run, node.pool).open.get(node.id)
+    if known is None:
+        if not _is_tunable(node, tuning) or trial_refusal(run, pools, Pool.TUNE):
+            return
+        assert tuning is not None
+        spec = tuning.spec
+        known = OpenTuning(spec.slice, spec.sampler, spec.trials)
+        yield TuningStarted(node.id, spec.slice, spec.sampler, spec.trials)
+    reason = _end_reason(node, known, tuning) or trial_refusal(run, pools, Pool.TUNE)
+    if reason or tuning is None:
+        yield NodeTuned(node.id, _promoted_params(history, node, known), reason or "tune mode was turned off")
+        return
+    generator = random.Random(f"{run.seed} tune {node.id} {len(known.points)}")
+    params = dict(node.params)
+    if known.points:
+        params = tuning.draw(tuning.space, known.points, _direction(history, node), generator)
+    number = node.trials + 1
+    yield TrialStarted(node.id, number, Pool.TUNE, owner)
+    yield TunePointChosen(node.id, number, params)
+
+
+def _is_tunable(node: Node, tuning: Tuning | None) -> bool:
+    """Whether tuning the node makes sense: its code is new, and its parameters lie in the space."""
+    if tuning is None or not tuning.spec.trials or not tuning.space:
+        return False
+    is_new = bool(node.edits) and node.tuned is None and node.pool is Pool.ATTEMPT
+    return is_new and tuning.space.fault(node.params) is None
+
+
+def _end_reason(node: Node, known: OpenTuning, tuning: Tuning | None) -> str | None:
+    """Why no further point is measured, or None."""
+    if tuning is None or tuning.spec.slice != known.slice:
+        return "[tune] was changed"
+    if len(known.points) >= known.trials:
+        return f"all {known.trials} tune trials of a proposal were made"
+    if known.points and known.points[0].score is None:
+        return "the proposal gives no score on the slice"
+    if node.losses_in_row >= _LOSSES_UNTIL_END:
+        return f"{_LOSSES_UNTIL_END} tune trials in a row were lost"
+    return None
+
+
+def _promoted_params(history: History, node: Node, known: OpenTuning) -> Params:
+    """The best point on the slice; the proposal's own where none is better, or the better ones were tried."""
+    direction, proposed = _direction(history, node), known.points[0].score if known.points else None
+    scored = [(point.score, point.params) for point in known.points if point.score is not None]
+    for score, params in sorted(scored, key=lambda item: -direction.sign * item[0]):
+        if proposed is None or direction.sign * (score - proposed) <= 0:
+            break
+        if history.twin(node.id.run, node.pool, identity(node.tree, params)) is None:
+            return params
+    return node.params
+
+
+def _direction(history: History, node: Node) -> Direction:
+    metrics = history.counting_metrics(node.id.run)
+    return metrics[0].direction if metrics else history.runs[node.id.run].objective.direction
