@@ -5,6 +5,7 @@ from loopty.campaign.first_result import with_better_score
 from loopty.campaign.gate_changes import with_shorter_gate
 from loopty.campaign.proven_task import TaskProver
 from loopty.domain.outcome import Ending, Outcome
+from loopty.taskfile.read import load
 from loopty.taskfile.task_draft import GateDraft, TaskDraft
 
 
@@ -54,6 +55,8 @@ def test_a_gate_gives_way_to_fewer_tests_where_it_does_not_pass(code_place):
     )
     assert [one.command for one in proven.draft.gates] == ["true"]
     assert "these are some of the tests" in proven.draft.notes["gates.tests"]
+    assert proven.noise is not None
+    assert [one.command for one in load(code_place.top).gates] == ["true"], "noise is measured without the gates"
 
 
 def test_a_gate_that_takes_far_longer_than_the_benchmark_gives_way_to_fewer_tests():

@@ -30,7 +30,7 @@ BENCH = """read -r line < $LOOPTY_PARAMS
 x=${line##*: }; x=${x%\\}}
 if [ -e loopty-pool/pool.json ]; then
   for file in loopty-pool/*/value; do read -r value < $file; x=$((x + value)); done
-  : > loopty-pool/mine 2> /dev/null && exit 9
+  (: > loopty-pool/mine) 2> /dev/null && exit 9
 PUBLISH
 fi
 echo "{\\"score\\": $x}" > $EVO_RESULT_PATH

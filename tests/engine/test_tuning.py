@@ -7,7 +7,7 @@ from loopty.domain.proposal import Proposal
 from loopty.domain.task import Pools
 from loopty.domain.tune_spec import Tune
 from loopty.engine import decisions
-from loopty.engine.tuning import Tuning
+from loopty.judge.tuning import Tuning
 from loopty.proposers.tune_samplers import draw_near_best
 from loopty.record.trials import TrialCounts, TrialEnded, TrialStarted
 from loopty.record.tunings import NodeTuned, SliceRecord, TunePointChosen, Tunings

@@ -17,6 +17,7 @@ from loopty.ledgers.digests import digest_sum, page_digest, seal_digest
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.acknowledgements import DirectiveSeen
 from loopty.record.agent_accounts import AgentBenched, AgentPartEnded, AgentSearchStalled
+from loopty.record.audit_anchors import AuditConcluded
 from loopty.record.budgets import BudgetChanged
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
@@ -29,6 +30,7 @@ from loopty.record.nodes import DraftDropped, NodeCount
 from loopty.record.notes import NoteAdded
 from loopty.record.proposals import Proposals
 from loopty.record.removed_files import FilesRemoved
+from loopty.record.role_shares import RoleSharesChanged
 from loopty.record.rungs import LadderState
 from loopty.record.sessions import RunPaused, RunResumed, Session, StopRequested
 from loopty.record.tickets import TicketEnded, TicketOpened
@@ -44,9 +46,9 @@ NEWER = {
     *(DraftDropped, FilesRemoved, NodeReopened, VerdictWithdrawn),
     *(BudgetChanged, NodeRestored, RunPaused, RunResumed, StopRequested),
     *(DirectiveSeen, NoteAdded, TicketOpened, TicketEnded),
-    *(AgentBenched, AgentPartEnded, AgentSearchStalled),
     PoolFrozen,
     *(NodeTuned, TunePointChosen, TuningStarted),
+    *(AgentBenched, AgentPartEnded, AgentSearchStalled, AuditConcluded, RoleSharesChanged),
 }
 """Events that the previous layout did not have."""
 RENAMED = {"asked_after": "known_event", "duel": "pairing", "elsewhere": "other_fingerprints"}

@@ -325,3 +325,12 @@ def test_a_script_for_bash_is_run_by_bash(tmp_path):
 
 def test_built_files_are_the_sources_where_a_release_has_no_others(tmp_path):
     assert facts_of(tmp_path, {"dist/a.js": "", "package.json": "{}"}).sources == ("dist/a.js",)
+
+
+def test_a_script_that_only_defines_benchmarks_is_none(tmp_path):
+    text = "sys.path.insert(0, '.')\nDATA = list(range(9))\n\ndef encode(benchmark):\n    benchmark(len, DATA)\n"
+    assert propose_tasks(facts_of(tmp_path, {"a_benchmarks.py": text})) == []
+    (draft,) = propose_tasks(
+        facts_of(tmp_path, {"a_benchmarks.py": f"{text}\nfor size in DATA:\n    encode(size)\n"})
+    )
+    assert draft.command == "python3 a_benchmarks.py"

@@ -21,9 +21,9 @@ from loopty.domain.outcome import Verdict
 from loopty.domain.rig import Rig
 from loopty.domain.task import Task
 from loopty.engine import decisions
-from loopty.engine.decisions import Judging
 from loopty.engine.protocols import Executor, Reviewer, Trial
 from loopty.executors.process_locks import ProcessLocks
+from loopty.judge.verdict_rules import Judging
 from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.open_ledger import open_ledger
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from loopty.campaign.role_models import RoleModels
     from loopty.campaign.trial_setup import TrialSetup
     from loopty.engine.trial_runner import TrialRunner
-    from loopty.engine.tuning import Tuning
     from loopty.evaluators.command import RunGates, RunInTree
+    from loopty.judge.tuning import Tuning
 
 Say = Callable[[str], None]
 """Shows a person one line about what happens."""
@@ -223,7 +223,7 @@ class CampaignContext:
         tune, space = self.task.tune, self.task.space
         if not (tune and tune.trials and space):
             return None
-        from loopty.engine.tuning import Tuning
+        from loopty.judge.tuning import Tuning
         from loopty.proposers.tune_samplers import make_draw
 
         return Tuning(tune, space, make_draw(tune.sampler))

@@ -20,10 +20,7 @@ MAX_FRUITLESS_CALLS = 40
 
 
 def trial_refusal(run: Run, pools: Pools, pool: Pool, promised: int = 0) -> str | None:
-    """Why no further trial of this pool may start, or None. Running and promised trials count, too.
-
-    A node that is tuned has the promise of a trial.
-    """
+    """Why no further trial of this pool may start, or None. Running ones and promises to nodes count, too."""
     limit = pools_in_force(run, pools).limit(pool)
     promised += len(Tunings.of(run, pool).open)
     if limit is not None and TrialCounts.of(run, pool).started + promised >= limit:

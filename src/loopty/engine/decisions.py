@@ -12,16 +12,16 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import metrics_fault
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import GateScope, Pool
-from loopty.domain.proposal import BY_HAND, Objection, Proposal, identity
-from loopty.domain.task import Noise, Pools
+from loopty.domain.proposal import Objection, Proposal, identity
 from loopty.engine.budget import trial_refusal
 from loopty.engine.protocols import CommittedFiles
-from loopty.engine.tuning import Tuning, tune_step
 from loopty.judge.incumbents import unseat_failing_incumbent
 from loopty.judge.judge import apply_review, judge
 from loopty.judge.leaps import hold_leap
 from loopty.judge.pairs import MeasureAgain
-from loopty.kit.dataclass import dataclass, replace
+from loopty.judge.tuning import tune_step
+from loopty.judge.verdict_rules import Judging
+from loopty.kit.dataclass import replace
 from loopty.record.calls import CallSettled, Spend
 from loopty.record.event import Event
 from loopty.record.history import History
@@ -29,7 +29,7 @@ from loopty.record.node_gates import NodeGates
 from loopty.record.node_record import Node
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import Proposals, refuse_proposal
-from loopty.record.removed_files import require_files
+from loopty.record.removed_files import parent_refusal, require_files
 from loopty.record.sessions import Session, SessionEnded, SessionStarted
 from loopty.record.trials import (
     SplitShown,
@@ -44,27 +44,6 @@ from loopty.record.tunings import Tunings
 from loopty.record.verdicts import NodeJudged
 
 LOSSES_UNTIL_QUARANTINE = 5
-FIRST_LOOK_OF_FREE_PROPOSALS = 1.0
-"""In units of the noise. Chosen by whole simulated nights (docs/judge.md)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judging:
-    """What verdicts depend on besides the history."""
-
-    pools: Pools
-    noise: Noise
-    review: str = "off"
-    """What happens to a winner that the verifier objects to, as in the task."""
-    tuning: Tuning | None = None
-    """How the parameters of a code change are tuned before its first judging trial; None where they are not."""
-
-    def noise_for(self, node: Node) -> Noise:
-        """The task's rules; where time is the limit and proposals cost none, only what promises gets pairs."""
-        is_free = not node.calls and node.operator != BY_HAND and self.pools.wall_seconds is not None
-        if self.noise.first_look is not None or not is_free:
-            return self.noise
-        return replace(self.noise, first_look=FIRST_LOOK_OF_FREE_PROPOSALS)
 
 
 def start_session(history: History, run: int, owner: str) -> list[Event]:
@@ -134,15 +113,6 @@ def add_node(
     ]
 
 
-def parent_refusal(parent: Node) -> str | None:
-    """Why nothing can be built on a node any more, or None: it may have changed since a proposer chose it."""
-    if parent.is_invalidated:
-        return f"its parent {parent.id} is invalidated: {parent.reason}"
-    if parent.files_removed:
-        return f"the files of its parent {parent.id} were removed by `loopty gc`"
-    return f"its parent {parent.id} was dropped" if parent.dropped else None
-
-
 def refuse_dropped(node: Node) -> None:
     if node.dropped:
         raise Misuse(f"node {node.id} was dropped: make a new one with `loopty new`")
@@ -166,7 +136,7 @@ def start_trial(history: History, node: NodeId, owner: str, judging: Judging) ->
     is_promised = node in Tunings.of(run, found.pool).open
     if node.parent and (reason := trial_refusal(run, judging.pools, found.pool, promised=-is_promised)):
         raise Taken(f"{reason}: raise the limit under [pools] in loopty.toml")
-    yield from tune_step(history, found, owner, judging.tuning, judging.pools)
+    yield from tune_step(history, found, owner, judging.tuning, trial_refusal(run, judging.pools, Pool.TUNE))
     if not history[node].running:
         yield TrialStarted(node, history[node].trials + 1, found.pool, owner)
 
@@ -243,12 +213,6 @@ def next_undecided(history: History, run: int, pool: Pool) -> Node | None:
     """The oldest node whose measurement was interrupted before its verdict; its trial is already paid for."""
     nodes = (history[node] for node in Trials.of(history.runs[run]).undecided if node.parent)
     return next((node for node in nodes if node.pool is pool and node.is_pending), None)
-
-
-def promised_nodes(history: History, run: int, pool: Pool) -> list[Node]:
-    """The nodes whose tuning was interrupted, oldest first: each has the promise of a trial."""
-    nodes = (history[NodeId(node)] for node in Tunings.of(history.runs[run], pool).open)
-    return [node for node in nodes if node.is_pending]
 
 
 def next_pending(history: History, run: int, pool: Pool) -> Node | None:

@@ -23,11 +23,13 @@ from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.request_watch import RequestWatch
 from loopty.engine.session_limits import Finish, SessionLimits
 from loopty.engine.trial_runner import TrialRunner
+from loopty.judge.tuning import promised_nodes
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.proposals import refuse_proposal
 from loopty.record.recorder import Recorder
+from loopty.record.removed_files import parent_refusal
 from loopty.record.run_record import Run
 from loopty.record.rungs import RungChanged
 from loopty.record.sessions import SessionEnded, SessionStalled
@@ -259,7 +261,7 @@ class Loop:
 
     def _next_pending(self, pool: Pool) -> Trial | None:
         """The first trial of the oldest node that waits for one; those that were promised one come first."""
-        for node in decisions.promised_nodes(self.history, self._run, pool):
+        for node in promised_nodes(self.history, self._run, pool):
             if trial := self._start_trial(node):
                 return trial
         while not self._is_spent(pool) and (waiting := decisions.next_pending(self.history, self._run, pool)):
@@ -324,7 +326,7 @@ class Loop:
     def _commit(self, proposal: Proposal) -> CommittedFiles | str:
         """The proposal as a commit, or why it is not allowed."""
         parent = self.history[proposal.parent]
-        if reason := decisions.parent_refusal(parent) or self._workspaces.refusal(parent, proposal):
+        if reason := parent_refusal(parent) or self._workspaces.refusal(parent, proposal):
             return reason
         message = f"{proposal.operator}: {proposal.summary}"
         return self._workspaces.commit(parent, proposal.edits, message)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from loopty.domain.objective import Direction
 from loopty.domain.space import ParameterKind, Space, Value
-from loopty.engine.tuning import DrawPoint
+from loopty.judge.tuning import DrawPoint
 from loopty.proposers.optuna_samplers import STATELESS_SAMPLERS, distribution_of, require_modules, suggest_value
 from loopty.record.tunings import TunePoint
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from loopty.domain.access import is_clean_path
 from loopty.domain.model import ModelSpec, Role
-from loopty.domain.task import PluginChoice, Roles, VerifierSpec
+from loopty.domain.task import PluginChoice, Pools, Roles, VerifierSpec
 from loopty.kit.dataclass import replace
 from loopty.models.permits import Permits
 from loopty.models.provider_names import provider_problem
@@ -150,6 +150,23 @@ def check_roles(
             )
     if not roles.verifier.model and (key := verifier_use(verifier)):
         checker.add_fault(("verifier", key), f"needs a model: {_remedy(Role.VERIFIER)}")
+
+
+def check_shares(roles: Roles, pools: Pools, checker: Checker) -> None:
+    """The shares of the roles are parts of one whole; adaptive ones start from those that are stated."""
+    for name, share in roles.shares.items():
+        if name not in [role.value for role in Role]:
+            checker.add_fault(("roles", "shares", name), f"is no role: name {', '.join(Role)}")
+        elif not 0 < share <= 1:
+            checker.add_fault(("roles", "shares", name), f"is {share:g}: a share is more than 0 and at most 1")
+    if roles.shares and pools.tokens is None and pools.money_usd is None:
+        checker.add_fault(("roles", "shares"), "divide tokens or money_usd of [pools]: set one of them")
+    if sum(roles.shares.values()) > 1 + 1e-9:
+        checker.add_fault(("roles", "shares"), "add up to more than 1: they are parts of one budget")
+    if roles.allocation == "adaptive" and not roles.shares:
+        checker.add_fault(
+            ("roles", "allocation"), "needs shares to start from, as in shares = { evolver = 0.7, verifier = 0.3 }"
+        )
 
 
 def _check_further_models(roles: Roles, checker: Checker) -> None:

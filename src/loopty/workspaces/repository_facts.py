@@ -58,7 +58,10 @@ _FIXTURE = re.compile(r"^\s*(?:async )?def test_\w*\([^)]*\bbenchmark\b", re.MUL
 _NO_TESTS = "no test specified"
 _BUILT = re.compile(r"^(?:dist|build)/")
 """Folders of built files, which are all that some releases have."""
-_MAIN = re.compile(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
+_MAIN = re.compile(
+    r"^if\s+__name__\s*==\s*['\"]__main__['\"]|^(?:for|while|with) |^(?!sys\.path)[A-Za-z_][\w.]*\(", re.MULTILINE
+)
+"""What Python does when a file is started: its main part, a loop or a call that is not inside a function."""
 _UNITTEST = re.compile(r"^\s*(?:import unittest|from unittest import (?!mock))", re.MULTILINE)
 
 

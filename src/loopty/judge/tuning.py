@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 
+from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import identity
 from loopty.domain.space import Params, Space, Value
-from loopty.domain.task import Pools
 from loopty.domain.tune_spec import Tune
-from loopty.engine.budget import trial_refusal
 from loopty.kit.dataclass import dataclass
 from loopty.record.event import Event
 from loopty.record.history import History
@@ -34,18 +33,23 @@ class Tuning:
     draw: DrawPoint
 
 
-def tune_step(history: History, node: Node, owner: str, tuning: Tuning | None, pools: Pools) -> Iterator[Event]:
-    """The start of the node's next tune trial, or its promoted parameters; nothing where it is not to be tuned."""
+def tune_step(
+    history: History, node: Node, owner: str, tuning: Tuning | None, spent: str | None
+) -> Iterator[Event]:
+    """The start of the node's next tune trial, or its promoted parameters; nothing where it is not to be tuned.
+
+    `spent` says why the pool of tunes pays for no more.
+    """
     run = history.runs[node.id.run]
     known = Tunings.of(run, node.pool).open.get(node.id)
     if known is None:
-        if not _is_tunable(node, tuning) or trial_refusal(run, pools, Pool.TUNE):
+        if not _is_tunable(node, tuning) or spent:
             return
         assert tuning is not None
         spec = tuning.spec
         known = OpenTuning(spec.slice, spec.sampler, spec.trials)
         yield TuningStarted(node.id, spec.slice, spec.sampler, spec.trials)
-    reason = _end_reason(node, known, tuning) or trial_refusal(run, pools, Pool.TUNE)
+    reason = _end_reason(node, known, tuning) or spent
     if reason or tuning is None:
         yield NodeTuned(node.id, _promoted_params(history, node, known), reason or "tune mode was turned off")
         return
@@ -56,6 +60,12 @@ def tune_step(history: History, node: Node, owner: str, tuning: Tuning | None, p
     number = node.trials + 1
     yield TrialStarted(node.id, number, Pool.TUNE, owner)
     yield TunePointChosen(node.id, number, params)
+
+
+def promised_nodes(history: History, run: int, pool: Pool) -> list[Node]:
+    """The nodes whose tuning was interrupted, oldest first: each has the promise of a trial."""
+    nodes = (history[NodeId(node)] for node in Tunings.of(history.runs[run], pool).open)
+    return [node for node in nodes if node.is_pending]
 
 
 def _is_tunable(node: Node, tuning: Tuning | None) -> bool:
