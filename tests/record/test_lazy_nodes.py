@@ -20,6 +20,7 @@ from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record import fold_state
 from loopty.record.recorder import Recorder
+from loopty.record.waiting_nodes import next_pending
 
 from .test_fold import RandomRun, content, fold
 
@@ -139,4 +140,4 @@ def test_a_forgotten_draft_waits_for_no_trial(ledger, tmp_path):
     run = RandomRun(ledger() if ledger else SqliteLedger(tmp_path / "ledger.db"), 0)
     proposal = Proposal("hand", NodeId("1"), "s", {"x": 0.25})
     run.recorder.record(lambda h: decisions.add_node(h, proposal, FILES, Pool.ATTEMPT, draft=True))
-    assert decisions.next_pending(run.recorder.history, 1, Pool.ATTEMPT) is None
+    assert next_pending(run.recorder.history, 1, Pool.ATTEMPT) is None

@@ -8,12 +8,12 @@ from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import SEARCH_POOLS
 from loopty.domain.proposal import identity
-from loopty.engine.decisions import refuse_dropped
 from loopty.engine.protocols import CommittedFiles
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_gates import GateAdded, NodeGates
 from loopty.record.node_record import Node
+from loopty.record.node_refusals import refuse_dropped
 from loopty.record.nodes import DraftDropped, NodeSealed
 from loopty.record.verdicts import Incumbents, NodeJudged
 

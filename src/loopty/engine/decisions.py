@@ -26,20 +26,12 @@ from loopty.record.calls import CallSettled, Spend
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
-from loopty.record.node_record import Node
+from loopty.record.node_refusals import parent_refusal, refuse_dropped
 from loopty.record.nodes import NodeAdded
-from loopty.record.proposals import Proposals, refuse_proposal
-from loopty.record.removed_files import parent_refusal, require_files
+from loopty.record.proposals import refuse_proposal
+from loopty.record.removed_files import require_files
 from loopty.record.sessions import Session, SessionEnded, SessionStarted
-from loopty.record.trials import (
-    SplitShown,
-    TrialCounts,
-    TrialEnded,
-    Trials,
-    TrialStarted,
-    trial_name,
-    trial_parts,
-)
+from loopty.record.trials import SplitShown, TrialEnded, Trials, TrialStarted, trial_name, trial_parts
 from loopty.record.tunings import Tunings
 from loopty.record.verdicts import NodeJudged
 
@@ -111,11 +103,6 @@ def add_node(
             proposal.arm_reason,
         )
     ]
-
-
-def refuse_dropped(node: Node) -> None:
-    if node.dropped:
-        raise Misuse(f"node {node.id} was dropped: make a new one with `loopty new`")
 
 
 def start_trial(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
@@ -207,17 +194,3 @@ def lose_trial(history: History, node: NodeId, number: int, reason: str) -> Iter
     if is_open and history[subject].losses_in_row >= LOSSES_UNTIL_QUARANTINE:
         why = f"lost {LOSSES_UNTIL_QUARANTINE} trials in a row, the last because {reason}"
         yield NodeJudged(subject, Verdict.QUARANTINED, why)
-
-
-def next_undecided(history: History, run: int, pool: Pool) -> Node | None:
-    """The oldest node whose measurement was interrupted before its verdict; its trial is already paid for."""
-    nodes = (history[node] for node in Trials.of(history.runs[run]).undecided if node.parent)
-    return next((node for node in nodes if node.pool is pool and node.is_pending), None)
-
-
-def next_pending(history: History, run: int, pool: Pool) -> Node | None:
-    """The oldest node that still waits for its first trial."""
-    found = history.runs[run]
-    if TrialCounts.of(found, pool).started >= Proposals.of(found, pool).nodes:
-        return None
-    return next(history.waiting_nodes(run, pool), None)

@@ -27,13 +27,14 @@ from loopty.judge.tuning import promised_nodes
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
+from loopty.record.node_refusals import parent_refusal
 from loopty.record.proposals import refuse_proposal
 from loopty.record.recorder import Recorder
-from loopty.record.removed_files import parent_refusal
 from loopty.record.run_record import Run
 from loopty.record.rungs import RungChanged
 from loopty.record.sessions import SessionEnded, SessionStalled
 from loopty.record.trials import TrialCounts
+from loopty.record.waiting_nodes import next_pending, next_undecided
 
 _MAX_RUNG_CHANGES = 16
 """Consecutive changes of rung without a proposal."""
@@ -151,7 +152,7 @@ class Loop:
                 return finish
             runner, pairs = self._trial_runner, self._trial_runner.judging.noise.confirm
             await runner.confirm_best(self._run, pairs, self._prune_watch.watch, self._cancel)
-            if self._cancel.is_set() or not decisions.next_undecided(self.history, self._run, Pool.ATTEMPT):
+            if self._cancel.is_set() or not next_undecided(self.history, self._run, Pool.ATTEMPT):
                 return finish
 
     async def _search(self) -> Finish:
@@ -264,7 +265,7 @@ class Loop:
         for node in promised_nodes(self.history, self._run, pool):
             if trial := self._start_trial(node):
                 return trial
-        while not self._is_spent(pool) and (waiting := decisions.next_pending(self.history, self._run, pool)):
+        while not self._is_spent(pool) and (waiting := next_pending(self.history, self._run, pool)):
             if trial := self._start_trial(waiting):
                 return trial
         return None
@@ -272,7 +273,7 @@ class Loop:
     def _next_undecided(self) -> Trial | None:
         """The next measurement of a node that was interrupted: it is paid for, even when the rest is over."""
         for pool in self._proposers:
-            while node := decisions.next_undecided(self.history, self._run, pool):
+            while node := next_undecided(self.history, self._run, pool):
                 if trial := self._start_trial(node):
                     return trial
         return None

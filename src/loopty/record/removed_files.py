@@ -18,15 +18,6 @@ class FilesRemoved(Event):
     nodes: tuple[NodeId, ...]
 
 
-def parent_refusal(parent: Node) -> str | None:
-    """Why nothing can be built on a node any more, or None: it may have changed since a proposer chose it."""
-    if parent.is_invalidated:
-        return f"its parent {parent.id} is invalidated: {parent.reason}"
-    if parent.files_removed:
-        return f"the files of its parent {parent.id} were removed by `loopty gc`"
-    return f"its parent {parent.id} was dropped" if parent.dropped else None
-
-
 def require_files(node: Node) -> None:
     """Refuse what needs the files of a node that were removed."""
     if node.files_removed:
