@@ -21,7 +21,6 @@ from loopty.domain.proposal import Proposal
 from loopty.domain.space import Parameter, ParameterKind, Space
 from loopty.domain.task import Audit, Benchmark, Limits, Noise, PluginChoice, Pools, SandboxSpec, Task
 from loopty.engine import decisions
-from loopty.engine.decisions import Judging
 from loopty.engine.protocols import CommittedFiles
 from loopty.record.event import Event, Recorded
 from loopty.record.history import History
@@ -30,9 +29,10 @@ from loopty.record.verdicts import Incumbents, NodeJudged
 
 try:
     from loopty.campaign.run_start import start_run
+    from loopty.judge.verdict_rules import Judging
     from loopty.record.waiting_nodes import next_undecided
 except ImportError:  # the judge before
-    start_run = decisions.start_run
+    start_run, Judging = decisions.start_run, decisions.Judging
     next_undecided = decisions.next_undecided
 
 BASELINE = 100.0

@@ -20,11 +20,11 @@ from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.space import Parameter, ParameterKind, Params, Space, Value
 from loopty.domain.task import Audit, Benchmark, Limits, Noise, PluginChoice, Pools, SandboxSpec, Task
-from loopty.engine.decisions import Judging
 from loopty.engine.loop import Loop
 from loopty.engine.protocols import Ask, CommittedFiles, OnMetrics, Proposer, Trial
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.trial_runner import TrialRunner
+from loopty.judge.verdict_rules import Judging
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.purse import RunPurse
 from loopty.proposers.grid import GridOptions, GridProposer

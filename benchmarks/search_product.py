@@ -26,11 +26,11 @@ from loopty.campaign.proposer_factory import ProposerFactory
 from loopty.campaign.run_entry import enter_run
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
-from loopty.engine.decisions import Judging
 from loopty.engine.loop import Loop
 from loopty.engine.protocols import Trial
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.trial_runner import TrialRunner
+from loopty.judge.verdict_rules import Judging
 from loopty.testing.fakes import FunctionExecutor, outcome_of_score
 from loopty.workspaces.node_leftovers import NodeLeftovers
 

@@ -12,11 +12,11 @@ from loopty.domain.pool import Pool
 from loopty.domain.space import Parameter, ParameterKind, Space
 from loopty.domain.task import Audit, Benchmark, Limits, Noise, PluginChoice, Pools, SandboxSpec, Task
 from loopty.engine import decisions
-from loopty.engine.decisions import Judging
 from loopty.engine.loop import Loop
 from loopty.engine.protocols import CommittedFiles
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.trial_runner import TrialRunner
+from loopty.judge.verdict_rules import Judging
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.purse import RunPurse
 from loopty.proposers.random import RandomProposer

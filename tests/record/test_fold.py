@@ -18,8 +18,8 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal
 from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
-from loopty.engine.decisions import Judging
 from loopty.engine.protocols import CommittedFiles
+from loopty.judge.verdict_rules import Judging
 from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger

@@ -12,7 +12,7 @@ from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
-from loopty.engine.decisions import Judging
+from loopty.judge.verdict_rules import Judging
 from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
 from loopty.record.history import History

@@ -21,9 +21,9 @@ from loopty.domain.objective import metrics_fault
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.engine import decisions
-from loopty.engine.decisions import Judging
 from loopty.engine.protocols import Trial
 from loopty.engine.trial_runner import TrialRunner
+from loopty.judge.verdict_rules import Judging
 from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.safe_folder import SafeFile
 from loopty.record.history import History

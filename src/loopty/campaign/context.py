@@ -21,9 +21,9 @@ from loopty.domain.outcome import Verdict
 from loopty.domain.rig import Rig
 from loopty.domain.task import Task
 from loopty.engine import decisions
-from loopty.engine.decisions import Judging
 from loopty.engine.protocols import Executor, Reviewer, Trial
 from loopty.executors.process_locks import ProcessLocks
+from loopty.judge.verdict_rules import Judging
 from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.open_ledger import open_ledger

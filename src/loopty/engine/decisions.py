@@ -12,21 +12,20 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import metrics_fault
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import GateScope, Pool
-from loopty.domain.proposal import BY_HAND, Objection, Proposal, identity
-from loopty.domain.task import Noise, Pools
+from loopty.domain.proposal import Objection, Proposal, identity
 from loopty.engine.budget import trial_refusal
 from loopty.engine.protocols import CommittedFiles
 from loopty.judge.incumbents import unseat_failing_incumbent
 from loopty.judge.judge import apply_review, judge
 from loopty.judge.leaps import hold_leap
 from loopty.judge.pairs import MeasureAgain
-from loopty.judge.tuning import Tuning, tune_step
-from loopty.kit.dataclass import dataclass, replace
+from loopty.judge.tuning import tune_step
+from loopty.judge.verdict_rules import Judging
+from loopty.kit.dataclass import replace
 from loopty.record.calls import CallSettled, Spend
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
-from loopty.record.node_record import Node
 from loopty.record.node_refusals import parent_refusal, refuse_dropped
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import refuse_proposal
@@ -37,27 +36,6 @@ from loopty.record.tunings import Tunings
 from loopty.record.verdicts import NodeJudged
 
 LOSSES_UNTIL_QUARANTINE = 5
-FIRST_LOOK_OF_FREE_PROPOSALS = 1.0
-"""In units of the noise. Chosen by whole simulated nights (docs/judge.md)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judging:
-    """What verdicts depend on besides the history."""
-
-    pools: Pools
-    noise: Noise
-    review: str = "off"
-    """What happens to a winner that the verifier objects to, as in the task."""
-    tuning: Tuning | None = None
-    """How the parameters of a code change are tuned before its first judging trial; None where they are not."""
-
-    def noise_for(self, node: Node) -> Noise:
-        """The task's rules; where time is the limit and proposals cost none, only what promises gets pairs."""
-        is_free = not node.calls and node.operator != BY_HAND and self.pools.wall_seconds is not None
-        if self.noise.first_look is not None or not is_free:
-            return self.noise
-        return replace(self.noise, first_look=FIRST_LOOK_OF_FREE_PROPOSALS)
 
 
 def start_session(history: History, run: int, owner: str) -> list[Event]:

@@ -12,9 +12,9 @@ from loopty.domain.model import Outage
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import GateScope, Pool
 from loopty.engine import decisions
-from loopty.engine.decisions import Judging
 from loopty.engine.protocols import Executor, OnMetrics, Reviewer, Trial, Workspaces
 from loopty.judge.confirmation import start_confirmation
+from loopty.judge.verdict_rules import Judging
 from loopty.kit.dataclass import replace
 from loopty.record.event import Event
 from loopty.record.history import History
