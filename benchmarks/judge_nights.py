@@ -28,6 +28,11 @@ from loopty.record.history import History
 from loopty.record.trials import TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
 
+try:
+    from loopty.campaign.run_start import start_run
+except ImportError:  # the judge before
+    start_run = decisions.start_run
+
 BASELINE = 100.0
 _ROOT = NodeId("1")
 
@@ -115,8 +120,8 @@ class JudgedNight:
         files = CommittedFiles("c0", "t0")
         seed = rng.randrange(10**9)
         # The judge before drew the order within pairs from the seed of the task, not from a secret.
-        secret = {"secret": str(seed)} if "secret" in signature(decisions.start_run).parameters else {}
-        self._record(decisions.start_run(self.history, _task(noise, seed), "", "", files, "a night", **secret))
+        secret = {"secret": str(seed)} if "secret" in signature(start_run).parameters else {}
+        self._record(start_run(self.history, _task(noise, seed), "", "", files, "a night", **secret))
         self._measure_until_verdict(decisions.start_trial(self.history, _ROOT, "me", self.judging))
 
     @property

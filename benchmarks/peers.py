@@ -7,6 +7,9 @@ from pathlib import Path
 
 EVO = "evo-hq-cli==0.8.0"
 OPENEVOLVE = "openevolve==0.4.0"
+GEPA = "gepa==0.1.4"
+SKYDISCOVER = "skydiscover==0.1.0"
+SHINKA = "shinka-evolve==0.0.7"
 
 
 def install(cache: Path, requirement: str) -> Path | None:

@@ -11,6 +11,7 @@ import optuna
 from sampler_clock import AskClock
 from sampler_problems import STEPS, Problem
 
+from loopty.campaign.run_start import start_run
 from loopty.domain.access import Access
 from loopty.domain.curve import Row
 from loopty.domain.machine import Machine
@@ -19,7 +20,6 @@ from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.space import Parameter, ParameterKind, Params, Space, Value
 from loopty.domain.task import Audit, Benchmark, Limits, Noise, PluginChoice, Pools, SandboxSpec, Task
-from loopty.engine import decisions
 from loopty.engine.decisions import Judging
 from loopty.engine.loop import Loop
 from loopty.engine.protocols import Ask, CommittedFiles, OnMetrics, Proposer, Trial
@@ -117,7 +117,7 @@ async def _drive(problem: Problem, proposer: Proposer, seed: int, trials: int, p
     ticks = itertools.count()
     recorder = Recorder(MemoryLedger(), lambda: next(ticks) / 100)
     task = _task(problem.space, seed, trials)
-    recorder.record(lambda history: decisions.start_run(history, task, "", "", CommittedFiles("c", "t"), "first"))
+    recorder.record(lambda history: start_run(history, task, "", "", CommittedFiles("c", "t"), "first"))
     workspaces, executor = MemoryWorkspaces(), _CurveExecutor(problem, pruned)
     runner = TrialRunner(recorder, Judging(task.pools, task.noise), (), executor, workspaces, _OWNER)
     pruner, fingerprint = MedianPruner() if pruned else None, executor.machine.fingerprint

@@ -1,11 +1,11 @@
 """Which search policies earn their place: the shipped policy against controls, on simulated landscapes.
 
-    .venv/bin/python benchmarks/search.py [SEEDS] [WORKERS] [POLICY,POLICY…]
+    .venv/bin/python benchmarks/search.py [SEEDS] [WORKERS] [POLICY+POLICY…] [SETTING+SETTING…]
 
 It runs what is missing in `search_results.json`, then writes the figures into docs/search.md.
 
 A policy is a set of options of `llm-code`; the shipped plan, selectors and fold decide (`search_simulation.py`).
-Fresh and mature starts are never pooled. The seeds from 50000 on are looked at once, with all constants frozen.
+Fresh and mature starts are never pooled. The seeds from 200,000 on were looked at once, with all constants frozen.
 """
 
 from __future__ import annotations
@@ -14,19 +14,42 @@ import json
 import multiprocessing
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from search_coder import CHEAP, STRONG, Skill
 from search_landscape import make_landscape, random_shape
-from search_page import write_page
+from search_page import PageTable, write_page
 from search_simulation import Simulation
 
 from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
 
-FIRST_SEED = 50_000
-BUDGET = 300.0
 RESULTS = Path(__file__).with_name("search_results.json")
 PAGE = Path(__file__).parents[1] / "docs" / "search.md"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the budget counts, and on which shapes. The policies believe that a trial costs a call."""
+
+    title: str
+    trial_cost: float
+    call_cost: float
+    budget: float
+    first_seed: int = 200_000
+
+    def seeds(self, mature: bool, count: int) -> list[int]:
+        """The first seeds whose random shape has a fresh, or a mature, root."""
+        found = range(self.first_seed, self.first_seed + 100 * count)
+        return [seed for seed in found if random_shape(seed).mature is mature][:count]
+
+
+SETTINGS = {
+    "calls": Setting("all policies, a trial costs as much as a call, 300 calls", 1.0, 1.0, 300.0, 50_000),
+    "confirm": Setting("three of them confirmed on other shapes, the same costs", 1.0, 1.0, 300.0),
+    "dear": Setting("a trial costs as much as five calls, 800 calls", 5.0, 1.0, 800.0),
+    "attempts": Setting("calls cost nothing, 120 trials", 1.0, 0.0, 120.0),
+}
 
 _OLD = (Operator.DIFF, Operator.REWRITE, Operator.CROSSOVER, Operator.FIX)
 _DEFAULT = (Operator.DIFF, Operator.REWRITE, Operator.FIX, Operator.DRAFT)
@@ -62,42 +85,48 @@ POLICIES: dict[str, Entry] = {
 }
 
 
-def seeds_of(mature: bool, count: int) -> list[int]:
-    """The first seeds whose random shape has a fresh, or a mature, root."""
-    found = (seed for seed in range(FIRST_SEED, FIRST_SEED + 100 * count) if random_shape(seed).mature is mature)
-    return [next(found) for _ in range(count)]
-
-
-def run_one(job: tuple[str, int]) -> tuple[str, list[float]]:
-    name, seed = job
-    options, skills = POLICIES[name]
-    result = Simulation(make_landscape("random", seed), options, seed, skills).run(BUDGET)
-    return f"{name}|{seed}", [
-        round(result.area, 6),
-        round(result.final, 6),
+def run_one(job: tuple[str, str, int]) -> tuple[str, list[float]]:
+    about, name, seed = job
+    (options, skills), setting = POLICIES[name], SETTINGS[about]
+    landscape = make_landscape("random", seed)
+    simulation = Simulation(landscape, options, seed, skills, setting.trial_cost, setting.call_cost)
+    result = simulation.run(setting.budget)
+    return f"{about}|{name}|{seed}", [
+        round(result.area, 4),
+        round(result.final, 4),
         result.trials,
-        round(result.broken, 4),
+        round(result.broken, 3),
     ]
 
 
-def main(count: int, workers: int, chosen: Sequence[str]) -> None:
+def main(count: int, workers: int, chosen: Sequence[str], settings: Sequence[str]) -> None:
     known: dict[str, list[float]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    strata = {"fresh": seeds_of(False, count), "mature": seeds_of(True, count)}
     jobs = [
-        (name, seed)
-        for pair in zip(*strata.values(), strict=True)
+        (about, name, seed)
+        for about in settings
+        for pair in zip(SETTINGS[about].seeds(False, count), SETTINGS[about].seeds(True, count), strict=True)
         for seed in pair
         for name in chosen
-        if f"{name}|{seed}" not in known
+        if f"{about}|{name}|{seed}" not in known
     ]
     with multiprocessing.Pool(workers) as pool:
-        for done, (key, result) in enumerate(pool.imap(run_one, jobs, chunksize=2), start=1):
+        for done, (key, result) in enumerate(pool.imap(run_one, jobs, chunksize=4), start=1):
             known[key] = result
-            if done % 20 == 0 or done == len(jobs):
-                RESULTS.write_text(json.dumps(known, indent=0, sort_keys=True) + "\n")
-    write_page(PAGE, known, strata, list(POLICIES), BUDGET)
+            if done % 200 == 0 or done == len(jobs):
+                RESULTS.write_text(_json(known))
+    tables = [
+        PageTable(about, title, setting.title, setting.seeds(title == "Mature", count))
+        for about, setting in SETTINGS.items()
+        for title in ("Fresh", "Mature")
+    ]
+    write_page(PAGE, known, tables, list(POLICIES))
+
+
+def _json(known: dict[str, list[float]]) -> str:
+    """One result on a line."""
+    return "{\n" + ",\n".join(f"{json.dumps(key)}: {known[key]}" for key in sorted(known)) + "\n}\n"
 
 
 if __name__ == "__main__":
-    seeds, workers, names = (*sys.argv[1:], *("40", "2", ",".join(POLICIES))[len(sys.argv) - 1 :])
-    main(int(seeds), int(workers), names.split(","))
+    seeds, workers, names, about = (*sys.argv[1:], *("40", "2", "+".join(POLICIES), "calls")[len(sys.argv) - 1 :])
+    main(int(seeds), int(workers), names.split("+"), about.split("+"))

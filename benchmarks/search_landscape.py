@@ -157,16 +157,16 @@ class Landscape:
         )
         self.root = Genome(first, blocks, constants)
         self.best_raw = max(self._shown(p, self._inner_best(p)) for p in order[-3:])
-        self._low = self._raw(self.root)[0]
-        self._span = max(self.best_raw - self._low, 1e-6)
+        self.low = self._raw(self.root)[0]
+        self.span = max(self.best_raw - self.low, 1e-6)
 
     def score(self, genome: Genome) -> tuple[float, tuple[float, ...]]:
         """The true normalised score, and the scores by task."""
         raw, tasks = self._raw(genome)
-        value = (raw - self._low) / self._span
+        value = (raw - self.low) / self.span
         if step := self.shape.step:
             value = math.floor(value / step + 1e-9) * step
-        return value, tuple([(t - self._low) / self._span for t in tasks])
+        return value, tuple([(t - self.low) / self.span for t in tasks])
 
     def values(self, genome: Genome, task: int = 0) -> list[float]:
         """What each block is worth where it stands."""

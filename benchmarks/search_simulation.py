@@ -1,7 +1,8 @@
 """One search on a landscape: the shipped plan, selectors and fold decide, a simulated model writes the change.
 
 The history is a real one, folded from real events; only the model, the trial and the clock are functions.
-Budgets are in calls of a cheap diff; a trial costs 1, one that breaks half.
+Budgets are in calls of a cheap diff; a trial costs 1 unless it is said otherwise, one that breaks half. Where the
+budget is a number of trials, calls cost nothing.
 """
 
 from __future__ import annotations
@@ -55,8 +56,15 @@ class Simulation:
     """One run with these options of `llm-code`."""
 
     def __init__(
-        self, land: Landscape, options: CodeOptions, seed: int, skills: tuple[Skill, ...] = (CHEAP,)
+        self,
+        land: Landscape,
+        options: CodeOptions,
+        seed: int,
+        skills: tuple[Skill, ...] = (CHEAP,),
+        trial_cost: float = 1.0,
+        call_cost: float = 1.0,
     ) -> None:
+        self._trial_cost, self._call_cost = trial_cost, call_cost
         self._land = land
         self._options = options
         self._selector = make_selector(options.parents)
@@ -119,7 +127,7 @@ class Simulation:
         self._trials += 1
         if is_broken:
             self._broken.add(node)
-            self._spent += 0.5
+            self._spent += self._trial_cost / 2 if self._call_cost else self._trial_cost
             self._end(node, Outcome(Ending.FAILED, reason="it does not run"), Verdict.DISCARDED)
         else:
             self._measure(node)
@@ -132,7 +140,7 @@ class Simulation:
         if not plan.model:
             return ()
         coder, operator, call = self._coders[plan.model], str(plan.operator), f"c{self._history.number}"
-        self._spent += coder.cost(operator)
+        self._spent += self._call_cost * coder.cost(operator)
         tokens = round(_TOKENS * TOKENS[operator])
         money = coder.skill.price * tokens
         self._record(
@@ -185,7 +193,8 @@ class Simulation:
         noise = self._land.shape.noise
         value = self._land.score(self._genomes[node])[0] + (self._rng.gauss(0, noise) if noise else 0.0)
         self._samples.setdefault(node, []).append(value)
-        self._spent += 1.0 if node != _ROOT or len(self._samples[node]) > 1 else 0.0
+        is_first_of_root = node == _ROOT and len(self._samples[node]) == 1
+        self._spent += 0.0 if is_first_of_root else self._trial_cost
 
     def _end(self, node: NodeId, outcome: Outcome, verdict: Verdict) -> None:
         against = Incumbents.of(self._history.runs[1], Pool.ATTEMPT).best

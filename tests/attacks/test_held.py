@@ -13,6 +13,7 @@ from loopty.attacks.suite import ATTACKS
 from loopty.attacks.threats import Threat
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.landlock import Landlock
+from loopty.sandboxes.launcher import Launcher
 from loopty.sandboxes.namespaces import Namespaces
 from loopty.sandboxes.probe import probe
 from loopty.sandboxes.warm_namespaces import WarmNamespaces
@@ -22,7 +23,12 @@ ALARMING = (AttackStanding.BROKEN, AttackStanding.UNTRIED)
 HOLD_SECONDS = 8.0
 
 
-@pytest.mark.parametrize("make", [Namespaces, WarmNamespaces, Bubblewrap])
+def make_namespaces_by_python_alone() -> Namespaces:
+    """Where no compiler is found; another test has the compiled launcher, as an ordinary user."""
+    return Namespaces(Launcher(is_compiled=False))
+
+
+@pytest.mark.parametrize("make", [make_namespaces_by_python_alone, WarmNamespaces, Bubblewrap])
 async def test_a_back_end_with_namespaces_holds_every_attack(make, count_standing):
     results = await run_attacks(make(), ATTACKS, HOLD_SECONDS)
     for result in results:

@@ -1,8 +1,11 @@
 """A draft is proven by checks; on a busy machine they may take longer."""
 
 from loopty import Campaign
+from loopty.campaign.first_result import with_better_score
 from loopty.campaign.gate_changes import with_shorter_gate
 from loopty.campaign.proven_task import TaskProver
+from loopty.domain.outcome import Ending, Outcome
+from loopty.taskfile.read import load
 from loopty.taskfile.task_draft import GateDraft, TaskDraft
 
 
@@ -18,6 +21,12 @@ def test_on_a_busy_machine_a_check_may_take_longer_unless_the_user_gave_the_limi
     assert proven.check.problem is None
     prover(code_place, said, 3.0).prove_first([draft], frozenset({"timeout_seconds"}))
     assert said[1].startswith("checking for at most 120 s (--timeout;")
+
+
+def test_a_command_that_waits_for_a_core_alone_is_measured_by_its_cpu_time():
+    outcome = Outcome(Ending.FINISHED, metrics={"score": 0.08, "wall_seconds": 1.0})
+    assert with_better_score(TaskDraft("bench"), outcome).score_key == "wall_seconds"
+    assert with_better_score(TaskDraft("bench"), outcome, patience=6.0).score_key == ""
 
 
 def test_limits_of_proposed_gates_are_longer_too_and_those_of_the_user_stay():
@@ -46,6 +55,8 @@ def test_a_gate_gives_way_to_fewer_tests_where_it_does_not_pass(code_place):
     )
     assert [one.command for one in proven.draft.gates] == ["true"]
     assert "these are some of the tests" in proven.draft.notes["gates.tests"]
+    assert proven.noise is not None
+    assert [one.command for one in load(code_place.top).gates] == ["true"], "noise is measured without the gates"
 
 
 def test_a_gate_that_takes_far_longer_than_the_benchmark_gives_way_to_fewer_tests():

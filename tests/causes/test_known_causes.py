@@ -40,6 +40,7 @@ class Facts:
     built: tuple[str, ...] = ()
     dependencies: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
 
     def program(self, name):
         return self.programs.get(name)
@@ -76,6 +77,9 @@ class Facts:
 
     def build_requirements(self):
         return self.requirements
+
+    def system_options(self):
+        return self.options
 
     def submodule(self, path):
         return next((Submodule(name, out) for name, out in self.submodules.items() if path.startswith(name)), None)
@@ -429,6 +433,21 @@ OF_COMMANDS = [
         "cargo test --quiet --no-run && cargo test --quiet -- --skip net::opens",
     ),
     (
+        'cmake -S . -B "$TMPDIR/build" && cmake --build "$TMPDIR/build"',
+        "/loopty/tree/include/spdlog/fmt/fmt.h:24:14: fatal error: spdlog/fmt/bundled/core.h: No such file or "
+        "directory\n   24 | #    include <spdlog/fmt/bundled/core.h>\ncompilation terminated.",
+        Facts(options=("SPDLOG_SYSTEM_INCLUDES", "SPDLOG_FMT_EXTERNAL", "SPDLOG_FMT_EXTERNAL_HO")),
+        'cmake -S . -DSPDLOG_FMT_EXTERNAL=ON -B "$TMPDIR/build" && cmake --build "$TMPDIR/build"',
+    ),
+    (
+        "sh ./configure.sh && make -j 4 && make test",
+        "cc -L. -g -o heads heads.o -lmarkdown\n/usr/bin/ld: cannot find -lmarkdown: No such file or directory\n"
+        "collect2: error: ld returned 1 exit status\nmake: *** [Makefile:143: heads] Error 1\n"
+        "make: *** Waiting for unfinished jobs....",
+        APT,
+        "sh ./configure.sh && make && make test",
+    ),
+    (
         "make test",
         "redis.exceptions.ConnectionError: Error 111 connecting to localhost:6379. Connection refused.",
         Facts({"redis-server": "/usr/bin/redis-server"}),
@@ -512,6 +531,12 @@ def test_a_build_that_leaves_its_tests_out_names_the_library_that_they_need(outp
     assert explain_failure(Failure(NO_TEST_RAN, (), task(), output), Facts()) is None
 
 
+def test_a_library_that_is_not_installed_is_no_matter_of_the_order_of_a_build():
+    output = "t.cpp:1:10: fatal error: boost/any.hpp: No such file or directory"
+    assert explain(output, APT, command="make -j 4").name == "missing-development-library"
+    assert explain(output.replace("boost/any.hpp", "version.h"), APT, command="make -j 4").name == "parallel-make"
+
+
 def test_what_a_build_of_extensions_needs_is_installed_at_once():
     output = (
         'Traceback (most recent call last):\n  File "/tmp/tree/setup.py", line 7, in <module>\n'
@@ -585,9 +610,16 @@ def test_a_header_that_the_repository_itself_lacks_is_no_library_to_install():
 
 
 def test_of_many_tests_that_fail_their_files_are_left_out():
-    failed = "".join(f"FAILED tests/test_net.py::test_{number} - OSError\n" for number in range(20))
-    (setting,) = explain(f"{failed}20 failed, 80 passed in 3s", command=PYTEST_GOES_ON).settings
+    failed = "".join(f"FAILED tests/test_net.py::test_{number} - OSError\n" for number in range(45))
+    (setting,) = explain(f"{failed}45 failed, 80 passed in 3s", command=PYTEST_GOES_ON).settings
     assert " --ignore=tests/test_net.py -p" in setting.value
+
+
+def test_a_few_failing_tests_in_many_files_are_left_out_one_by_one():
+    failed = "".join(f"FAILED tests/test_{number}.py::test_rsa - ImportError: jwt\n" for number in range(13))
+    (setting,) = explain(f"{failed}13 failed, 685 passed in 74.57s", command=PYTEST_GOES_ON).settings
+    assert setting.value.count("--deselect=tests/test_") == 13
+    assert setting.value.endswith(" -p no:cacheprovider tests")
 
 
 @pytest.mark.parametrize(("reason", "printed", "remedy"), WITHOUT_AN_ERROR)

@@ -11,6 +11,7 @@ NOTHING = [
     "?   \texample.org/a\t[no test files]",
     "ok  \texample.org/a\t0.002s [no tests to run]",
     "make: Nothing to be done for 'test'.",
+    "make: 'tests' is up to date.",
     "  0 passing (1ms)",
     "Files=0, Tests=0,  0 wallclock secs",
 ]
@@ -20,6 +21,7 @@ SOMETHING = [
     "# TOTAL: 3\n# PASS:  3\nmake[1]: Nothing to be done for 'check'.",
     "ok  \texample.org/a\t0.020s\n?   \texample.org/b\t[no test files]",
     "make[2]: Nothing to be done for 'check'.\nPASS: t1",
+    "make[1]: 'test' is up to date.\n./test\nall good",
     "  12 passing (1ms)",
     "1..3\nok 1 - a",
     "everything is fine",

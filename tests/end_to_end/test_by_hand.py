@@ -261,14 +261,13 @@ def test_a_trial_without_the_metric_that_counts_is_a_failure(code_place):
 DIES_AFTER_SEALING = """
 import os, sys
 from pathlib import Path
-from loopty.campaign import draft_files
+from loopty.campaign import draft_files, hand_decisions
 from loopty.campaign.context import CampaignContext
 from loopty.domain.ids import NodeId
-from loopty.engine import decisions
 context = CampaignContext.open(Path.cwd(), print)
 node = context.history[NodeId(sys.argv[1])]
 files = draft_files.sealable_files(context, node, lambda _: None)
-context.recorder.record(lambda history: decisions.seal_node(history, node.id, files))
+context.recorder.record(lambda history: hand_decisions.seal_node(history, node.id, files))
 os._exit(9)
 """
 

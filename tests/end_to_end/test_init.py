@@ -291,7 +291,7 @@ def test_a_benchmark_that_does_not_end_gives_way_after_the_limit_that_was_named(
 
 
 def test_of_a_command_that_waits_the_time_on_the_clock_counts(bare):
-    bare.loopty("init", "--command", "sleep 0.5", "--write", "src/**", "--yes")
+    bare.loopty("init", "--command", "sleep 1", "--write", "src/**", "--yes")
     assert load(bare.top).benchmark.score_key == "wall_seconds"
     assert "waits most of the time" in (bare.top / "loopty.toml").read_text()
 

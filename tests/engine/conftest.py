@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from loopty.campaign.run_start import start_run
 from loopty.domain.access import Access
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
@@ -74,7 +75,7 @@ class Bench:
         self.tuning = None
         self.recorder = self.new_recorder()
         self.recorder.record(
-            lambda history: decisions.start_run(
+            lambda history: start_run(
                 history, self.task, "", "", CommittedFiles("c0" * 20, "f0" * 20), "first", secret=secret
             )
         )

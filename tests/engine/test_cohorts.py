@@ -11,7 +11,7 @@ from loopty.engine import budget, decisions
 from loopty.engine.protocols import CommittedFiles, Trial
 from loopty.engine.prune_watch import PruneWatch
 from loopty.pruners.median import MedianPruner
-from loopty.record.cohorts import MachineSeen, RunRebaselined
+from loopty.record.cohorts import MachineSeen, RunRebaselined, note_machine
 from loopty.record.verdicts import Incumbents
 
 ROOT = NodeId("1")
@@ -25,7 +25,7 @@ def start_run(bench):
     """Start a run with a baseline of 1.0 on the laptop."""
     run = bench(lambda _: 1.0, noise=Noise(repeat="never"))
     for name in ("laptop", "server"):
-        run.recorder.record(lambda h, name=name: decisions.note_machine(h, 1, name, {"cpu": name}))
+        run.recorder.record(lambda h, name=name: note_machine(h, 1, name, {"cpu": name}))
     run.start("1")
     run.end("1", 1, finished(1.0, "laptop"))
     return run
@@ -91,7 +91,7 @@ def test_the_first_result_of_a_node_does_not_change(bench):
 
 def test_a_machine_is_recorded_once(bench):
     run = start_run(bench)
-    run.recorder.record(lambda h: decisions.note_machine(h, 1, "laptop", {"cpu": "laptop"}))
+    run.recorder.record(lambda h: note_machine(h, 1, "laptop", {"cpu": "laptop"}))
     seen = [item.event for item in run.ledger.read() if isinstance(item.event, MachineSeen)]
     assert len(seen) == 2
 

@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from loopty.campaign.run_start import start_run
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
@@ -169,7 +170,7 @@ async def test_the_order_within_pairs_is_drawn_from_the_secret_of_the_run(bench)
 def test_each_run_draws_a_secret_of_its_own(bench):
     def started(secret):
         task, files = bench(lambda _: 1.0).task, CommittedFiles("c0", "t0")
-        return decisions.start_run(History(), task, "", "", files, "first", secret=secret)[0].secret
+        return start_run(History(), task, "", "", files, "first", secret=secret)[0].secret
 
     assert len({started(None) for _ in range(5)}) == 5
     assert all(len(started(None)) == 32 for _ in range(2))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from loopty.campaign import hand_decisions
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending, Integrity, Outcome, Verdict
@@ -59,21 +60,21 @@ def test_a_leap_with_weak_integrity_is_held_and_does_not_become_best(run):
 
 def test_a_person_can_accept_it(run):
     judged(run, 2, 5000.0)
-    run.recorder.record(lambda h: decisions.accept_held(h, NodeId("1.2"), "I read it"))
+    run.recorder.record(lambda h: hand_decisions.accept_held(h, NodeId("1.2"), "I read it"))
     assert best(run) == "1.2"
     assert run.history[NodeId("1.2")].reason == "accepted by hand: I read it"
 
 
 def test_what_is_not_held_cannot_be_accepted(run):
     with pytest.raises(Misuse, match="is not held"):
-        run.recorder.record(lambda h: decisions.accept_held(h, NodeId("1.1"), "so"))
+        run.recorder.record(lambda h: hand_decisions.accept_held(h, NodeId("1.1"), "so"))
 
 
 def test_what_was_overtaken_cannot_be_accepted(run):
     judged(run, 2, 5000.0)
     judged(run, 3, 110.0)
     with pytest.raises(Misuse, match=r"the best is 1\.3 now"):
-        run.recorder.record(lambda h: decisions.accept_held(h, NodeId("1.2"), "so"))
+        run.recorder.record(lambda h: hand_decisions.accept_held(h, NodeId("1.2"), "so"))
 
 
 @pytest.mark.parametrize(

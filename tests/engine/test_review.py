@@ -25,6 +25,7 @@ from loopty.record.proposals import ProposalRefused
 from loopty.record.reviews import Reviews
 from loopty.record.trials import TrialCounts, TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
+from loopty.record.waiting_nodes import next_undecided
 from loopty.report.node_text import node_text
 from loopty.report.plain_progress import PlainProgress
 from loopty.report.status_text import status_text
@@ -207,7 +208,7 @@ def test_a_node_whose_process_died_during_its_review_is_reviewed_again():
         run.recorder.record(lambda h: decisions.close_abandoned(h, lambda _: False))
         node = run.history[NodeId("1.1")]
         assert (node.verdict, node.running, node.losses, node.review) == (None, False, 0, None)
-        assert decisions.next_undecided(run.history, 1, Pool.ATTEMPT).id == "1.1"
+        assert next_undecided(run.history, 1, Pool.ATTEMPT).id == "1.1"
         (started,) = run.start("1.1")
         assert (started.pool, started.number) == (Pool.REVIEW, number + 1)
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 1

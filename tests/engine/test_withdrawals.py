@@ -2,6 +2,7 @@
 
 import pytest
 
+from loopty.campaign import hand_decisions
 from loopty.domain.errors import Misuse, Taken
 from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
@@ -186,7 +187,7 @@ def test_a_bound_that_is_added_during_a_first_trial_applies_to_it_where_one_meas
     run.recorder.record(lambda h: decisions.add_node(h, proposal, files, Pool.ATTEMPT))
     run.start("1.1")
     gate = Gate("plausible", metric="score", maximum=50.0)
-    run.recorder.record(lambda h: decisions.add_gate(h, NodeId("1"), gate))
+    run.recorder.record(lambda h: hand_decisions.add_gate(h, NodeId("1"), gate))
     run.end("1.1", 1, Outcome(Ending.FINISHED, {"score": score}))
     node = run.history[NodeId("1.1")]
     assert node.verdict is verdict

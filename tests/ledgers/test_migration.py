@@ -5,27 +5,32 @@ import json
 import sqlite3
 from pathlib import Path
 
+import apsw
 import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.kit import codec
+from loopty.ledgers import sqlite
 from loopty.ledgers.digests import digest_sum, page_digest, seal_digest
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.acknowledgements import DirectiveSeen
 from loopty.record.agent_accounts import AgentBenched, AgentPartEnded, AgentSearchStalled
+from loopty.record.audit_anchors import AuditConcluded
 from loopty.record.budgets import BudgetChanged
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.directives import Directive
 from loopty.record.families import FAMILIES
 from loopty.record.frozen_pools import PoolFrozen
+from loopty.record.history import FOLD_VERSION
 from loopty.record.node_gates import NodeGates
 from loopty.record.nodes import DraftDropped, NodeCount
 from loopty.record.notes import NoteAdded
 from loopty.record.proposals import Proposals
 from loopty.record.removed_files import FilesRemoved
+from loopty.record.role_shares import RoleSharesChanged
 from loopty.record.rungs import LadderState
 from loopty.record.sessions import RunPaused, RunResumed, Session, StopRequested
 from loopty.record.tickets import TicketEnded, TicketOpened
@@ -41,9 +46,9 @@ NEWER = {
     *(DraftDropped, FilesRemoved, NodeReopened, VerdictWithdrawn),
     *(BudgetChanged, NodeRestored, RunPaused, RunResumed, StopRequested),
     *(DirectiveSeen, NoteAdded, TicketOpened, TicketEnded),
-    *(AgentBenched, AgentPartEnded, AgentSearchStalled),
     PoolFrozen,
     *(NodeTuned, TunePointChosen, TuningStarted),
+    *(AgentBenched, AgentPartEnded, AgentSearchStalled, AuditConcluded, RoleSharesChanged),
 }
 """Events that the previous layout did not have."""
 RENAMED = {"asked_after": "known_event", "duel": "pairing", "elsewhere": "other_fingerprints"}
@@ -212,3 +217,27 @@ def test_an_edit_in_the_previous_layout_does_not_survive_the_migration(previous_
     ledger = SqliteLedger(previous_ledger)
     assert ledger.history()[NodeId("1")].summary != "forged"
     assert answers(ledger.history()) == answers(fold(ledger))
+
+
+def test_one_process_rebuilds_the_pages_and_the_others_wait_for_it(old_ledger, monkeypatch):
+    migrated = SqliteLedger(old_ledger)
+    migrated.history()
+    migrated.close()
+    monkeypatch.setattr(sqlite, "_MS_BETWEEN_REPORTS", 1)
+    other = apsw.Connection(str(old_ledger))  # not sqlite3: two copies of SQLite in a process share their locks
+    other.execute("UPDATE fold SET version = 0")
+    waiting = SqliteLedger(old_ledger)
+    other.execute("BEGIN IMMEDIATE")
+    heard = []
+
+    def end_the_other(folded, count):
+        heard.append((folded, count))
+        if len(heard) == 2:
+            other.execute("UPDATE fold SET version = ?", (FOLD_VERSION,))
+            other.execute("COMMIT")
+
+    monkeypatch.setattr(waiting._pages, "clear", lambda: pytest.fail("the pages were rebuilt twice"))
+    assert waiting.history(end_the_other).runs
+    assert heard == [(0, heard[0][1])] * 2
+    other.close()
+    waiting.close()

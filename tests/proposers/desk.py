@@ -8,13 +8,13 @@ from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal, Refusal
 from loopty.domain.task import Pools
-from loopty.engine import decisions
 from loopty.engine.protocols import Ask
 from loopty.kit.safe_folder import SafeFolder
 from loopty.models.archive import Archive
 from loopty.models.purse import RunPurse
 from loopty.models.scripted_model import ScriptedModel
 from loopty.record.nodes import NodeAdded
+from loopty.record.proposals import refuse_proposal
 from loopty.record.rungs import RungChanged
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
@@ -123,6 +123,6 @@ class Desk:
         if isinstance(suggestion, Proposal):
             self.measure(self.adds(suggestion), score, verdict)
         elif isinstance(suggestion, Refusal):
-            self.tell(decisions.refuse_proposal(1, Pool.ATTEMPT, suggestion))
+            self.tell(refuse_proposal(1, Pool.ATTEMPT, suggestion))
         else:
             self.tell(RungChanged(1, Pool.ATTEMPT, suggestion.rung, suggestion.name, suggestion.reason))

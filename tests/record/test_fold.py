@@ -9,6 +9,7 @@ import apsw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loopty.campaign.run_start import start_run
 from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Role, Usage
@@ -50,9 +51,7 @@ class RandomRun:
         self.clock = 0.0
         self.recorder = Recorder(ledger, self.time)
         task = make_task(pools=POOLS)
-        self.recorder.record(
-            lambda h: decisions.start_run(h, task, "", "", CommittedFiles("c0" * 20, "f0" * 20), "first")
-        )
+        self.recorder.record(lambda h: start_run(h, task, "", "", CommittedFiles("c0" * 20, "f0" * 20), "first"))
         self.recorder.record(lambda h: decisions.start_session(h, 1, "me"))
         self.recorder.record(lambda h: self.start_trial(h, NodeId("1")))
 

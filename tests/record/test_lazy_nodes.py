@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loopty.campaign import hand_decisions
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
@@ -19,6 +20,7 @@ from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record import fold_state
 from loopty.record.recorder import Recorder
+from loopty.record.waiting_nodes import next_pending
 
 from .test_fold import RandomRun, content, fold
 
@@ -59,11 +61,11 @@ class DraftingRun(RandomRun):
     def seal(self):
         if node := self._random_draft():
             tree = f"{self.rng.randrange(16**40):040x}"
-            self._record(lambda h: decisions.seal_node(h, node, CommittedFiles("c2" * 20, tree)))
+            self._record(lambda h: hand_decisions.seal_node(h, node, CommittedFiles("c2" * 20, tree)))
 
     def drop(self):
         if node := self._random_draft():
-            self._record(lambda h: decisions.drop_draft(h, node))
+            self._record(lambda h: hand_decisions.drop_draft(h, node))
 
     def add(self):
         with contextlib.suppress(Misuse):  # below a dropped draft
@@ -138,4 +140,4 @@ def test_a_forgotten_draft_waits_for_no_trial(ledger, tmp_path):
     run = RandomRun(ledger() if ledger else SqliteLedger(tmp_path / "ledger.db"), 0)
     proposal = Proposal("hand", NodeId("1"), "s", {"x": 0.25})
     run.recorder.record(lambda h: decisions.add_node(h, proposal, FILES, Pool.ATTEMPT, draft=True))
-    assert decisions.next_pending(run.recorder.history, 1, Pool.ATTEMPT) is None
+    assert next_pending(run.recorder.history, 1, Pool.ATTEMPT) is None

@@ -127,6 +127,26 @@ def test_the_filter_decides_each_call(machine, architecture, number, argument, d
     assert decision_of(seccomp.program(machine), architecture, number, *[argument] * 6) == decision
 
 
+TOKEN = 0x1234_5678_9ABC_DEF0
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("other", [0, 1, TOKEN ^ 1, TOKEN ^ 1 << 63, TOKEN & 0xFFFFFFFF, TOKEN >> 32 << 32])
+def test_only_calls_with_the_token_make_namespaces_and_mounts(machine, other):
+    program = seccomp.program(machine, token=TOKEN)
+    architecture = {"x86_64": X86_64, "aarch64": AARCH64}[machine]
+    column = ["x86_64", "aarch64"].index(machine)
+    for name, numbers in seccomp._FORBIDDEN.items():
+        call = (program, architecture, numbers[column], 0, 0, 0, 0, 0)
+        decisions = [decision_of(*call, last) for last in (TOKEN, other)]
+        with_token = ALLOW if name in seccomp._NESTING else errno_decision(errno.EPERM)
+        assert decisions == [with_token, errno_decision(errno.EPERM)], name
+    for number in range(600):
+        if number not in {numbers[column] for numbers in seccomp._FORBIDDEN.values()}:
+            plain = decision_of(seccomp.program(machine), architecture, number)
+            assert decision_of(program, architecture, number) == plain, number
+
+
 ASK = 0x7FC00000
 
 
@@ -190,12 +210,23 @@ def decision_of(program: bytes, architecture: int, number: int, *arguments: int)
     """The decision of a classic BPF program, as the kernel would run it; missing arguments are 0."""
     data = struct.pack("<IIQ6Q", number, architecture, 0, *arguments, *[0] * (6 - len(arguments)))
     instructions = list(struct.iter_unpack("<HBBI", program))
-    position = register = 0
+    position = register = second = 0
+    memory = {}
     while True:
         code, then, otherwise, value = instructions[position]
         position += 1
         if code == 0x20:
             (register,) = struct.unpack_from("<I", data, value)
+        elif code == 0x02:
+            memory[value] = register
+        elif code == 0x61:
+            second = memory[value]
+        elif code == 0x4C:
+            register |= second
+        elif code == 0xA4:
+            register ^= value
+        elif code == 0x05:
+            position += value
         elif code == 0x54:
             register &= value
         elif code == 0x15:

@@ -98,10 +98,16 @@ class Trials:
         return warm_processes(self.sandbox)
 
 
+def launchers_of(sandbox: Namespaces) -> list[int]:
+    """The launchers of this sandbox: of its warm processes, and of commands that start by themselves."""
+    launchers = [sandbox._launcher, *([sandbox._warm._launcher] if sandbox._warm else [])]
+    return [launcher._resident.pid for launcher in launchers if launcher._resident]
+
+
 def warm_processes(sandbox: Namespaces) -> list[int]:
     """The warm processes of this sandbox: children of the first processes that its launcher started."""
-    found, resident = [], sandbox._launcher._resident
-    for first in children_of(resident.pid) if resident else ():
+    found = []
+    for first in [pid for launcher in launchers_of(sandbox) for pid in children_of(launcher)]:
         found += [pid for pid in children_of(first) if PROGRAM in command_line(pid)]
     return found
 
@@ -322,16 +328,14 @@ async def test_a_trial_ends_with_its_warm_process_at_any_instant(victim, trials,
                 await asyncio.sleep(0.01)
         else:
             await asyncio.sleep(random.choice((0, 0.002, 0.005, 0.01, 0.02, 0.05)))
-        resident = trials.sandbox._launcher._resident
         while not trial.done():
-            victims = trials.processes if victim == "warm process" else [resident.pid] if resident else []
+            victims = trials.processes if victim == "warm process" else launchers_of(trials.sandbox)
             for pid in victims:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             if not victims and (trials.harness.edit / "begun").exists():
                 trial.cancel()  # it had not begun, and was started by itself
             await asyncio.wait([trial], timeout=0.02)
-            resident = trials.sandbox._launcher._resident
         with pytest.raises((SandboxError, asyncio.CancelledError)):
             await trial
         wait_until(lambda: not pids_with(token))

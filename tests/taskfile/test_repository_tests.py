@@ -274,6 +274,10 @@ def test_where_nothing_is_found_the_time_to_load_is_the_last_resort(tmp_path, fi
             f"&& python3 -m loopty_sdk.cpu_time 'cmake --build {BUILD} -j 4'",
         ),
         ({"go.mod": "", "a.go": ""}, "python3 -m loopty_sdk.cpu_time go build ./..."),
+        (
+            {"ini.c": "", "ini.h": "", "cpp/a.cpp": "", "examples/dump.c": ""},
+            "python3 -m loopty_sdk.cpu_time cc -O2 -I. -Iinclude -Isrc -c ini.c",
+        ),
     ],
 )
 def test_what_is_not_loaded_is_built_as_a_last_resort(tmp_path, files, command):
@@ -286,6 +290,8 @@ def test_a_package_that_is_not_complete_before_its_build_is_built_before_it_is_l
     first, second = propose_tasks(facts_of(tmp_path, {"package.json": text, "lib/own.js": ""}))
     assert first.command == "python3 -m loopty_sdk.cpu_time node lib/own.js"
     assert second.command == f"npm run --silent build && {first.command}"
+    (only,) = propose_tasks(facts_of(tmp_path / "typed", {"package.json": text, "src/x.ts": ""}))
+    assert only.command == "npm run --silent build && python3 -m loopty_sdk.cpu_time node dist/x.js"
 
 
 def test_headers_are_compiled_where_nothing_else_is_left(tmp_path):
@@ -295,8 +301,13 @@ def test_headers_are_compiled_where_nothing_else_is_left(tmp_path):
     assert draft.command == f"python3 -m loopty_sdk.cpu_time {line}"
 
 
+def test_headers_are_not_compiled_where_most_of_the_code_is_in_sources(tmp_path):
+    drafts = propose_tasks(facts_of(tmp_path, {"tags.h": "", "tags.c": ""}))
+    assert [draft.last_resort for draft in drafts] == ["how long the build takes"]
+
+
 def test_without_a_package_the_message_says_what_to_write(tmp_path):
-    facts = facts_of(tmp_path, {"a.c": ""})
+    facts = facts_of(tmp_path, {"a.txt": ""})
     assert (propose_tasks(facts), last_resort_line(facts)) == ([], "")
     assert "`score: 1.5`" in nothing_to_measure()
 
@@ -314,3 +325,12 @@ def test_a_script_for_bash_is_run_by_bash(tmp_path):
 
 def test_built_files_are_the_sources_where_a_release_has_no_others(tmp_path):
     assert facts_of(tmp_path, {"dist/a.js": "", "package.json": "{}"}).sources == ("dist/a.js",)
+
+
+def test_a_script_that_only_defines_benchmarks_is_none(tmp_path):
+    text = "sys.path.insert(0, '.')\nDATA = list(range(9))\n\ndef encode(benchmark):\n    benchmark(len, DATA)\n"
+    assert propose_tasks(facts_of(tmp_path, {"a_benchmarks.py": text})) == []
+    (draft,) = propose_tasks(
+        facts_of(tmp_path, {"a_benchmarks.py": f"{text}\nfor size in DATA:\n    encode(size)\n"})
+    )
+    assert draft.command == "python3 a_benchmarks.py"

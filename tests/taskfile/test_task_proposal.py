@@ -35,7 +35,7 @@ def facts_of(folder, files):
             "go test -run '^$' -bench . ./...",
             "go-bench",
         ),
-        ({**PYTHON, "bench_core.py": ""}, "python3 bench_core.py", "file"),
+        ({**PYTHON, "bench_core.py": "main()\n"}, "python3 bench_core.py", "file"),
         ({"benchmark/index.js": "", "index.js": ""}, "node benchmark/index.js", "file"),
         ({"bench.sh": "", "a.c": ""}, "sh bench.sh", "file"),
     ],
@@ -58,7 +58,7 @@ def test_nothing_is_proposed_where_nothing_can_be_measured(tmp_path):
 
 
 def test_tests_are_a_gate_and_nobody_may_change_them(tmp_path):
-    facts = facts_of(tmp_path, {**PYTHON, "bench.py": ""})
+    facts = facts_of(tmp_path, {**PYTHON, "bench.py": "main()\n"})
     draft = propose_task(facts, "python3 bench.py")
     assert [gate.command for gate in draft.gates] == [
         "python3 -m pytest -q -x -p no:cacheprovider tests/test_core.py"

@@ -39,6 +39,23 @@ def test_sources_are_of_the_main_language_without_tests_benchmarks_docs_and_exam
     assert facts.benchmarks == ("benchmarks/run.py",)
 
 
+def test_headers_belong_to_the_language_of_most_sources_beside_them(facts_of):
+    names = ("include/log/a.h", "include/log/b.h", "include/log/c.h", "src/a.cpp", "src/b.cpp", "compat.c")
+    facts = facts_of(dict.fromkeys(names, ""))
+    assert facts.languages == ("c++", "c")
+    assert "src/a.cpp" in facts.sources
+    assert "include/log/a.h" in facts.sources
+    facts = facts_of({"lib/a.c": "", "lib/b.c": "", "lib/a.h": "", "wrapper.cc": ""})
+    assert facts.languages == ("c", "c++")
+
+
+def test_the_file_that_loads_a_package_may_be_one_that_its_build_makes(facts_of):
+    package = '{"main": "dist/parser.js"}'
+    facts = facts_of({"package.json": package, "src/parser.ts": ""})
+    assert (facts.node_entry, facts.built_node_entry) == ("", "dist/parser.js")
+    assert facts_of({"package.json": package, "dist/parser.js": ""}).built_node_entry == ""
+
+
 def test_benchmarks_are_named_as_such_and_those_at_the_top_come_first(facts_of):
     names = ("src/workbench.py", "benches/sort.rs", "sort_bench.go", "bench.sh", "perf/x.js", "lib/benchmark.js")
     facts = facts_of(dict.fromkeys(names, ""))

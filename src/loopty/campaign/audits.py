@@ -21,12 +21,14 @@ from loopty.domain.task import Audit, Task
 from loopty.engine import decisions
 from loopty.executors.process_locks import ProcessLocks
 from loopty.kit.dataclass import dataclass
+from loopty.record.audit_anchors import AuditAnchors
 from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.record.ledger import Ledger
 from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
 from loopty.taskfile.read import load
+from loopty.views.audit_conclusion import audit_conclusion
 from loopty.views.audit_rows import AuditRow, audits
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.held_out import HeldOutSplit
@@ -75,7 +77,19 @@ def audit_nodes(context: CampaignContext, run: int, nodes: Sequence[NodeId], uns
         if outcomes[-1].ending is Ending.CANCELLED:
             break
     history = context.recorder.refresh()
-    return AuditReport(_rows(history, _events_until(history, context.ledger), split, run), len(outcomes))
+    rows = _rows(history, _events_until(history, context.ledger), split, run)
+    _record_conclusion(context, run, rows)
+    return AuditReport(rows, len(outcomes))
+
+
+def _record_conclusion(context: CampaignContext, run: int, rows: Sequence[AuditRow]) -> None:
+    """Let the run know which gains do not carry over, without a number of the split."""
+    found = audit_conclusion(run, rows)
+    known = AuditAnchors.of(context.history.runs[run])
+    if (found.refuted, found.text) != (known.refuted, known.text):
+        context.recorder.record(lambda _: [found])
+        if found.text:
+            context.say(found.text)
 
 
 def list_audits(record: SavedRecord, run: int) -> list[AuditRow]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from loopty.campaign import hand_decisions
 from loopty.campaign.combine_stage import context_of_run
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.draft_files import node_as_edited, sealable_files
 from loopty.campaign.explanations import known_cause
 from loopty.campaign.new_drafts import remove_draft
 from loopty.campaign.run_entry import require_same_criteria
+from loopty.campaign.run_start import BASELINE
 from loopty.campaign.stoppable import never_prune, run_until_stopped, watch_nothing
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
@@ -75,7 +77,7 @@ def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
     require_startable(context.history)
     if node.draft:
         sealed = files or sealable_files(context, node, require_startable)
-        context.recorder.record(lambda history: decisions.seal_node(history, node.id, sealed))
+        context.recorder.record(lambda history: hand_decisions.seal_node(history, node.id, sealed))
     judged = run_to_verdict(runner, node, lambda: remove_draft(context, node))
     context.files.wait_for_pack()
     return judged
@@ -97,7 +99,7 @@ def check_working_tree(context: CampaignContext, unsafe: bool) -> CheckResult:
     task = context.task
     base = context.repository.working_tree.snapshot("a check of the task")
     params = task.space.baseline()
-    root = Node(NodeId("1"), Pool.CHECK, decisions.BASELINE, "", base.commit, base.tree, 0.0, 1, 0, params=params)
+    root = Node(NodeId("1"), Pool.CHECK, BASELINE, "", base.commit, base.tree, 0.0, 1, 0, params=params)
     return check_trial_result(context, Trial(root, root, 0, Pool.CHECK, task.seed, task.gates), unsafe)
 
 

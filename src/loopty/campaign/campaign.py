@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from loopty.campaign import lookup
 from loopty.campaign.reader import CampaignReader
+from loopty.campaign.saved_record import SavedRecord
 from loopty.campaign.user_text import parse_reason, parse_text
 from loopty.domain.errors import Misuse
 
@@ -53,6 +54,13 @@ class Campaign(CampaignReader):
         """`path` is any directory of the repository; `say` is called with lines for a person."""
         super().__init__(path)
         self._say = say
+
+    @functools.cached_property
+    def record(self) -> SavedRecord:
+        """What earlier processes recorded here. Says how far it is brought up to date, if it has to be."""
+        from loopty.campaign.refold_progress import refold_progress
+
+        return SavedRecord(self._folders, refold_progress(self._say))
 
     @functools.cached_property
     def context(self) -> CampaignContext:
@@ -203,10 +211,10 @@ class Campaign(CampaignReader):
 
     def accept(self, node: str, why: str) -> None:
         """Keep a node that was held because its gain is too good to be true."""
-        from loopty.engine import decisions
+        from loopty.campaign import hand_decisions
 
         context, found, reason = self.context, self.find_node(node), parse_reason(why)
-        context.recorder.record(lambda history: decisions.accept_held(history, history[found].id, reason))
+        context.recorder.record(lambda history: hand_decisions.accept_held(history, history[found].id, reason))
         context.files.conclude(context.history[found], context.history)
 
     def check(self, node: str | None = None, unsafe: bool = False) -> CheckResult:

@@ -7,11 +7,11 @@ import json
 from typing import TypeVar
 
 from loopty.campaign.context import CampaignContext
+from loopty.campaign.run_start import start_run
 from loopty.domain.combine_spec import POOL_FOLDER
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.task import Pools, RoleBudget, Task
-from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.evaluators.artifact_copies import ARTIFACTS, LARGEST_FILE
 from loopty.kit.dataclass import replace
@@ -84,7 +84,7 @@ def _stage_events(
 ) -> list[Event]:
     nodes = tuple(member.node for member in members)
     why = f"combines {len(members)} nodes of run {base}"
-    started, root = decisions.start_run(history, task, benchmark, data, files, why)
+    started, root = start_run(history, task, benchmark, data, files, why)
     assert isinstance(root, NodeAdded)
     root = replace(root, summary=why, merged=nodes)
     return [started, root, PoolFrozen(root.node.run, base, tuple(members))]

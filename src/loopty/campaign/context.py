@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loopty.campaign.refold_progress import refold_progress
 from loopty.campaign.task_trust import TaskHere
 from loopty.campaign.trust_store import refusal_text
 from loopty.domain.errors import Misuse
@@ -26,7 +27,7 @@ from loopty.executors.process_locks import ProcessLocks
 from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.open_ledger import open_ledger
-from loopty.record.cohorts import Cohorts
+from loopty.record.cohorts import Cohorts, note_machine
 from loopty.record.history import History
 from loopty.record.ledger import Ledger
 from loopty.record.node_gates import NodeGates
@@ -89,7 +90,7 @@ class CampaignContext:
         if state.has_old_ledger():
             say(f"{OLD_LEDGER}; remove it")
         ledger = open_ledger(state.ledger_url)
-        recorder = Recorder(ledger, time.time)
+        recorder = Recorder(ledger, time.time, refold_progress(say))
         owners = ProcessLocks(state.owners)
         recorder.record(lambda history: decisions.close_abandoned(history, owners.is_alive))
         files = NodeFiles(repository, state, task.without_held_out())
@@ -183,9 +184,7 @@ class CampaignContext:
         machine = executor.machine
         if not anywhere:
             self._refuse_other_machine(self.history.runs[run], machine)
-        self.recorder.record(
-            lambda history: decisions.note_machine(history, run, machine.fingerprint, machine.facts)
-        )
+        self.recorder.record(lambda history: note_machine(history, run, machine.fingerprint, machine.facts))
         task, reviewer = self.task, None if anywhere else self._reviewer(run)
         review = reviewer.mode if reviewer else "off"
         judging = Judging(task.pools, task.noise, review, None if anywhere else self._tuning())

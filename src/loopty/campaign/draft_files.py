@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from loopty.campaign import hand_decisions
 from loopty.campaign.context import CampaignContext
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.proposal import Edits, Proposal
-from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit.dataclass import replace
 from loopty.record.history import History
@@ -31,7 +31,7 @@ def sealable_files(
     try:
         message = f"{node.operator}: {node.summary}"
         files = context.files.commit(_parent(context, node), draft_edits(context, node), message)
-        decisions.seal_node(context.history, node.id, files)
+        hand_decisions.seal_node(context.history, node.id, files)
     except Misuse:
         # Another process may have been faster and closed the draft: say that instead.
         require_startable(context.recorder.refresh())

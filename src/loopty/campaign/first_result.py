@@ -32,13 +32,16 @@ def with_timeout(draft: TaskDraft, seconds: float) -> TaskDraft:
     return replace(draft, timeout_seconds=rounded).with_note("timeout_seconds", why)
 
 
-def with_better_score(draft: TaskDraft, outcome: Outcome) -> TaskDraft:
-    """The draft with a number as the score that says more than the benchmark's own, where there is one."""
+def with_better_score(draft: TaskDraft, outcome: Outcome, patience: float = 1.0) -> TaskDraft:
+    """The draft with a number as the score that says more than the benchmark's own, where there is one.
+
+    `patience` is how many times longer than on an idle machine a run takes: that long it waits for a core alone.
+    """
     if draft.score_key or draft.metrics:
         return draft
     metrics = outcome.metrics
     wall = metrics.get(WALL_SECONDS)
-    if wall is not None and metrics.get(SCORE, wall) < _WAITING * wall:
+    if wall is not None and patience * metrics.get(SCORE, wall) < _WAITING * wall:
         why = "the command waits most of the time, so its CPU time says little"
         return replace(draft, score_key=WALL_SECONDS).with_note("score_key", why)
     names = [name.removesuffix(_MEAN) for name in metrics if name.endswith(_MEAN)]

@@ -10,9 +10,9 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.engine.decisions import parent_refusal
 from loopty.kit.dataclass import dataclass, replace
 from loopty.record.node_record import Node
+from loopty.record.node_refusals import parent_refusal
 from loopty.record.removed_files import require_files
 from loopty.record.verdicts import Incumbents
 from loopty.workspaces.three_way import merge_files

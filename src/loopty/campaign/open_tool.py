@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -67,8 +68,10 @@ def _twin_check(hypothesis: str, now: float) -> Callable[[History, Node], None]:
                 minutes = (now - claim.since) / 60
                 raise Misuse(f"{claim.author} works on this as {node} since {minutes:.0f} min: take another one")
         for number in range(parent.children, max(parent.children - _MOST_SIBLINGS, 0), -1):
-            child = history[parent.id.child(number)]
-            if child.verdict and _normal(child.summary) == words:
+            # Decoded as far as needed: there may be a hundred of them.
+            known = json.loads(history.page(parent.id.child(number)))
+            if known.get("verdict") and _normal(known.get("summary", "")) == words:
+                child = history[parent.id.child(number)]
                 raise Misuse(
                     f"this was tried on {parent.id} as {child.id} #{child.handle}: {child.verdict} "
                     f"({child.reason[:120]}); take another one, or say what is different"

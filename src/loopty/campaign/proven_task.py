@@ -117,11 +117,12 @@ class TaskProver:
         draft = with_direction(draft, check.outcome) if "direction" not in fixed else draft
         if "timeout_seconds" not in fixed:
             draft = with_timeout(draft, check.outcome.seconds)
-        better = with_better_score(draft, check.outcome)
+        better = with_better_score(draft, check.outcome, self._patience)
         if better != draft:
             draft, check = better, self._check(better)
         self._write(draft)
-        return ProvenTask(draft, check, tuple(changes), self._noise(check) if check.problem is None else None)
+        noise = self._noise(draft, check) if check.problem is None else None
+        return ProvenTask(draft, check, tuple(changes), noise)
 
     def prove_first(self, drafts: Sequence[TaskDraft], fixed: frozenset[str]) -> ProvenTask:
         """Prove the drafts in turn until one works; without one, the file has the most promising of them.
@@ -207,16 +208,20 @@ class TaskProver:
     def _is_allowed(self, cause: Cause) -> bool:
         return (cause.reach is Reach.REPOSITORY and not cause.is_guess) or self._consent(cause)
 
-    def _noise(self, first: CheckResult) -> MeasuredNoise | None:
-        """The spread of a few more runs, as many as take half a minute."""
+    def _noise(self, draft: TaskDraft, first: CheckResult) -> MeasuredNoise | None:
+        """The spread of a few more runs, as many as take half a minute; the gates have passed already."""
         runs = min(_MOST_RUNS, 1 + int(_NOISE_SECONDS / max(first.outcome.seconds, 0.001)))
         metric = next(iter(first.outcome.metrics))
         values = [first.outcome.metrics[metric]]
-        for _ in range(runs - 1):
-            outcome = self._campaign().check(unsafe=self._unsafe).outcome
-            if not outcome.is_finished or metric not in outcome.metrics:
-                return None
-            values.append(outcome.metrics[metric])
+        self._write(replace(draft, gates=()))
+        try:
+            for _ in range(runs - 1):
+                outcome = self._campaign().check(unsafe=self._unsafe).outcome
+                if not outcome.is_finished or metric not in outcome.metrics:
+                    return None
+                values.append(outcome.metrics[metric])
+        finally:
+            self._write(draft)
         return MeasuredNoise(metric, tuple(values)) if len(values) > 2 else None
 
 

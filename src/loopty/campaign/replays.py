@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from loopty.campaign import hand_decisions
 from loopty.campaign.by_hand import observe
 from loopty.campaign.combine_stage import context_of_run
 from loopty.campaign.context import CampaignContext, Say
 from loopty.campaign.run_entry import require_same_criteria
+from loopty.campaign.run_start import start_run
 from loopty.campaign.task_trust import TaskHere
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
@@ -210,12 +212,12 @@ def _add_node(context: CampaignContext, unpacked: UnpackedArtifact, manifest: Ma
     data, why = context.data_digest(), "to replay an artifact"
 
     def decide(history: History) -> Iterator[Event]:
-        yield from decisions.start_run(history, task, benchmark, data, unpacked.baseline, why)
+        yield from start_run(history, task, benchmark, data, unpacked.baseline, why)
         root = history.runs[max(history.runs)].root
         proposal = Proposal(manifest.operator, root, manifest.summary, params=manifest.params)
         yield from decisions.add_node(history, proposal, unpacked.node, Pool.ATTEMPT)
         for gate in manifest.gates:
-            yield from decisions.add_gate(history, root, gate)
+            yield from hand_decisions.add_gate(history, root, gate)
 
     context.recorder.record(decide)
     return context.history.node_of_handle(context.history.count)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 
 from loopty.campaign.context import CampaignContext, Say
+from loopty.campaign.run_start import start_run
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
-from loopty.engine import decisions
 from loopty.record.event import Event
 from loopty.record.frozen_pools import FrozenPool
 from loopty.record.history import History
@@ -41,7 +41,7 @@ def enter_run(context: CampaignContext, new: bool = False) -> int:
         newer = found and (latest is None or found.number > latest.number)
         if newer and found and found.criteria_parts == criteria:
             return []  # another process was faster, and means the same run
-        return decisions.start_run(history, task, benchmark, data, base, why, after=highest)
+        return start_run(history, task, benchmark, data, base, why, after=highest)
 
     context.recorder.record(decide)
     run = max(context.history.runs)

@@ -17,9 +17,11 @@ from loopty.workspaces.state_folder import OLD_LEDGER, StateFolder
 class SavedRecord:
     """What earlier processes recorded in a repository."""
 
-    def __init__(self, folders: GitFolders) -> None:
+    def __init__(self, folders: GitFolders, on_progress: OnProgress | None = None) -> None:
+        """`on_progress` hears how far the history of an older loopty is made anew."""
         self.state = _find_state(folders)
         """Where this repository keeps its state."""
+        self._on_progress = on_progress
 
     @functools.cached_property
     def ledger(self) -> Ledger:
@@ -27,7 +29,7 @@ class SavedRecord:
 
     @functools.cached_property
     def history(self) -> History:
-        history = self.ledger.history()
+        history = self.ledger.history(self._on_progress)
         if not history.runs:
             raise Misuse("nothing has run here yet: start with `loopty optimize`")
         return history

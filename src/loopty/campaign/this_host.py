@@ -16,6 +16,7 @@ from loopty.domain.access import is_clean_path
 from loopty.sandboxes.toolchain import is_shown_by_default, user_toolchain
 from loopty.workspaces.python_build import PythonBuild
 from loopty.workspaces.repository import Repository
+from loopty.workspaces.repository_facts import cmake_of
 
 _TOOL_FOLDERS = (
     "~/.cargo/bin",
@@ -104,6 +105,9 @@ class ThisHost:
 
     def build_requirements(self) -> tuple[str, ...]:
         return PythonBuild(self._top).requirements
+
+    def system_options(self) -> tuple[str, ...]:
+        return cmake_of(self._top, tuple(self._files)).system_options
 
     def submodule(self, path: str) -> Submodule | None:
         for inner in self._submodules:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from loopty.campaign import hand_decisions
 from loopty.campaign.combine_stage import context_of_run
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.draft_files import node_as_edited, sealable_files
 from loopty.campaign.run_entry import require_same_criteria
 from loopty.domain.errors import Misuse
 from loopty.domain.pool import Pool
-from loopty.engine import decisions
 from loopty.engine.budget import trial_refusal
 from loopty.engine.protocols import CommittedFiles
 from loopty.record.event import Event
@@ -41,7 +41,7 @@ def open_ticket(context: CampaignContext, node: Node, mode: TicketMode, client: 
             if attempt_of(history, node):
                 return  # another client was faster
             _require_budget(context, history, node)
-            yield from decisions.seal_node(history, node.id, files)
+            yield from hand_decisions.seal_node(history, node.id, files)
         elif mode is TicketMode.TUNE:
             _require_limit(trial_refusal(history.runs[run], context.task.pools, Pool.TUNE))
         _refuse_flood(tickets, client)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from loopty.campaign import hand_decisions
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.stoppable import run_until_stopped
 from loopty.campaign.user_text import parse_reason
@@ -12,7 +13,6 @@ from loopty.domain.gate_spec import Gate, metric_refusal
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.engine import decisions
 from loopty.engine.protocols import Trial
 from loopty.judge import withdrawals
 from loopty.kit.dataclass import dataclass
@@ -64,7 +64,7 @@ def restore(context: CampaignContext, node: NodeId, why: str, unsafe: bool) -> V
 
 def add_gate(context: CampaignContext, node: NodeId, gate: Gate, unsafe: bool) -> VerdictChange:
     """Add a gate, and apply it to the nodes below that were kept or may still be: who fails it is rejected."""
-    decisions.add_gate(context.history, node, gate)
+    hand_decisions.add_gate(context.history, node, gate)
     known: dict[NodeId, str | None] = {}
 
     def unknown(history: History) -> list[NodeId]:
@@ -73,7 +73,7 @@ def add_gate(context: CampaignContext, node: NodeId, gate: Gate, unsafe: bool) -
     def decide(history: History) -> Iterator[Event]:
         if new := unknown(history):
             raise Misuse(f"node {new[0]} was measured meanwhile: add the gate again")
-        yield from decisions.add_gate(history, node, gate)
+        yield from hand_decisions.add_gate(history, node, gate)
         nodes = _nodes_to_check(history, node, gate)
         yield from withdrawals.reject_by_gate(history, {each: reason for each in nodes if (reason := known[each])})
 

@@ -19,8 +19,10 @@ _PATHS = re.compile(r"(?<= -p no:cacheprovider )[^|;&<>()$`]+$")
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+?\.py)(::\S.*?)?(?: - .*)?$", re.MULTILINE)
 _PASSED = re.compile(r"\b(\d+) passed\b")
 _PASSED_TEST = re.compile(r"^PASSED (\S+?\.py)(::\S.*)$", re.MULTILINE)
-_MOST_TESTS = 12
-_MOST_FILES = 6
+_MOST_TESTS, _MOST_FILES = 12, 6
+"""What is run where nearly nothing passes."""
+_MOST_TESTS_LEFT_OUT, _MOST_FILES_LEFT_OUT = 40, 20
+"""What is left out where most pass: of more, the command would be too long to read."""
 
 
 def unknown_options(failure: Failure, _facts: HostFacts) -> Cause | None:
@@ -65,9 +67,9 @@ def failing_tests(failure: Failure, _facts: HostFacts) -> Cause | None:
         return _files_that_pass(failure, {path for path, _ in failed})
     files = list(dict.fromkeys(path for path, test in failed if not test))
     tests = [f"{path}{test}" for path, test in failed if test and path not in files]
-    if len(tests) > _MOST_TESTS:
+    if len(tests) > _MOST_TESTS_LEFT_OUT:
         files, tests = list(dict.fromkeys(path for path, _ in failed)), []
-    if len(files) > _MOST_FILES:
+    if len(files) > _MOST_FILES_LEFT_OUT:
         return _files_that_pass(failure, {path for path, _ in failed})
     options = [shlex.quote(f"--ignore={path}") for path in files]
     options += [shlex.quote(f"--deselect={test}") for test in tests]

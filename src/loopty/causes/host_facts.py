@@ -66,6 +66,10 @@ class HostFacts(Protocol):
         """What pyproject.toml wants for a build, each quoted for a shell; empty where it does not say."""
         ...
 
+    def system_options(self) -> tuple[str, ...]:
+        """Options of CMake that take a library from the system instead of a copy in the repository."""
+        ...
+
     def submodule(self, path: str) -> Submodule | None:
         """The submodule that this path is in, or None."""
         ...

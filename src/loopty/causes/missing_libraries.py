@@ -29,6 +29,10 @@ _LEFT_OUT = (
 """How configure and CMake name a library that they can do without."""
 _FRAMEWORKS = r"gtest|gmock|googletest|catch2?|doctest|cppunit|cunit|cmocka|check|criterion"
 NO_TEST_RAN = "the command ended well, and no test ran"
+_BUNDLED = re.compile(r"(?:bundled|bundle|third_?party|3rdparty|extern|external|externals|vendor|contrib|deps)")
+"""Folders with copies of other libraries, which the packages of distributions leave out."""
+_HEADER = r"fatal error: (?P<path>[A-Za-z][\w./+-]*): No such file or directory"
+_CMAKE = "cmake -S . "
 _FOLDER = r'add_subdirectory given source[\s|]+"(?P<path>[^"\n]+)"[\s|]+which[\s|]+is[\s|]+not'
 _GOOGLETEST = re.compile(r"g(?:oogle)?test|gmock", re.IGNORECASE)
 
@@ -47,6 +51,23 @@ def missing_development_library(failure: Failure, facts: HostFacts) -> Cause | N
     advice = "" if install else f"install the package of your system that has the headers of {stem}"
     sentence = f"the build needs the library {stem}, whose files for builds are not installed on this machine"
     return Cause("missing-development-library", sentence, shell=install, advice=advice)
+
+
+def missing_bundled_copy(failure: Failure, facts: HostFacts) -> Cause | None:
+    """A copy of another library that this release does not have: an option takes the one of the system."""
+    found = failure.match(_HEADER)
+    folders = found["path"].lower().split("/")[:-1] if found else []
+    if not any(map(_BUNDLED.fullmatch, folders)) or _CMAKE not in failure.command:
+        return None
+    for name in reversed([folder for folder in folders if not _BUNDLED.fullmatch(folder)]):
+        words = (option for option in facts.system_options() if name in option.lower().split("_"))
+        if (option := next(words, None)) and f"-D{option}=" not in failure.command:
+            return Cause(
+                "missing-bundled-copy",
+                f"the repository has no copy of {name} of its own, and {option} takes the one of the system",
+                (failure.own_setting("command", failure.command.replace(_CMAKE, f"{_CMAKE}-D{option}=ON ")),),
+            )
+    return None
 
 
 def missing_test_framework(failure: Failure, facts: HostFacts) -> Cause | None:

@@ -15,6 +15,7 @@ _COUNTS = (
 _NONE = (
     r"^\?\s+\S+\s+\[no test files\]$|\[no tests to run\]$",  # go
     r"^make(?:\[\d+\])?: Nothing to be done for '(?:test|tests|check)'\.$",
+    r"^make: '(?:test|tests|check)' is up to date\.$",  # there is a folder of that name, and no .PHONY
     r"^Files=0, Tests=0\b",  # prove
 )
 _SOME = r"^ok\s+\S+\s+[\d.]+s$|^(?:PASS|ok \d+|All tests successful)\b"

@@ -216,6 +216,18 @@ class Roles:
         "Works inside the benchmark, through an endpoint that loopty provides.", RoleBudget()
     )
     verifier: RoleBudget = option("Judges proposals and winners, as set under `[verifier]`.", RoleBudget())
+    shares: Mapping[str, float] = option(
+        "The share of `tokens` and `money_usd` of `[pools]` that each role may use, as in "
+        "`{ evolver = 0.6, user = 0.3, verifier = 0.1 }`. A role that is not named has no share of its own. "
+        "Reviews of winners are never refused for a share.",
+        {},
+    )
+    allocation: str = option(
+        "`static`: shares stay as stated. `adaptive`: every eight nodes they move by what each role brought, and "
+        "how many proposals the verifier screens follows its objections (see docs/models.md).",
+        "static",
+        choices=("static", "adaptive"),
+    )
 
     def of(self, role: str) -> RoleBudget:
         return {Role.EVOLVER: self.evolver, Role.USER: self.user, Role.VERIFIER: self.verifier}[Role(role)]

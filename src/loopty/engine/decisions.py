@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from loopty.domain.errors import Misuse, Taken
-from loopty.domain.gate_spec import Gate, metric_refusal
+from loopty.domain.gate_spec import metric_refusal
 from loopty.domain.git_names import TreePath
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import metrics_fault
 from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import SEARCH_POOLS, GateScope, Pool
-from loopty.domain.proposal import BY_HAND, Objection, Proposal, Refusal, identity
-from loopty.domain.task import Noise, Pools, Task, digest
+from loopty.domain.pool import GateScope, Pool
+from loopty.domain.proposal import BY_HAND, Objection, Proposal, identity
+from loopty.domain.task import Noise, Pools
 from loopty.engine.budget import trial_refusal
 from loopty.engine.protocols import CommittedFiles
 from loopty.judge.incumbents import unseat_failing_incumbent
@@ -24,29 +23,18 @@ from loopty.judge.pairs import MeasureAgain
 from loopty.judge.tuning import Tuning, tune_step
 from loopty.kit.dataclass import dataclass, replace
 from loopty.record.calls import CallSettled, Spend
-from loopty.record.cohorts import Cohorts, MachineSeen
 from loopty.record.event import Event
 from loopty.record.history import History
-from loopty.record.node_gates import GateAdded, NodeGates
+from loopty.record.node_gates import NodeGates
 from loopty.record.node_record import Node
-from loopty.record.nodes import DraftDropped, NodeAdded, NodeSealed
-from loopty.record.proposals import ProposalRefused, Proposals
+from loopty.record.node_refusals import parent_refusal, refuse_dropped
+from loopty.record.nodes import NodeAdded
+from loopty.record.proposals import refuse_proposal
 from loopty.record.removed_files import require_files
-from loopty.record.runs import RunStarted
 from loopty.record.sessions import Session, SessionEnded, SessionStarted
-from loopty.record.trials import (
-    SplitShown,
-    TrialCounts,
-    TrialEnded,
-    Trials,
-    TrialStarted,
-    trial_name,
-    trial_parts,
-)
+from loopty.record.trials import SplitShown, TrialEnded, Trials, TrialStarted, trial_name, trial_parts
 from loopty.record.tunings import Tunings
-from loopty.record.verdicts import Incumbents, NodeJudged
-
-BASELINE = "baseline"
+from loopty.record.verdicts import NodeJudged
 
 LOSSES_UNTIL_QUARANTINE = 5
 FIRST_LOOK_OF_FREE_PROPOSALS = 1.0
@@ -70,31 +58,6 @@ class Judging:
         if self.noise.first_look is not None or not is_free:
             return self.noise
         return replace(self.noise, first_look=FIRST_LOOK_OF_FREE_PROPOSALS)
-
-
-def start_run(
-    history: History,
-    task: Task,
-    benchmark: str,
-    data: str,
-    base: CommittedFiles,
-    why: str,
-    after: int = 0,
-    secret: str | None = None,
-) -> list[Event]:
-    """A new run with its baseline. `benchmark` and `data` are digests of the benchmark's files and of its data.
-
-    The run's number is above those in this ledger and above `after`. Its secret is drawn here, if not given.
-    """
-    number = max(after, *history.runs, 0) + 1
-    root = NodeId(str(number))
-    parts = task.criteria(benchmark, data)
-    params = task.space.baseline()
-    secret = secrets.token_hex(16) if secret is None else secret
-    return [
-        RunStarted(number, digest(parts), task.objective, task.seed, why, benchmark, data, parts, secret),
-        NodeAdded(root, Pool.ATTEMPT, BASELINE, "the code as it is", base.commit, base.tree, params),
-    ]
 
 
 def start_session(history: History, run: int, owner: str) -> list[Event]:
@@ -128,7 +91,7 @@ def add_node(
     """The proposal as a node, or its refusal where the same experiment is already in the tree."""
     parent = history[proposal.parent]
     if draft:
-        _refuse_dropped(parent)
+        refuse_dropped(parent)
         require_files(parent)
     if reason := parent_refusal(parent):
         if draft:
@@ -164,64 +127,10 @@ def add_node(
     ]
 
 
-def parent_refusal(parent: Node) -> str | None:
-    """Why nothing can be built on a node any more, or None: it may have changed since a proposer chose it."""
-    if parent.is_invalidated:
-        return f"its parent {parent.id} is invalidated: {parent.reason}"
-    if parent.files_removed:
-        return f"the files of its parent {parent.id} were removed by `loopty gc`"
-    return f"its parent {parent.id} was dropped" if parent.dropped else None
-
-
-def refuse_proposal(run: int, pool: Pool, refusal: Refusal) -> Event:
-    objected = refusal.operator, refusal.reason, refusal.objection
-    place = refusal.remaining_in_reply, refusal.index_in_reply
-    return ProposalRefused(run, pool, *objected, refusal.calls, *place, refusal.arm_reason)
-
-
-def seal_node(history: History, node: NodeId, files: CommittedFiles) -> list[Event]:
-    """The end of a draft. Refuses one that is no new experiment, before it costs an attempt."""
-    found = history[node]
-    if not found.draft:
-        return []
-    _refuse_dropped(found)
-    if reason := _repetition(history, found, files):
-        raise Misuse(f"node {node} {reason}; edit it, or drop it with `loopty drop {node}`")
-    return [NodeSealed(node, files.commit, files.tree)]
-
-
-def _repetition(history: History, draft: Node, files: CommittedFiles) -> str | None:
-    """Why the draft is no new experiment, or None."""
-    parent = history[draft.id.parent] if draft.id.parent else None
-    if parent and identity(files.tree, draft.params) == parent.identity:
-        return f"changes nothing of {parent.id} #{parent.handle}"
-    twins = (history.twin(draft.id.run, pool, identity(files.tree, draft.params)) for pool in SEARCH_POOLS)
-    if twin := next((history[node] for node in twins if node), None):
-        verdict = twin.verdict or "no verdict yet"
-        return (
-            f"is the same as {twin.id} #{twin.handle} ({verdict}), which `loopty replay {twin.id}` measures again"
-        )
-    return None
-
-
-def drop_draft(history: History, node: NodeId) -> list[Event]:
-    """The end of a draft that will not run."""
-    found = history[node]
-    if not found.draft:
-        state = found.verdict or ("running" if found.running else "sealed")
-        raise Misuse(f"node {node} is not a draft ({state}): only drafts can be dropped")
-    return [] if found.dropped else [DraftDropped(node)]
-
-
-def _refuse_dropped(node: Node) -> None:
-    if node.dropped:
-        raise Misuse(f"node {node.id} was dropped: make a new one with `loopty new`")
-
-
 def start_trial(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
     """The start of the next trial that serves the node's verdict, within the budget; or the verdict itself."""
     found = history[node]
-    _refuse_dropped(found)
+    refuse_dropped(found)
     if found.running:
         raise Taken(f"node {node} is running already: follow it with `loopty show {node}`")
     if found.verdict:
@@ -296,20 +205,6 @@ def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> 
         yield TrialStarted(node, history[node].trials + 1, Pool.REVIEW, owner, node)
 
 
-def accept_held(history: History, node: NodeId, why: str) -> list[Event]:
-    """A person keeps a node that was held; it must still beat the incumbent that it was compared with."""
-    found = history[node]
-    if found.verdict is not Verdict.HELD:
-        raise Misuse(f"node {node} is not held ({found.verdict or 'it has no verdict'}): nothing to accept")
-    best = Incumbents.of(history.runs[node.run], found.pool).best
-    if best != found.against:
-        raise Misuse(
-            f"node {node} was compared with {found.against}, and the best is {best} now: "
-            f"make a new one from it with `loopty new --parent {node}`"
-        )
-    return [NodeJudged(node, Verdict.KEPT, f"accepted by hand: {why}", found.against, found.effect)]
-
-
 def lose_trial(history: History, node: NodeId, number: int, reason: str) -> Iterator[Event]:
     """The end of a trial that infrastructure failed. A node that loses several in a row is quarantined."""
     trial = Trials.of(history.runs[node.run]).running.get(trial_name(node, number))
@@ -321,32 +216,3 @@ def lose_trial(history: History, node: NodeId, number: int, reason: str) -> Iter
     if is_open and history[subject].losses_in_row >= LOSSES_UNTIL_QUARANTINE:
         why = f"lost {LOSSES_UNTIL_QUARANTINE} trials in a row, the last because {reason}"
         yield NodeJudged(subject, Verdict.QUARANTINED, why)
-
-
-def note_machine(history: History, run: int, fingerprint: str, facts: Mapping[str, str]) -> list[Event]:
-    """The facts behind a fingerprint, once per run."""
-    known = fingerprint in Cohorts.of(history.runs[run]).machines
-    return [] if known else [MachineSeen(run, fingerprint, facts)]
-
-
-def add_gate(history: History, node: NodeId, gate: Gate) -> list[Event]:
-    """A gate for a node and its descendants; its name must be new among the gates that apply there."""
-    by_node = NodeGates.of(history.runs[history[node].id.run]).by_node
-    related = (other for other in map(NodeId, by_node) if node.is_within(other) or other.is_within(node))
-    if any(gate.name == known.name for other in related for known in by_node[other]):
-        raise Misuse(f"{node}, an ancestor or a descendant already has a gate {gate.name}: choose another name")
-    return [GateAdded(node, gate)]
-
-
-def next_undecided(history: History, run: int, pool: Pool) -> Node | None:
-    """The oldest node whose measurement was interrupted before its verdict; its trial is already paid for."""
-    nodes = (history[node] for node in Trials.of(history.runs[run]).undecided if node.parent)
-    return next((node for node in nodes if node.pool is pool and node.is_pending), None)
-
-
-def next_pending(history: History, run: int, pool: Pool) -> Node | None:
-    """The oldest node that still waits for its first trial."""
-    found = history.runs[run]
-    if TrialCounts.of(found, pool).started >= Proposals.of(found, pool).nodes:
-        return None
-    return next(history.waiting_nodes(run, pool), None)

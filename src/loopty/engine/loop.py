@@ -20,22 +20,24 @@ from loopty.engine import budget, decisions
 from loopty.engine.open_questions import OpenQuestions, Pace, Question, ReadyAnswer, Reply
 from loopty.engine.protocols import CommittedFiles, Proposer, Purse, Trial, Workspaces
 from loopty.engine.prune_watch import PruneWatch
+from loopty.engine.request_watch import RequestWatch
 from loopty.engine.session_limits import Finish, SessionLimits
 from loopty.engine.trial_runner import TrialRunner
 from loopty.judge.tuning import promised_nodes
-from loopty.record.budgets import ChangedLimits, pools_in_force
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
+from loopty.record.node_refusals import parent_refusal
+from loopty.record.proposals import refuse_proposal
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
 from loopty.record.rungs import RungChanged
-from loopty.record.sessions import Session, SessionEnded, SessionStalled
+from loopty.record.sessions import SessionEnded, SessionStalled
 from loopty.record.trials import TrialCounts
+from loopty.record.waiting_nodes import next_pending, next_undecided
 
 _MAX_RUNG_CHANGES = 16
 """Consecutive changes of rung without a proposal."""
-_WATCH_SECONDS = 0.5
 
 
 class Loop:
@@ -57,21 +59,17 @@ class Loop:
     ) -> None:
         self._recorder = recorder
         self._run = run
-        self._task_pools = pools
         self._proposers = proposers
         self._trial_runner = trial_runner
         self._workspaces = workspaces
         self._prune_watch = prune_watch
         self._limits = SessionLimits(recorder, run, pools, trial_runner.judging.noise, clock)
         self._questions = OpenQuestions(recorder, run, proposers, purse, clock, pace)
+        self._requests = RequestWatch(recorder, run, pools, trial_runner.may_start, self.stop)
         self._owner = owner
         self._clock = clock
         self._cancel = asyncio.Event()
         self._why_stopped = ""
-        self._changed = asyncio.Event()
-        """Set when a pause or a limit of the run has changed."""
-        self._limits_known: tuple[bool, ChangedLimits] | None = None
-        self._deadline: asyncio.TimerHandle | None = None
         self._closing = False
         """Whether the session ends: everything under way finishes, and nothing new starts."""
         self._trials: set[asyncio.Task[None]] = set()
@@ -82,7 +80,6 @@ class Loop:
         """Pools whose proposer has nothing until a trial ends or can start."""
         self._exhausted: dict[Pool, str] = {}
         self._rung_changes: Counter[Pool] = Counter()
-        """Consecutive changes of rung without a proposal."""
 
     @property
     def history(self) -> History:
@@ -108,9 +105,8 @@ class Loop:
     async def drive(self) -> Finish:
         """Run trials until something says stop. Whatever happens, the session is closed in the ledger."""
         self._recorder.record(lambda history: decisions.start_session(history, self._run, self._owner))
-        self._obey_requests()
-        self._set_deadline()
-        watch = asyncio.create_task(self._watch_requests())
+        self._requests.obey(self._owner, self._clock)
+        watch = asyncio.create_task(self._requests.watch(self._owner, self._clock))
         finish = failed = Finish("its process failed", sound=False, resumable=True)
         try:
             finish = await self._measure_baseline() or await self._search_and_confirm()
@@ -122,8 +118,7 @@ class Loop:
             self._cancel_all()  # after a failure the rest is not worth waiting for
             raise
         finally:
-            if self._deadline:
-                self._deadline.cancel()
+            self._requests.end()
             self._closing = True
             try:
                 await self._drain()
@@ -134,27 +129,6 @@ class Loop:
                 watch.cancel()
                 self._recorder.record(lambda _: [SessionEnded(self._run, finish.reason)])
         return finish
-
-    async def _watch_requests(self) -> None:
-        """Obey what people ask of the run from other processes: to pause, to go on, to stop, to spend more."""
-        while True:
-            await asyncio.sleep(_WATCH_SECONDS)
-            with contextlib.suppress(Misuse):  # a ledger that cannot be read ends the next trial, with this reason
-                self._recorder.refresh()
-            self._obey_requests()
-
-    def _obey_requests(self) -> None:
-        session, may_start, before = Session.of(self.run), self._trial_runner.may_start, self._limits_known
-        if session.stop_request and session.driver == self._owner:
-            self.stop(session.stop_request)
-        if session.is_paused:
-            may_start.clear()
-        else:
-            may_start.set()
-        self._limits_known = session.is_paused, ChangedLimits.of(self.run)
-        if before and before != self._limits_known:
-            self._set_deadline()
-            self._changed.set()
 
     async def _measure_baseline(self) -> Finish | None:
         """Measure the baseline where that is not done yet; a Finish when going on makes no sense."""
@@ -178,33 +152,25 @@ class Loop:
                 return finish
             runner, pairs = self._trial_runner, self._trial_runner.judging.noise.confirm
             await runner.confirm_best(self._run, pairs, self._prune_watch.watch, self._cancel)
-            if self._cancel.is_set() or not decisions.next_undecided(self.history, self._run, Pool.ATTEMPT):
+            if self._cancel.is_set() or not next_undecided(self.history, self._run, Pool.ATTEMPT):
                 return finish
 
     async def _search(self) -> Finish:
         while True:
-            self._obey_requests()
+            self._requests.obey(self._owner, self._clock)
             self._fill_slots()
             if self._cancel.is_set():
                 return self._limits.finish_after_stop(self._why_stopped)
             under_way = {*self._trials, *self._questions.tasks}
-            if not under_way and not self._is_paused:
+            if not under_way and not self._requests.is_paused:
                 return self._limits.finish(self._limits.stop_reason() or self._why_idle())
             await self._wait_for_any(under_way)
             self._collect()
 
-    @property
-    def _is_paused(self) -> bool:
-        return not self._trial_runner.may_start.is_set()
-
-    @property
-    def _pools(self) -> Pools:
-        return pools_in_force(self.run, self._task_pools)
-
     async def _wait_for_any(self, under_way: set[asyncio.Task[Any]]) -> None:
         """Wait until something under way ends, or a pause, a limit or a stop changes what may start."""
-        self._changed.clear()
-        events = [asyncio.create_task(event.wait()) for event in (self._changed, self._cancel)]
+        self._requests.changed.clear()
+        events = [asyncio.create_task(event.wait()) for event in (self._requests.changed, self._cancel)]
         try:
             await asyncio.wait({*under_way, *events}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -216,7 +182,7 @@ class Loop:
 
         What a node still needs for its verdict comes before anything new.
         """
-        if self._is_paused:
+        if self._requests.is_paused:
             return
         width = self._trial_runner.executor.width
         claims: Counter[Pool] = Counter()
@@ -292,14 +258,14 @@ class Loop:
 
     def _is_spent(self, pool: Pool) -> bool:
         """Whether all trials of this pool are spent, or will be on the proposals that are being made."""
-        return budget.trial_refusal(self.run, self._pools, pool, self._questions.count(pool)) is not None
+        return budget.trial_refusal(self.run, self._requests.pools, pool, self._questions.count(pool)) is not None
 
     def _next_pending(self, pool: Pool) -> Trial | None:
         """The first trial of the oldest node that waits for one; those that were promised one come first."""
         for node in promised_nodes(self.history, self._run, pool):
             if trial := self._start_trial(node):
                 return trial
-        while not self._is_spent(pool) and (waiting := decisions.next_pending(self.history, self._run, pool)):
+        while not self._is_spent(pool) and (waiting := next_pending(self.history, self._run, pool)):
             if trial := self._start_trial(waiting):
                 return trial
         return None
@@ -307,7 +273,7 @@ class Loop:
     def _next_undecided(self) -> Trial | None:
         """The next measurement of a node that was interrupted: it is paid for, even when the rest is over."""
         for pool in self._proposers:
-            while node := decisions.next_undecided(self.history, self._run, pool):
+            while node := next_undecided(self.history, self._run, pool):
                 if trial := self._start_trial(node):
                     return trial
         return None
@@ -329,7 +295,7 @@ class Loop:
                     proposer = self._proposers[pool].name
                     self._exhausted[pool] = f"{proposer} goes from rung to rung and proposes nothing"
             case Refusal() as refusal:
-                self._refuse(pool, refusal)
+                self._record_event(refuse_proposal(self._run, pool, refusal))
             case ProposerStall():
                 pass  # it is on the proposer's account; whoever can go on is asked next
             case Proposal() as proposal:
@@ -342,14 +308,11 @@ class Loop:
             self._closing = True
             self._record_event(SessionStalled(self._run, str(outage), self._clock() - since))
 
-    def _refuse(self, pool: Pool, refusal: Refusal) -> None:
-        self._record_event(decisions.refuse_proposal(self._run, pool, refusal))
-
     def _add(self, proposal: Proposal, pool: Pool, answer: ReadyAnswer) -> Trial | None:
         """Add the node of a proposal before anything of it runs; None when it gets no trial now."""
         files = answer.files
         if isinstance(files, str):
-            self._refuse(pool, proposal.as_refusal(files, Objection.FORBIDDEN))
+            self._record_event(refuse_proposal(self._run, pool, proposal.as_refusal(files, Objection.FORBIDDEN)))
             return None
 
         def add(history: History) -> list[Event]:
@@ -364,7 +327,7 @@ class Loop:
     def _commit(self, proposal: Proposal) -> CommittedFiles | str:
         """The proposal as a commit, or why it is not allowed."""
         parent = self.history[proposal.parent]
-        if reason := decisions.parent_refusal(parent) or self._workspaces.refusal(parent, proposal):
+        if reason := parent_refusal(parent) or self._workspaces.refusal(parent, proposal):
             return reason
         message = f"{proposal.operator}: {proposal.summary}"
         return self._workspaces.commit(parent, proposal.edits, message)
@@ -392,18 +355,6 @@ class Loop:
 
     def _record_event(self, event: Event) -> None:
         self._recorder.record(lambda _: [event])
-
-    def _set_deadline(self) -> None:
-        """Stop everything when the time of the run is over; a pause does not count."""
-        if self._deadline:
-            self._deadline.cancel()
-            self._deadline = None
-        limit = self._pools.wall_seconds
-        if limit is None or self._is_paused:
-            return
-        left = max(limit - budget.session_seconds(self.run, self._clock()), 0.0)
-        why = f"the time limit of {limit:g} s is reached"
-        self._deadline = asyncio.get_running_loop().call_later(left, self.stop, why)
 
     def _why_idle(self) -> str:
         """Why no pool can start another trial."""

@@ -16,7 +16,7 @@ import apsw
 from loopty.domain.errors import Misuse
 from loopty.ledgers.digests import NOTHING, event_digest
 from loopty.ledgers.sqlite_check import record_flaw
-from loopty.ledgers.sqlite_file import LedgerFile
+from loopty.ledgers.sqlite_file import BUSY_TIMEOUT_MS, LedgerFile
 from loopty.ledgers.sqlite_layout import CALL_EVENTS, EVENT, MIGRATIONS, WITH_DIGESTS
 from loopty.ledgers.sqlite_pages import SqlitePages
 from loopty.ledgers.sqlite_writes import SqliteWriteLock, Tail
@@ -26,6 +26,8 @@ from loopty.record.ledger import OnProgress
 
 _EVENTS_PER_SAVE = 20_000
 """While pages are rebuilt."""
+_MS_BETWEEN_REPORTS = 1_000
+"""While another process rebuilds them."""
 
 
 class SqliteLedger:
@@ -55,8 +57,7 @@ class SqliteLedger:
             self._save_again()
 
     def history(self, on_progress: OnProgress | None = None) -> History:
-        with self._file.explain_errors():
-            version = self._db.execute("SELECT version FROM fold").get
+        version = self._fold_version()
         if version != FOLD_VERSION and self._file.reads_only:
             return self._fold()
         if version != FOLD_VERSION:
@@ -100,8 +101,27 @@ class SqliteLedger:
         return history
 
     def _rebuild_pages(self, on_progress: OnProgress | None) -> None:
-        """Rebuild the pages from the events: the saved ones come from an older version of the fold."""
+        """Rebuild the pages from the events: the saved ones come from an older version of the fold.
+
+        One process does so, and the others wait for it, however long that takes.
+        """
+        self._db.set_busy_timeout(_MS_BETWEEN_REPORTS)
+        try:
+            while self._fold_version() != FOLD_VERSION:
+                try:
+                    self._rebuild_in_lock(on_progress)
+                except Misuse as error:
+                    if not isinstance(error.__cause__, apsw.BusyError):
+                        raise
+                    if on_progress:
+                        on_progress(0, self._last_number())
+        finally:
+            self._db.set_busy_timeout(BUSY_TIMEOUT_MS)
+
+    def _rebuild_in_lock(self, on_progress: OnProgress | None) -> None:
         with self.write_lock() as lock:
+            if self._fold_version() == FOLD_VERSION:  # another process was faster
+                return
             self._pages.clear()
             history, total, count = History(self._pages), NOTHING, self._last_number()
             for recorded in self.read():
@@ -158,6 +178,11 @@ class SqliteLedger:
             return
         with self._transaction("DEFERRED"):
             yield
+
+    def _fold_version(self) -> object:
+        with self._file.explain_errors():
+            version: object = self._db.execute("SELECT version FROM fold").get
+        return version
 
     def _version(self) -> int:
         return int(self._db.execute("PRAGMA user_version").get)

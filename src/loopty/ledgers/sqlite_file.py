@@ -17,7 +17,7 @@ from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import make_temporary_folder
 from loopty.kit.work_end import at_work_end
 
-_BUSY_TIMEOUT_MS = 120_000
+BUSY_TIMEOUT_MS = 120_000
 _FILES = ("", "-wal", "-shm", "-journal")
 """The suffixes of the files that SQLite makes for one ledger."""
 
@@ -90,7 +90,7 @@ class LedgerFile:
             self._folder.file(self.path.name + suffix).exists()
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOFOLLOW
         db = apsw.Connection(str(self._folder.make().path_for_programs() / self.path.name), flags)
-        db.set_busy_timeout(_BUSY_TIMEOUT_MS)
+        db.set_busy_timeout(BUSY_TIMEOUT_MS)
         return db
 
     def _open_for_reading(self) -> apsw.Connection:

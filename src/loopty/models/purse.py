@@ -11,11 +11,16 @@ from loopty.domain.model import Usage
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools, Roles
 from loopty.models import spend_caps
+from loopty.models.role_allocation import next_shares
 from loopty.models.spend_caps import Price
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.recorder import Recorder
+from loopty.record.run_record import Run
+
+_REVIEW = "review"
+"""The operator of the verifier's calls about winners, which no share holds up."""
 
 
 class RunPurse:
@@ -50,9 +55,10 @@ class RunPurse:
 
         def decide(history: History) -> Sequence[Event]:
             run = history.runs[self._run]
-            if reason := spend_caps.cap_refusal(run, self._pools, self._roles, role, price):
+            caps = run, self._pools, self._roles, role, price, operator == _REVIEW
+            if reason := spend_caps.cap_refusal(*caps):
                 raise Exhausted(reason)
-            if reason := spend_caps.wait_reason(run, self._pools, self._roles, role, price):
+            if reason := spend_caps.wait_reason(*caps):
                 raise Crowded(reason)
             return [
                 CallReserved(
@@ -72,8 +78,14 @@ class RunPurse:
                 )
             ]
 
+        self._move_shares()
         self._recorder.record(decide)
         return call
+
+    def _move_shares(self) -> None:
+        """Record the decision about the shares of the roles that is due: the next calls are bound to it."""
+        if self._roles.allocation == "adaptive":
+            self._recorder.record(lambda history: _due_shares(history.runs[self._run], self._roles))
 
     def remaining(self, role: str) -> Price:
         """What the role may still spend, with calls in flight at their maximum: infinite where there is no cap."""
@@ -92,3 +104,8 @@ class RunPurse:
         """Charge what the call really cost, and return the rest; `and_then` is recorded in the same step."""
         settled = CallSettled(self._run, call, tokens, money_usd, usage, failure)
         self._recorder.record(lambda _: [settled, *and_then])
+
+
+def _due_shares(run: Run, roles: Roles) -> Sequence[Event]:
+    decision = next_shares(run, roles)
+    return [decision] if decision else []

@@ -9,6 +9,7 @@ from loopty.domain.task import Pools, Roles
 from loopty.kit.dataclass import dataclass
 from loopty.record.budgets import pools_in_force
 from loopty.record.calls import Reservation, Spend
+from loopty.record.role_shares import RoleShares
 from loopty.record.run_record import Run
 
 
@@ -32,9 +33,14 @@ class _Cap:
     used: Price
 
 
-def cap_refusal(run: Run, pools: Pools, roles: Roles, role: str, call: Price) -> str | None:
-    """Why a call of this estimated cost may never start, or None: past spending leaves no room for it."""
-    for cap in _caps(run, pools, roles, role, lambda _: Price(0, 0.0)):
+def cap_refusal(
+    run: Run, pools: Pools, roles: Roles, role: str, call: Price, is_review: bool = False
+) -> str | None:
+    """Why a call of this estimated cost may never start, or None: past spending leaves no room for it.
+
+    A review of a winner (`is_review`) is not bound to the share of its role.
+    """
+    for cap in _caps(run, pools, roles, role, lambda _: Price(0, 0.0), is_review):
         if cap.used.tokens + call.tokens > cap.limit.tokens:
             limit = f"{cap.limit.tokens:.0f}{cap.scope} (tokens of [{cap.table}])"
             return f"{call.tokens:.0f} more tokens would pass the limit of {limit}"
@@ -44,13 +50,15 @@ def cap_refusal(run: Run, pools: Pools, roles: Roles, role: str, call: Price) ->
     return None
 
 
-def wait_reason(run: Run, pools: Pools, roles: Roles, role: str, call: Price) -> str | None:
+def wait_reason(
+    run: Run, pools: Pools, roles: Roles, role: str, call: Price, is_review: bool = False
+) -> str | None:
     """Why a call may not start yet, or None.
 
     Calls in flight count at their maximum, and the new one at its estimate. So only the last call's real cost
     above its own estimate can ever pass a cap, whatever the width.
     """
-    for cap in _caps(run, pools, roles, role, _maximum):
+    for cap in _caps(run, pools, roles, role, _maximum, is_review):
         over_tokens = cap.used.tokens + call.tokens > cap.limit.tokens
         if over_tokens or cap.used.money_usd + call.money_usd > cap.limit.money_usd:
             return f"calls in flight may need the rest of the limit{cap.scope}"
@@ -71,9 +79,14 @@ def _maximum(reservation: Reservation) -> Price:
 
 
 def _caps(
-    run: Run, pools: Pools, roles: Roles, role: str, price_of: Callable[[Reservation], Price]
+    run: Run,
+    pools: Pools,
+    roles: Roles,
+    role: str,
+    price_of: Callable[[Reservation], Price],
+    is_review: bool = False,
 ) -> Iterator[_Cap]:
-    """The run's limit and the role's, with calls in flight at the price that `price_of` gives."""
+    """The run's limit, the role's and its share of the run's, with calls in flight at the price of `price_of`."""
     spend, budget, pools = Spend.of(run), roles.of(role), pools_in_force(run, pools)
     in_flight = [(call.role, price_of(call)) for call in spend.reservations.values()]
     yield _Cap(
@@ -86,15 +99,16 @@ def _caps(
         ),
     )
     own = [price for name, price in in_flight if name == role]
-    yield _Cap(
-        f" for the {role}",
-        f"roles.{role}",
-        _limit(budget.tokens, budget.money_usd),
-        Price(
-            spend.tokens.get(role, 0) + sum(price.tokens for price in own),
-            spend.money_usd.get(role, 0.0) + sum(price.money_usd for price in own),
-        ),
+    used = Price(
+        spend.tokens.get(role, 0) + sum(price.tokens for price in own),
+        spend.money_usd.get(role, 0.0) + sum(price.money_usd for price in own),
     )
+    yield _Cap(f" for the {role}", f"roles.{role}", _limit(budget.tokens, budget.money_usd), used)
+    share = (RoleShares.of(run).shares or roles.shares).get(role) if roles.shares else None
+    if share is not None and not is_review:
+        whole = _limit(pools.tokens, pools.money_usd)
+        limit = Price(share * whole.tokens, share * whole.money_usd)
+        yield _Cap(f" for the {role}, {100 * share:.0f} % of the run's", "pools", limit, used)
 
 
 def _limit(tokens: int | None, money_usd: float | None) -> Price:

@@ -57,6 +57,12 @@ def _rebaseline(state: FoldState, event: RunRebaselined, _at: float) -> None:
     state.put_run(run.with_part(replace(cohorts, fingerprint=event.fingerprint, noise=noise)))
 
 
+def note_machine(history: FoldState, run: int, fingerprint: str, facts: Mapping[str, str]) -> list[Event]:
+    """The facts behind a fingerprint, once per run."""
+    known = fingerprint in Cohorts.of(history.runs[run]).machines
+    return [] if known else [MachineSeen(run, fingerprint, facts)]
+
+
 FAMILY = Family(
     (MachineSeen, RunRebaselined),
     {MachineSeen: _note_machine, RunRebaselined: _rebaseline},

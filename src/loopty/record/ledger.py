@@ -11,7 +11,7 @@ from loopty.record.history import History
 from loopty.record.pages import Page
 
 OnProgress = Callable[[int, int], None]
-"""Is told how many events are folded, and how many there are."""
+"""Hears how many events are folded (none: another process folds them), and how many there are."""
 
 
 class WriteLock(Protocol):

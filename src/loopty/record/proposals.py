@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.pool import Pool
-from loopty.domain.proposal import Objection
+from loopty.domain.proposal import Objection, Refusal
 from loopty.kit.dataclass import dataclass, field, replace
 from loopty.record.event import Event
 from loopty.record.family import Family
@@ -82,6 +82,13 @@ class Proposals(PoolPart):
 def _refuse(state: FoldState, event: ProposalRefused, _at: float) -> None:
     run = state.runs[event.run]
     state.put_run(run.with_pool_part(event.pool, Proposals.of(run, event.pool).with_refusal(event)))
+
+
+def refuse_proposal(run: int, pool: Pool, refusal: Refusal) -> Event:
+    """The event of a proposal that gets no node."""
+    objected = refusal.operator, refusal.reason, refusal.objection
+    place = refusal.remaining_in_reply, refusal.index_in_reply
+    return ProposalRefused(run, pool, *objected, refusal.calls, *place, refusal.arm_reason)
 
 
 FAMILY = Family((ProposalRefused,), {ProposalRefused: _refuse})

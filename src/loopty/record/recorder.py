@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from loopty.record.event import Event, Recorded
 from loopty.record.history import History
-from loopty.record.ledger import Ledger
+from loopty.record.ledger import Ledger, OnProgress
 
 Decide = Callable[[History], Iterable[Event]]
 """Makes events from the history. A generator finds the events that it has yielded already folded in."""
@@ -15,10 +15,11 @@ Decide = Callable[[History], Iterable[Event]]
 class Recorder:
     """One process's access to the ledger."""
 
-    def __init__(self, ledger: Ledger, clock: Callable[[], float]) -> None:
+    def __init__(self, ledger: Ledger, clock: Callable[[], float], on_progress: OnProgress | None = None) -> None:
+        """`on_progress` hears how far the history of an older loopty is made anew."""
         self._ledger = ledger
         self._clock = clock
-        self.history = ledger.history()
+        self.history = ledger.history(on_progress)
         self.listeners: list[Callable[[Recorded], None]] = []
         """Called with every event that this process records, after the event is durable."""
 

@@ -18,7 +18,7 @@ from loopty.record.fold_state import FoldState
 from loopty.record.run_record import Run, RunPart
 from loopty.record.trials import TrialCounts
 
-_SHAPE = re.compile(r"t([1-9][0-9]{0,8})\.([1-9][0-9]{0,8})")
+_SHAPE = r"t([1-9][0-9]{0,8})\.([1-9][0-9]{0,8})"
 
 
 class TicketMode(enum.StrEnum):
@@ -89,7 +89,7 @@ def ticket_name(run: int, number: int | str) -> str:
 
 def ticket_parts(name: str) -> tuple[int, int]:
     """The run and the number of a ticket. Raises Misuse for anything else."""
-    found = _SHAPE.fullmatch(name)
+    found = re.fullmatch(_SHAPE, name)
     if not found:
         raise Misuse(f"{name[:40]!r} is not a ticket: tickets look like t1.17")
     return int(found[1]), int(found[2])

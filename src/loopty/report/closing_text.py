@@ -38,6 +38,8 @@ def _facts(status: RunStatus, reason: str, tally: Tally | None) -> Iterator[Fact
         yield Fact("parameters", params_text(status.best.params))
     if weak := integrity_text(status):
         yield Fact("integrity", weak, "warn")
+    if status.audit:
+        yield Fact("audit", status.audit, "warn")
     if control := control_text(status):
         yield Fact("", control, "warn" if status.control_leads else "")
     if tally and tally.over_control:

@@ -12,7 +12,7 @@ from loopty.report.terminal import Terminal
 
 NAME_COLUMNS = 10
 """Columns of a fact's name."""
-_ODD = re.compile("[^\u0000-\u02ff\u2010-\u2027\u2190-\u22ff\u2500-\u25ef]")
+_ODD = "[^\u0000-\u02ff\u2010-\u2027\u2190-\u22ff\u2500-\u25ef]"
 """All letters but many that take one column: Latin ones, arrows, lines, dots."""
 
 
@@ -52,7 +52,7 @@ def _is_control(letter: str) -> bool:
 
 def width(text: str) -> int:
     """The number of columns the text takes."""
-    return len(text) if text.isascii() or not _ODD.search(text) else sum(map(_letter_width, text))
+    return len(text) if text.isascii() or not re.search(_ODD, text) else sum(map(_letter_width, text))
 
 
 def cut(text: str, columns: int) -> str:

@@ -9,7 +9,7 @@ from loopty.domain.ids import NodeId
 from loopty.kit.dataclass import dataclass
 
 _LONGEST_ID = 16
-_DEEP_ID = re.compile(r"(?<![\w./-])\d+(?:\.\d++){2,}+(?![\w/-])")
+_DEEP_ID = r"(?<![\w./-])\d+(?:\.\d++){2,}+(?![\w/-])"
 
 
 def node_name(node: str, handle: int) -> str:
@@ -41,7 +41,7 @@ def short_id(node: str) -> str:
 
 def shorten_ids(text: str) -> str:
     """The text with its deep ids shortened, as every verb shows and accepts them."""
-    return _DEEP_ID.sub(lambda found: short_id(found[0]), text)
+    return re.sub(_DEEP_ID, lambda found: short_id(found[0]), text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,8 @@ def _facts(spend: SpendReport) -> Iterator[Fact]:
         )
     for cap in spend.caps:
         yield Fact("limit", _cap(cap, spend))
+    if spend.shares:
+        yield Fact("shares", spend.shares)
     if spend.kept and spend.total.calls:
         yield Fact("per kept", _per_kept(spend))
 

@@ -129,6 +129,8 @@ def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | No
         yield Fact("best", _node_text(status.best, status.metric, scores, than), "best")
     if weak := integrity_text(status):
         yield Fact("integrity", weak, "warn")
+    if status.audit:
+        yield Fact("audit", status.audit, "warn")
     if status.baseline:
         yield Fact("baseline", f"{status.metric} {scores.score(status.baseline.score)} ({better} is better)")
     else:

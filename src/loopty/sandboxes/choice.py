@@ -139,7 +139,13 @@ def _cache_key(spec: SandboxSpec) -> str:
         if path is not None:
             status = Path(path).stat()
             facts.append([path, status.st_mtime_ns, status.st_size])
-    return json.dumps([*facts, *sorted(_source_files(str(Path(__file__).parent)))])
+    return json.dumps([*facts, *_own_source()])
+
+
+@functools.cache
+def _own_source() -> list[tuple[str, int, int]]:
+    """The files of this room as this process found them: it does not see later ones."""
+    return sorted(_source_files(str(Path(__file__).parent)))
 
 
 def _source_files(folder: str) -> Iterator[tuple[str, int, int]]:

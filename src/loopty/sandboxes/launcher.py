@@ -15,6 +15,7 @@ from pathlib import Path
 
 from loopty.domain.launch import SandboxError
 from loopty.sandboxes import seccomp, trial_view
+from loopty.sandboxes.launcher_program_file import BuildOnce, open_program
 from loopty.sandboxes.namespace_launcher.launch_order import (
     COPY_SOURCES,
     FAILED,
@@ -39,6 +40,8 @@ main(int(sys.argv[2]), int(sys.argv[3]))
 _PACKAGES = str(Path(__file__).resolve().parents[2])
 _MESSAGE_BYTES = 1 << 12
 _DYING_SECONDS = 1.0
+_MANY_TRIALS = 20
+"""From so many trials on, the second of CPU that building the compiled launcher takes is earned back soon."""
 
 
 class Launcher:
@@ -47,9 +50,16 @@ class Launcher:
     The process ends when this object or this process does: the kernel closes the connection in both cases.
     """
 
-    def __init__(self) -> None:
-        self._call_filter = seccomp.program(platform.machine())
-        self._nesting_filter = seccomp.program(platform.machine(), nests=True)
+    def __init__(self, *, nests: bool = False, is_compiled: bool = True) -> None:
+        """`nests`: it starts warm processes, which make namespaces themselves.
+
+        `is_compiled`: it uses the compiled program where there is one. For a few trials, as of warm processes,
+        Python alone is enough.
+        """
+        self._build = BuildOnce(_MANY_TRIALS) if is_compiled and not nests else None
+        # Nobody can guess 64 bits, and the processes that know them cannot be read.
+        self._token = 0 if nests else int.from_bytes(os.urandom(8), "little")
+        self._call_filter = seccomp.program(platform.machine(), nests=nests, token=self._token)
         self._lock = threading.Lock()
         self._resident: _ResidentProcess | None = None
 
@@ -63,7 +73,8 @@ class Launcher:
             host_name=trial_view.HOST_NAME,
             system=tuple((entry.path, entry.source, entry.is_link) for entry in trial_view.system_entries()),
             call_filter=self._call_filter,
-            nesting_filter=self._nesting_filter,
+            copy_filter=seccomp.program(platform.machine()),
+            token=self._token,
         )
 
     def start_trial(self, *, network: bool) -> socket.socket:
@@ -72,6 +83,8 @@ class Launcher:
         The launcher sends the process's pid with a pidfd. When the launcher has died, the connection is at its
         end. Raises SandboxError when the launcher cannot be started.
         """
+        if self._build is not None:
+            self._build.count_trial()
         return self._start_process(WITH_NETWORK if network else WITHOUT_NETWORK)
 
     def copy_sources(self, paths: tuple[str, ...]) -> list[int]:
@@ -97,12 +110,20 @@ class Launcher:
         with theirs, self._lock:
             for _ in range(2):
                 if self._resident is None or not self._resident.is_alive():
-                    self._resident = _ResidentProcess(self.order)
+                    self._resident = self._start_resident()
                 with contextlib.suppress(ConnectionError):
                     self._resident.hand_over(theirs.fileno(), message)
                     return ours
         # The caller finds the connection at its end, as when the launcher dies a moment later.
         return ours
+
+    def _start_resident(self) -> _ResidentProcess:
+        program = open_program() if self._build is not None else None
+        try:
+            return _ResidentProcess(self.order, program)
+        finally:
+            if program is not None:
+                os.close(program)
 
     def prepare(self) -> int | None:
         """Start the resident process, for this process and those forked from it, unless it runs already.
@@ -117,7 +138,7 @@ class Launcher:
                 self._resident = resident = None
             if resident is None:
                 with contextlib.suppress(SandboxError):
-                    self._resident = resident = _ResidentProcess(self.order)
+                    self._resident = resident = self._start_resident()
             return None if resident is None else resident.descriptor
 
     def failure(self) -> str:
@@ -135,21 +156,12 @@ class Launcher:
 class _ResidentProcess:
     """The resident process and the connection over which it gets trials to start."""
 
-    def __init__(self, launcher_order: LauncherOrder) -> None:
+    def __init__(self, launcher_order: LauncherOrder, program: int | None) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         order = dump_order(launcher_order)
         try:
             with theirs, high_oom_score():
-                process = subprocess.Popen(
-                    (sys.executable, "-I", "-S", "-c", _START, _PACKAGES, str(order), str(theirs.fileno())),
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    pass_fds=(order, theirs.fileno()),
-                    env={},
-                    cwd="/",
-                    start_new_session=True,
-                )
+                process = _start_program(order, theirs.fileno(), program)
         except OSError as error:
             ours.close()
             raise SandboxError(f"cannot start {sys.executable}: {error.strerror}") from error
@@ -196,6 +208,32 @@ class _ResidentProcess:
                 if message.startswith(FAILED):
                     self._failure = message.removeprefix(FAILED).decode(errors="replace")
         return self._failure
+
+
+def _start_program(order: int, connection: int, program: int | None) -> subprocess.Popen[bytes]:
+    """Start the compiled launcher, or the one in Python where that is not given or cannot be executed."""
+    if program is not None:
+        numbers = (order, connection, program)
+        with contextlib.suppress(OSError):
+            return _start(("trial", *map(str, numbers)), numbers, executable=f"/proc/self/fd/{program}")
+    python = (sys.executable, "-I", "-S", "-c", _START, _PACKAGES, str(order), str(connection))
+    return _start(python, (order, connection))
+
+
+def _start(
+    words: tuple[str, ...], passed: tuple[int, ...], executable: str | None = None
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        words,
+        executable=executable,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=passed,
+        env={},
+        cwd="/",
+        start_new_session=True,
+    )
 
 
 def _receive_trees(connection: socket.socket, count: int) -> tuple[list[int], str]:

@@ -82,7 +82,7 @@ class Namespaces:
         from loopty.sandboxes.warm_process import WarmRefusal
 
         if self._warm is None:
-            self._warm = WarmPool(self._launcher)
+            self._warm = WarmPool(Launcher(nests=True))
         try:
             process = await self._warm.process_for(launch, warm)
         except WarmRefusal as refusal:

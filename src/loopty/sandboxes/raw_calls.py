@@ -5,12 +5,18 @@ from __future__ import annotations
 import ctypes
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Word = int | bytes | None
+
 # The same on every machine: only calls from before 2019 have different numbers.
 LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
 _PIDFD_GETFD = 438
 
 # x86_64, aarch64
-_SECCOMP, _SETGROUPS, _SETRESGID, _SETRESUID = (317, 277), (116, 159), (119, 149), (117, 147)
+_COLUMN = os.uname().machine == "aarch64"
+_SECCOMP, _SETGROUPS, _SETRESGID = (317, 277)[_COLUMN], (116, 159)[_COLUMN], (119, 149)[_COLUMN]
+_SETRESUID, _MOUNT, _UNSHARE = (117, 147)[_COLUMN], (165, 40)[_COLUMN], (272, 97)[_COLUMN]
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
 _SECCOMP_SET_MODE_FILTER = 1
@@ -23,16 +29,23 @@ MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_SLAVE = 0x2, 0x4, 0x1000, 0x4000, 0x800
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+_syscall = _libc.syscall
+_syscall.argtypes = (ctypes.c_long, *6 * (ctypes.c_void_p,))
+_syscall.restype = ctypes.c_long
 _prctl = _libc.prctl
 _prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
-_mount = _libc.mount
-_mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
+_token = 0
 
 
-def system_call(number: int, *arguments: int | bytes | None) -> int:
+def use_token(token: int) -> None:
+    """Make later calls with this sixth argument, which the kernel ignores and a filter may ask for."""
+    global _token
+    _token = token
+
+
+def system_call(number: int, a: Word = 0, b: Word = 0, c: Word = 0, d: Word = 0, e: Word = 0) -> int:
     """Make a system call and return its result. Raises OSError when it fails."""
-    words = [ctypes.c_long(word) if isinstance(word, int) else ctypes.c_char_p(word) for word in arguments]
-    return _check(_libc.syscall(ctypes.c_long(number), *words))
+    return _check(_syscall(number, a, b, c, d, e, _token))
 
 
 def prctl(option: int, value: int, address: int = 0) -> None:
@@ -42,13 +55,13 @@ def prctl(option: int, value: int, address: int = 0) -> None:
 
 def unshare(flags: int) -> None:
     """Move this process to new namespaces."""
-    _check(_libc.unshare(flags))
+    system_call(_UNSHARE, flags)
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
     """Mount a file system, or change how one is mounted."""
-    words = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
-    _check(_mount(*words, flags, data.encode()))
+    kind_word = None if kind is None else os.fsencode(kind)
+    system_call(_MOUNT, os.fsencode(source), os.fsencode(target), kind_word, flags, data.encode())
 
 
 def set_times(path: str, times: bytes | None) -> None:
@@ -72,7 +85,7 @@ def install_filter(program: bytes) -> int:
     header = _Program(len(program) // 8, ctypes.addressof(instructions))
     for flags in (_NEW_LISTENER | _WAIT_KILLABLE, _NEW_LISTENER):
         try:
-            return system_call(_number_here(_SECCOMP), _SECCOMP_SET_MODE_FILTER, flags, ctypes.addressof(header))
+            return system_call(_SECCOMP, _SECCOMP_SET_MODE_FILTER, flags, ctypes.addressof(header))
         except OSError as error:
             # Linux before 5.19 lacks the second flag: a signal may interrupt a call that is being answered.
             if error.errno != _EINVAL or not flags & _WAIT_KILLABLE:
@@ -82,17 +95,13 @@ def install_filter(program: bytes) -> int:
 
 def set_user_of_this_thread(uid: int, gid: int) -> None:
     """Change the user of the calling thread alone: the C library would change all threads of the process."""
-    system_call(_number_here(_SETGROUPS), 0, None)
-    system_call(_number_here(_SETRESGID), gid, gid, gid)
-    system_call(_number_here(_SETRESUID), uid, uid, uid)
+    system_call(_SETGROUPS, 0, None)
+    system_call(_SETRESGID, gid, gid, gid)
+    system_call(_SETRESUID, uid, uid, uid)
 
 
 class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p))
-
-
-def _number_here(numbers: tuple[int, int]) -> int:
-    return numbers[os.uname().machine == "aarch64"]
 
 
 def _check(result: int) -> int:

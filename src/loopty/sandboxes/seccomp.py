@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from loopty.kit.dataclass import dataclass
 
 _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
+_XOR, _STORE, _LOAD_SECOND, _OR_SECOND, _JUMP = 0xA4, 0x02, 0x61, 0x4C, 0x05
 _ALLOW, _NOTIFY, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
 
 # Offsets in struct seccomp_data. Both machines are little endian: the low half of an argument comes first.
-_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+_NUMBER, _ARCHITECTURE, _ARGUMENTS, _SIXTH_ARGUMENT = 0, 4, 16, 56
 
 # x32 calls arrive as x86_64 calls with this bit set and would match none of the numbers below.
 _X32_BIT = 0x40000000
@@ -176,14 +177,15 @@ class NotifyFilter:
     notify_calls: dict[int, str]
 
 
-def program(machine: str, *, nests: bool = False) -> bytes | None:
+def program(machine: str, *, nests: bool = False, token: int = 0) -> bytes | None:
     """The filter for `machine` as bubblewrap reads it, or None when we have no call numbers for it.
 
-    `nests`: for a process that makes namespaces for others.
+    `nests`: for a process that makes namespaces for others. `token`: for one that does the same by calls with this
+    sixth argument, while the programs that it starts, which do not know the token, cannot.
     """
     if (known := _MACHINES.get(machine)) is None:
         return None
-    return b"".join(_instructions(known, nests))
+    return b"".join(_instructions(known, nests=nests, token=token))
 
 
 def notify_filter(machine: str, *, network: bool) -> NotifyFilter | None:
@@ -197,9 +199,14 @@ def notify_filter(machine: str, *, network: bool) -> NotifyFilter | None:
     return NotifyFilter(b"".join(_notify_instructions(known, network)), notify_calls)
 
 
-def _instructions(machine: _Machine, nests: bool) -> Iterator[bytes]:
-    forbidden = {name: numbers for name, numbers in _FORBIDDEN.items() if not nests or name not in _NESTING}
+def _instructions(machine: _Machine, *, nests: bool, token: int) -> Iterator[bytes]:
+    has_exceptions = nests or token != 0
+    forbidden = {
+        name: numbers for name, numbers in _FORBIDDEN.items() if not has_exceptions or name not in _NESTING
+    }
     yield from _denials(machine, (forbidden, errno.EPERM), (_ABSENT, errno.ENOSYS))
+    if token:
+        yield from _token_rule([_FORBIDDEN[name][machine.column] for name in _NESTING], token)
     if not nests:
         yield from _clone_rule(machine, _ALLOWED)
     typing = (_operation(_EQUAL, _TIOCSTI, then=1), _operation(_EQUAL, _TIOCLINUX, otherwise=1))
@@ -266,6 +273,26 @@ def _clone_rule(machine: _Machine, verdict: bytes) -> Iterator[bytes]:
     # Loading an argument overwrites the call number, so each rule over arguments ends with its own verdict.
     new_user = (_operation(_AND, _CLONE_NEWUSER), _operation(_EQUAL, _CLONE_NEWUSER, otherwise=1))
     yield from _rule(_CLONE[machine.column], 0, *new_user, _refusal(errno.EPERM), verdict)
+
+
+def _token_rule(numbers: Sequence[int], token: int) -> Iterator[bytes]:
+    """Allow calls of these numbers when the sixth argument is the token; other calls continue after the rule."""
+    verdict = (
+        # Both halves are compared at once, so that the time of a refusal says nothing about either.
+        _operation(_LOAD, _SIXTH_ARGUMENT),
+        _operation(_XOR, token & 0xFFFFFFFF),
+        _operation(_STORE, 0),
+        _operation(_LOAD, _SIXTH_ARGUMENT + 4),
+        _operation(_XOR, token >> 32),
+        _operation(_LOAD_SECOND, 0),
+        _operation(_OR_SECOND, 0),
+        _operation(_EQUAL, 0, otherwise=1),
+        _ALLOWED,
+        _refusal(errno.EPERM),
+    )
+    yield from _any_of(numbers)
+    yield _operation(_JUMP, len(verdict))
+    yield from verdict
 
 
 def _any_of(values: Sequence[int]) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -13,6 +14,7 @@ JOBS = "-j 4"
 BUILD_FOLDER = '"$TMPDIR/build"'
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _C = ("c", "c++")
+_MOST_SOURCES = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def _all_builds(facts: RepositoryFacts) -> Iterator[RepositoryBuild]:
         setup = "" if "go.mod" in files else "go mod init loopty.invalid/tests"
         yield RepositoryBuild("go build ./...", setup, writable_copy=bool(setup))
     if main in _C:
-        yield from _c_builds(facts, files)
+        yield from list(_c_builds(facts, files)) or _plain_builds(facts)
 
 
 def _c_builds(facts: RepositoryFacts, files: frozenset[str]) -> Iterator[RepositoryBuild]:
@@ -72,6 +74,15 @@ def _c_builds(facts: RepositoryFacts, files: frozenset[str]) -> Iterator[Reposit
         yield RepositoryBuild(f"meson compile -C {BUILD_FOLDER}", setup)
     for folder in _make_folders(files):
         yield RepositoryBuild(f"make -C {folder} {JOBS}" if folder else make, writable_copy=True)
+
+
+def _plain_builds(facts: RepositoryFacts) -> Iterator[RepositoryBuild]:
+    """Compile what is there, where no file says how: small libraries are meant to be copied into others."""
+    compiler, suffixes = ("cc", (".c",)) if facts.languages[0] == "c" else ("c++", (".cc", ".cpp", ".cxx"))
+    sources = [shlex.quote(path) for path in facts.sources if path.endswith(suffixes)]
+    if 0 < len(sources) <= _MOST_SOURCES:
+        line = f"{compiler} -O2 -I. -Iinclude -Isrc -c {' '.join(sources)}"
+        yield RepositoryBuild(line, writable_copy=True)
 
 
 def _make_folders(files: frozenset[str]) -> list[str]:

@@ -61,8 +61,9 @@ def _lines_that_load(facts: RepositoryFacts) -> Iterator[str]:
 
 def _node_loads_after_a_build(facts: RepositoryFacts) -> Iterator[LastResort]:
     """The same for a package that is not complete before its build."""
-    if facts.node_entry and (build := build_line(facts)):
-        yield LastResort(f"node {shlex.quote(facts.node_entry)}", _LOAD, build, writable_copy=True)
+    entry = facts.node_entry or facts.built_node_entry
+    if entry and (build := build_line(facts)):
+        yield LastResort(f"node {shlex.quote(entry)}", _LOAD, build, writable_copy=True)
 
 
 def _python_packages(facts: RepositoryFacts) -> list[str]:
@@ -89,10 +90,10 @@ def _perl_lines(facts: RepositoryFacts) -> Iterator[str]:
 
 
 def _lines_that_compile_headers(facts: RepositoryFacts) -> Iterator[str]:
-    """Compile the header that is nearest to the top: for a library of headers, its users wait for that."""
+    """Compile the header that is nearest to the top: for a library of headers alone, its users wait for that."""
     main = facts.languages[0] if facts.languages else ""
     headers = [path for path in facts.sources if path.endswith(_HEADER.get(main, ("/",)))]
-    if headers:
+    if headers and len(headers) == len(facts.sources):  # of others, no header has what takes time
         path = min(headers, key=lambda path: (path.count("/"), len(path), path))
         compiler = f"{'cc -x c' if main == 'c' else 'c++ -x c++'} -fsyntax-only"
         folders = dict.fromkeys((".", "include", "src", path.partition("/")[0] if "/" in path else "."))

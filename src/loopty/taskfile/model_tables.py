@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from loopty.domain.access import is_clean_path
 from loopty.domain.model import ModelSpec, Role
-from loopty.domain.task import PluginChoice, Roles, VerifierSpec
+from loopty.domain.task import PluginChoice, Pools, Roles, VerifierSpec
 from loopty.kit.dataclass import replace
 from loopty.models.permits import Permits
 from loopty.models.provider_names import provider_problem
@@ -21,7 +21,7 @@ MODEL_PROPOSERS = ("llm-parameters", _EMBEDDING_PROPOSER)
 """Proposers that call the evolver's model."""
 AGENT_PROPOSER = "agent"
 """The proposer that calls the evolver's model if there is one: its caps also hold for the agent's own login."""
-_SECRET_NAME = re.compile(
+_SECRET_NAME = (
     r"(?i)(.*[_-])?(api[_-]?key|authorization|password|secret|bearer|credentials?|(access|auth)[_-]?token"
     r"|(extra|default)[_-]headers)"
 )
@@ -39,7 +39,7 @@ _SET_BY_LOOPTY = (
 if TYPE_CHECKING:
     from loopty.taskfile.positions import KeyPath
 """loopty sets these itself: a setting of the user would bypass the caps."""
-_ARTIFACT_NAME = re.compile(r"task_[^/]*\.json")
+_ARTIFACT_NAME = r"task_[^/]*\.json"
 _FILE_MEANINGS = {"scripted": "the script of replies", "recorded": "the folder of recorded calls"}
 
 
@@ -100,7 +100,7 @@ def _drop_secrets(table: Any, path: KeyPath, checker: Checker) -> Any:
     """The table without API keys, each noted as a fault of its own instead of as an unknown key."""
     if not isinstance(table, dict):
         return table
-    keys = [name for name in table if name == "key" or _SECRET_NAME.fullmatch(name)]
+    keys = [name for name in table if name == "key" or re.fullmatch(_SECRET_NAME, name)]
     for name in keys:
         checker.add_fault(
             (*path, name), "must not be in a file: set the provider's usual variable, or name one in `key_env`"
@@ -143,13 +143,30 @@ def check_roles(
                 checker.add_fault(path, f"is {kind}, which needs a model: {_remedy(Role.EVOLVER)}")
     for index, metric in enumerate(verifier.judged):
         # The file is read, and one that an earlier trial left is deleted: it must not be anywhere else.
-        if not _ARTIFACT_NAME.fullmatch(metric.artifact) or not is_clean_path(metric.artifact):
+        if not re.fullmatch(_ARTIFACT_NAME, metric.artifact) or not is_clean_path(metric.artifact):
             path = ("verifier", "judged", index, "artifact")
             checker.add_fault(
                 path, "must be a file name of the form task_NAME.json: no other file in $EVO_TRACES_DIR is kept"
             )
     if not roles.verifier.model and (key := verifier_use(verifier)):
         checker.add_fault(("verifier", key), f"needs a model: {_remedy(Role.VERIFIER)}")
+
+
+def check_shares(roles: Roles, pools: Pools, checker: Checker) -> None:
+    """The shares of the roles are parts of one whole; adaptive ones start from those that are stated."""
+    for name, share in roles.shares.items():
+        if name not in [role.value for role in Role]:
+            checker.add_fault(("roles", "shares", name), f"is no role: name {', '.join(Role)}")
+        elif not 0 < share <= 1:
+            checker.add_fault(("roles", "shares", name), f"is {share:g}: a share is more than 0 and at most 1")
+    if roles.shares and pools.tokens is None and pools.money_usd is None:
+        checker.add_fault(("roles", "shares"), "divide tokens or money_usd of [pools]: set one of them")
+    if sum(roles.shares.values()) > 1 + 1e-9:
+        checker.add_fault(("roles", "shares"), "add up to more than 1: they are parts of one budget")
+    if roles.allocation == "adaptive" and not roles.shares:
+        checker.add_fault(
+            ("roles", "allocation"), "needs shares to start from, as in shares = { evolver = 0.7, verifier = 0.3 }"
+        )
 
 
 def _check_further_models(roles: Roles, checker: Checker) -> None:
@@ -175,7 +192,7 @@ def _faults(model: ModelSpec) -> Iterator[tuple[str, str]]:
         # The message leaves the value out: it may hold a password.
         yield "url", "must be an address like https://HOST/v1, without user name, password, query or fragment"
     for name in model.settings:
-        if _SECRET_NAME.fullmatch(name):
+        if re.fullmatch(_SECRET_NAME, name):
             yield "settings", f"holds {name!r}: keys must not be in a file; name the variable in `key_env`"
         elif name in _SET_BY_LOOPTY:
             yield "settings", f"holds {name!r}, which loopty sets itself: use `model` and `max_output_tokens`"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-_HEADER = re.compile(r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
-_KEY = re.compile(r"^\s*((?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|\"[^\"]*\"))*)\s*=")
+_HEADER = r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$"
+_KEY = r"^\s*((?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|\"[^\"]*\"))*)\s*="
 
 KeyPath = tuple[str | int, ...]
 """The keys and list indices that lead to a value."""
@@ -19,13 +19,13 @@ class KeyPositions:
         counts: dict[KeyPath, int] = {}
         table: KeyPath = ()
         for number, line in enumerate(text.split("\n"), start=1):
-            if header := _HEADER.match(line):
+            if header := re.match(_HEADER, line):
                 table = _parts(header[2])
                 if header[1] == "[[":
                     counts[table] = counts.get(table, -1) + 1
                     table = (*table, counts[table])
                 self._enter(table, number)
-            elif key := _KEY.match(line):
+            elif key := re.match(_KEY, line):
                 self._enter((*table, *_parts(key[1])), number)
 
     def _enter(self, path: KeyPath, number: int) -> None:

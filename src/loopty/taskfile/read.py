@@ -37,7 +37,13 @@ from loopty.kit import globs
 from loopty.kit.dataclass import replace
 from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.taskfile.agent_tables import check_agents
-from loopty.taskfile.model_tables import AGENT_PROPOSER, check_roles, parse_model_specs, user_config_models
+from loopty.taskfile.model_tables import (
+    AGENT_PROPOSER,
+    check_roles,
+    check_shares,
+    parse_model_specs,
+    user_config_models,
+)
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin
 from loopty.taskfile.schema import WRONG, Checker
 from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
@@ -187,6 +193,8 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
         check_roles(tables["roles"], tables["verifier"], chosen["proposer"], models, checker)
         if combiner and combiner.kind != chosen["proposer"].kind:
             check_roles(tables["roles"], tables["verifier"], combiner, models, checker)
+    if WRONG not in (tables["roles"], tables["pools"]):
+        check_shares(tables["roles"], tables["pools"], checker)
     return Task(
         statement,
         models=models,

@@ -194,7 +194,7 @@ def last_resort_line(facts: RepositoryFacts) -> str:
 
 def _script_command(facts: RepositoryFacts, path: str) -> str | None:
     quoted, suffix = shlex.quote(path), PurePosixPath(path).suffix
-    if suffix == ".py" and (path in facts.python_mains or "/" not in path):
+    if suffix == ".py" and path in facts.python_mains:
         return f"python3 {quoted}"
     if suffix in (".js", ".mjs", ".cjs"):
         return f"node {quoted}"

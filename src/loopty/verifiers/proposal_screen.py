@@ -14,6 +14,7 @@ from loopty.kit.fence import one_line
 from loopty.kit.scrub import strip_hidden
 from loopty.kit.token_count import tokens_of_data
 from loopty.record.node_record import Node
+from loopty.record.role_shares import SCREEN, RoleShares
 from loopty.verifiers.change_excerpt import excerpt, parameter_lines, proposer_claim
 from loopty.verifiers.verifier_question import (
     STRING_LIST,
@@ -27,7 +28,7 @@ from loopty.verifiers.verifier_question import (
 )
 from loopty.verifiers.verifier_rules import task_text
 
-OPERATOR = "screen"
+OPERATOR = SCREEN
 MAX_CHARS = 40_000
 """The most that is shown of a change; a small model sees less."""
 
@@ -65,7 +66,7 @@ class ScreenedProposer:
 
     async def propose(self, ask: Ask) -> Suggestion | None:
         suggestion = await self._proposer.propose(ask)
-        if not isinstance(suggestion, Proposal):
+        if not isinstance(suggestion, Proposal) or not _is_due(ask):
             return suggestion
         tracker = CallTracker(self._verifier.role_model)
         verifier = replace(self._verifier, role_model=tracker)
@@ -96,6 +97,12 @@ class ScreenedProposer:
                 strip_hidden(before).splitlines(), strip_hidden(after).splitlines(), path, path, lineterm=""
             )
             yield from lines if content is not None else (f"{path} is deleted",)
+
+
+def _is_due(ask: Ask) -> bool:
+    """Whether this proposal is screened: all are, unless the shares of the roles are adaptive."""
+    share = RoleShares.of(ask.history.runs[ask.run]).screened
+    return share >= 1.0 or ask.generator_at(-1 - ask.position).random() < share
 
 
 def _prompt(text: str) -> Prompt:

@@ -12,6 +12,7 @@ from loopty.kit.dataclass import dataclass
 from loopty.record.budgets import pools_in_force
 from loopty.record.event import Recorded
 from loopty.record.history import History
+from loopty.record.role_shares import RoleShares
 from loopty.views.model_calls import ModelCall, calls_of_run
 from loopty.views.rated_nodes import rated_nodes
 
@@ -76,6 +77,8 @@ class SpendReport:
     kept: int
     """Kept nodes that calls were spent on."""
     caps: tuple[SpendCap, ...]
+    shares: str = ""
+    """How adaptive shares stand, with the evidence of the last decision; empty before the first."""
 
 
 def spend(
@@ -105,7 +108,15 @@ def spend(
         run_calls.given_again,
         _kept_count(history, run, frozenset(row.name for row in nodes if row.name)),
         _caps(pools, roles),
+        _shares(RoleShares.of(history.runs[run])) if run in history.runs else "",
     )
+
+
+def _shares(known: RoleShares) -> str:
+    if not known.reason:
+        return ""
+    parts = ", ".join(f"{role} {100 * share:.0f} %" for role, share in known.shares.items())
+    return f"{parts}; the verifier reads {100 * known.screened:.0f} % of proposals; because {known.reason}"
 
 
 def _kept_count(history: History, run: int, names: frozenset[str]) -> int:

@@ -14,6 +14,7 @@ from loopty.domain.pool import BUDGETED_POOLS, Pool
 from loopty.domain.task import Noise, Pools
 from loopty.engine.budget import session_seconds
 from loopty.kit.dataclass import dataclass
+from loopty.record.audit_anchors import AuditAnchors
 from loopty.record.budgets import pools_in_force
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
@@ -189,6 +190,8 @@ class RunStatus:
     is_paused: bool = False
     """Whether nothing new starts until `loopty resume`."""
     pause_reason: str = ""
+    audit: str = ""
+    """Since when gains do not carry over to the held-out split; empty while they do, or nobody looked."""
 
     def count(self, pool: Pool) -> PoolCount:
         return next(count for count in self.counts if count.pool is pool)
@@ -273,6 +276,7 @@ def status(
         FrozenPool.of(run) if FrozenPool.of(run).base else None,
         Session.of(run).is_paused,
         Session.of(run).pause_reason,
+        AuditAnchors.of(run).text,
     )
 
 

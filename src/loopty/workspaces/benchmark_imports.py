@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import PurePosixPath
 
 _MAX_FILES = 500
-_SCRIPT = re.compile(r"^\s*(?:source|\.)\s+[\"']?(?:\$\(dirname[^)]*\)/|\$\{?\w+\}?/)?([\w./-]+)", re.MULTILINE)
-_CALL = re.compile(r"(?<![\w./-])\.?/?((?:[\w-]+/)*[\w-]+\.(?:sh|py|js|mjs|cjs))(?![\w./-])")
-_JAVASCRIPT = re.compile(r"""(?:require\(|import\(|from|import)\s*["'](\.{1,2}/[^"']+)["']""")
+_SCRIPT = r"(?m)^\s*(?:source|\.)\s+[\"']?(?:\$\(dirname[^)]*\)/|\$\{?\w+\}?/)?([\w./-]+)"
+_CALL = r"(?<![\w./-])\.?/?((?:[\w-]+/)*[\w-]+\.(?:sh|py|js|mjs|cjs))(?![\w./-])"
+_JAVASCRIPT = r"""(?:require\(|import\(|from|import)\s*["'](\.{1,2}/[^"']+)["']"""
 _JAVASCRIPT_ENDS = ("", ".js", ".mjs", ".cjs", ".ts", ".json", "/index.js", "/index.ts")
 
 MayFollow = Callable[[str], bool]
@@ -54,12 +54,12 @@ def _files_of(path: str, text: str, paths: Collection[str]) -> Iterator[str]:
     if end == ".py":
         yield from _python_imports(path, folder, text, paths)
     elif end in (".js", ".mjs", ".cjs", ".ts"):
-        for name in _JAVASCRIPT.findall(text):
+        for name in re.findall(_JAVASCRIPT, text):
             yield from (
                 other for end in _JAVASCRIPT_ENDS if (other := _path_from(folder, f"{name}{end}")) in paths
             )
     elif end in (".sh", ".bash") or text.startswith(("#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env")):
-        for name in (*_SCRIPT.findall(text), *_CALL.findall(text)):
+        for name in (*re.findall(_SCRIPT, text), *re.findall(_CALL, text)):
             yield from (other for start in (".", folder) if (other := _path_from(start, name)) in paths)
 
 

@@ -11,12 +11,11 @@ import re
 from collections.abc import Iterable, Mapping
 
 _OWN_SCOPES = ("local", "worktree")
-_FILTER = re.compile(r"filter\..+\.(clean|smudge|process)", re.DOTALL)
-_PARTIAL_CLONE = re.compile(r"extensions\.partialclone|remote\..+\.(promisor|partialclonefilter)", re.DOTALL)
-_TRANSFER = re.compile(
-    r"core\.(sshcommand|gitproxy|askpass)|ssh\.variant|(credential|http|protocol|url)\..+"
-    r"|remote\..+\.(url|uploadpack|vcs|proxy)",
-    re.DOTALL,
+_FILTER = r"(?s)filter\..+\.(clean|smudge|process)"
+_PARTIAL_CLONE = r"(?s)extensions\.partialclone|remote\..+\.(promisor|partialclonefilter)"
+_TRANSFER = (
+    r"(?s)core\.(sshcommand|gitproxy|askpass)|ssh\.variant|(credential|http|protocol|url)\..+"
+    r"|remote\..+\.(url|uploadpack|vcs|proxy)"
 )
 """What decides how objects are fetched; it counts in a partial clone, where git fetches whatever is missing."""
 LIST_OPTIONS = ("config", "--list", "-z", "--show-scope")
@@ -26,9 +25,9 @@ def program_settings(listing: str) -> dict[str, str]:
     """The settings that choose programs or servers, by key, from what git prints for `LIST_OPTIONS`."""
     own = dict(_own_settings(listing))
     patterns = [_FILTER]
-    if any(_PARTIAL_CLONE.fullmatch(key) for key in own):
+    if any(re.fullmatch(_PARTIAL_CLONE, key) for key in own):
         patterns += [_PARTIAL_CLONE, _TRANSFER]
-    return {key: value for key, value in own.items() if value and any(p.fullmatch(key) for p in patterns)}
+    return {key: value for key, value in own.items() if value and any(re.fullmatch(p, key) for p in patterns)}
 
 
 def settings_text(settings: Mapping[str, str]) -> str:

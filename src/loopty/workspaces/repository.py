@@ -19,10 +19,15 @@ from loopty.workspaces.git_patches import GitPatches
 from loopty.workspaces.git_programs import LIST_OPTIONS, program_settings, settings_text
 from loopty.workspaces.git_refs import GitRefs
 from loopty.workspaces.git_session import GitError
+from loopty.workspaces.git_settings import settings_listing
 from loopty.workspaces.object_graph import ObjectGraph
 from loopty.workspaces.object_packs import ObjectPacks
 from loopty.workspaces.object_store import ObjectStore
 from loopty.workspaces.working_tree import WorkingTree, head_of
+
+_LARGEST_INDEX = 4 << 20
+_INDEXES: dict[tuple[str, str], bytes] = {}
+"""The index that git made last for a whole commit, by git directory and commit."""
 
 
 class Repository:
@@ -57,7 +62,8 @@ class Repository:
 
     def program_settings(self) -> dict[str, str]:
         """The settings of the repository's own configuration that choose programs or servers, by key."""
-        self.git.settings = self.git.run(*LIST_OPTIONS)
+        git = self.git
+        git.settings = settings_listing(str(git.git_dir), git.env, lambda: git.run(*LIST_OPTIONS))
         return program_settings(self.git.settings)
 
     def allow_programs(self) -> None:
@@ -153,10 +159,21 @@ class Repository:
         """Write these files of one of the user's commits into an empty directory, through the user's filters."""
         self._refuse_programs()
         with temporary_folder("index") as folder:
-            env = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_WORK_TREE": str(into)}
-            self.git.run("read-tree", END_OF_OPTIONS, commit, env=env)
+            index = Path(folder, "index")
+            env = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(into)}
+            if known := _INDEXES.get((str(self.folders.git_dir), commit)):
+                index.write_bytes(known)
+            else:
+                self.git.run("read-tree", END_OF_OPTIONS, commit, env=env)
+                self._keep_index(commit, index)
             names = "".join(f"{path}\0" for path in paths).encode(errors="surrogateescape")
             self.git.run("checkout-index", "--quiet", "-z", "--stdin", env=env, cwd=into, stdin=names)
+
+    def _keep_index(self, commit: str, index: Path) -> None:
+        """Remember the index of a commit: most drafts of a run begin with the same one."""
+        if index.stat().st_size <= _LARGEST_INDEX:
+            _INDEXES.clear()
+            _INDEXES[str(self.folders.git_dir), commit] = index.read_bytes()
 
     def write_files(self, commit: str, paths: Iterable[str], into: Path) -> None:
         """Write these regular files of any commit into a directory, as they are stored: no filter runs."""

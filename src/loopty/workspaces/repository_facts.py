@@ -58,7 +58,10 @@ _FIXTURE = re.compile(r"^\s*(?:async )?def test_\w*\([^)]*\bbenchmark\b", re.MUL
 _NO_TESTS = "no test specified"
 _BUILT = re.compile(r"^(?:dist|build)/")
 """Folders of built files, which are all that some releases have."""
-_MAIN = re.compile(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
+_MAIN = re.compile(
+    r"^if\s+__name__\s*==\s*['\"]__main__['\"]|^(?:for|while|with) |^(?!sys\.path)[A-Za-z_][\w.]*\(", re.MULTILINE
+)
+"""What Python does when a file is started: its main part, a loop or a call that is not inside a function."""
 _UNITTEST = re.compile(r"^\s*(?:import unittest|from unittest import (?!mock))", re.MULTILINE)
 
 
@@ -93,6 +96,8 @@ class RepositoryFacts:
     """Benchmark scripts whose first line names bash."""
     node_entry: str = ""
     """The file that loads the package of package.json; empty where it is not known."""
+    built_node_entry: str = ""
+    """The same where only a build makes it."""
     node_package: str = ""
     """The name in package.json, without its scope."""
     has_extensions: bool = False
@@ -108,7 +113,9 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     aside = {*tests, *benchmarks}
     code = [path for path in files if _language(path) and path not in aside and not _ASIDE.search(path)]
     code = code or [path for path in files if _language(path) and path not in aside and _BUILT.search(path)]
-    languages = Counter(_language(path) for path in code)
+    headers = "c++" if _is_cpp(code) else "c"
+    language_of = {path: headers if path.endswith(".h") else _language(path) for path in code}
+    languages = Counter(language_of.values())
     ranked = tuple(language for language, _ in languages.most_common())
     main = ranked[0] if ranked else ""
     python = [path for path in dict.fromkeys((*benchmarks, *tests)) if path.endswith(".py")]
@@ -117,7 +124,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     return RepositoryFacts(
         tuple(files),
         ranked,
-        tuple(path for path in code if _language(path) == main and PurePosixPath(path).name != "setup.py"),
+        tuple(path for path in code if language_of[path] == main and PurePosixPath(path).name != "setup.py"),
         tuple(benchmarks),
         fixtures,
         tests,
@@ -133,9 +140,10 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         ),
         frozenset(path for path in benchmarks if path.endswith(".py") and _MAIN.search(_text(top / path))),
         any(_UNITTEST.search(_text(top / path)) for path in tests if path.endswith(".py")),
-        cmake_facts(_text(top / path) for path in _cmake_files(files)),
+        cmake_of(top, files),
         frozenset(path for path in benchmarks if re.match(r"#!.*\bbash\b", _text(top / path))),
         _node_entry(top, files),
+        _built_node_entry(top, files),
         str(_package_json(top, files).get("name", "")).rpartition("/")[2],
         "setup.py" in files and PythonBuild(top).has_extensions,
     )
@@ -157,6 +165,12 @@ def _language(path: str) -> str:
     return _LANGUAGES.get(PurePosixPath(path).suffix, "")
 
 
+def _is_cpp(code: Sequence[str]) -> bool:
+    """Whether headers that may be of C or C++ are of C++: there are more sources of it."""
+    cpp = sum(_language(path) == "c++" for path in code)
+    return cpp > sum(path.endswith(".c") for path in code)
+
+
 def _make_targets(top: Path, files: Sequence[str], places: Sequence[str]) -> frozenset[str]:
     """The targets of the first of these files that is there."""
     name = next((name for name in places if name in files), None)
@@ -168,6 +182,11 @@ def _test_targets(targets: frozenset[str]) -> tuple[str, ...]:
     found = sorted(name for name in targets if _TEST_TARGET.fullmatch(name))
     usual = [name for name in _USUAL_TARGETS if name in found]
     return tuple([*usual, *(name for name in found if name not in usual)][:_MOST_TARGETS])
+
+
+def cmake_of(top: Path, files: Sequence[str]) -> CMakeFacts:
+    """What the files of CMake among these say."""
+    return cmake_facts(_text(top / path) for path in _cmake_files(files))
 
 
 def _cmake_files(files: Sequence[str]) -> list[str]:
@@ -195,10 +214,20 @@ def _node_entry(top: Path, files: Sequence[str]) -> str:
     document = _package_json(top, files)
     own = str(document.get("name", "")).rpartition("/")[2]
     usual = ("index.js", "lib/index.js", "src/index.js", f"{own}.js", f"lib/{own}.js", f"src/{own}.js")
-    named = [*_strings(document.get("exports")), document.get("main"), *usual] if document else []
-    paths = [posixpath.normpath(path) for path in named if isinstance(path, str)]
+    paths = [*_named_entries(document), *usual] if document else []
     guesses = (guess for path in paths for guess in (path, f"{path}.js", f"{path}/index.js"))
     return next((guess for guess in guesses if guess in files and _language(guess) == "javascript"), "")
+
+
+def _built_node_entry(top: Path, files: Sequence[str]) -> str:
+    """The file that package.json names, and that is not there."""
+    named = (path for path in _named_entries(_package_json(top, files)) if _language(path) == "javascript")
+    return next((path for path in named if path not in files and not path.startswith("../")), "")
+
+
+def _named_entries(document: Mapping[str, Any]) -> list[str]:
+    named = (*_strings(document.get("exports")), document.get("main"))
+    return [posixpath.normpath(path) for path in named if isinstance(path, str)]
 
 
 def _strings(value: Any, depth: int = 0) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from loopty.campaign.run_start import start_run
 from loopty.domain.ids import NodeId
 from loopty.domain.model import ModelOption, Prompt, Reply
 from loopty.domain.outcome import Ending, Outcome, Verdict
@@ -23,6 +24,7 @@ from loopty.models.purse import RunPurse
 from loopty.proposers.code.code_options import CodeOptions, Operator
 from loopty.proposers.code.code_proposer import CodeProposer
 from loopty.record.node_record import Node
+from loopty.record.proposals import refuse_proposal
 from loopty.record.recorder import Recorder
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
@@ -82,7 +84,7 @@ class World:
         self.files = NodeFiles(self.repository, state, task.without_held_out())
         self.recorder = Recorder(MemoryLedger(), lambda: 0.0)
         base = self.repository.head()
-        self.recorder.record(lambda history: decisions.start_run(history, task, "", "", base, "asked for"))
+        self.recorder.record(lambda history: start_run(history, task, "", "", base, "asked for"))
         self.role_model = ScriptedRoleModel(purse=RunPurse(self.recorder, 1, task.pools, "owner"))
         self.end(self.root, 1.0)
 
@@ -132,7 +134,7 @@ class World:
         answer = await proposer.propose(self.ask())
         assert not self.role_model.replies
         if isinstance(answer, Refusal):
-            self.recorder.record(lambda _: [decisions.refuse_proposal(1, Pool.ATTEMPT, answer)])
+            self.recorder.record(lambda _: [refuse_proposal(1, Pool.ATTEMPT, answer)])
         return answer
 
     def add(self, proposal: Proposal, pool: Pool = Pool.ATTEMPT) -> Node:

@@ -9,6 +9,7 @@ from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.kit.token_count import tokens
+from loopty.proposers.parameters import best_and_newest
 from loopty.proposers.parameters.tried_points import TriedPoints
 from loopty.record.nodes import NodeAdded, NodeSealed
 from loopty.record.trials import TrialEnded, TrialStarted
@@ -106,8 +107,11 @@ def random_outcome(rng):
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("limit", [0, 1, 4, 7])
-def test_it_lists_what_sorting_all_nodes_gives_also_after_a_restart(tmp_path, objective, limit) -> None:
+@pytest.mark.parametrize(("limit", "many"), [(0, 500), (1, 1), (4, 1), (4, 500), (7, 2)])
+def test_it_lists_what_sorting_all_nodes_gives_also_after_a_restart(
+    tmp_path, monkeypatch, objective, limit, many
+) -> None:
+    monkeypatch.setattr(best_and_newest, "_MANY_NODES", many)  # above which the facts say what to read
     desk, tried, rng = (
         Desk(tmp_path, objective=objective),
         TriedPoints(limit),
@@ -157,6 +161,16 @@ def test_it_reads_no_node_that_cannot_have_changed(tmp_path) -> None:
     history = CountingHistory(desk.history)
     tried.text(replace(desk.ask(), history=history), desk.root)
     assert 0 < history.count < 40
+
+
+def test_a_new_process_reads_of_a_long_run_what_it_lists(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(best_and_newest, "_MANY_NODES", 50)
+    desk = Desk(tmp_path)
+    for number in range(200):
+        desk.try_point({"x": number / 200}, float(-number))
+    history = CountingHistory(desk.history)
+    TriedPoints(4).text(replace(desk.ask(), history=history), desk.root)
+    assert 0 < history.count < 60
 
 
 class CountingHistory:

@@ -7,15 +7,17 @@ node can change any more. A new process builds the ranking from the history, and
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric, Metrics
-from loopty.domain.outcome import Verdict
+from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
 from loopty.record.history import History
 from loopty.record.node_record import Node
 
+_MANY_NODES = 500
+"""With more of them to read at once, the facts say which."""
 Worth = tuple[float, ...]
 """Smaller is better."""
 
@@ -43,12 +45,58 @@ class Ranking:
     def update(self, history: History) -> None:
         """Read the nodes and verdicts since the last update."""
         ids = history.nodes_of_pool(self._run, self._pool)
-        nodes = [history[node] for node in (*self._open, *ids[self._nodes_seen :]) if node.parent]
+        is_long = len(ids) - self._nodes_seen > _MANY_NODES and self._nodes_seen == 0
+        nodes = self._candidates(history) if is_long else None
+        if nodes is None:
+            nodes = [history[node] for node in (*self._open, *ids[self._nodes_seen :]) if node.parent]
         self._nodes_seen = len(ids)
         self._open = [node.id for node in nodes if node.verdict is None]
         for node in nodes:
             if node.verdict and node.tree == self._tree:
                 self._take_verdict(node)
+
+    def _candidates(self, history: History) -> list[Node] | None:
+        """The nodes that can be ranked, by the facts about all; None where the facts do not tell.
+
+        Files are no fact, so that nodes are read from the best and from the newest on, until enough have these.
+        """
+        metric = self._metrics[0] if len(self._metrics) == 1 else None
+        if metric is None or metric.tolerance or (metric.weight is not None and metric.weight <= 0):
+            return None
+        wanted, scored, judged = set[int](), list[tuple[float, int, int]](), list[tuple[int, int]]()
+        for block in history.facts():
+            for handle, facts in enumerate(block.nodes, block.first):
+                kind = facts.kind
+                if kind.run != self._run or kind.pool != self._pool.value:
+                    continue
+                if kind.ending == Ending.FINISHED and kind.metric != metric.name:
+                    return None
+                if kind.verdict is None or kind.verdict == Verdict.KEPT:
+                    wanted.add(handle)
+                elif (
+                    kind.ending == Ending.FINISHED and kind.verdict != Verdict.REJECTED and facts.score is not None
+                ):
+                    scored.append((-metric.direction.sign * facts.score, facts.order, handle))
+                if kind.verdict is not None:
+                    judged.append((-facts.order, handle))
+        for handles in ([row[-1] for row in sorted(scored)], [row[-1] for row in sorted(judged)]):
+            wanted.update(self._first_with_these_files(history, handles))
+        found = history.nodes_of_handles(sorted(wanted))
+        return [history[found[handle]] for handle in sorted(wanted) if found[handle].parent]
+
+    def _first_with_these_files(self, history: History, handles: Sequence[int]) -> Iterator[int]:
+        """As many handles as are listed at most, of nodes with these files; the baseline does not count."""
+        count = 0
+        for start in range(0, len(handles), _MANY_NODES):
+            part = handles[start : start + _MANY_NODES]
+            found = history.nodes_of_handles(part)
+            for handle in part:
+                if count == self._limit:
+                    return
+                node = history[found[handle]]
+                if node.tree == self._tree and node.id.parent:
+                    count += 1
+                    yield handle
 
     def best(self, history: History, start: Node, limit: int) -> list[Node]:
         """The best nodes, `start` among them; of equal nodes `start` comes first, then the oldest."""

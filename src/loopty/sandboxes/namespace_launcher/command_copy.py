@@ -14,6 +14,7 @@ from types import ModuleType
 from loopty.sandboxes.namespace_launcher.command_line import CommandLine
 from loopty.sandboxes.namespace_launcher.copy_end import end_process
 from loopty.sandboxes.namespace_launcher.launch_order import TITLE, LauncherOrder, TrialOrder
+from loopty.sandboxes.namespace_launcher.namespace_calls import filter_calls
 from loopty.sandboxes.namespace_launcher.root_files import copied_root
 from loopty.sandboxes.namespace_launcher.trial_process import TrialProcess, write_identity
 from loopty.sandboxes.namespace_launcher.warm_imports import WarmImports, has_first_folder
@@ -45,6 +46,7 @@ class TrialCopy(TrialProcess):
         super().__init__(shared, copied_root(shared.system), parent, connection)
         self._command_line = command_line
         self._identity = shared.uid, shared.gid
+        self._copy_filter = shared.copy_filter
         self._socket = connection
 
     def run(self) -> None:
@@ -66,6 +68,8 @@ class TrialCopy(TrialProcess):
 
     def start_command(self, order: TrialOrder, outputs: list[int]) -> int:
         """Fork the copy that becomes the command."""
+        if (call_filter := self._copy_filter) is not None:
+            filter_calls(call_filter)
         # Not a bare system call: the C library and packages put themselves in order after this one.
         if (pid := os.fork()) == 0:
             self._socket.detach()

@@ -24,15 +24,15 @@ _BATCH = 200
 _CONTROL_BYTES = _socket.CMSG_SPACE(4 * _BATCH)
 _COUNT = struct.Struct("=I")
 _MAX_BYTES = 1 << 26
-_MARSHAL_VERSION = 4
-"""Every interpreter since Python 3.4 can read it: a warm process is one of the benchmark's."""
+_MARSHAL_VERSION = 2
+"""Every interpreter can read it, and the compiled launcher: each value stands for itself."""
 
 
 class LauncherOrder:
     """What is the same for every trial. All fields are types that `marshal` can store."""
 
     # Not a dataclass: the launcher's memory is copied for every trial, so it imports little.
-    __slots__ = ("call_filter", "gid", "host_name", "nesting_filter", "owner", "system", "uid")
+    __slots__ = ("call_filter", "copy_filter", "gid", "host_name", "owner", "system", "token", "uid")
 
     def __init__(
         self,
@@ -43,7 +43,8 @@ class LauncherOrder:
         host_name: str,
         system: tuple[tuple[str, str, bool], ...],
         call_filter: bytes | None,
-        nesting_filter: bytes | None,
+        copy_filter: bytes | None,
+        token: int,
     ) -> None:
         self.owner = owner
         """The user to become first, or None to stay the current one."""
@@ -53,8 +54,11 @@ class LauncherOrder:
         self.system = system
         """Paths that a trial sees, their sources, and whether the path is a link to the source."""
         self.call_filter = call_filter
-        self.nesting_filter = nesting_filter
-        """The filter of a warm process, which makes the namespaces of its copies."""
+        """What the launcher sets for itself, and so for all that it starts."""
+        self.copy_filter = copy_filter
+        """What each copy of a warm process sets, on top of the one that it inherits."""
+        self.token = token
+        """The argument by which the launcher's own calls pass its filter; 0 where the filter asks for none."""
 
 
 class TrialOrder:

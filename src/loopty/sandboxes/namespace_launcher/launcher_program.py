@@ -28,12 +28,13 @@ from loopty.sandboxes.namespace_launcher.namespace_calls import (
     CLONE_NEWNS,
     CLONE_NEWUSER,
     NAMESPACES,
+    filter_calls,
     forbid_new_privileges,
     fork_into,
 )
 from loopty.sandboxes.namespace_launcher.root_files import SharedRoot, clone_source
 from loopty.sandboxes.namespace_launcher.trial_process import TrialProcess, watch_children, write_identity
-from loopty.sandboxes.raw_calls import PR_SET_DUMPABLE, prctl, unshare
+from loopty.sandboxes.raw_calls import PR_SET_DUMPABLE, prctl, unshare, use_token
 
 _STARTED = b"%d"
 _STOP_SIGNALS = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
@@ -54,6 +55,7 @@ def main(order_file: int, connection_number: int) -> None:
         own_pid = int(os.readlink("/proc/self"))  # noqa: PTH115 - see below
         _enter_namespaces(order)
         root = SharedRoot(order.system)
+        _filter_own_calls(order)
     except OSError as error:
         words = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
         connection.send(FAILED + os.fsencode(f"{words}"))
@@ -128,6 +130,13 @@ def _enter_namespaces(order: LauncherOrder) -> None:
     # A terminal needs a user 0.
     write_identity(0, uid, 0, gid)
     prctl(PR_SET_DUMPABLE, 0)
+
+
+def _filter_own_calls(order: LauncherOrder) -> None:
+    """Set the filter of all trials once, because the kernel takes milliseconds to translate one."""
+    if order.call_filter is not None:
+        filter_calls(order.call_filter)
+        use_token(order.token)
 
 
 def _ignore(_number: int, _frame: object) -> None:

@@ -17,7 +17,9 @@ _SIGCHLD = 17
 # The same on every machine: only calls from before 2019 have different numbers.
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 # x86_64, aarch64
-_PIVOT_ROOT, _UMOUNT2, _CAPSET, _CLONE = (155, 41), (166, 39), (126, 91), (56, 220)
+_COLUMN = os.uname().machine == "aarch64"
+_PIVOT_ROOT, _UMOUNT2 = (155, 41)[_COLUMN], (166, 39)[_COLUMN]
+_CAPSET, _CLONE = (126, 91)[_COLUMN], (56, 220)[_COLUMN]
 
 _AT_EMPTY_PATH, _AT_RECURSIVE, _OPEN_TREE_CLONE, _O_CLOEXEC = 0x1000, 0x8000, 1, 0o2000000
 _MOVE_FROM_DESCRIPTOR, _MOVE_TO_DESCRIPTOR = 0x4, 0x40
@@ -38,7 +40,7 @@ def fork_into(namespaces: int) -> tuple[int, int]:
     # Not clone3: filters cannot read its flags, so one that lets this process make namespaces would allow all.
     pidfd = ctypes.c_int(-1)
     pid = _python_libc.syscall(
-        ctypes.c_long(_number_here(_CLONE)),
+        ctypes.c_long(_CLONE),
         ctypes.c_ulong(namespaces | _CLONE_PIDFD | _SIGCHLD),
         None,
         ctypes.byref(pidfd),
@@ -66,12 +68,12 @@ def attach_tree(tree: int, target: int, attributes: int) -> None:
 
 def change_root(new: str, old: str) -> None:
     """Make a mount point the root of this mount namespace, and mount the former root at `old`."""
-    system_call(_number_here(_PIVOT_ROOT), os.fsencode(new), os.fsencode(old))
+    system_call(_PIVOT_ROOT, os.fsencode(new), os.fsencode(old))
 
 
 def unmount(path: str) -> None:
     """Detach what is mounted last at a path."""
-    system_call(_number_here(_UMOUNT2), os.fsencode(path), _DETACH)
+    system_call(_UMOUNT2, os.fsencode(path), _DETACH)
 
 
 def forbid_new_privileges() -> None:
@@ -89,7 +91,7 @@ def drop_capabilities() -> None:
         if error.errno != _EINVAL:
             raise
     none = struct.pack("=6I", *(6 * (0,)))
-    system_call(_number_here(_CAPSET), struct.pack("=Ii", _CAPABILITY_VERSION, 0), none)
+    system_call(_CAPSET, struct.pack("=Ii", _CAPABILITY_VERSION, 0), none)
 
 
 def filter_calls(program: bytes) -> None:
@@ -98,7 +100,3 @@ def filter_calls(program: bytes) -> None:
     header = struct.pack("=HxxxxxxQ", len(program) // 8, ctypes.addressof(instructions))
     buffer = ctypes.create_string_buffer(header, len(header))
     prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(buffer))
-
-
-def _number_here(numbers: tuple[int, int]) -> int:
-    return numbers[os.uname().machine == "aarch64"]

@@ -29,7 +29,6 @@ from loopty.sandboxes.namespace_launcher.namespace_calls import (
     CLONE_NEWCGROUP,
     CLONE_NEWUSER,
     drop_capabilities,
-    filter_calls,
 )
 from loopty.sandboxes.namespace_launcher.root_files import TrialRoot
 from loopty.sandboxes.raw_calls import PR_SET_DUMPABLE, PR_SET_PDEATHSIG, prctl, unshare
@@ -124,9 +123,6 @@ class TrialProcess:
         """The exit code of the command, or None when loopty is gone."""
         deaths = watch_children()
         try:
-            call_filter = self._shared.nesting_filter if order.nests else self._shared.call_filter
-            if call_filter is not None:
-                filter_calls(call_filter)
             command = self.start_command(order, outputs)
         except FileNotFoundError:
             return _refuse(order, outputs[1], _NOT_FOUND)

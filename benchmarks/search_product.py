@@ -1,0 +1,118 @@
+"""One run of the product: `loopty optimize` against the simulated model over HTTP.
+
+Prompts, replies, calls, refusals, commits, ledger, judge and selection are the product's own; only the trial is a
+function of this process, so that a run of sixty attempts takes about two seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import repository
+from search_landscape import Landscape
+from search_program import ProgramError, evaluate, shown_score
+from search_wire import first_program
+
+from loopty.agents.agent_work import AgentChoice, AgentSessions
+from loopty.campaign.context import CampaignContext
+from loopty.campaign.proposer_factory import ProposerFactory
+from loopty.campaign.run_entry import enter_run
+from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.pool import Pool
+from loopty.engine.decisions import Judging
+from loopty.engine.loop import Loop
+from loopty.engine.protocols import Trial
+from loopty.engine.prune_watch import PruneWatch
+from loopty.engine.trial_runner import TrialRunner
+from loopty.testing.fakes import FunctionExecutor, outcome_of_score
+from loopty.workspaces.node_leftovers import NodeLeftovers
+
+_TASK = """
+statement = "Make the score higher."
+seed = {seed}
+width = 1
+[benchmark]
+command = "python3 evaluate.py"
+timeout_seconds = 60
+[noise]
+repeat = "never"
+confirm = 0
+[pools]
+attempts = {attempts}
+[access]
+write = ["program.py"]
+[models.simulated]
+provider = "openai"
+model = "simulated"
+url = "{url}"
+[roles.evolver]
+model = "simulated"
+[proposer]
+kind = "llm-code"
+{options}
+"""
+
+
+def run_loopty(land: Landscape, seed: int, attempts: int, url: str, options: str) -> list[float]:
+    """The score of each attempt in its order; a program that does not run gains nothing."""
+    with _repository(land, _TASK.format(seed=seed, attempts=attempts, url=url, options=options)) as folder:
+        context = CampaignContext.open(folder, lambda _: None, allow=True)
+        scores: list[float] = []
+
+        def score(trial: Trial) -> Outcome:
+            text = context.files.text(trial.node.commit, "program.py") or ""
+            try:
+                value = evaluate(text, land)
+            except ProgramError as fault:
+                scores.append(float("-inf"))
+                return Outcome(Ending.FAILED, reason=str(fault))
+            scores.append(value)
+            return outcome_of_score(shown_score(value, land))
+
+        with contextlib.redirect_stdout(sys.stderr):
+            asyncio.run(_loop(context, FunctionExecutor(score)).drive())
+        return scores[1:]
+
+
+@contextlib.contextmanager
+def _repository(land: Landscape, task: str) -> Iterator[Path]:
+    with TemporaryDirectory(prefix="loopty-search-") as top:
+        folder = Path(top) / "repository"
+        folder.mkdir()
+        files = {"program.py": first_program(land), "evaluate.py": "# a function of the process\n"}
+        for name, text in {**files, "loopty.toml": task}.items():
+            (folder / name).write_text(text)
+        env = repository.environment(Path(top) / "home")
+        os.environ.update(env)
+        repository.start(folder, env)
+        yield folder
+
+
+def _no_agents(choice: AgentChoice) -> AgentSessions:
+    raise AssertionError(f"no agent proposes here: {choice}")
+
+
+def _loop(context: CampaignContext, executor: FunctionExecutor) -> Loop:
+    run = enter_run(context)
+    task, models = context.task, context.role_models(run)
+    factory = ProposerFactory(task, context.files, NodeLeftovers(context.state), models, _no_agents)
+    judging = Judging(task.pools, task.noise)
+    return Loop(
+        context.recorder,
+        run,
+        task.pools,
+        {Pool.ATTEMPT: factory.proposer()},
+        TrialRunner(context.recorder, judging, (), executor, context.files, context.owner),
+        context.files,
+        PruneWatch(lambda: context.history, None, lambda _: ((), {}), executor.machine.fingerprint),
+        models.purse,
+        context.owner,
+        time.time,
+    )

@@ -1,0 +1,36 @@
+"""The family of audit anchors: which nodes' gains the held-out split refutes. No score of the split is in it."""
+
+from __future__ import annotations
+
+from loopty.domain.ids import NodeId
+from loopty.kit.dataclass import dataclass
+from loopty.record.event import Event
+from loopty.record.family import Family
+from loopty.record.fold_state import FoldState
+from loopty.record.run_record import RunPart
+
+
+@dataclass(frozen=True, slots=True)
+class AuditConcluded(Event):
+    """What all audits of a run so far say about its gains, without a number."""
+
+    run: int
+    refuted: tuple[NodeId, ...]
+    """Nodes that gain more in the search than an earlier one, and less on the split."""
+    text: str
+    """Since when gains do not carry over, as a sentence; empty while they do."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditAnchors(RunPart):
+    """The newest conclusion."""
+
+    refuted: tuple[NodeId, ...] = ()
+    text: str = ""
+
+
+def _conclude(state: FoldState, event: AuditConcluded, _at: float) -> None:
+    state.put_run(state.runs[event.run].with_part(AuditAnchors(event.refuted, event.text)))
+
+
+FAMILY = Family((AuditConcluded,), {AuditConcluded: _conclude})

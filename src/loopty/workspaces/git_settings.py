@@ -1,0 +1,71 @@
+"""The git configuration of a repository as git lists it, known for as long as the files that it comes from stay.
+
+A process may do many pieces of work in one repository. Only where we know every file that decides: a configuration
+that includes others, or that working trees share, is listed each time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+
+_YOUNG_NS = 2_000_000_000
+"""A file that was written just now may be written again without a new time."""
+_MOST_KNOWN = 8
+
+State = tuple[tuple[int, ...] | None, ...]
+"""Which files there are, and when each was changed."""
+
+_known: dict[tuple[str, ...], tuple[State, str]] = {}
+"""The listings, by git directory and the variables that say where the user's files are."""
+
+
+def settings_listing(git_dir: str, env: Mapping[str, str], ask: Callable[[], str]) -> str:
+    """The configuration, from `ask` unless it is known."""
+    key, state = _key(git_dir, env), settings_state(git_dir, env)
+    if (known := _known.get(key)) and known[0] == state:
+        return known[1]
+    _known.pop(key, None)
+    listing = ask()
+    if state is not None and "\0include" not in listing and settings_state(git_dir, env) == state:
+        _known[key] = state, listing
+        while len(_known) > _MOST_KNOWN:
+            del _known[next(iter(_known))]
+    return listing
+
+
+def known_state(git_dir: str, env: Mapping[str, str]) -> State | None:
+    """The state of the files whose listing is known; None where it is not, or not any more."""
+    known = _known.get(_key(git_dir, env))
+    return known[0] if known and known[0] == settings_state(git_dir, env) else None
+
+
+def settings_state(git_dir: str, env: Mapping[str, str]) -> State | None:
+    """The files that decide how git works here; None where there may be others, or one was written just now."""
+    if os.path.lexists(f"{git_dir}/commondir"):
+        return None
+    home = env.get("HOME", "")
+    folder = env.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    own = ("config", "config.worktree", "info/attributes", "info/grafts", "shallow", "objects/info/alternates")
+    users = ("/etc/gitconfig", "/etc/gitattributes", f"{home}/.gitconfig")
+    paths = (*(f"{git_dir}/{name}" for name in own), *users, f"{folder}/git/config", f"{folder}/git/attributes")
+    state = tuple(map(_file_state, (git_dir, f"{git_dir}/objects", *paths)))
+    files = (one for one in state[2:] if one)
+    youngest = max((max(one[-2:]) for one in files), default=0)
+    return state if youngest < time.time_ns() - _YOUNG_NS else None
+
+
+def _file_state(path: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116 - many for each piece of work
+    except OSError:
+        return None
+    if os.path.isdir(path):  # noqa: PTH112 - which one it is; its content changes with each object
+        return found.st_dev, found.st_ino
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _key(git_dir: str, env: Mapping[str, str]) -> tuple[str, ...]:
+    names = ("GIT_CONFIG", "HOME", "XDG_")
+    return git_dir, *sorted(f"{name}={value}" for name, value in env.items() if name.startswith(names))
