@@ -30,8 +30,9 @@ from loopty.record.verdicts import Incumbents, NodeJudged
 try:
     from loopty.campaign.run_start import start_run
     from loopty.judge.verdict_rules import Judging
+    from loopty.record.waiting_nodes import next_undecided
 except ImportError:  # the judge before
-    start_run, Judging = decisions.start_run, decisions.Judging
+    start_run, Judging, next_undecided = decisions.start_run, decisions.Judging, decisions.next_undecided
 
 BASELINE = 100.0
 _ROOT = NodeId("1")
@@ -140,7 +141,7 @@ class JudgedNight:
         node = NodeId(added[0].node)  # type: ignore[attr-defined]
         self.levels[node], self.numbers[node] = self.levels[parent] * (1 + drawn), self._count
         self._measure_until_verdict(decisions.start_trial(self.history, node, "me", self.judging))
-        while found := decisions.next_undecided(self.history, 1, Pool.ATTEMPT):
+        while found := next_undecided(self.history, 1, Pool.ATTEMPT):
             self._measure_until_verdict(decisions.start_trial(self.history, found.id, "me", self.judging))
         return node
 
