@@ -161,7 +161,7 @@ export interface Overview {
   driver: string;
   alerts: AlertRow[];
   gain: Gain;
-  real: { verdict: "yes" | "not shown" | "too early"; checks: Check[] };
+  real: { verdict: "yes" | "in part" | "not shown" | "too early"; checks: Check[] };
   uplift: { words: string; amount: number; ahead: number; chance: number | null; trials: number } | null;
   cost: Cost;
   counts: Counts;

@@ -18,12 +18,16 @@ def reality_checks(
 ) -> dict[str, Any]:
     """The four checks, and what they say together."""
     checks = [_over_control(uplift), _held_out(status, audits, has_split), _pairs(status), _integrity(status)]
-    states = [check["state"] for check in checks]
-    is_early = "missing" in states and status.state is RunState.RUNNING
-    verdict = (
-        "yes" if set(states) == {"pass"} else "not shown" if "fail" in states or not is_early else "too early"
-    )
-    return {"verdict": verdict, "checks": checks}
+    return {"verdict": checks_verdict({check["state"] for check in checks}, status.state), "checks": checks}
+
+
+def checks_verdict(states: set[str], run: RunState) -> str:
+    """What checks in these states say together: none may fail; a missing one tells once the run has ended."""
+    if "fail" in states or "pass" not in states:
+        return "too early" if states == {"missing"} and run is RunState.RUNNING else "not shown"
+    if "missing" not in states:
+        return "yes"
+    return "too early" if run is RunState.RUNNING else "in part"
 
 
 def _check(name: str, state: str, text: str, detail: str = "") -> dict[str, str]:

@@ -1,11 +1,16 @@
-/** Is it real? Four checks; "yes" only while all of them hold. */
+/** Is it real? Four checks: "yes" only while all of them hold, "in part" where none fails and some are missing. */
 
 import type { JSX } from "preact";
 import type { Overview } from "../../api/overview";
 import { Sure } from "../../parts/blocks";
 import { Said } from "../../parts/said";
 
-const ANSWERS = { yes: "Yes, so far", "not shown": "Not shown", "too early": "Too early" } as const;
+const ANSWERS = {
+  yes: "Yes, so far",
+  "in part": "In part",
+  "not shown": "Not shown",
+  "too early": "Too early",
+} as const;
 const STATES = { pass: "holds", fail: "fails", missing: "missing" } as const;
 
 export function RealCard({ seen }: { seen: Overview }): JSX.Element {

@@ -1,0 +1,23 @@
+"""What the four checks of a gain say together."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopty.dashboard.reality_checks import checks_verdict
+from loopty.views.run_status import RunState
+
+
+@pytest.mark.parametrize(
+    ("states", "running", "ended"),
+    [
+        ({"pass"}, "yes", "yes"),
+        ({"pass", "missing"}, "too early", "in part"),
+        ({"missing"}, "too early", "not shown"),
+        ({"pass", "fail"}, "not shown", "not shown"),
+        ({"fail", "missing"}, "not shown", "not shown"),
+    ],
+)
+def test_a_gain_is_real_only_where_every_check_holds(states: set[str], running: str, ended: str) -> None:
+    assert checks_verdict(states, RunState.RUNNING) == running
+    assert checks_verdict(states, RunState.STOPPED) == ended
