@@ -19,10 +19,11 @@ const drawn = signal<Drawn>("log");
 export function TreeView(): JSX.Element {
   const [fitTurn, setFitTurn] = useState(0);
   const seen = overview.value;
+  const asked = route.value.query.get("as");
   useEffect(() => {
-    if (route.value.query.get("as") === "map") drawn.value = "map";
-    return setSteps({ fit: () => setFitTurn((old) => old + 1) });
-  }, []);
+    if (asked === "map" || asked === "log") drawn.value = asked;
+  }, [asked]);
+  useEffect(() => setSteps({ fit: () => setFitTurn((old) => old + 1) }), []);
   const kept = seen?.counts.kept ?? 0;
   return (
     <>
