@@ -30,8 +30,12 @@ Caps = TypeVar("Caps", Pools, RoleBudget)
 
 
 def context_of_run(context: CampaignContext, run: int) -> CampaignContext:
-    """The context in which nodes of this run are measured: that of the second stage, where the run is one."""
-    return _stage_context(context, run) if FrozenPool.of(context.history.runs[run]).base else context
+    """The context in which nodes of this run are measured: that of the second stage, where the run is one.
+
+    There may be no such run: whoever asks for one of its nodes says so.
+    """
+    found = context.history.runs.get(run)
+    return _stage_context(context, run) if found and FrozenPool.of(found).base else context
 
 
 def enter_combination(context: CampaignContext, base: int) -> tuple[CampaignContext, int] | None:
