@@ -9,25 +9,18 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from function_loop import function_loop
 from instant_program import version
 
-from loopty.agents.agent_work import AgentChoice, AgentSessions
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.optimize_session import collect_rarely
-from loopty.campaign.proposer_factory import ProposerFactory
 from loopty.campaign.run_entry import enter_run
-from loopty.domain.pool import Pool
 from loopty.engine.loop import Loop
 from loopty.engine.protocols import Trial
-from loopty.engine.prune_watch import PruneWatch
-from loopty.engine.trial_runner import TrialRunner
-from loopty.judge.verdict_rules import Judging
 from loopty.testing.fakes import FunctionExecutor
-from loopty.workspaces.node_leftovers import NodeLeftovers
 
 _TASK = """
 statement = "Make the answer better."
@@ -99,10 +92,6 @@ def _programs(numbers: Iterable[int]) -> str:
 _REPLIES = {"code": _programs, "parameters": _configurations}
 
 
-def _no_agents(choice: AgentChoice) -> AgentSessions:
-    raise AssertionError(f"no agent proposes here: {choice}")
-
-
 def _loop(context: CampaignContext, counter: Path) -> Loop:
     run = enter_run(context)
     collect_rarely()
@@ -112,21 +101,7 @@ def _loop(context: CampaignContext, counter: Path) -> Loop:
             evaluated.write(b".")
         return hash((trial.node.commit, *trial.node.params.values())) % 1000 / 1000
 
-    task, models, executor = context.task, context.role_models(run), FunctionExecutor(score)
-    factory = ProposerFactory(task, context.files, NodeLeftovers(context.state), models, _no_agents)
-    judging = Judging(task.pools, task.noise)
-    return Loop(
-        context.recorder,
-        run,
-        task.pools,
-        {Pool.ATTEMPT: factory.proposer()},
-        TrialRunner(context.recorder, judging, (), executor, context.files, context.owner),
-        context.files,
-        PruneWatch(lambda: context.history, None, lambda _: ((), {}), executor.machine.fingerprint),
-        models.purse,
-        context.owner,
-        time.time,
-    )
+    return function_loop(context, run, FunctionExecutor(score))
 
 
 if __name__ == "__main__":

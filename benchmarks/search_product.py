@@ -10,29 +10,21 @@ import asyncio
 import contextlib
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import repository
+from function_loop import function_loop
 from search_landscape import Landscape
 from search_program import ProgramError, evaluate, shown_score
 from search_wire import first_program
 
-from loopty.agents.agent_work import AgentChoice, AgentSessions
 from loopty.campaign.context import CampaignContext
-from loopty.campaign.proposer_factory import ProposerFactory
 from loopty.campaign.run_entry import enter_run
 from loopty.domain.outcome import Ending, Outcome
-from loopty.domain.pool import Pool
-from loopty.engine.loop import Loop
 from loopty.engine.protocols import Trial
-from loopty.engine.prune_watch import PruneWatch
-from loopty.engine.trial_runner import TrialRunner
-from loopty.judge.verdict_rules import Judging
 from loopty.testing.fakes import FunctionExecutor, outcome_of_score
-from loopty.workspaces.node_leftovers import NodeLeftovers
 
 _TASK = """
 statement = "Make the score higher."
@@ -77,7 +69,7 @@ def run_loopty(land: Landscape, seed: int, attempts: int, url: str, options: str
             return outcome_of_score(shown_score(value, land))
 
         with contextlib.redirect_stdout(sys.stderr):
-            asyncio.run(_loop(context, FunctionExecutor(score)).drive())
+            asyncio.run(function_loop(context, enter_run(context), FunctionExecutor(score)).drive())
         return scores[1:]
 
 
@@ -93,26 +85,3 @@ def _repository(land: Landscape, task: str) -> Iterator[Path]:
         os.environ.update(env)
         repository.start(folder, env)
         yield folder
-
-
-def _no_agents(choice: AgentChoice) -> AgentSessions:
-    raise AssertionError(f"no agent proposes here: {choice}")
-
-
-def _loop(context: CampaignContext, executor: FunctionExecutor) -> Loop:
-    run = enter_run(context)
-    task, models = context.task, context.role_models(run)
-    factory = ProposerFactory(task, context.files, NodeLeftovers(context.state), models, _no_agents)
-    judging = Judging(task.pools, task.noise)
-    return Loop(
-        context.recorder,
-        run,
-        task.pools,
-        {Pool.ATTEMPT: factory.proposer()},
-        TrialRunner(context.recorder, judging, (), executor, context.files, context.owner),
-        context.files,
-        PruneWatch(lambda: context.history, None, lambda _: ((), {}), executor.machine.fingerprint),
-        models.purse,
-        context.owner,
-        time.time,
-    )

@@ -26,6 +26,7 @@ from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.node_folders import NodeFolder, NodeFolders
 
 _FEWEST_MEMBERS = 2
+_REMEDY = "restore its file, or leave the node out of the pool with `loopty invalidate {node}`"
 Caps = TypeVar("Caps", Pools, RoleBudget)
 
 
@@ -52,7 +53,7 @@ def enter_combination(context: CampaignContext, base: int) -> tuple[CampaignCont
     members = choose_pool(context.history, base, context.task.combine.members)
     if len(members) < _FEWEST_MEMBERS:
         context.say(
-            f"nothing is combined: {len(members)} node of run {base} published artifacts, and it takes two; "
+            f"nothing is combined: it takes two nodes with artifacts, and run {base} has {len(members)}; "
             "write files to $LOOPTY_ARTIFACTS_DIR"
         )
         return None
@@ -118,9 +119,9 @@ def read_artifact(folder: NodeFolder, node: NodeId, digest: str) -> bytes:
     try:
         content = folder.read(f"{ARTIFACTS}/{digest}", LARGEST_FILE + 1)
     except OSError:
-        raise Misuse(f"an artifact of node {node} is gone: `loopty replay {node}` makes it again") from None
+        raise Misuse(f"an artifact of node {node} is gone: {_REMEDY.format(node=node)}") from None
     if hashlib.sha256(content).hexdigest() != digest:
-        raise Misuse(f"an artifact of node {node} was changed by hand: it no longer has its digest {digest[:12]}")
+        raise Misuse(f"an artifact of node {node} was changed by hand: {_REMEDY.format(node=node)}")
     return content
 
 
@@ -133,7 +134,7 @@ def _stage_context(context: CampaignContext, run: int) -> CampaignContext:
 def _stage_task(task: Task, base: Run) -> Task:
     """The task of the second stage. What the search has spent on models counts against the same caps."""
     if not task.combine:
-        raise Misuse("the run combines nodes of another one, and loopty.toml has no [combine] table any more")
+        raise Misuse("the run combines nodes of another one: put the table [combine] back into loopty.toml")
     spend = Spend.of(base)
     stage = task.for_combination()
     roles = replace(stage.roles, evolver=_rest_of(stage.roles.evolver, spend))

@@ -20,7 +20,7 @@ from loopty.engine import budget, decisions
 from loopty.engine.open_questions import OpenQuestions, Pace, Question, ReadyAnswer, Reply
 from loopty.engine.protocols import CommittedFiles, Proposer, Purse, Trial, Workspaces
 from loopty.engine.prune_watch import PruneWatch
-from loopty.engine.request_watch import RequestWatch
+from loopty.engine.run_control import RunControl
 from loopty.engine.session_limits import Finish, SessionLimits
 from loopty.engine.trial_runner import TrialRunner
 from loopty.judge.tuning import promised_nodes
@@ -65,7 +65,7 @@ class Loop:
         self._prune_watch = prune_watch
         self._limits = SessionLimits(recorder, run, pools, trial_runner.judging.noise, clock)
         self._questions = OpenQuestions(recorder, run, proposers, purse, clock, pace)
-        self._requests = RequestWatch(recorder, run, pools, trial_runner.may_start, self.stop)
+        self._requests = RunControl(recorder, run, pools, trial_runner.may_start, self.stop)
         self._owner = owner
         self._clock = clock
         self._cancel = asyncio.Event()

@@ -17,7 +17,7 @@ from loopty.record.sessions import Session
 _WATCH_SECONDS = 0.5
 
 
-class RequestWatch:
+class RunControl:
     """Obeys requests, and stops the session when the time of the run is over; a pause does not count."""
 
     def __init__(
