@@ -32,6 +32,7 @@ from loopty.record.proposals import Proposals
 from loopty.record.removed_files import FilesRemoved
 from loopty.record.role_shares import RoleSharesChanged
 from loopty.record.rungs import LadderState
+from loopty.record.search_learning import SearchMoved
 from loopty.record.sessions import RunPaused, RunResumed, Session, StopRequested
 from loopty.record.tickets import TicketEnded, TicketOpened
 from loopty.record.trials import TrialCounts, Trials
@@ -46,7 +47,7 @@ NEWER = {
     *(DraftDropped, FilesRemoved, NodeReopened, VerdictWithdrawn),
     *(BudgetChanged, NodeRestored, RunPaused, RunResumed, StopRequested),
     *(DirectiveSeen, NoteAdded, TicketOpened, TicketEnded),
-    PoolFrozen,
+    *(PoolFrozen, SearchMoved),
     *(NodeTuned, TunePointChosen, TuningStarted),
     *(AgentBenched, AgentPartEnded, AgentSearchStalled, AuditConcluded, RoleSharesChanged),
 }

@@ -18,6 +18,7 @@ _MODULES = (
     "proposals",
     "reply_forms",  # before calls: it looks at the reply that is read
     "operator_credit",  # before calls, verdicts and trials: it looks at the reply that is read, and what changes
+    "search_learning",  # as operator_credit, after it
     "calls",
     "cohorts",
     "agent_accounts",  # before verdicts: it looks at the verdict that changes
