@@ -69,6 +69,13 @@ class NodeDiff:
     params: Mapping[str, ParamChange]
 
 
+def task_of_run(task: Task, run: Run) -> Task:
+    """The task whose limits hold in the run: that of the second stage, where the run combines nodes of another."""
+    from loopty.record.frozen_pools import FrozenPool
+
+    return task.for_combination() if task.combiner and FrozenPool.of(run).base else task
+
+
 def run_status(state: StateFolder, history: History, run: int) -> RunStatus:
     """Where a run stands, with the budget of the task file where that can be read."""
     from loopty.executors.process_locks import ProcessLocks
@@ -77,6 +84,7 @@ def run_status(state: StateFolder, history: History, run: int) -> RunStatus:
     task, is_alive = task_or_none(state.top), ProcessLocks(state.owners).is_alive
     if task is None:
         return status(history, history.runs[run], time.time(), is_alive)
+    task = task_of_run(task, history.runs[run])
     return status(history, history.runs[run], time.time(), is_alive, task.pools, task.width, task.noise)
 
 
