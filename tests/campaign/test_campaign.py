@@ -30,6 +30,7 @@ METHODS = {
     "doctor": None,  # about the machine
     "serve": None,  # about processes
     "mode": "mode_settings",
+    "ledger": "ledger_choice",
     "notify": None,  # about the user's own settings: taskfile/notice_settings.py
     "hook": None,  # for hosts of agents: campaign/host_hooks.py
     "install": None,  # about the user's own settings: campaign/host_installation.py

@@ -250,9 +250,9 @@ async def test_answers_are_made_once_for_all_viewers_and_anew_after_an_event(sto
 
 async def test_a_record_of_an_older_version_is_folded_with_progress(story):
     ledger = SqliteLedger(story.state.ledger.path_for_programs())
-    ledger._db.execute("UPDATE fold SET version = 1")
+    ledger._database.execute("UPDATE fold SET version = 1")
     seen = []
-    import loopty.ledgers.sqlite as module
+    import loopty.ledgers.row_ledger as module
 
     before, module._EVENTS_PER_SAVE = module._EVENTS_PER_SAVE, 10
     try:

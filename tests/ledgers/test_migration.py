@@ -12,7 +12,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.kit import codec
-from loopty.ledgers import sqlite
+from loopty.ledgers import sqlite_database
 from loopty.ledgers.digests import digest_sum, page_digest, seal_digest
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.acknowledgements import DirectiveSeen
@@ -224,7 +224,7 @@ def test_one_process_rebuilds_the_pages_and_the_others_wait_for_it(old_ledger, m
     migrated = SqliteLedger(old_ledger)
     migrated.history()
     migrated.close()
-    monkeypatch.setattr(sqlite, "_MS_BETWEEN_REPORTS", 1)
+    monkeypatch.setattr(sqlite_database, "_MS_OF_A_SHORT_WAIT", 1)
     other = apsw.Connection(str(old_ledger))  # not sqlite3: two copies of SQLite in a process share their locks
     other.execute("UPDATE fold SET version = 0")
     waiting = SqliteLedger(old_ledger)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -354,14 +353,14 @@ class Campaign(CampaignReader):
 
         number = self.newest_run(run)
         self._record_event(lambda history: resume(history, number))
-        return has_driver(self.record.state, self.history, number)
+        return has_driver(self.record.owners, self.history, number)
 
     def stop(self, why: str = "", run: int | None = None) -> None:
         """Ask the process that drives a run to cancel its trials and to end, within a second or two."""
         from loopty.campaign.run_requests import has_driver, stop
 
         number, text = self.newest_run(run), parse_text(why, "reason")
-        if not has_driver(self.record.state, self.history, number):
+        if not has_driver(self.record.owners, self.history, number):
             raise Misuse(f"nothing drives run {number} now: there is nothing to stop")
         self._record_event(lambda history: stop(history, number, text))
 
@@ -378,7 +377,7 @@ class Campaign(CampaignReader):
         """Record a person's wish: a process that drives the run reads it there."""
         from loopty.record.recorder import Recorder
 
-        Recorder(self.record.ledger, time.time).record(decide)
+        Recorder(self.record.ledger, self.record.ledger.now).record(decide)
         self.__dict__.pop("record", None)
 
     def export(self, node: str, to: Path | None = None, force: bool = False) -> ExportedArtifact:

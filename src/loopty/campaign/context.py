@@ -31,6 +31,7 @@ from loopty.record.cohorts import Cohorts, note_machine
 from loopty.record.history import History
 from loopty.record.ledger import Ledger
 from loopty.record.node_gates import NodeGates
+from loopty.record.owners import Owners
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
 from loopty.record.runs import RunStarted
@@ -61,6 +62,7 @@ class CampaignContext:
     repository: Repository
     state: StateFolder
     ledger: Ledger
+    owners: Owners
     recorder: Recorder
     files: NodeFiles
     owner: str
@@ -90,11 +92,13 @@ class CampaignContext:
         if state.has_old_ledger():
             say(f"{OLD_LEDGER}; remove it")
         ledger = open_ledger(state.ledger_url)
-        recorder = Recorder(ledger, time.time, refold_progress(say))
-        owners = ProcessLocks(state.owners)
-        recorder.record(lambda history: decisions.close_abandoned(history, owners.is_alive))
+        recorder = Recorder(ledger, ledger.now, refold_progress(say))
+        owners = ledger.owners(ProcessLocks(state.owners))
+        recorder.record(
+            lambda history: decisions.close_abandoned(history, lambda owner: not owners.exclude(owner))
+        )
         files = NodeFiles(repository, state, task.without_held_out())
-        return cls(task, repository, state, ledger, recorder, files, owners.claim(), say, refused)
+        return cls(task, repository, state, ledger, owners, recorder, files, owners.claim(), say, refused)
 
     @property
     def history(self) -> History:

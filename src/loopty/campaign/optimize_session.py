@@ -8,7 +8,6 @@ import functools
 import gc
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
 
 from loopty.agents.agent_work import AgentChoice, AgentSessions
@@ -154,7 +153,7 @@ def start_session(
         ),
         models.purse,
         context.owner,
-        time.time,
+        context.ledger.now,
         _pace(task.pools),
     )
     return OptimizeSession(context, run, loop, (*models.price_warnings(), *idle_roles(task).values()))

@@ -38,6 +38,7 @@ VERBS = {
     "rebaseline": "Measure baseline and best node here, to continue a run.",
     "export": "Pack a node for any machine, or write all trials as a table.",
     "trust": "Allow what a task file asks for beyond the default.",
+    "ledger": "Show or choose where the record of this repository is kept.",
     "gc": "Remove the files of discarded nodes.",
     "branch": "Make a git branch of a node, as it was measured.",
     "apply": "Bring a node's change to your own branch.",
@@ -59,7 +60,7 @@ FOR_PROGRAMS = ("hook",)
 """Verbs that people do not call."""
 
 
-_NAMED_ELSEWHERE = ("budget", "context", "dashboard")
+_NAMED_ELSEWHERE = ("budget", "context", "dashboard", "ledger")
 """Verbs that have the name of a module of another room: no two modules share one."""
 
 
