@@ -41,7 +41,9 @@ from wild_types import WildRepository, WildResult
 HERE = Path(__file__).parent
 NAMES = HERE / "wild_names.toml"
 RESULTS = HERE / "wild_results.json"
-SECONDS = 1800
+SECONDS = 900
+_FETCHES = 3
+"""How many repositories more are fetched and prepared, which mostly waits, while others are tried."""
 _WRITING = threading.Lock()
 
 
@@ -69,8 +71,8 @@ def draw(seed: int, used: set[str]) -> list[list[WildRepository]]:
     return [[one for one in group if one.name not in used] for group in shuffled]
 
 
-def try_wild(one: WildRepository, cache: Path, parent: Path) -> WildResult:
-    """Fetch, prepare and try one repository in a folder below `parent`."""
+def try_wild(one: WildRepository, cache: Path, parent: Path, slots: threading.Semaphore) -> WildResult:
+    """Fetch and prepare one repository in a folder below `parent`, and try it in one of the slots."""
     parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f"{one.registry}-{one.name}-", dir=parent))
     result = WildResult(one.name, one.registry, one.language)
@@ -82,6 +84,12 @@ def try_wild(one: WildRepository, cache: Path, parent: Path) -> WildResult:
         prepare(checkout, one.language)
     except (PreparationError, OSError, tarfile.TarError) as error:
         return replace(result, passed_over=" ".join(str(error).split())[-300:])
+    with slots:
+        return try_init(checkout, result)
+
+
+def try_init(checkout: Path, result: WildResult) -> WildResult:
+    """Try `init` in a checkout that was prepared; where its message has a line to paste, with the line, too."""
     first = run_init(checkout, [])
     result = replace(
         result,
@@ -247,7 +255,14 @@ def save_result(seed: str, result: WildResult) -> None:
         RESULTS.write_text(f"{text}\n")
 
 
-def try_group(seed: str, group: Iterator[WildRepository], known: dict[str, bool], count: int, cache: Path) -> None:
+def try_group(
+    seed: str,
+    group: Iterator[WildRepository],
+    known: dict[str, bool],
+    count: int,
+    cache: Path,
+    slots: threading.Semaphore,
+) -> None:
     """Try names in their order until `count` of them could be tried; `known` says which could be before."""
     while count:
         if (one := next(group, None)) is None:
@@ -255,7 +270,7 @@ def try_group(seed: str, group: Iterator[WildRepository], known: dict[str, bool]
         if one.name in known:
             count -= known[one.name]
             continue
-        result = try_wild(one, cache, cache / "wild")
+        result = try_wild(one, cache, cache / "wild", slots)
         save_result(seed, result)
         count -= not result.passed_over
         print(f"{one.registry} {one.name}: {verdict(result)}", flush=True)
@@ -286,10 +301,11 @@ def main() -> None:
         return
     seed = str(options.seed)
     samples = load_results()
-    with ThreadPoolExecutor(options.jobs) as pool:
+    slots = threading.Semaphore(options.jobs)
+    with ThreadPoolExecutor(options.jobs + _FETCHES) as pool:
         if options.names:
             again = [
-                (seed, iter([WildRepository(row.name, row.registry, row.language)]), {}, 1, options.cache)
+                (seed, iter([WildRepository(row.name, row.registry, row.language)]), {}, 1, options.cache, slots)
                 for row in samples[seed]
                 if row.name in options.names
             ]
@@ -299,7 +315,7 @@ def main() -> None:
             known = {row.name: not row.passed_over for row in samples.get(seed, ())}
             # One job for each name would try more than are needed where some are passed over.
             again = [
-                (seed, iter(group), known, number, options.cache)
+                (seed, iter(group), known, number, options.cache, slots)
                 for group, number in zip(draw(options.seed, used), numbers, strict=True)
             ]
         for done in [pool.submit(try_group, *job) for job in again]:

@@ -231,6 +231,12 @@ KNOWN = [
         "cp -r /usr/src/googletest/. test/gtest-1.10.0",
     ),
     (
+        "CMake Error at test/CMakeLists.txt:1 (add_subdirectory):\n  add_subdirectory given source "
+        '"gtest" which is not an existing directory.',
+        APT,
+        "run: apt-get install -y googletest && mkdir -p test/gtest && cp -r /usr/src/googletest/. test/gtest",
+    ),
+    (
         "CMake Error at /usr/share/cmake-3.25/Modules/FindPackageHandleStandardArgs.cmake:230 (message):\n"
         "  Could NOT find GTest (missing: GTEST_LIBRARY GTEST_INCLUDE_DIR)",
         APT,
@@ -529,6 +535,15 @@ def test_a_build_that_leaves_its_tests_out_names_the_library_that_they_need(outp
     assert cause.remedy == "run: apt-get install -y libcunit1-dev"
     assert explain_failure(Failure(NO_TEST_RAN, (), task(), "checking for zlib... no"), APT) is None
     assert explain_failure(Failure(NO_TEST_RAN, (), task(), output), Facts()) is None
+
+
+def test_tests_that_were_left_out_name_the_program_that_runs_them():
+    output = (
+        "Making check in testsuite\nWARNING: could not find 'runtest'\nmake[2]: Nothing to be done for 'check'."
+    )
+    cause = explain_failure(Failure(NO_TEST_RAN, (), task(), output), APT)
+    assert cause.remedy == "run: apt-get install -y dejagnu"
+    assert "the tests need the program runtest" in cause.sentence
 
 
 def test_a_library_that_is_not_installed_is_no_matter_of_the_order_of_a_build():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopty.causes.test_counts import has_built_nothing, has_run_no_tests
+from loopty.causes.test_counts import has_built_nothing, has_run_no_tests, is_only_usage
 
 NOTHING = [
     "----------------------------------------------------------------------\nRan 0 tests in 0.000s\n\nOK",
@@ -39,11 +39,19 @@ def test_a_runner_that_names_a_test_or_says_nothing_about_it_is_believed(output)
     assert not has_run_no_tests(output)
 
 
+IDLE_FOLDER = "make[3]: Entering directory '/tmp/tree/man'\nmake[3]: Nothing to be done for 'all'.\n"
+"""A folder without code, as one of several has it."""
+
+
 @pytest.mark.parametrize(
     ("command", "output", "is_nothing"),
     [
         ("make -j 4", "make: Nothing to be done for 'all'.", True),
         ("make -j 4", "cc -c a.c", False),
+        ("make -j 4", f"{IDLE_FOLDER}libtool: link: ranlib .libs/libffi.a\n", False),
+        ("make -j 4", f"{IDLE_FOLDER}gcc -DHAVE_CONFIG_H -I. -O3 -c ../src/types.c -o types.o\n", False),
+        ("make -j 4", f"{IDLE_FOLDER}  CCLD     libuv.la\n", False),
+        ("make -j 4", f"checking for gcc option to accept ISO C99... none needed\n{IDLE_FOLDER}", True),
         ("cmake --build x", "[100%] Built target date", True),
         ("cmake --build x", "[ 50%] Building CXX object a.o\n[100%] Built target a", False),
         ("cmake --build x", "[1/2] Building C object a.o", False),
@@ -52,3 +60,10 @@ def test_a_runner_that_names_a_test_or_says_nothing_about_it_is_believed(output)
 )
 def test_a_build_that_compiles_nothing_is_none(command, output, is_nothing):
     assert has_built_nothing(command, output) is is_nothing
+
+
+def test_a_command_that_only_prints_how_it_is_used_has_measured_nothing():
+    assert is_only_usage("Usage: bench/bench_multi_compilers.sh compilerlist.txt benchfile.cpp\n")
+    assert is_only_usage("usage: bench.py [-h] FILE\n\noptions:\n  -h  show this\n")
+    assert not is_only_usage("parse x 12 ops/sec\nusage: 12 MB\n")
+    assert not is_only_usage("")

@@ -40,6 +40,11 @@ def test_small_scores_that_vary_have_significant_digits() -> None:
     assert ScoreText.of([1.23456e-05], noise=3e-07).score(1.23456e-05) == "1.23e-05"
 
 
+def test_a_score_far_below_the_noise_of_a_large_one_is_not_written_as_zero() -> None:
+    scores = [0.36, 0.0016169]
+    assert list(map(ScoreText.of(scores, noise=0.05).score, scores)) == ["0.3600", "0.0016"]
+
+
 def test_all_changes_have_the_same_unit() -> None:
     some, crossing = ScoreChange(1.5, 75.0), ScoreChange(2.5, None)
     assert ScoreText.of([2.0], [some]).change(some) == "+75.0 %"

@@ -27,6 +27,8 @@ _LEFT_OUT = (
     r"Could NOT find ([\w.+-]+) ",
 )
 """How configure and CMake name a library that they can do without."""
+_NO_RUNNER = r"^WARNING: could not find '([\w.+-]+)'$"
+"""How automake says that DejaGnu is missing; the tests then count as passed."""
 _FRAMEWORKS = r"gtest|gmock|googletest|catch2?|doctest|cppunit|cunit|cmocka|check|criterion"
 NO_TEST_RAN = "the command ended well, and no test ran"
 _BUNDLED = re.compile(r"(?:bundled|bundle|third_?party|3rdparty|extern|external|externals|vendor|contrib|deps)")
@@ -74,6 +76,12 @@ def missing_test_framework(failure: Failure, facts: HostFacts) -> Cause | None:
     """A build that leaves its tests out, because the library that they are written with is not installed."""
     if not failure.match(NO_TEST_RAN, r"No tests were found"):
         return None
+    runner = re.search(_NO_RUNNER, failure.output, re.MULTILINE)
+    if runner and (install := PackageInstaller(facts).program_line(runner[1])):
+        sentence = (
+            f"the tests need the program {runner[1]}, which is not installed on this machine, and were left out"
+        )
+        return Cause("missing-test-library", sentence, shell=install)
     for pattern in _LEFT_OUT:
         for name in re.findall(pattern, failure.output, re.MULTILINE):
             is_framework = re.fullmatch(_FRAMEWORKS, name, re.IGNORECASE)
@@ -88,7 +96,7 @@ def missing_test_framework(failure: Failure, facts: HostFacts) -> Cause | None:
 def missing_googletest_folder(failure: Failure, facts: HostFacts) -> Cause | None:
     """A folder with the sources of GoogleTest: a submodule that a release does not have."""
     found = failure.match(_FOLDER) or re.search(_FOLDER, failure.output)
-    path = path_in_tree(found["path"]) if found else None
+    path = path_in_tree(f"{_folder_before(found)}{found['path']}") if found else None
     if path is None or facts.submodule(path) or not _GOOGLETEST.search(path):
         return None
     sentence = (
@@ -99,3 +107,9 @@ def missing_googletest_folder(failure: Failure, facts: HostFacts) -> Cause | Non
         return Cause("missing-test-library", sentence, advice=f"put the sources of GoogleTest into {path}")
     install = PackageInstaller(facts).install_line(("googletest", "", "", ""))
     return Cause("missing-test-library", sentence, shell=f"{install} && {copy}")
+
+
+def _folder_before(found: re.Match[str]) -> str:
+    """The folder, with a slash, from which CMake names a relative path: that of the file with the error."""
+    files = re.findall(r"CMake Error at (?P<folder>[^\s:]+/)CMakeLists\.txt:", found.string[: found.start()])
+    return "" if found["path"].startswith("/") or not files else files[-1]

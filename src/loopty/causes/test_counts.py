@@ -1,4 +1,4 @@
-"""Whether a command that ended well ran any test, or compiled anything, by what it printed."""
+"""Whether a command that ended well ran a test, compiled or measured anything, by what it printed."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ _NONE = (
 _SOME = r"^ok\s+\S+\s+[\d.]+s$|^(?:PASS|ok \d+|All tests successful)\b"
 """What go, automake, TAP and prove print for tests that ran."""
 
+_COMPILED = (
+    r"^\s*(?:\S+/)?(?:[\w-]+-linux-gnu-)?(?:cc|gcc|g\+\+|c\+\+|clang|clang\+\+)(?:-\d+)? .*-[co]\b"
+    r"|^libtool: (?:compile|link): |^\s+(?:CC|CXX|LD|CCLD|CXXLD|AR) +\S"
+)
+"""What make prints for a call of a compiler, in full or in short."""
+
+_LONGEST_USAGE = 60
+
 
 def has_run_no_tests(output: str) -> bool:
     """Whether the output names the number of tests, and it is 0; False where it says nothing about that."""
@@ -34,4 +42,11 @@ def has_built_nothing(command: str, output: str) -> bool:
     """Whether a build by make or CMake found nothing to compile; False for others, which say nothing about it."""
     if "cmake --build" in command:
         return re.search(r"^\[[ \d%/]+\] (?:Building|Linking) ", output, re.MULTILINE) is None
-    return re.search(r"^make(?:\[\d+\])?: Nothing to be done for '[^']*'\.$", output, re.MULTILINE) is not None
+    is_idle = re.search(r"^make(?:\[\d+\])?: Nothing to be done for '[^']*'\.$", output, re.MULTILINE)
+    return is_idle is not None and re.search(_COMPILED, output, re.MULTILINE) is None
+
+
+def is_only_usage(output: str) -> bool:
+    """Whether the output is nothing but how the command is used: it wants arguments, and has measured nothing."""
+    lines = output.strip().splitlines()
+    return 0 < len(lines) <= _LONGEST_USAGE and re.match(r"\s*usage\s*:", lines[0], re.IGNORECASE) is not None

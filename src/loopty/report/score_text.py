@@ -55,7 +55,7 @@ class ScoreText:
             return cls(min(max(shown, 2), _DIGITS), False, is_relative, percents)
         decimals = _decimals(values, every, size)
         if noise:
-            decimals = min(max(_last_digit(noise), 0), decimals)
+            decimals = min(max(_last_digit(noise), 0, _decimals_above_zero(values)), decimals)
         return cls(decimals, True, is_relative, percents)
 
     @classmethod
@@ -132,6 +132,12 @@ def gains_side_by_side(status: RunStatus) -> bool:
 def _last_digit(noise: float) -> int:
     """The decimal place, counted from the point, that is the last one with a meaning: about half the noise."""
     return -math.floor(math.log10(noise / 2)) if noise > 0 else 0
+
+
+def _decimals_above_zero(values: Sequence[float]) -> int:
+    """How many decimals give the smallest value two digits: noise grows with the score."""
+    smallest = min((abs(value) for value in values if value), default=1.0)
+    return 1 - math.floor(math.log10(smallest)) if smallest < 0.1 else 0
 
 
 def _decimals(values: Sequence[float], every: Sequence[float], size: float) -> int:
