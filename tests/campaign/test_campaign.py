@@ -37,6 +37,7 @@ METHODS = {
     "uninstall": None,
     "tool": None,  # for agents: campaign/agent_tools.py
     "mcp": None,
+    "worker": None,  # for a campaign that another machine drives: campaign/worker_run.py
 }
 
 

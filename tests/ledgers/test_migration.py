@@ -20,7 +20,7 @@ from loopty.record.agent_accounts import AgentBenched, AgentPartEnded, AgentSear
 from loopty.record.audit_anchors import AuditConcluded
 from loopty.record.budgets import BudgetChanged
 from loopty.record.calls import Spend
-from loopty.record.cohorts import Cohorts
+from loopty.record.cohorts import CohortOpened, Cohorts
 from loopty.record.directives import Directive
 from loopty.record.families import FAMILIES
 from loopty.record.frozen_pools import PoolFrozen
@@ -38,6 +38,7 @@ from loopty.record.tickets import TicketEnded, TicketOpened
 from loopty.record.trials import TrialCounts, Trials
 from loopty.record.tunings import NodeTuned, TunePointChosen, TuningStarted
 from loopty.record.verdicts import Incumbents, NodeReopened, NodeRestored, VerdictWithdrawn
+from loopty.record.workers import LeaseLost, TrialLeased, WorkerJoined, WorkerLeft
 
 from ..record.test_fold import fold
 from ..record.test_lazy_nodes import DraftingRun, answers
@@ -49,6 +50,7 @@ NEWER = {
     *(DirectiveSeen, NoteAdded, TicketOpened, TicketEnded),
     *(PoolFrozen, SearchMoved),
     *(NodeTuned, TunePointChosen, TuningStarted),
+    *(CohortOpened, WorkerJoined, WorkerLeft, TrialLeased, LeaseLost),
     *(AgentBenched, AgentPartEnded, AgentSearchStalled, AuditConcluded, RoleSharesChanged),
 }
 """Events that the previous layout did not have."""

@@ -8,6 +8,7 @@ from keyword import iskeyword
 VERBS = {
     "init": "Write loopty.toml, and run the benchmark once to check it.",
     "optimize": "Run experiments until the budget is spent; run it again to resume.",
+    "worker": "Run trials of a campaign that another machine drives.",
     "dashboard": "Show the experiments in your browser, live, and act on them.",
     "status": "Show where the run stands.",
     "context": "Say what to know before the next experiment, in few words.",

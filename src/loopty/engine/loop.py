@@ -84,6 +84,10 @@ class Loop:
         self._rung_changes: Counter[Pool] = Counter()
 
     @property
+    def trial_runner(self) -> TrialRunner:
+        return self._trial_runner
+
+    @property
     def history(self) -> History:
         return self._recorder.history
 
@@ -99,6 +103,10 @@ class Loop:
         """Cancel everything that runs, record it, and end the session."""
         self._why_stopped = self._why_stopped or why
         self._cancel_all()
+
+    def wake(self) -> None:
+        """Look again at what can start: the executor has more or fewer slots than before."""
+        self._requests.changed.set()
 
     def _cancel_all(self) -> None:
         self._cancel.set()

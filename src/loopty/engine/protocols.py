@@ -158,6 +158,8 @@ class Trial:
     """Names what the candidate may see of the trial, such as its folder: it tells neither node nor role."""
     slice: str = ""
     """What a tune trial measures instead of everything; empty for every other trial."""
+    cohort: str = ""
+    """The fingerprint of the machine that has to run it; empty where any machine may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +196,10 @@ OnMetrics = Callable[[Sequence[Row], Directions], str | None]
 class Executor(Protocol):
     """Runs trials, up to `width` at once, on a machine whose fingerprint is part of their outcomes."""
 
-    width: int
-    machine: Machine
+    @property
+    def width(self) -> int: ...
+    @property
+    def machine(self) -> Machine: ...
 
     async def execute(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
         """Run one trial to its end; `cancel` ends it at once with Ending.CANCELLED.

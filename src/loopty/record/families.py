@@ -40,6 +40,7 @@ _MODULES = (
     "search_summary",  # after verdicts: it looks at the node with its verdict
     "removed_files",
     "frozen_pools",
+    "workers",
 )
 """The files of this room with a FAMILY. Folds of one event run in this order."""
 
