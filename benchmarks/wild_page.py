@@ -23,7 +23,8 @@ line, pasted once, `init` passed.
   dependencies could not be, on this machine (it reaches PyPI, npm and Debian, but not crates.io or Go's proxy).
 - *Seconds* are of two cores that other busy processes shared: some thirty in samples 1 to 3, where builds and
   tests of C and C++ ran into limits of 300 s (`init`) and 600 s (with the line), ten in samples 4 to 6, ten to
-  sixty in samples 9 to 11, where some builds of C ran into a limit of 1800 s, fifteen to thirty in 12 and 13.
+  sixty in samples 9 to 11, where some builds of C ran into a limit of 1800 s, fifteen to thirty in 12 to 14, where
+  the last two had a limit of 900 s for each repository and a larger share of the cores.
 - Many packages of npm, and some of PyPI, are released without tests. There the line of the message measured how
   long the package takes to load, which counts as *with its line* in samples 1 to 9. Since then `init` falls back
   on this, or on the time of the build, by itself, and says so: a *last resort*. The figures count it apart. Where
