@@ -85,7 +85,8 @@ SAMPLES = {
     "10": "drawn and tried after the last resort and builds of npm came; stopped before its last names",
     "11": "drawn and tried after most repairs for the tenth; stopped before its last names",
     "12": "drawn and tried before the next repairs, to find their causes; stopped after ten names, in argcomplete",
-    "13": "drawn and tried after the first repairs for the twelfth; stopped after two names, in mathjs",
+    "13": "drawn and tried after the repairs for the twelfth; stopped at its twentieth name",
+    "14": "drawn and tried after the first repairs for the thirteenth",
 }
 """How each sample was used: only the figure of one that was tried once, after all repairs, says what to expect."""
 
