@@ -5,6 +5,7 @@ from loopty.campaign.first_result import with_better_score
 from loopty.campaign.gate_changes import with_shorter_gate
 from loopty.campaign.proven_task import TaskProver
 from loopty.domain.outcome import Ending, Outcome
+from loopty.kit.dataclass import replace
 from loopty.taskfile.read import load
 from loopty.taskfile.task_draft import GateDraft, TaskDraft
 
@@ -29,6 +30,13 @@ def test_a_command_that_waits_for_a_core_alone_is_measured_by_its_cpu_time():
     assert with_better_score(TaskDraft("bench"), outcome, patience=6.0).score_key == ""
 
 
+def test_cpu_time_is_known_as_such_unless_the_time_on_the_clock_counts():
+    timed = TaskDraft("make && python3 -m loopty_sdk.cpu_time make test")
+    assert timed.is_cpu_time
+    assert not replace(timed, score_key="wall_seconds").is_cpu_time
+    assert not TaskDraft("make test").is_cpu_time
+
+
 def test_limits_of_proposed_gates_are_longer_too_and_those_of_the_user_stay():
     gates = (GateDraft("tests", "make test", 60.0, is_proposed=True), GateDraft("mine", "make lint", 60.0))
     draft = TaskDraft("bench", gates=gates).with_patience(2.5)
@@ -46,6 +54,25 @@ def test_a_last_resort_is_tried_after_the_others_and_says_what_failed_before(cod
     assert proven.draft.command == "sh bench.sh"
     assert proven.instead_of.draft.command == "exit 3"
     assert "a last resort is left, how long it loads" in said[1]
+
+
+def test_a_command_that_only_prints_how_it_is_used_proves_nothing(code_place):
+    draft = TaskDraft("python3 -m loopty_sdk.cpu_time sh -c 'echo Usage: bench FILE'", ("src/**",))
+    proven = prover(code_place, [], 1.0).prove_first([draft], frozenset())
+    assert proven.check.problem.endswith("only printed how it is used: give it its arguments, with --command")
+
+
+def test_a_gate_waits_until_the_benchmark_works(code_place):
+    gates = (GateDraft("tests", "echo gate >> log; exit 3", is_proposed=True),)
+    draft = TaskDraft("exit 4", ("src/**",), gates=gates)
+    said = []
+    proven = prover(code_place, said, 1.0).prove_first([draft], frozenset())
+    assert "exit code 4" in proven.check.problem
+    assert proven.draft.gates == gates
+    assert not any("gate" in line for line in said), "the gate was not asked"
+    works = prover(code_place, said, 1.0).prove_first([replace(draft, command="sh bench.sh")], frozenset())
+    assert works.check.problem is None
+    assert works.draft.gates == (), "a gate that does not pass on the files as they are is left out"
 
 
 def test_a_gate_gives_way_to_fewer_tests_where_it_does_not_pass(code_place):

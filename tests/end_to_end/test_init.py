@@ -168,6 +168,7 @@ def test_it_proposes_what_the_repository_has_and_says_what_the_proposer_can_do(b
     assert [gate.command for gate in task.gates] == ["true"]
     text = " ".join(done.stderr.split())
     assert "5 checked runs gave the same score, 7" in text
+    assert '(assumed: higher is better; if lower is, write direction = "min" under [objective])' in text
     assert "random edits, a control and a demonstration" in text
 
 
@@ -221,7 +222,8 @@ def test_tests_that_fail_on_the_files_as_they_are_are_left_out_of_the_time_and_o
     (gate,) = load(bare.top).gates
     assert gate.command == f"python3 -m pytest -q {left_out}"
     (bare.top / "bench.sh").unlink()
-    bare.loopty("init", "--yes", "--force", "--gate", "true")
+    text = " ".join(bare.loopty("init", "--yes", "--force", "--gate", "true").stderr.split())
+    assert "(lower is better) the score is the CPU time of the tests: no benchmark was found that works" in text
     task = load(bare.top)
     assert task.benchmark.command == f"python3 -m loopty_sdk.cpu_time python3 -m pytest -q {left_out}"
     assert task.objective.direction == "min"

@@ -16,7 +16,7 @@ from loopty.campaign.resource_probe import measure_profile
 from loopty.causes.cause import Cause, Reach, Setting
 from loopty.causes.explanation import Explanation
 from loopty.causes.missing_libraries import NO_TEST_RAN
-from loopty.causes.test_counts import has_built_nothing, has_run_no_tests
+from loopty.causes.test_counts import has_built_nothing, has_run_no_tests, is_only_usage
 from loopty.domain.access import TASK_FILE
 from loopty.domain.outcome import Ending
 from loopty.kit.dataclass import dataclass, replace
@@ -39,6 +39,7 @@ _NO_REMEDY = "out-of-time"
 """More time is the user's to give: a checked run that takes ten minutes would take hours."""
 
 _NOTHING_BUILT = "the command ended well, and nothing was compiled"
+_ONLY_USAGE = "the command ended well, and only printed how it is used: give it its arguments, with --command"
 
 Consent = Callable[[Cause], bool]
 """Asks the user whether a remedy may be applied."""
@@ -57,10 +58,27 @@ class ProvenTask:
     """For a last resort: the most promising of what failed before; None where nothing else was found."""
 
     @property
+    def has_direction(self) -> bool:
+        """Whether the benchmark, its format or its output says which scores are better."""
+        is_told = bool(self.check.outcome.directions) or "direction" in self.draft.notes
+        return is_told or self.draft.direction == "min" or self.draft.result not in ("file", "stdout")
+
+    @property
     def has_line(self) -> bool:
         """Whether the message about a failure has a line to paste."""
         cause = self.check.explanation.cause if self.check.explanation else None
         return cause is not None and bool(cause.shell or cause.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedDraft:
+    """A draft after the remedies that were found, and its last check."""
+
+    draft: TaskDraft
+    check: CheckResult
+    changes: tuple[TaskChange, ...]
+    gate_seconds: float
+    """About how long its gates took."""
 
 
 class TaskProver:
@@ -88,6 +106,35 @@ class TaskProver:
 
         `fixed` are the keys that the user gave: `timeout_seconds` and `direction` are not changed then.
         """
+        changes: tuple[TaskChange, ...] = ()
+        if draft.gates:
+            # All tests for each remedy of the benchmark would take most of the time.
+            alone = self._repair(replace(draft, gates=()), fixed)
+            draft, changes = replace(alone.draft, gates=draft.gates), alone.changes
+            if alone.check.problem is not None:
+                return ProvenTask(draft, alone.check, changes, None)
+        whole = self._repair(draft, fixed)
+        draft, check, changes = whole.draft, whole.check, (*changes, *whole.changes)
+        if check.problem is not None:
+            return ProvenTask(draft, check, changes, None)
+        if shorter := with_shorter_gate(draft, whole.gate_seconds, check.outcome.seconds):
+            second = self._check(shorter[0])
+            if second.problem is None:
+                draft, check = shorter[0], second
+                changes = (*changes, shorter[1])
+                self._say(shorter[1].why)
+        draft = with_direction(draft, check.outcome) if "direction" not in fixed else draft
+        if "timeout_seconds" not in fixed:
+            draft = with_timeout(draft, check.outcome.seconds)
+        better = with_better_score(draft, check.outcome, self._patience)
+        if better != draft:
+            draft, check = better, self._check(better)
+        self._write(draft)
+        noise = self._noise(draft, check) if check.problem is None else None
+        return ProvenTask(draft, check, changes, noise)
+
+    def _repair(self, draft: TaskDraft, fixed: frozenset[str]) -> RepairedDraft:
+        """Check the draft, and again with each remedy that is found."""
         changes: list[TaskChange] = []
         before_gate: dict[str, TaskDraft] = {}
         """The draft before anything was changed for a gate's sake."""
@@ -106,23 +153,7 @@ class TaskProver:
             changes.append(change)
             self._say(f"{change.why}: trying again with {change.line}")
             check, gate_seconds = self._timed_check(draft)
-        if check.problem is not None:
-            return ProvenTask(draft, check, tuple(changes), None)
-        if shorter := with_shorter_gate(draft, gate_seconds, check.outcome.seconds):
-            second = self._check(shorter[0])
-            if second.problem is None:
-                draft, check = shorter[0], second
-                changes.append(shorter[1])
-                self._say(shorter[1].why)
-        draft = with_direction(draft, check.outcome) if "direction" not in fixed else draft
-        if "timeout_seconds" not in fixed:
-            draft = with_timeout(draft, check.outcome.seconds)
-        better = with_better_score(draft, check.outcome, self._patience)
-        if better != draft:
-            draft, check = better, self._check(better)
-        self._write(draft)
-        noise = self._noise(draft, check) if check.problem is None else None
-        return ProvenTask(draft, check, tuple(changes), noise)
+        return RepairedDraft(draft, check, tuple(changes), gate_seconds)
 
     def prove_first(self, drafts: Sequence[TaskDraft], fixed: frozenset[str]) -> ProvenTask:
         """Prove the drafts in turn until one works; without one, the file has the most promising of them.
@@ -179,6 +210,8 @@ class TaskProver:
             return replace(check, problem=NO_TEST_RAN, explanation=Explanation((), "", cause))
         if check.problem is None and draft.last_resort and has_built_nothing(draft.command, check.output):
             return replace(check, problem=_NOTHING_BUILT)
+        if check.problem is None and draft.is_cpu_time and is_only_usage(check.output):
+            return replace(check, problem=_ONLY_USAGE)
         return check
 
     def _write(self, draft: TaskDraft) -> None:

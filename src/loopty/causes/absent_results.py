@@ -26,6 +26,8 @@ _TOOLS = {
 _REPORTED = r"did not report (?P<wanted>[^(]+?) \(it reported (?P<names>[^)…]+)"
 _OTHER_NUMBERS = r"has no (?P<wanted>\S+): name one of its numbers .*\(it has (?P<names>[^)…]+)"
 _SCORE = "score"
+CPU_TIMER = "python3 -m loopty_sdk.cpu_time"
+"""What runs a command and reports its CPU time as the score."""
 WALL_SECONDS = "wall_seconds"
 """What a timed command reports beside its CPU time."""
 _PLAIN_WORDS = re.compile(r"[\w./+-]+ [\w./=:,@%+ -]+")
@@ -85,7 +87,7 @@ def command_with_timer(line: str, build: str = "") -> str:
     """The line whose score is the CPU time of a command; what is built before does not count."""
     is_plain = _PLAIN_WORDS.fullmatch(line) and line.split()[0] not in _OF_THE_SHELL
     words = line if is_plain else shlex.quote(line)
-    timed = f"python3 -m loopty_sdk.cpu_time {words}"
+    timed = f"{CPU_TIMER} {words}"
     return f"{build} && {timed}" if build else timed
 
 

@@ -178,7 +178,8 @@ def command(
         _say_paragraph(f"width {size.width}: {size.reason}")
         _say_paragraph(f"depth {depth.depth}: {depth.reason}")
     # Where nobody chose, what is left to measure was among the drafts.
-    _print_result(proven, path, "" if others or proven.draft.last_resort else last_resort_line(facts), as_json)
+    load_line = "" if others or proven.draft.last_resort else last_resort_line(facts)
+    _print_result(proven, path, load_line, as_json, is_asked=direction is not None or questions.has_terminal)
     sys.exit(1 if proven.check.problem else 0)
 
 
@@ -242,11 +243,14 @@ def _say_paragraph(text: str) -> None:
     say(paragraph(text, columns()))
 
 
-def _print_result(proven: ProvenTask, path: Path, load_line: str, as_json: bool) -> None:
-    """Print what was proven; `load_line` is what is left to try where nothing was."""
+def _print_result(proven: ProvenTask, path: Path, load_line: str, as_json: bool, is_asked: bool) -> None:
+    """Print what was proven; `load_line` is what is left to try where nothing was.
+
+    `is_asked` says whether the user decided which direction is better.
+    """
     from loopty.agents.agent_table import agents_on
     from loopty.report.figures import figure
-    from loopty.report.init_text import agents_text, noise_text, proposer_text
+    from loopty.report.init_text import TESTS_TEXT, agents_text, direction_text, noise_text, proposer_text
 
     check, draft, noise = proven.check, proven.draft, proven.noise
     is_last_resort = check.problem is not None and bool(load_line)
@@ -263,10 +267,12 @@ def _print_result(proven: ProvenTask, path: Path, load_line: str, as_json: bool)
     if draft.last_resort:
         _say_last_resort(proven)
     scores = ", ".join(f"{name} {figure(value)}" for name, value in list(check.outcome.metrics.items())[:4])
-    better = "lower" if draft.direction == "min" else "higher"
-    _say_paragraph(f"the checked run passed in {check.outcome.seconds:.2f} s: {scores} ({better} is better)")
+    better = direction_text(draft.direction, is_known=is_asked or proven.has_direction)
+    _say_paragraph(f"the checked run passed in {check.outcome.seconds:.2f} s: {scores} ({better})")
+    if draft.times_the_tests:
+        _say_paragraph(TESTS_TEXT)
     if noise:
-        _say_paragraph(noise_text(noise.metric, noise.values, noise.percent))
+        _say_paragraph(noise_text(noise.metric, noise.values, noise.percent, draft.is_cpu_time))
     _say_paragraph(proposer_text(draft.proposer))
     if draft.write and (agents := agents_on()):
         _say_paragraph(agents_text(agents))

@@ -17,6 +17,11 @@ _PROPOSERS = {
     "tpe": "a sampler that learns which values of the parameters are good; it edits no code",
 }
 
+TESTS_TEXT = (
+    "the score is the CPU time of the tests: no benchmark was found that works. Better: write a script that calls "
+    "what should be faster, name it with --command, and keep the tests as a --gate"
+)
+
 
 def proposer_text(kind: str) -> str:
     """Which proposer will run, and what it can and cannot do."""
@@ -47,7 +52,15 @@ def last_resort_text(measures: str, is_only_one: bool) -> str:
     )
 
 
-def noise_text(metric: str, values: Sequence[float], percent: float) -> str:
+def direction_text(direction: str, is_known: bool) -> str:
+    """Which scores are better; where nobody said so, what to write if it is the other way round."""
+    better, other, opposite = ("lower", "higher", "max") if direction == "min" else ("higher", "lower", "min")
+    if is_known:
+        return f"{better} is better"
+    return f'assumed: {better} is better; if {other} is, write direction = "{opposite}" under [objective]'
+
+
+def noise_text(metric: str, values: Sequence[float], percent: float, is_cpu_time: bool = False) -> str:
     """How much the score varied, with advice where it is much."""
     runs = f"{len(values)} checked runs"
     if min(values) == max(values):
@@ -57,10 +70,11 @@ def noise_text(metric: str, values: Sequence[float], percent: float) -> str:
     text = f"noise: {metric} varied by {amount} % over {runs} ({spread})"
     if percent < _MUCH_NOISE:
         return text
-    return (
-        f"{text}. That is much: small gains will need many repeats. Measure CPU time and not wall time, let one "
-        "run do more work, or report the best of several rounds"
-    )
+    advice = ["let one run do more work", "report the best of several rounds"]
+    advice = advice if is_cpu_time else ["measure CPU time and not wall time", *advice]
+    *first, last = advice
+    words = f"{', '.join(first)}, or {last}"
+    return f"{text}. That is much: small gains will need many repeats. {words[0].upper()}{words[1:]}"
 
 
 def paragraph(text: str, columns: int) -> str:

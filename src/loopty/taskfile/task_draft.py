@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from loopty.causes.absent_results import CPU_TIMER, WALL_SECONDS
 from loopty.causes.cause import Setting
 from loopty.domain.objective import Metric
 from loopty.domain.round_size import ResourceProfile
@@ -70,6 +71,11 @@ class TaskDraft:
     """What a trial uses, where that was measured."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Why a setting is as it is, by its key."""
+
+    @property
+    def is_cpu_time(self) -> bool:
+        """Whether the score is the CPU time of a command."""
+        return f"{CPU_TIMER} " in self.command and self.score_key != WALL_SECONDS
 
     def with_note(self, key: str, why: str) -> TaskDraft:
         before = self.notes.get(key)

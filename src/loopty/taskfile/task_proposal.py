@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from loopty.causes.absent_results import CPU_TIMER
 from loopty.kit.dataclass import dataclass, replace
 from loopty.taskfile.last_resort import last_resorts
 from loopty.taskfile.node_tests import runnable_scripts
@@ -178,7 +179,7 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
 
 def nothing_to_measure() -> str:
     """The message where nothing at all was found, with an example of what to say."""
-    example = "loopty init --yes --command 'make && python3 -m loopty_sdk.cpu_time ./PROGRAM INPUT'"
+    example = f"loopty init --yes --command 'make && {CPU_TIMER} ./PROGRAM INPUT'"
     return (
         "neither a benchmark nor tests were found, nor a package to load or to build, and --command is missing: "
         "write a script that prints `score: 1.5`, and name it; or name a command whose CPU time counts, as in: "
