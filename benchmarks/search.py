@@ -49,6 +49,8 @@ SETTINGS = {
     "confirm": Setting("three of them confirmed on other shapes, the same costs", 1.0, 1.0, 300.0),
     "dear": Setting("a trial costs as much as five calls, 800 calls", 5.0, 1.0, 800.0),
     "attempts": Setting("calls cost nothing, 120 trials", 1.0, 0.0, 120.0),
+    "few": Setting("calls cost nothing, 60 trials, with fewer drafts", 1.0, 0.0, 60.0, 400_000),
+    "few-confirm": Setting("the same, confirmed on other shapes", 1.0, 0.0, 60.0, 500_000),
 }
 
 _OLD = (Operator.DIFF, Operator.REWRITE, Operator.CROSSOVER, Operator.FIX)
@@ -72,6 +74,10 @@ POLICIES: dict[str, Entry] = {
     "credit, restart": (CodeOptions(parents="restart"), (CHEAP,)),
     "credit, two models": (CodeOptions(), _TWO),
     "static, two models": (CodeOptions(policy=Policy.WEIGHTS, weights=_STATIC), _TWO),
+    "credit, no drafts": (CodeOptions(operators=_DEFAULT[:3], drafts=0), (CHEAP,)),
+    "credit, no drafts, no fixes": (CodeOptions(operators=_DEFAULT[:2], drafts=0), (CHEAP,)),
+    "credit, one draft first": (CodeOptions(drafts=1), (CHEAP,)),
+    "credit, no draft first": (CodeOptions(drafts=0), (CHEAP,)),
     "credit, top": (CodeOptions(parents="top"), (CHEAP,)),
     "credit, uct": (CodeOptions(parents="uct"), (CHEAP,)),
     "credit, islands": (CodeOptions(parents="islands"), (CHEAP,)),

@@ -78,11 +78,16 @@ class RoleSimulation:
     def run(self) -> tuple[float, float]:
         """The area under the true score of the best node, and the last one."""
         area = 0.0
-        while self._spent < BUDGET:
+        while not self.is_over:
             since, value = self._spent, self._best.true
             self._step()
             area += value * (min(self._spent, BUDGET) - since)
+        area += self._best.true * max(BUDGET - self._spent, 0.0)
         return area / BUDGET, self._best.true
+
+    @property
+    def is_over(self) -> bool:
+        return self._spent >= BUDGET
 
     def _step(self) -> None:
         rng = self._rng
@@ -97,11 +102,15 @@ class RoleSimulation:
         if self._is_screened() and self._objects(candidate):
             return
         if self._coder.breaks(operator, rng):
-            self._spent += _EPISODE
+            self._fail()
             return
         self._measure(candidate)
         if self._wins(candidate) and not (self._policy.reviews and self._objects(candidate)):
             self._best = candidate
+
+    def _fail(self) -> None:
+        """A trial that breaks ends in its first episode."""
+        self._spent += _EPISODE
 
     def _is_screened(self) -> bool:
         if self._policy.screens != "adaptive":
@@ -145,7 +154,7 @@ class RoleSimulation:
         return replace(pairing, theirs=(*pairing.theirs, *sample))
 
 
-_HEAD = ("| policy | area | final | area over the first | final over the first |", "|---|---|---|---|---|")
+HEAD = ("| policy | area | final | area over the first | final over the first |", "|---|---|---|---|---|")
 _RACE = RolePolicy(4, races=True)
 TABLES = {
     "Episodes, no cheats": (
@@ -195,11 +204,11 @@ def _table(title: str, mature: bool, count: int) -> list[str]:
     results = {
         name: [RoleSimulation(seed, policy, cheats).run() for seed in seeds] for name, policy in policies.items()
     }
-    rows = [_row(name, results[name], next(iter(results.values()))) for name in policies]
-    return [f"**{title}**, {'mature' if mature else 'fresh'} roots, {count} shapes:", "", *_HEAD, *rows, ""]
+    rows = [row_text(name, results[name], next(iter(results.values()))) for name in policies]
+    return [f"**{title}**, {'mature' if mature else 'fresh'} roots, {count} shapes:", "", *HEAD, *rows, ""]
 
 
-def _row(name: str, own: list[tuple[float, float]], base: list[tuple[float, float]]) -> str:
+def row_text(name: str, own: list[tuple[float, float]], base: list[tuple[float, float]]) -> str:
     means = [f"{statistics.fmean(one[column] for one in own):.3f}" for column in (0, 1)]
     over = [
         "" if own is base else difference_text([one[column] for one in own], [one[column] for one in base])

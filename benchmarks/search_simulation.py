@@ -23,14 +23,16 @@ from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
 from loopty.engine.protocols import Ask
-from loopty.proposers.code.code_options import CodeOptions
+from loopty.proposers.code.code_options import CodeOptions, Policy
 from loopty.proposers.code.plan import Plan, make_plan
+from loopty.proposers.code.search_moves import next_move
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.event import Event, Recorded
 from loopty.record.history import History
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused
 from loopty.record.runs import RunStarted
+from loopty.record.search_learning import SearchMoved
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
 
@@ -106,10 +108,18 @@ class Simulation:
     def _step(self) -> None:
         seed = self._seed
         ask = Ask(self._history, 1, Pool.ATTEMPT, lambda position: random.Random(f"{seed} {position}"), ())
+        if self._options.policy is Policy.GRADIENT and (move := next_move(ask, self._options)):
+            self._record(SearchMoved(1, Pool.ATTEMPT, move))
+            return
         plan = make_plan(ask, self._options, self._selector, self._models)
-        operator = str(plan.operator)
-        self._asked[operator] = self._asked.get(operator, 0) + 1
         calls = self._call(plan)
+        for index in range(plan.batch if plan.model else 1):
+            self._propose(plan, calls, index)
+
+    def _propose(self, plan: Plan, calls: tuple[str, ...], index: int) -> None:
+        """One proposal of a reply: all of them change the same parent."""
+        operator, place = str(plan.operator), (plan.batch - 1 - index, index)
+        self._asked[operator] = self._asked.get(operator, 0) + 1
         coder = self._coders[plan.model or self._models[0].name]
         partner = self._genomes[plan.inspirations[0].id] if plan.inspirations else None
         genome = coder.change(operator, self._genomes[plan.parent.id], partner, self._rng)
@@ -117,13 +127,13 @@ class Simulation:
         if genome is None or (operator != "fix" and genome in self._known):
             why = "no use" if genome is None else "the same"
             refused = Objection.REPLY if genome is None else Objection.DUPLICATE
-            self._record(ProposalRefused(1, Pool.ATTEMPT, operator, why, refused, calls))
+            self._record(ProposalRefused(1, Pool.ATTEMPT, operator, why, refused, calls, *place))
             return
         self._known.add(genome)
         genome = self._prepare(genome, is_broken)
         node = plan.parent.id.child(self._history[plan.parent.id].children + 1)
         self._genomes[node] = genome
-        self._add(node, operator, calls, len(self._genomes))
+        self._add(node, operator, calls, len(self._genomes), *place)
         self._trials += 1
         if is_broken:
             self._broken.add(node)
@@ -140,8 +150,9 @@ class Simulation:
         if not plan.model:
             return ()
         coder, operator, call = self._coders[plan.model], str(plan.operator), f"c{self._history.number}"
-        self._spent += self._call_cost * coder.cost(operator)
-        tokens = round(_TOKENS * TOKENS[operator])
+        size = (1 + plan.batch) / 2  # a call for several proposals reads the program once
+        self._spent += self._call_cost * coder.cost(operator) * size
+        tokens = round(_TOKENS * TOKENS[operator] * size)
         money = coder.skill.price * tokens
         self._record(
             CallReserved(
@@ -151,9 +162,12 @@ class Simulation:
         )
         return (call,)
 
-    def _add(self, node: NodeId, operator: str, calls: tuple[str, ...], number: int) -> None:
+    def _add(
+        self, node: NodeId, operator: str, calls: tuple[str, ...], number: int, remaining: int = 0, index: int = 0
+    ) -> None:
         name = ObjectName(f"{number:040x}")
-        self._record(NodeAdded(node, Pool.ATTEMPT, operator, operator, name, name, calls=calls))
+        place = {"remaining_in_reply": remaining, "index_in_reply": index}
+        self._record(NodeAdded(node, Pool.ATTEMPT, operator, operator, name, name, calls=calls, **place))
 
     def _measure(self, node: NodeId) -> None:
         """Run the trial, and under noise as many more as it takes to tell the node from the best one."""

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
+from small_png import shrink_png
 
 PICTURES = Path(__file__).parent.parent / "docs/pictures"
 LAPTOP, LOW, PHONE = (1280, 800), (1280, 600), (390, 844)
@@ -48,13 +49,14 @@ def take_pictures(url: str) -> None:
             page.goto(f"{url.partition('?')[0]}{path}")
             wait_for_drawing(page)
             page.screenshot(path=PICTURES / f"{name}.png")
+            shrink_png(PICTURES / f"{name}.png")
             context.close()
         browser.close()
 
 
 def wait_for_drawing(page: Page) -> None:
     """Until the main view is there and nothing of it is still on its way."""
-    page.locator("main .card").first.wait_for()
+    page.locator("main .card:visible").first.wait_for()
     page.wait_for_function("() => !document.querySelector('.bone, [aria-busy=true]')")
 
 

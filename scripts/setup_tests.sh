@@ -1,6 +1,6 @@
 #!/bin/sh
-# Install what only the tests need, where this user may: a C compiler, Node, podman, and a browser. What is still missing
-# afterwards is skipped by the tests that need it, and they say so.
+# Install what only the tests need, where this user may: a C compiler, Node, podman, PostgreSQL, and a browser. What is
+# still missing afterwards is skipped by the tests that need it, and they say so.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -16,6 +16,12 @@ want() { # want PROGRAM PACKAGE…
 want cc gcc libc6-dev
 want node nodejs
 want chromium chromium
+if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
+    say "installing postgresql"
+    name=postgresql
+    command -v dnf >/dev/null && name=postgresql-server # where the server is a package of its own
+    install_packages "$name" || say "PostgreSQL is missing and could not be installed: its tests are skipped"
+fi
 if command -v apt-get >/dev/null; then
     want podman podman catatonit runc # the init and the runtime are packages of their own here
     want runc runc

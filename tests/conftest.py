@@ -1,14 +1,17 @@
 """Settings for all tests, and the lines after them: how the attacks ended, and what was skipped and why."""
 
 import atexit
+import itertools
 import os
 import shutil
 import tempfile
 from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from loopty.attacks.runner import AttackStanding
+from loopty.testing.postgres_server import PostgresServer, find_programs
 
 _LONGEST_REASON = 110
 
@@ -35,3 +38,22 @@ def pytest_terminal_summary(terminalreporter) -> None:
     skipped = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
     for reason, count in skipped.most_common():
         terminalreporter.write_line(f"skipped {count}: {reason.removeprefix('Skipped: ')[:_LONGEST_REASON]}")
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    pytest.importorskip("psycopg", reason="psycopg is not installed: `pip install 'loopty[postgres]'`")
+    if find_programs() is None:
+        pytest.skip("PostgreSQL is not installed: its Debian package is `postgresql`")
+    server = PostgresServer()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def ledger_url(postgres):
+    """The URL of a ledger that nobody has used yet."""
+    return postgres.url(f"ledger_{next(_numbers)}")

@@ -93,7 +93,7 @@ const points: Points = {
     [1, 1, 5, "kept", "1"],
     [2, 2, null, "open", "1.1"],
   ],
-  cells: [],
+  cells: {},
   outliers: [],
   counts: {},
 };
@@ -110,19 +110,14 @@ test("new nodes join the chart, changed ones replace themselves", () => {
   assert.equal(next?.points.length, 3);
   assert.deepEqual(next?.x_range, [1, 9]);
   assert.ok((next?.y_range[1] ?? 0) < 20, "a held result does not squeeze the others");
-  assert.equal(addRows({ ...points, cells: [[0, 0, "failed", 2]] }, [], 0), null);
+  assert.equal(addRows({ ...points, cells: { failed: [0, 0, 2] } }, [], 0), null);
 });
 
 test("cells of one verdict and shade are one path; the lane is apart", () => {
   const drawn = shades(
     {
       ...points,
-      cells: [
-        [0, 0, "discarded", 1],
-        [1, 0, "discarded", 1],
-        [2, 0, "discarded", 90],
-        [3, -1, "failed", 4],
-      ],
+      cells: { discarded: [0, 0, 1, 1, 0, 1, 2, 0, 90], failed: [3, -1, 4] },
     },
     new Set(),
   );

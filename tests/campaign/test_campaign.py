@@ -30,12 +30,14 @@ METHODS = {
     "doctor": None,  # about the machine
     "serve": None,  # about processes
     "mode": "mode_settings",
+    "ledger": "ledger_choice",
     "notify": None,  # about the user's own settings: taskfile/notice_settings.py
     "hook": None,  # for hosts of agents: campaign/host_hooks.py
     "install": None,  # about the user's own settings: campaign/host_installation.py
     "uninstall": None,
     "tool": None,  # for agents: campaign/agent_tools.py
     "mcp": None,
+    "worker": None,  # for a campaign that another machine drives: campaign/worker_run.py
 }
 
 

@@ -11,6 +11,7 @@ from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.record.tunings import NodeTuned, TunePointChosen, TuningStarted
 from loopty.record.verdicts import NodeJudged
 from loopty.workspaces.git_folders import GitFolders
 from loopty.workspaces.state_folder import StateFolder
@@ -63,17 +64,29 @@ class Story:
     def record(self, *events) -> None:
         self.recorder.record(lambda _: events)
 
+    def tune(self, name, slice_, score, params, reason):
+        """Tune a node that waits for its attempt: one tune trial as it was proposed, one that is promoted."""
+        node = NodeId(name)
+        self.record(TuningStarted(node, slice_, "local", 2))
+        for number, (point, found) in enumerate([({"x": 1}, score / 2), (params, score)], 1):
+            self.record(TunePointChosen(node, number, point), TrialStarted(node, number, Pool.TUNE, "bench"))
+            outcome = Outcome(Ending.FINISHED, {"score": found}, seconds=0.5, fingerprint="f")
+            self.record(TrialEnded(node, number, outcome))
+        self.record(NodeTuned(node, params, reason))
+
     def node(self, name, commits, score, verdict, pool=Pool.ATTEMPT, operator="diff", summary="a change", **more):
         """A node with a trial and a verdict."""
         node, why = NodeId(name), more.pop("why", f"why {name}")
         failure = more.pop("failure", "exit code 1")
         reason = "" if score is not None else failure
-        params, calls = more.pop("params", {}), more.pop("calls", ())
-        self.record(
-            NodeAdded(node, pool, operator, summary, *commits, params, calls=calls),
-            TrialStarted(node, 1, pool, "bench"),
-        )
+        params, origin = more.pop("params", {}), {key: more.pop(key, ()) for key in ("calls", "merged")}
+        tuned = more.pop("tuned", None)
+        self.record(NodeAdded(node, pool, operator, summary, *commits, params, **origin))
+        if tuned:
+            self.tune(name, *tuned)
+        number = 3 if tuned else 1
+        self.record(TrialStarted(node, number, pool, "bench"))
         ending = Ending.FINISHED if score is not None else Ending.FAILED
         metrics = {"score": score, "size": 7.0} if score is not None else {}
         outcome = Outcome(ending, metrics, reason=reason, seconds=2.0, fingerprint="f", integrity=Integrity.STRONG)
-        self.record(TrialEnded(node, 1, outcome), NodeJudged(node, verdict, why, node.parent, **more))
+        self.record(TrialEnded(node, number, outcome), NodeJudged(node, verdict, why, node.parent, **more))

@@ -9,7 +9,7 @@ from loopty.record.directives import Directive
 from loopty.record.sessions import Session
 
 from .conftest import serve
-from .story import git
+from .story import commit, git
 
 
 def history(story):
@@ -76,6 +76,18 @@ async def test_a_held_node_is_accepted_and_applied(story):
         reply = await client.act("apply", node="1.1", branch="winner")
         assert reply.status == 200, reply.body
         assert "winner" in git(story.top, "branch", "--list", "winner")
+
+
+async def test_the_branch_of_a_deep_node_is_named_by_its_short_name(story):
+    commits, name = commit(story.top, "x.txt", "four\n"), "1.1"
+    while len(name) <= 16:
+        name += ".1" if name != "1.1" else ".2"
+        story.node(name, commits, 2.0 + len(name), Verdict.KEPT)
+    async with serve(story.top) as client:
+        reply = await client.act("apply", node=name)
+        assert reply.status == 200, reply.body
+    branch = f"loopty-best-@{history(story)[NodeId(name)].handle}"
+    assert git(story.top, "show", f"{branch}:x.txt") == "four"
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,19 @@ import json
 import pytest
 
 from loopty.domain.ids import NodeId
+from loopty.domain.objective import Objective
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.ledgers.sqlite import SqliteLedger
+from loopty.record.calls import CallReserved
+from loopty.record.cohorts import MachineSeen
+from loopty.record.frozen_pools import PoolFrozen, PoolMember
+from loopty.record.runs import RunStarted
 from loopty.record.sessions import SessionStarted
 from loopty.record.trials import TrialStarted
 
 from .conftest import HOSTILE, serve, tell
-from .story import Story
+from .story import Story, commit
 
 
 async def ask(client, path):
@@ -80,6 +85,8 @@ async def test_the_points_have_every_node_with_its_mark(story, axis):
     assert marks["1.3"] == "failed"
     assert marks["1.1.1"] == "held"
     assert marks["1.5"] == "control"
+    assert data["y_range"] == [0.5, 1.5], "a held result squeezes no other"
+    assert [point[4] for point in data["outliers"]] == ["1.1.1"]
     assert [point[1] for point in data["points"]] == sorted(point[1] for point in data["points"])
 
 
@@ -101,7 +108,9 @@ async def test_many_nodes_become_cells_and_stay_small(top):
     story.record(*events)
     async with serve(top) as client:
         data = await ask(client, "points?w=960&h=360")
-        assert sum(cell[3] for cell in data["cells"]) + len(data["points"]) == 3007
+        counted = [count for flat in data["cells"].values() for count in flat[2::3]]
+        assert all(count > 0 for count in counted)
+        assert sum(counted) + len(data["points"]) == 3007
         assert {point[4] for point in data["points"]} == {"1", "1.1", "1.1.1"}
         assert len((await ask(client, "find?q=change%202999&limit=5"))["hits"]) == 1
         assert (await ask(client, "operators"))["operators"]
@@ -160,7 +169,7 @@ async def test_logs_are_read_by_ranges_of_bytes(story):
 
 
 async def test_a_running_trial_has_its_newest_row_and_last_line(story):
-    story.record(SessionStarted(1, "gone"), TrialStarted(NodeId("1.4"), 2, Pool.REPLAY, "bench"))
+    story.record(TrialStarted(NodeId("1.4"), 2, Pool.REPLAY, "bench"))
     folder = story.state.node_folder(NodeId("1.4")).below("replay-2").make()
     folder.write_files({"stdout.log": b"first\nlast line\n", "metrics.csv": b"step,loss\n1,0.5\n2,0.25\n3,"})
     async with serve(story.top) as client:
@@ -171,6 +180,19 @@ async def test_a_running_trial_has_its_newest_row_and_last_line(story):
         tail = await ask(client, "trial/1.4%232/tail?from=-5")
         assert tail["text"] == "line\n"
         assert (await client.get("/api/trial/1.1%231/tail")).status == 400
+
+
+async def test_nothing_runs_and_nobody_asks_in_a_run_whose_process_died(story):
+    story.record(SessionStarted(1, "gone"), TrialStarted(NodeId("1.4"), 2, Pool.REPLAY, "bench"))
+    story.record(CallReserved(1, "c2", "evolver", 100, 0.5, "gone", "strong", "diff", NodeId("1"), Pool.ATTEMPT))
+    async with serve(story.top) as client:
+        seen = await ask(client, "overview")
+        assert (seen["state"], seen["now_running"], seen["slots"]["busy"]) == ("lost", [], 0)
+        assert (await ask(client, "running"))["running"] == []
+        data = await ask(client, "agents")
+        assert {row["state"] for row in data["agents"]} == {"idle"}
+        assert {row["in_flight"] for row in data["models"]} == {0}
+        assert data["host"]["busy"] == 0
 
 
 async def test_compare_parameters_operators_agents_audit(story):
@@ -228,9 +250,9 @@ async def test_answers_are_made_once_for_all_viewers_and_anew_after_an_event(sto
 
 async def test_a_record_of_an_older_version_is_folded_with_progress(story):
     ledger = SqliteLedger(story.state.ledger.path_for_programs())
-    ledger._db.execute("UPDATE fold SET version = 1")
+    ledger._database.execute("UPDATE fold SET version = 1")
     seen = []
-    import loopty.ledgers.sqlite as module
+    import loopty.ledgers.row_ledger as module
 
     before, module._EVENTS_PER_SAVE = module._EVENTS_PER_SAVE, 10
     try:
@@ -239,3 +261,52 @@ async def test_a_record_of_an_older_version_is_folded_with_progress(story):
         module._EVENTS_PER_SAVE = before
     assert seen[0][0] == 10
     assert all(done <= total for done, total in seen)
+
+
+async def test_a_tuned_node_says_how_and_the_run_what_its_slice_is_worth(story, top):
+    commits = commit(top, "x.txt", "three\n")
+    story.node(
+        "1.6", commits, 1.3, Verdict.DISCARDED, params={"x": 1}, tuned=("dev", 0.8, {"x": 4}, "all were made")
+    )
+    async with serve(top) as client:
+        seen = await ask(client, "overview")
+        assert {key: seen["tuning"][key] for key in ("slice", "tuned", "moved", "trials")} == {
+            "slice": "dev",
+            "tuned": 1,
+            "moved": 1,
+            "trials": 2,
+        }
+        assert seen["tuning"]["share"] == pytest.approx(0.25)
+        assert any(pool["pool"] == "tunes" and pool["used"] == 2 for pool in seen["cost"]["pools"])
+        node = await ask(client, "node/1.6")
+        assert node["tuned"] == {
+            "slice": "dev",
+            "trials": 2,
+            "reason": "all were made",
+            "proposed_score": 0.4,
+            "score": 0.8,
+            "changed": {"x": {"before": 1, "after": 4}},
+        }
+        assert (await ask(client, "node/1.1"))["tuned"] is None
+        assert (await ask(client, "points"))["counts"]["discarded"] == 2, "no tune trial is a node"
+
+
+async def test_a_run_that_combines_names_its_pool_and_the_search_names_the_run(story, top):
+    commits = commit(top, "x.txt", "three\n")
+    members = (
+        PoolMember(NodeId("1.1"), 1.5, {}, "the best node"),
+        PoolMember(NodeId("1.4"), 1.1, {}, "unlike it"),
+    )
+    story.record(RunStarted(2, "c", Objective(), 0, "combines 2 nodes of run 1", secret="s"))
+    story.record(MachineSeen(2, "f", {"cpu": "a cpu"}), PoolFrozen(2, 1, members))
+    story.node("2", commits, 1.6, Verdict.KEPT, operator="baseline", merged=(NodeId("1.1"), NodeId("1.4")))
+    async with serve(top) as client:
+        seen = await ask(client, "overview")
+        assert seen["combines"]["run"] == 1
+        assert [(row["node"]["id"], row["score"], row["reason"]) for row in seen["combines"]["members"]] == [
+            ("1.1", 1.5, "the best node"),
+            ("1.4", 1.1, "unlike it"),
+        ]
+        assert (await ask(client, "overview?run=1"))["combined_by"] == [2]
+        assert (await ask(client, "node/2"))["combines"] == seen["combines"]
+        assert (await ask(client, "node/1.1"))["combines"] is None

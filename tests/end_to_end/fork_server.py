@@ -113,7 +113,8 @@ def _become(order: dict, files: list[int]) -> None:
 
 
 def _main() -> NoReturn:
-    from loopty.cli.verbs import VERBS, run_verb, verb_module
+    from loopty.cli.run_verb import run_verb
+    from loopty.cli.verbs import VERBS, verb_module
 
     for verb in VERBS:
         importlib.import_module(verb_module(verb))

@@ -2,6 +2,8 @@
 
 from loopty.record.frozen_pools import FrozenPool
 
+from .serving import evolver, vendor, words
+
 TASK = """
 [benchmark]
 command = "sh bench.sh"
@@ -64,3 +66,53 @@ def test_each_search_has_a_second_stage_of_its_own(place):
     # A new search in the same place freezes a pool of its own.
     place.loopty("optimize", "--quiet", "--new-run")
     assert [FrozenPool.of(run).base for run in place.history().runs.values()] == [0, 1, 0, 3]
+
+
+MERGES = """
+[benchmark]
+command = "sh bench.sh"
+timeout_seconds = 30
+files = ["bench.sh"]
+[access]
+write = ["src/**"]
+[pools]
+attempts = 3
+[noise]
+repeat = "never"
+[combine]
+write = ["src/**"]
+patches = true
+attempts = 3
+proposer = { kind = "llm-code", operators = ["merge"], drafts = 0 }
+"""
+SUM = 'read -r a < src/a; read -r b < src/b; echo "{\\"score\\": $((a + b))}" > $EVO_RESULT_PATH\n'
+
+
+def whole_file(path, text):
+    return f"=== PROPOSAL 1: {path} is {text} ===\n{path}\n```\n{text}\n```\n=== END ==="
+
+
+def test_changes_are_merged_by_git_and_by_a_model_where_they_conflict(place):
+    place.write("bench.sh", SUM)
+    place.write("src/a", "1\n")
+    place.write("src/b", "1\n")
+    found = [whole_file("src/b", 7), whole_file("src/a", 6), whole_file("src/a", 5)]
+    with vendor(*found, whole_file("src/a", 11)) as server:
+        tables = evolver(server).replace("[proposer]", '[proposer]\nparents = "root"')
+        place.write("loopty.toml", MERGES + tables)
+        place.commit()
+        place.loopty("optimize", "--quiet")
+        asked = words(server.requests[-1].body)
+    history = place.history()
+    nodes = [history[node] for node in history.ids if node.run == 2]
+    by_git = [node for node in nodes[1:] if not node.calls]
+    by_model = [node for node in nodes if node.calls]
+    assert set(nodes[0].merged) == {"1.1", "1.2", "1.3"}
+    assert {node.merged for node in by_git} == {("1.2",), ("1.3",)}, "both parents of each are in the record"
+    assert {history.score(node) for node in by_git} == {12.0, 13.0}
+    assert {node.summary for node in by_git} == {"git merges 1.2: src/a", "git merges 1.3: src/a"}
+    assert [history.score(node) for node in by_model] == [18.0]
+    assert by_model[0].merged in {("1.2",), ("1.3",)}
+    assert "git could not merge them" in asked
+    assert "merges" in place.loopty("show", by_model[0].id).stdout
+    assert place.json("status", "--run", "2")["best"]["score"] == 18.0

@@ -275,31 +275,33 @@ def test_a_verdict_that_was_edited_into_the_ledger_is_named(code_place):
 def test_status_on_a_long_record_notices_an_edit_and_says_how_much_it_checked(code_place, monkeypatch):
     code_place.loopty("run", "1")
     monkeypatch.setattr(status, "_CHECKED", 2)
+    status_verb = status.command.for_click()
     monkeypatch.chdir(code_place.top)
-    output = CliRunner().invoke(status.command, []).stderr
+    output = CliRunner().invoke(status_verb, []).stderr
     assert "what is shown here, every node and the newest 2 of " in output
-    found = json.loads(CliRunner().invoke(status.command, ["--json"]).stdout)
+    found = json.loads(CliRunner().invoke(status_verb, ["--json"]).stdout)
     assert (found["checked_events"], found["checked_nodes"]) == (2, 1)
     with sqlite3.connect(code_place.state / "ledger.sqlite") as db:
         db.execute("UPDATE pages SET body = json_set(body, '$.reason', 'x') WHERE key = '1'")
-    assert "the record of node 1 was changed" in CliRunner().invoke(status.command, []).stderr
+    assert "the record of node 1 was changed" in CliRunner().invoke(status_verb, []).stderr
 
 
 def test_report_on_a_long_record_checks_what_it_shows_and_on_request_everything(code_place, monkeypatch):
     code_place.loopty("run", "1")
     monkeypatch.setattr(report, "_CHECKED_EVENTS", 2)
+    report_verb = report.command.for_click()
     monkeypatch.setattr(report, "_CHECKED_NODES", 0)
     monkeypatch.chdir(code_place.top)
-    output = CliRunner().invoke(report.command, []).stderr
+    output = CliRunner().invoke(report_verb, []).stderr
     assert "what is shown here, the newest 0 of 1 nodes and the newest 2 of " in output
-    assert "checked for edits" not in CliRunner().invoke(report.command, ["--check"]).stderr
+    assert "checked for edits" not in CliRunner().invoke(report_verb, ["--check"]).stderr
     with sqlite3.connect(code_place.state / "ledger.sqlite") as db:
         db.execute("UPDATE events SET body = json_set(body, '$.why', 'x') WHERE number = 1")
-    assert "warning" not in CliRunner().invoke(report.command, []).stderr
-    assert "event 1 was changed" in CliRunner().invoke(report.command, ["--check"]).stderr
+    assert "warning" not in CliRunner().invoke(report_verb, []).stderr
+    assert "event 1 was changed" in CliRunner().invoke(report_verb, ["--check"]).stderr
     with sqlite3.connect(code_place.state / "ledger.sqlite") as db:
         db.execute("UPDATE pages SET body = replace(body, 'kept', 'held') WHERE key LIKE 'facts %'")
-    assert "the record of the nodes #1 to #64 was changed" in CliRunner().invoke(report.command, []).stderr
+    assert "the record of the nodes #1 to #64 was changed" in CliRunner().invoke(report_verb, []).stderr
 
 
 @pytest.mark.parametrize("claim", ["the score", "the integrity"])

@@ -30,16 +30,15 @@ def test_a_skill_has_at_most_400_words_and_names_itself_and_its_version(name):
 
 @pytest.mark.parametrize("name", SKILLS)
 def test_a_skill_names_verbs_and_options_that_exist(name):
-    import importlib
+    import click
 
-    from loopty.cli.verbs import verb_module
+    from loopty.cli.click_group import loopty as all_verbs
 
+    context = click.Context(all_verbs)
     for code in re.findall(r"`(loopty [^`]+)`", SKILLS[name]):
         verb, *rest = code.split()[1:]
         if verb == "--version":
             continue
         assert verb in VERBS, code
-        options = {
-            option for param in importlib.import_module(verb_module(verb)).command.params for option in param.opts
-        }
+        options = {option for param in all_verbs.get_command(context, verb).params for option in param.opts}
         assert {word for word in rest if word.startswith("--")} <= options, code

@@ -122,7 +122,7 @@ def test_a_ledger_that_has_become_read_only_is_reported_in_one_line(tmp_path):
     ledger = SqliteLedger(tmp_path / "ledger.sqlite")
     recorder = Recorder(ledger, lambda: 0.0)
     recorder.record(lambda _: run_events())
-    ledger._db.execute("PRAGMA query_only = 1")  # what SQLite answers on a disk that turned read-only
+    ledger._database.execute("PRAGMA query_only = 1")  # what SQLite answers on a disk that turned read-only
     with pytest.raises(Misuse, match="has become read-only: make it writable") as caught:
         recorder.record(child_events)
     assert "\n" not in str(caught.value)

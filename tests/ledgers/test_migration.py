@@ -12,7 +12,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.kit import codec
-from loopty.ledgers import sqlite
+from loopty.ledgers import sqlite_database
 from loopty.ledgers.digests import digest_sum, page_digest, seal_digest
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.acknowledgements import DirectiveSeen
@@ -20,7 +20,7 @@ from loopty.record.agent_accounts import AgentBenched, AgentPartEnded, AgentSear
 from loopty.record.audit_anchors import AuditConcluded
 from loopty.record.budgets import BudgetChanged
 from loopty.record.calls import Spend
-from loopty.record.cohorts import Cohorts
+from loopty.record.cohorts import CohortOpened, Cohorts
 from loopty.record.directives import Directive
 from loopty.record.families import FAMILIES
 from loopty.record.frozen_pools import PoolFrozen
@@ -32,11 +32,13 @@ from loopty.record.proposals import Proposals
 from loopty.record.removed_files import FilesRemoved
 from loopty.record.role_shares import RoleSharesChanged
 from loopty.record.rungs import LadderState
+from loopty.record.search_learning import SearchMoved
 from loopty.record.sessions import RunPaused, RunResumed, Session, StopRequested
 from loopty.record.tickets import TicketEnded, TicketOpened
 from loopty.record.trials import TrialCounts, Trials
 from loopty.record.tunings import NodeTuned, TunePointChosen, TuningStarted
 from loopty.record.verdicts import Incumbents, NodeReopened, NodeRestored, VerdictWithdrawn
+from loopty.record.workers import LeaseLost, TrialLeased, WorkerJoined, WorkerLeft
 
 from ..record.test_fold import fold
 from ..record.test_lazy_nodes import DraftingRun, answers
@@ -46,8 +48,9 @@ NEWER = {
     *(DraftDropped, FilesRemoved, NodeReopened, VerdictWithdrawn),
     *(BudgetChanged, NodeRestored, RunPaused, RunResumed, StopRequested),
     *(DirectiveSeen, NoteAdded, TicketOpened, TicketEnded),
-    PoolFrozen,
+    *(PoolFrozen, SearchMoved),
     *(NodeTuned, TunePointChosen, TuningStarted),
+    *(CohortOpened, WorkerJoined, WorkerLeft, TrialLeased, LeaseLost),
     *(AgentBenched, AgentPartEnded, AgentSearchStalled, AuditConcluded, RoleSharesChanged),
 }
 """Events that the previous layout did not have."""
@@ -223,7 +226,7 @@ def test_one_process_rebuilds_the_pages_and_the_others_wait_for_it(old_ledger, m
     migrated = SqliteLedger(old_ledger)
     migrated.history()
     migrated.close()
-    monkeypatch.setattr(sqlite, "_MS_BETWEEN_REPORTS", 1)
+    monkeypatch.setattr(sqlite_database, "_MS_OF_A_SHORT_WAIT", 1)
     other = apsw.Connection(str(old_ledger))  # not sqlite3: two copies of SQLite in a process share their locks
     other.execute("UPDATE fold SET version = 0")
     waiting = SqliteLedger(old_ledger)

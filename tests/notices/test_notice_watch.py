@@ -6,6 +6,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
 from loopty.notices.notice import Notice, NoticeKind
 from loopty.notices.notice_watch import NoticeWatch
+from loopty.record.budgets import BudgetChanged
 from loopty.record.sessions import SessionStalled
 from loopty.record.verdicts import NodeJudged
 
@@ -82,3 +83,26 @@ def test_an_end_without_a_winner_says_so():
     sent = watch(story)
     story.stops("stopped on request")
     assert sent[0].text == "stopped on request; nothing better than the baseline was found"
+
+
+def test_a_changed_limit_counts_from_then_on():
+    story = Story()
+    sent = watch(story, attempts=10)
+    story.tell(BudgetChanged(1, {"attempts": 100}))
+    for _ in range(10):
+        story.tries("1", 0.5)
+    assert sent == []
+    story.tell(BudgetChanged(1, {"attempts": 11}))
+    story.tries("1", 0.5)
+    assert [(notice.kind, notice.text) for notice in sent] == [(NoticeKind.BUDGET_100, "11 of 11 attempts")]
+
+
+def test_a_deep_node_is_told_by_its_short_name():
+    story = Story()
+    sent = watch(story)
+    parent = "1"
+    for step in range(2, 12):
+        parent = story.tries(parent, float(step))
+    assert len(parent) > 16
+    assert sent[-1].title == f"new best: node @{story.recorder.history[NodeId(parent)].handle}"
+    assert sent[-1].node == parent

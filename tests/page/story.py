@@ -12,6 +12,7 @@ from loopty.models.archive import Archive
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.cohorts import MachineSeen
 from loopty.record.directives import DirectiveSet
+from loopty.record.frozen_pools import PoolFrozen, PoolMember
 from loopty.record.proposals import ProposalRefused
 from loopty.record.runs import RunStarted
 from loopty.record.sessions import SessionEnded, SessionStarted
@@ -62,11 +63,29 @@ def tell_run(top: Path) -> HostileStory:
     folders = NodeFolders(story.state)
     folders.add(NodeId("1.1"), {name: text.encode() for name, text in texts.items()})
     folders.close()
-    story.add("1.2", 0.5, Verdict.DISCARDED, summary="a smaller cache", operator=PROBE)
+    tuned = (PROBE, 0.4, {"x": PROBE}, PROBE)
+    story.add("1.2", 0.5, Verdict.DISCARDED, summary="a smaller cache", operator=PROBE, tuned=tuned)
     story.add("1.3", None, Verdict.DISCARDED)
     story.add("1.4", 1.1, Verdict.INCONCLUSIVE)
     story.add("1.5", 1.2, Verdict.DISCARDED, pool=Pool.CONTROL, operator="random")
     story.add("1.1.1", 9.0, Verdict.HELD, summary="too good to be true")
     story.add("1.1.2", 1.7, Verdict.KEPT, summary="a wider table", effect=effect)
     story.record(ProposalRefused(1, Pool.ATTEMPT, "diff", PROBE), SessionEnded(1, "all 40 attempts are spent"))
+    return story
+
+
+def tell_combination(top: Path) -> HostileStory:
+    """A second run that combines nodes of the first one, for reasons that are hostile."""
+    story = tell_run(top)
+    story.record(
+        RunStarted(2, "c", Objective(), 0, PROBE, secret="s"),
+        MachineSeen(2, "f", {"cpu": PROBE}),
+        SessionStarted(2, "gone"),
+    )
+    members = tuple(PoolMember(NodeId(name), score, {}, PROBE) for name, score in (("1.1.2", 1.7), ("1.1", 1.5)))
+    merged = tuple(member.node for member in members)
+    story.record(PoolFrozen(2, 1, members))
+    story.add("2", 1.8, Verdict.KEPT, operator="baseline", summary=PROBE, merged=merged)
+    story.add("2.1", 1.9, Verdict.KEPT, summary="other weights")
+    story.record(SessionEnded(2, "all 2 attempts are spent"))
     return story

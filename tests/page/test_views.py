@@ -4,17 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import PHONE, open_page
+from .conftest import PHONE, open_page, serve_site
+from .story import make_page_repository, tell_combination
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("page")]
 
 AXE = Path(__file__).parents[2] / "page/node_modules/axe-core/axe.min.js"
 
 VIEWS = {
-    "#/overview": ("Best so far", "Just ended"),
+    "#/overview": ("Best so far", "Just ended", "tune trials"),
     "#/tree": ("a wider table", "best"),
     "#/tree?as=map": ("1.7", "Fit"),
     "#/node/1.1": ("Effect", "Checks"),
+    "#/node/1.2": ("Tuned before its attempt", "as promoted"),
     "#/node/1.1.1": ("Held for review.", "Let it count…"),
     "#/node/1.3?tab=logs": ("Why it ended", "failed"),
     "#/node/1.1?tab=talk": ("onerror=hacked=1",),
@@ -111,3 +113,22 @@ def test_search_finds_a_node_by_its_words(browser, told):
         page.get_by_role("option").first.wait_for()
         field.press("Enter")
         page.locator("h1.title", has_text="a smaller cache").wait_for()
+
+
+def test_a_combination_shows_its_pool_and_leads_to_the_search(browser, tmp_path):
+    make_page_repository(tmp_path / "work")
+    tell_combination(tmp_path / "work")
+    with serve_site(tmp_path / "work") as site, open_page(browser, site) as page:
+        card = page.locator(".card", has_text="Combination").first
+        card.get_by_text("2 nodes of run 1").wait_for()
+        assert card.locator("li").count() == 2
+        assert "<img src=x onerror=hacked=1>" in card.inner_text()
+        page.evaluate("() => { location.hash = '#/node/2'; }")
+        page.locator("main").get_by_text("together with").wait_for()
+        page.locator(".card", has_text="Combination").locator("li").first.wait_for()
+        assert page.locator("main img, main script, main iframe").count() == 0
+        page.evaluate("() => { location.hash = '#/overview'; }")
+        page.get_by_role("button", name="Show run 1").click()
+        page.get_by_text("Nodes of this run are combined.").wait_for()
+        page.get_by_role("button", name="Show run 2").click()
+        page.get_by_text("2 nodes of run 1").wait_for()

@@ -72,6 +72,7 @@ def code(role_model, width):
         files,
         text,
         lambda *_: None,
+        lambda *_: None,
         width=width,
     )
 

@@ -16,6 +16,7 @@ from loopty.domain.model import Role, Usage
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal
+from loopty.domain.search_config import SearchConfig, SearchMove
 from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
@@ -33,6 +34,7 @@ from loopty.record.notes import NoteAdded
 from loopty.record.proposals import ProposalRefused
 from loopty.record.recorder import Recorder
 from loopty.record.rungs import RungChanged
+from loopty.record.search_learning import SearchLearning, SearchMoved
 from loopty.record.sessions import SessionStalled
 from loopty.record.tickets import TicketEnded, TicketMode, TicketOpened, Tickets
 from loopty.record.trials import Trials, trial_parts
@@ -139,12 +141,20 @@ class RandomRun:
     def record_other_event(self):
         events = [
             RungChanged(1, Pool.ATTEMPT, self.rng.randint(0, 2), "rung", "why"),
+            self.search_move(),
             SessionStalled(1, "out", 1.5),
             DirectiveSet(1, self.rng.choice(["", "faster"])),
             DirectiveSeen(1, self.rng.choice("ab"), "0123"),
             NoteAdded(1, self.rng.choice("ab"), "a note", self.rng.choice([None, NodeId("1")])),
         ]
         self.recorder.record(lambda _: [self.rng.choice(events)])
+
+    def search_move(self):
+        number = SearchLearning.of(self.run, Pool.ATTEMPT).number + self.rng.choice([0, 1, 1])
+        guided = self.rng.random() < 0.3
+        config = SearchConfig(0.2, restart=12)
+        move = SearchMove(number, {"batch": 0.5}, {"batch": 0.4}, config, "why", 0.1, 0.2, ("a", "b"), guided)
+        return SearchMoved(1, Pool.ATTEMPT, move)
 
     def open_or_end_ticket(self):
         tickets = Tickets.of(self.run)

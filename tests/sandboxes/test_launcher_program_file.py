@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
 from loopty.sandboxes import launcher_program_file
-from loopty.sandboxes.launcher_program_file import BuildOnce, build_program, open_program
+from loopty.sandboxes.launcher_program_file import build_program, open_program, start_build
 
 
 @pytest.fixture
@@ -89,21 +90,29 @@ def test_what_a_killed_build_left_is_removed(folder):
     assert new.exists()
 
 
-def test_it_is_built_once_at_the_last_of_the_trials(monkeypatch):
-    builds = []
-    monkeypatch.setattr(launcher_program_file, "build_program", lambda: builds.append(1))
-    monkeypatch.setattr(launcher_program_file.threading, "Thread", _AtOnce)
-    build = BuildOnce(3)
-    counts = []
-    for _ in range(5):
-        build.count_trial()
-        counts.append(len(builds))
-    assert counts == [0, 0, 1, 1, 1]
+@pytest.fixture
+def small_source(folder, tmp_path, monkeypatch):  # noqa: ARG001
+    (tmp_path / "launcher.h").write_text("")
+    (tmp_path / "launcher.c").write_text("int main(void) { return 0; }")
+    monkeypatch.setattr(launcher_program_file, "_SOURCES", tmp_path)
 
 
-class _AtOnce:
-    """A thread that has run when it is started."""
+has_compiler = any(os.access(path, os.X_OK) for path in launcher_program_file._COMPILERS)
 
-    def __init__(self, target, daemon) -> None:
-        assert daemon
-        self.start = target
+
+@pytest.mark.skipif(not has_compiler, reason="needs a compiler")
+@pytest.mark.usefixtures("small_source")
+def test_it_is_built_beside_the_process_that_starts_the_build(folder):
+    start_build()
+    end = time.monotonic() + 120
+    while list(folder.glob("build-*")) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert is_usable()
+    assert list(folder.glob("build-*")) == []
+
+
+@pytest.mark.usefixtures("small_source")
+def test_what_another_process_builds_is_not_built_twice(folder):
+    (folder / f"build-{launcher_program_file._name()}").mkdir()
+    assert not build_program()
+    assert len(list(folder.glob("build-*"))) == 1

@@ -5,6 +5,7 @@ import pytest
 
 from loopty.domain.cascade_spec import CascadeStage
 from loopty.domain.combine_spec import Combine
+from loopty.domain.executor_spec import ExecutorSpec
 from loopty.domain.gate_spec import Gate
 from loopty.domain.model import ModelSpec
 from loopty.domain.task import Audit, Benchmark, SandboxSpec
@@ -119,6 +120,7 @@ def test_every_key_of_the_schema_was_considered():
         "data env mounts network resources devices share_devices grace_seconds cascade",
         CascadeStage: "name command timeout_seconds metric minimum maximum",
         SandboxSpec: "kind require engine image gpus",
+        ExecutorSpec: "kind hosts listen lease_seconds wait_seconds",
         AgentOptions: "agent command stream model args login variables timeout_seconds memory_mb disk_mb parents "
         "briefing agents name weight prompt surface stalls",
         Audit: "command files data timeout_seconds",
@@ -132,7 +134,8 @@ def test_every_key_of_the_schema_was_considered():
     for table, known in harmless_or_asked.items():
         assert {field.name for field in fields(table)} == set(known.split()), table
     tables = (
-        "access agents audit benchmark combine limits noise objective pools profile roles sandbox tune verifier"
+        "access agents audit benchmark combine executor limits noise objective pools profile roles sandbox "
+        "tune verifier"
     )
     assert " ".join(sorted(TABLES)) == tables
     assert set(TOP_KEYS) == {"statement", "width", "seed", "parameters_file"}

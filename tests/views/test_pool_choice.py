@@ -22,7 +22,7 @@ def make_history(*nodes):
     for node, score, artifact, params, verdict in (("1", 0.0, "", {}, Verdict.KEPT), *nodes):
         artifacts = {"p": artifact} if artifact else {}
         events += [
-            NodeAdded(NodeId(node), Pool.ATTEMPT, "x", "", NAME, NAME, params),
+            NodeAdded(NodeId(node), Pool.ATTEMPT, "x", "", NAME, ObjectName(f"{len(events):040x}"), params),
             TrialStarted(NodeId(node), 1, Pool.ATTEMPT, "me"),
             TrialEnded(NodeId(node), 1, Outcome(Ending.FINISHED, {"score": score}, artifacts=artifacts)),
             NodeJudged(NodeId(node), verdict, "", NodeId("1")),
@@ -69,3 +69,11 @@ def test_the_choice_is_the_same_each_time_and_says_why():
     assert (first.reason, second.reason) == ("the best node", "100 % unlike the members before it")
     assert choose_pool(history, 1, 4) == [first, second]
     assert (first.score, dict(first.artifacts)) == (1.0, {"p": "a"})
+
+
+def test_with_patches_a_node_needs_no_artifacts_but_a_change():
+    history = make_history(
+        ("1.1", 3.0, "", {}, KEPT), ("1.2", 2.0, "", {}, DISCARDED), ("1.3", 1.0, "a", {}, DISCARDED)
+    )
+    assert chosen(history, 8) == ["1.3"]
+    assert {member.node for member in choose_pool(history, 1, 8, patches=True)} == {"1.1", "1.2", "1.3"}

@@ -7,6 +7,7 @@ const FIELDS: [name: string, label: string, mayBeEmpty: boolean][] = [
   ["attempts", "Attempts", false],
   ["control", "Random control trials", false],
   ["repeats", "Repeat measurements", true],
+  ["tunes", "Tune trials", true],
   ["wall_seconds", "Time, in seconds", true],
   ["tokens", "Tokens", true],
   ["money_usd", "Money, in dollars", true],

@@ -13,6 +13,7 @@ import type {
   Scored,
   Verdict,
 } from "./names";
+import type { Combination } from "./overview";
 
 export interface NodeMetric {
   name: string;
@@ -50,6 +51,16 @@ export interface Effect {
   error_rate: number;
 }
 
+/** How a node came to its parameters: they were tuned on a slice before its attempt. */
+export interface Tuned {
+  slice: string;
+  trials: number;
+  reason: string;
+  proposed_score: number | null;
+  score: number | null;
+  changed: Record<string, Before>;
+}
+
 export interface NodeDetail {
   id: string;
   handle: number;
@@ -78,6 +89,8 @@ export interface NodeDetail {
   summary: string;
   params: Record<string, unknown>;
   changed_params: Record<string, Before>;
+  tuned: Tuned | null;
+  combines: Combination | null;
   edits: string[];
   draft: boolean;
   running: boolean;

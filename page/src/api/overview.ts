@@ -145,6 +145,24 @@ export interface Ended {
   reason: string;
 }
 
+/** What tune mode's slice costs, and how well it predicts the whole benchmark. */
+export interface Tuning {
+  slice: string;
+  tuned: number;
+  moved: number;
+  trials: number;
+  seconds: number;
+  share: number | null;
+  prediction: { value: number | null; low: number | null; high: number | null; nodes: number } | null;
+  advice: string;
+}
+
+/** The nodes of another run that this one combines. */
+export interface Combination {
+  run: number;
+  members: { node: NodeName; score: number | null; reason: string }[];
+}
+
 export interface Overview {
   run: number;
   event: number;
@@ -174,13 +192,28 @@ export interface Overview {
   just_ended: Ended[];
   worked: { node: NodeName; gain_percent: number | null; at: number; operator: string }[];
   goodput: Goodput;
+  tuning: Tuning | null;
+  combines: Combination | null;
+  combined_by: number[];
   phase: { name: "baseline" | "confirmation"; step: number; steps: number | null } | null;
   budget: Record<string, number | null>;
 }
 
 export type Axis = "experiment" | "time" | "cost";
 export type Point = [handle: number, x: number, score: number | null, mark: Mark, id: string];
+/** For each mark across, down and count of its cells, one after the other; down is -1 without a score. */
+export type Cells = Partial<Record<Mark, number[]>>;
 export type Cell = [cx: number, cy: number, mark: Mark, count: number];
+
+export const hasCells = (cells: Cells): boolean => Object.keys(cells).length > 0;
+
+export function* eachCell(cells: Cells): Generator<Cell> {
+  for (const [mark, flat] of Object.entries(cells) as [Mark, number[]][]) {
+    for (let at = 0; at + 2 < flat.length; at += 3) {
+      yield [flat[at] as number, flat[at + 1] as number, mark, flat[at + 2] as number];
+    }
+  }
+}
 
 export interface Points {
   run: number;
@@ -192,7 +225,7 @@ export interface Points {
   x_range: [number, number];
   y_range: [number, number];
   points: Point[];
-  cells: Cell[];
+  cells: Cells;
   outliers: Point[];
   counts: Counts;
 }

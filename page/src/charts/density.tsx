@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useMemo } from "preact/hooks";
 import type { Mark } from "../api/names";
-import type { Points } from "../api/overview";
+import { eachCell, hasCells, type Points } from "../api/overview";
 import { colourOf } from "../parts/marks";
 
 const CELL = 4;
@@ -26,9 +26,10 @@ export function shades(
   points: Points,
   hidden: ReadonlySet<Mark>,
 ): { mark: Mark; opacity: number; path: string }[] {
-  const most = points.cells.reduce((max, [, cy, , count]) => (cy < 0 ? max : Math.max(max, count)), 1);
+  let most = 1;
+  for (const [, cy, , count] of eachCell(points.cells)) if (cy >= 0) most = Math.max(most, count);
   const by = new Map<string, string[]>();
-  for (const [cx, cy, mark, count] of points.cells) {
+  for (const [cx, cy, mark, count] of eachCell(points.cells)) {
     if (cy < 0 || hidden.has(mark)) continue;
     const shade = Math.min(SHADES - 1, Math.floor((Math.log(count) / Math.log(most + 1)) * SHADES));
     const key = `${mark} ${shade}`;
@@ -44,7 +45,7 @@ export function shades(
 
 function laneColumns({ points, hidden, laneTop, laneHeight }: Props): { mark: Mark; path: string }[] {
   const totals = new Map<number, number>();
-  const lane = points.cells.filter(([, cy, mark]) => cy < 0 && !hidden.has(mark));
+  const lane = [...eachCell(points.cells)].filter(([, cy, mark]) => cy < 0 && !hidden.has(mark));
   for (const [cx, , , count] of lane) totals.set(cx, (totals.get(cx) ?? 0) + count);
   const full = Math.max(1, ...totals.values());
   const used = new Map<number, number>();
@@ -66,7 +67,7 @@ export function Density(props: Props): JSX.Element | null {
     () => ({ cells: shades(points, hidden), lane: laneColumns(props) }),
     [points, hidden, laneTop, laneHeight],
   );
-  if (!points.cells.length) return null;
+  if (!hasCells(points.cells)) return null;
   const across = width / (points.w || 1);
   return (
     <>

@@ -4,7 +4,7 @@ import { type Quadtree, quadtree } from "d3-quadtree";
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import type { Mark } from "../api/names";
-import type { Axis, Overview, Point, Points } from "../api/overview";
+import { type Axis, hasCells, type Overview, type Point, type Points } from "../api/overview";
 import { DRAW_ORDER, Glyph, markPaint, markPath } from "../parts/marks";
 import { hideTip } from "../parts/tip";
 import { AXIS_NAMES, axisText, scoreText } from "../text/axis";
@@ -76,10 +76,10 @@ export function Progress(props: Props): JSX.Element {
   const plotRight = width - INSET.right;
   const [first, last] = points.x_range;
   const origin = axis === "time" && first > 1e8 ? overview.started_at : 0;
-  const xEnd = points.cells.length ? last : last + (last - first) * 0.015;
+  const xEnd = hasCells(points.cells) ? last : last + (last - first) * 0.015;
   const x = useMemo(() => linear([first, xEnd], [INSET.left, plotRight]), [first, xEnd, plotRight]);
   // Cells were folded on the range as it is; marks alone get some air.
-  const [low, high] = points.cells.length
+  const [low, high] = hasCells(points.cells)
     ? points.y_range
     : padded(points.y_range, points.outliers.length ? 0.1 : 0.05);
   const y = useMemo(() => linear([low, high], [height - INSET.bottom, INSET.top]), [low, high, height]);

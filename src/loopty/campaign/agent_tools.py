@@ -94,7 +94,8 @@ class _Tools:
         run = self._run()
         context = self._campaign.context
         node = self._campaign.find_node(arguments["id"]) if "id" in arguments else None
-        found = search_context(context.state, context.history, node.run if node else run, node)
+        of_run = node.run if node else run
+        found = search_context(context.state, context.owners, context.history, of_run, node)
         text = context_text(context_sections(found, arguments.get("words", DEFAULT_WORDS)))
         if directive := unseen_directive(context.history.runs[run], self._client):
             seen = DirectiveSeen(run, self._client, directive_digest(directive))

@@ -19,7 +19,6 @@ from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.task import Audit, Task
 from loopty.engine import decisions
-from loopty.executors.process_locks import ProcessLocks
 from loopty.kit.dataclass import dataclass
 from loopty.record.audit_anchors import AuditAnchors
 from loopty.record.event import Recorded
@@ -98,7 +97,7 @@ def list_audits(record: SavedRecord, run: int) -> list[AuditRow]:
     split = _held_out_split(load(repository.top), repository, record.state, history, run)
     events = _events_until(history, record.ledger)
     # What a dead process left open is closed here only, and recorded by the next verb that changes something.
-    for event in list(decisions.close_abandoned(history, ProcessLocks(record.state.owners).is_alive)):
+    for event in list(decisions.close_abandoned(history, record.owners.is_alive)):
         events.append(Recorded(history.number + 1, time.time(), event))
         history.apply(events[-1])
     return _rows(history, events, split, run)

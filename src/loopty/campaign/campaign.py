@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -116,15 +115,19 @@ class Campaign(CampaignReader):
         return list_audits(self.record, lookup.newest_run(self.record.history, run))
 
     def start_session(
-        self, new_run: bool = False, unsafe: bool = False, on_step: Callable[[str], None] = lambda _: None
+        self,
+        new_run: bool = False,
+        unsafe: bool = False,
+        on_step: Callable[[str], None] = lambda _: None,
+        listen: str = "",
     ) -> OptimizeSession:
         """Wire the loop, ready to run: for callers that show progress or stop it themselves.
 
-        `on_step` is called with what it does next.
+        `on_step` is called with what it does next. With `listen`, trials run on workers that join there.
         """
-        from loopty.campaign.optimize_session import start_session
+        from loopty.campaign.optimize_session import start_session, with_listener
 
-        return start_session(self.context, new_run, unsafe, on_step)
+        return start_session(with_listener(self.context, listen), new_run, unsafe, on_step)
 
     def optimize(self, new_run: bool = False, unsafe: bool = False) -> Finish:
         """Run experiments until the budget is spent; calling it again resumes."""
@@ -135,12 +138,14 @@ class Campaign(CampaignReader):
         second = self.start_combination(session.run, finish, unsafe)
         return second.run_to_end() if second else finish
 
-    def start_combination(self, base: int, finish: Finish, unsafe: bool = False) -> OptimizeSession | None:
+    def start_combination(
+        self, base: int, finish: Finish, unsafe: bool = False, listen: str = ""
+    ) -> OptimizeSession | None:
         """The session of the second stage, after the search `base` has finished; None where there is none."""
-        from loopty.campaign.optimize_session import start_combination
+        from loopty.campaign.optimize_session import start_combination, with_listener
 
         is_over = finish.sound and not finish.resumable
-        return start_combination(self.context, base, unsafe) if is_over else None
+        return start_combination(with_listener(self.context, listen), base, unsafe) if is_over else None
 
     def ab(
         self,
@@ -354,14 +359,14 @@ class Campaign(CampaignReader):
 
         number = self.newest_run(run)
         self._record_event(lambda history: resume(history, number))
-        return has_driver(self.record.state, self.history, number)
+        return has_driver(self.record.owners, self.history, number)
 
     def stop(self, why: str = "", run: int | None = None) -> None:
         """Ask the process that drives a run to cancel its trials and to end, within a second or two."""
         from loopty.campaign.run_requests import has_driver, stop
 
         number, text = self.newest_run(run), parse_text(why, "reason")
-        if not has_driver(self.record.state, self.history, number):
+        if not has_driver(self.record.owners, self.history, number):
             raise Misuse(f"nothing drives run {number} now: there is nothing to stop")
         self._record_event(lambda history: stop(history, number, text))
 
@@ -378,7 +383,7 @@ class Campaign(CampaignReader):
         """Record a person's wish: a process that drives the run reads it there."""
         from loopty.record.recorder import Recorder
 
-        Recorder(self.record.ledger, time.time).record(decide)
+        Recorder(self.record.ledger, self.record.ledger.now).record(decide)
         self.__dict__.pop("record", None)
 
     def export(self, node: str, to: Path | None = None, force: bool = False) -> ExportedArtifact:

@@ -50,12 +50,13 @@ def enter_combination(context: CampaignContext, base: int) -> tuple[CampaignCont
         is_ours = FrozenPool.of(run).base == base
         if is_ours and run.criteria_parts == task.criteria(run.benchmark, data):
             return _stage_context(context, run.number), run.number
-    members = choose_pool(context.history, base, context.task.combine.members)
+    combine = context.task.combine
+    members = choose_pool(context.history, base, combine.members, combine.patches)
     if len(members) < _FEWEST_MEMBERS:
-        context.say(
-            f"nothing is combined: it takes two nodes with artifacts, and run {base} has {len(members)}; "
-            "write files to $LOOPTY_ARTIFACTS_DIR"
-        )
+        needed, remedy = "two nodes with artifacts", "write files to $LOOPTY_ARTIFACTS_DIR"
+        if combine.patches:
+            needed, remedy = "two nodes with different files", "let the search go on"
+        context.say(f"nothing is combined: it takes {needed}, and run {base} has {len(members)}; {remedy}")
         return None
     number = _start_run(context, task, base, members, data)
     context.say(f"run {number} combines {len(members)} nodes of run {base}")

@@ -31,6 +31,7 @@ from loopty.record.cohorts import Cohorts, note_machine
 from loopty.record.history import History
 from loopty.record.ledger import Ledger
 from loopty.record.node_gates import NodeGates
+from loopty.record.owners import Owners
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
 from loopty.record.runs import RunStarted
@@ -61,6 +62,7 @@ class CampaignContext:
     repository: Repository
     state: StateFolder
     ledger: Ledger
+    owners: Owners
     recorder: Recorder
     files: NodeFiles
     owner: str
@@ -90,11 +92,13 @@ class CampaignContext:
         if state.has_old_ledger():
             say(f"{OLD_LEDGER}; remove it")
         ledger = open_ledger(state.ledger_url)
-        recorder = Recorder(ledger, time.time, refold_progress(say))
-        owners = ProcessLocks(state.owners)
-        recorder.record(lambda history: decisions.close_abandoned(history, owners.is_alive))
+        recorder = Recorder(ledger, ledger.now, refold_progress(say))
+        owners = ledger.owners(ProcessLocks(state.owners))
+        recorder.record(
+            lambda history: decisions.close_abandoned(history, lambda owner: not owners.exclude(owner))
+        )
         files = NodeFiles(repository, state, task.without_held_out())
-        return cls(task, repository, state, ledger, recorder, files, owners.claim(), say, refused)
+        return cls(task, repository, state, ledger, owners, recorder, files, owners.claim(), say, refused)
 
     @property
     def history(self) -> History:
@@ -147,10 +151,14 @@ class CampaignContext:
         )
 
     def executor(self, unsafe: bool, run: int | None = None) -> Executor:
-        """The executor of the trials of a run; without one, of a check."""
+        """The executor of the trials of a run on this machine; without one, of a check."""
         task = self.task
         serve_model = self.role_models(run).serve_trial if task.roles.user.model else None
-        executor: Executor = self._setup(unsafe, run).executor(task.width, serve_model, self.say)
+        return self.judged_executor(self._setup(unsafe, run).executor(task.width, serve_model, self.say), run)
+
+    def judged_executor(self, executor: Executor, run: int | None) -> Executor:
+        """The executor, with the metrics that the verifier judges where the task has some."""
+        task = self.task
         if not task.verifier.judged or run is None:
             return executor
         from loopty.verifiers.judged_metrics import JudgedExecutor
@@ -177,12 +185,17 @@ class CampaignContext:
         rig = self.rig(unsafe, run)
         return TrialSetup(rig, self.repository, self.state, self.files, self.recorder.refresh)
 
-    def trial_runner(self, run: int, executor: Executor, anywhere: bool = False) -> TrialRunner:
-        """Runs and records trials of a run. Unless `anywhere`, only where its results are comparable."""
+    def trial_runner(
+        self, run: int, executor: Executor, anywhere: bool = False, is_pool: bool = False
+    ) -> TrialRunner:
+        """Runs and records trials of a run. Unless `anywhere`, only where its results are comparable.
+
+        A pool sees to that itself: it measures the incumbent on each machine first.
+        """
         from loopty.engine.trial_runner import TrialRunner
 
         machine = executor.machine
-        if not anywhere:
+        if not (anywhere or is_pool):
             self._refuse_other_machine(self.history.runs[run], machine)
         self.recorder.record(lambda history: note_machine(history, run, machine.fingerprint, machine.facts))
         task, reviewer = self.task, None if anywhere else self._reviewer(run)

@@ -86,7 +86,7 @@ class GarbageCollector:
 
     def remove(self) -> Garbage:
         """Remove it; returns what has gone."""
-        recorder = Recorder(self._record.ledger, time.time)
+        recorder = Recorder(self._record.ledger, self._record.ledger.now)
         chosen: list[NodeId] = []
 
         def decide(history: History) -> Iterator[Event]:
@@ -114,7 +114,7 @@ class GarbageCollector:
 
     def _nodes_to_clear(self, history: History) -> list[NodeId]:
         before = time.time() - self._rules.older_than_seconds
-        candidates = removable_nodes(history, self._locks.is_alive, before)
+        candidates = removable_nodes(history, self._record.owners.is_alive, before)
         excess = self._excess(history) - _size_of(self._caches_to_clear(history))
         return list(_until_it_fits(candidates, self._size, excess))
 

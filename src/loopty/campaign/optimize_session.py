@@ -8,8 +8,8 @@ import functools
 import gc
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from loopty.agents.agent_work import AgentChoice, AgentSessions
 from loopty.campaign.context import CampaignContext
@@ -26,7 +26,7 @@ from loopty.engine.session_limits import Finish
 from loopty.evaluators.command import read_curve
 from loopty.evaluators.contract import METRICS
 from loopty.executors.this_capacity import this_capacity
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.models.throttle import Throttle
@@ -37,6 +37,9 @@ from loopty.taskfile.notice_settings import user_notice_settings
 from loopty.taskfile.unused_roles import idle_roles
 from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_leftovers import NodeLeftovers
+
+if TYPE_CHECKING:
+    from loopty.campaign.pool_session import PoolSession
 
 _TICK_SECONDS = 0.25
 
@@ -49,6 +52,9 @@ class OptimizeSession:
     run: int
     loop: Loop
     warnings: tuple[str, ...]
+    pool: PoolSession | None = None
+    """The workers of the session, where trials run elsewhere."""
+    runner: asyncio.Runner = field(default_factory=asyncio.Runner)
 
     def run_to_end(self, on_tick: Callable[[], None] | None = None) -> Finish:
         """Run the loop to its end. The first SIGINT or SIGTERM asks it to stop, the second one exits at once.
@@ -56,8 +62,8 @@ class OptimizeSession:
         `on_tick` is called a few times a second meanwhile.
         """
         collect_rarely()
-        with self._notices():
-            return asyncio.run(self._run(on_tick))
+        with self._notices(), self.runner:
+            return self.runner.run(self._run(on_tick))
 
     @contextlib.contextmanager
     def _notices(self) -> Iterator[None]:
@@ -92,11 +98,16 @@ class OptimizeSession:
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, stop)
         ticks = asyncio.create_task(_tick(on_tick)) if on_tick else None
+        if self.pool:
+            self.pool.start_keeper(self.loop.trial_runner)
+            self.pool.pool.on_change = self.loop.wake
         try:
             return await self.loop.drive()
         finally:
             if ticks:
                 ticks.cancel()
+            if self.pool:
+                await self.pool.close()
             self.context.files.finish_session(self.run)
 
 
@@ -137,14 +148,16 @@ def start_session(
     proposers = {Pool.ATTEMPT: factory.proposer()}
     if task.pools.control:
         proposers[Pool.CONTROL] = factory.control()
-    on_step("checking the sandbox")
-    executor = context.executor(unsafe, run)
+    runner = asyncio.Runner()
+    on_step("waiting for workers" if task.executor.kind == "pool" else "checking the sandbox")
+    pool = _open_pool(context, run, unsafe, runner) if task.executor.kind == "pool" else None
+    executor = context.judged_executor(pool.pool, run) if pool else context.executor(unsafe, run)
     loop = Loop(
         context.recorder,
         run,
         _pools_until_combination(task),
         proposers,
-        context.trial_runner(run, executor),
+        context.trial_runner(run, executor, is_pool=pool is not None),
         context.files,
         PruneWatch(
             lambda: context.history,
@@ -154,10 +167,28 @@ def start_session(
         ),
         models.purse,
         context.owner,
-        time.time,
+        context.ledger.now,
         _pace(task.pools),
     )
-    return OptimizeSession(context, run, loop, (*models.price_warnings(), *idle_roles(task).values()))
+    warnings = (*models.price_warnings(), *idle_roles(task).values())
+    return OptimizeSession(context, run, loop, warnings, pool, runner)
+
+
+def _open_pool(context: CampaignContext, run: int, unsafe: bool, runner: asyncio.Runner) -> PoolSession:
+    """The workers of a session, of which one is ready."""
+    from loopty.campaign.pool_session import PoolSession
+
+    pool = PoolSession(context, run, unsafe)
+    runner.run(pool.open())
+    return pool
+
+
+def with_listener(context: CampaignContext, listen: str) -> CampaignContext:
+    """The context of a session whose trials run on workers that join at this address; the same without one."""
+    if not listen:
+        return context
+    executor = replace(context.task.executor, kind="pool", listen=listen)
+    return replace(context, task=replace(context.task, executor=executor))
 
 
 def start_combination(context: CampaignContext, base: int, unsafe: bool) -> OptimizeSession | None:

@@ -16,6 +16,7 @@ from loopty.domain.task import Task, digest
 from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
+from loopty.record.owners import Owners
 from loopty.record.removed_files import require_files
 from loopty.record.run_record import Run
 from loopty.taskfile.read import load
@@ -69,23 +70,31 @@ class NodeDiff:
     params: Mapping[str, ParamChange]
 
 
-def run_status(state: StateFolder, history: History, run: int) -> RunStatus:
+def task_of_run(task: Task, run: Run) -> Task:
+    """The task whose limits hold in the run: that of the second stage, where the run combines nodes of another."""
+    from loopty.record.frozen_pools import FrozenPool
+
+    return task.for_combination() if task.combiner and FrozenPool.of(run).base else task
+
+
+def run_status(state: StateFolder, owners: Owners, history: History, run: int) -> RunStatus:
     """Where a run stands, with the budget of the task file where that can be read."""
-    from loopty.executors.process_locks import ProcessLocks
     from loopty.views.run_status import status
 
-    task, is_alive = task_or_none(state.top), ProcessLocks(state.owners).is_alive
+    task, is_alive = task_or_none(state.top), owners.is_alive
     if task is None:
         return status(history, history.runs[run], time.time(), is_alive)
+    task = task_of_run(task, history.runs[run])
     return status(history, history.runs[run], time.time(), is_alive, task.pools, task.width, task.noise)
 
 
-def search_context(state: StateFolder, history: History, run: int, node: NodeId | None = None) -> SearchContext:
+def search_context(
+    state: StateFolder, owners: Owners, history: History, run: int, node: NodeId | None = None
+) -> SearchContext:
     """What somebody who joins the search has to know, with the task file where that can be read."""
-    from loopty.executors.process_locks import ProcessLocks
     from loopty.views.search_context import search_context
 
-    task, is_alive = task_or_none(state.top), ProcessLocks(state.owners).is_alive
+    task, is_alive = task_or_none(state.top), owners.is_alive
     return search_context(history, history.runs[run], task, time.time(), is_alive, node)
 
 
@@ -110,7 +119,8 @@ def report(
     if parameter is not None and parameter not in (known := parameters_of(history, run, rated)):
         names = ", ".join(known) or "none"
         raise Misuse(f"no trial has the parameter {parameter}: there are {names}")
-    where, importance = run_status(record.state, history, run), parameter_importance(history, run, rated)
+    where = run_status(record.state, record.owners, history, run)
+    importance = parameter_importance(history, run, rated)
     task = task_or_none(record.state.top)
     trial_slots, model_slots = (task.width, task.questions) if task else (1, 1)
     drawn = parameter or (importance[0].name if importance else None)

@@ -14,6 +14,7 @@ from loopty.domain.ids import NodeId
 from loopty.workspaces.git_folders import GitFolders
 
 if TYPE_CHECKING:
+    from loopty.campaign.ledger_choice import LedgerChoice
     from loopty.campaign.mode_settings import ModeSettings
     from loopty.campaign.queries import NodeDiff, Report
     from loopty.campaign.trial_export import TrialExport
@@ -99,14 +100,15 @@ class CampaignReader:
         """Where a run stands: best, budget, running trials, why it stopped."""
         from loopty.campaign.queries import run_status
 
-        return run_status(self.record.state, self.history, self.newest_run(run))
+        return run_status(self.record.state, self.record.owners, self.history, self.newest_run(run))
 
     def search_context(self, node: str | None = None, run: int | None = None) -> SearchContext:
         """What somebody who joins the search has to know; with a node, also about that."""
         from loopty.campaign.queries import search_context
 
         found = self.find_node(node) if node else None
-        return search_context(self.record.state, self.history, self.newest_run(found.run if found else run), found)
+        record, number = self.record, self.newest_run(found.run if found else run)
+        return search_context(record.state, record.owners, self.history, number, found)
 
     def mode_settings(self) -> ModeSettings:
         """How coding agents are to work here."""
@@ -116,6 +118,13 @@ class CampaignReader:
         from loopty.workspaces.state_folder import StateFolder
 
         return ModeSettings(StateFolder.of(self._folders).home, os.environ)
+
+    def ledger_choice(self) -> LedgerChoice:
+        """Where the record of this repository is kept, and how to choose another place."""
+        from loopty.campaign.ledger_choice import LedgerChoice
+        from loopty.workspaces.state_folder import StateFolder
+
+        return LedgerChoice(StateFolder.of(self._folders))
 
     def tally(self, run: int | None = None) -> Tally:
         """Verdicts, and the uplift over the control: a look at every node of the run."""

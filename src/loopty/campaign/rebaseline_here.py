@@ -63,10 +63,14 @@ def rebaseline(context: CampaignContext, run: Run, unsafe: bool) -> Rebaseline |
 
 def decide_rebaseline(history: History, run: int, fingerprint: str, noise: Noise) -> list[Event]:
     """From now on compare under this fingerprint, with the best of the contenders as the incumbent."""
-    found = history.runs[run]
-    _refuse_driven(found)
-    if _contenders_to_measure(history, run, fingerprint, noise):
+    _refuse_driven(history.runs[run])
+    if contenders_to_measure(history, run, fingerprint, noise):
         raise Misuse(f"the incumbent of run {run} changed meanwhile: run `loopty rebaseline` again")
+    return [RunRebaselined(run, fingerprint, best_contender(history, run, fingerprint))]
+
+
+def best_contender(history: History, run: int, fingerprint: str) -> NodeId:
+    """The best of the contenders, which are all measured under this fingerprint."""
     metrics = history.counting_metrics(run)
 
     def better(one: NodeId, other: NodeId) -> NodeId:
@@ -75,14 +79,14 @@ def decide_rebaseline(history: History, run: int, fingerprint: str, noise: Noise
         assert theirs is not None
         return other if gain(theirs.outcome.metrics, mine.outcome.metrics, metrics).amount > 0 else one
 
-    return [RunRebaselined(run, fingerprint, functools.reduce(better, _contenders(found, fingerprint)))]
+    return functools.reduce(better, _contenders(history.runs[run], fingerprint))
 
 
 async def _measure_contenders(
     runner: TrialRunner, run: int, fingerprint: str, noise: Noise, cancel: asyncio.Event
 ) -> bool:
     """Measure the contenders in turns until their noise is known; False when stopped, to continue another time."""
-    while wanted := _contenders_to_measure(runner.history, run, fingerprint, noise):
+    while wanted := contenders_to_measure(runner.history, run, fingerprint, noise):
         for node in wanted:
             trial = runner.start_observation(runner.history[node], Pool.REBASE)
             outcome = await runner.run_observation(trial, watch_nothing, cancel)
@@ -106,7 +110,7 @@ def _contenders(run: Run, fingerprint: str) -> list[NodeId]:
     return list(dict.fromkeys(node for node in known if node))
 
 
-def _contenders_to_measure(history: History, run: int, fingerprint: str, noise: Noise) -> list[NodeId]:
+def contenders_to_measure(history: History, run: int, fingerprint: str, noise: Noise) -> list[NodeId]:
     """The contenders whose noise here is not known yet."""
 
     def samples(node: NodeId) -> tuple[Metrics, ...]:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from loopty.campaign.queries import task_or_none
 from loopty.domain.errors import Misuse
 from loopty.domain.task import Pools
-from loopty.executors.process_locks import ProcessLocks
 from loopty.record.budgets import (
     ALWAYS_LIMITED,
     LIMITS,
@@ -19,6 +18,7 @@ from loopty.record.budgets import (
 )
 from loopty.record.event import Event
 from loopty.record.history import History
+from loopty.record.owners import Owners
 from loopty.record.sessions import RunPaused, RunResumed, Session, StopRequested
 from loopty.workspaces.state_folder import StateFolder
 
@@ -54,10 +54,10 @@ def change_budget(history: History, run: int, limits: Mapping[str, float | None]
         yield BudgetChanged(run, dict(limits))
 
 
-def has_driver(state: StateFolder, history: History, run: int) -> bool:
+def has_driver(owners: Owners, history: History, run: int) -> bool:
     """Whether a living process drives the run."""
     driver = Session.of(history.runs[run]).driver
-    return bool(driver) and ProcessLocks(state.owners).is_alive(driver)
+    return bool(driver) and owners.is_alive(driver)
 
 
 def limits_in_force(state: StateFolder, history: History, run: int) -> Mapping[str, float | None]:

@@ -22,7 +22,7 @@ def summarize_run(record: SavedRecord, run: int, node: NodeId | None = None) -> 
         raise Misuse(f"node {node} is the baseline: name a node that changes something")
     found = node or Incumbents.of(history.runs[run], Pool.ATTEMPT).best
     winner = None if found == root else found
-    context = search_context(record.state, history, run)
+    context = search_context(record.state, record.owners, history, run)
     parts = report(record, run, 0, most_points=_MOST_POINTS)
     steps, hidden = summary_steps(history, winner) if winner else ((), 0)
     return RunSummary(

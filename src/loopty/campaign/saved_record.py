@@ -6,10 +6,12 @@ import functools
 from collections.abc import Iterator
 
 from loopty.domain.errors import Misuse
+from loopty.executors.process_locks import ProcessLocks
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.record.ledger import Ledger, OnProgress
+from loopty.record.owners import Owners
 from loopty.workspaces.git_folders import GitFolders
 from loopty.workspaces.state_folder import OLD_LEDGER, StateFolder
 
@@ -26,6 +28,11 @@ class SavedRecord:
     @functools.cached_property
     def ledger(self) -> Ledger:
         return open_ledger(self.state.ledger_url)
+
+    @functools.cached_property
+    def owners(self) -> Owners:
+        """The processes that work on this ledger."""
+        return self.ledger.owners(ProcessLocks(self.state.owners))
 
     @functools.cached_property
     def history(self) -> History:
@@ -62,7 +69,7 @@ class SavedRecord:
 def _find_state(folders: GitFolders) -> StateFolder:
     """The state of the repository. Raises Misuse where nothing has run."""
     state = StateFolder.of(folders)
-    if not state.ledger.exists():
+    if not state.has_ledger():
         old = f" ({OLD_LEDGER})" if state.has_old_ledger() else ""
         raise Misuse(f"nothing has run here yet: start with `loopty init`, then `loopty optimize`{old}")
     return state

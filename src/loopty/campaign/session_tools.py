@@ -121,9 +121,9 @@ class SessionTools:
         from loopty.campaign.queries import search_context
         from loopty.report.context_text import context_sections, context_text
 
-        history = self._context.history
+        context = self._context
         node = self._node(arguments["id"]).id if "id" in arguments else self._parent.id
-        found = search_context(self._context.state, history, self._parent.id.run, node)
+        found = search_context(context.state, context.owners, context.history, self._parent.id.run, node)
         return {"text": context_text(context_sections(found, arguments.get("words", DEFAULT_WORDS)))}
 
     async def _show(self, arguments: Mapping[str, Any]) -> _Reply:

@@ -70,6 +70,10 @@ class TrialSetup:
 
         return hold_place(SharedSlots(self.state.slots, width), self._resources, cancel)
 
+    def sandbox_gaps(self) -> tuple[str, ...]:
+        """The protections that the sandbox lacks on this machine."""
+        return tuple(sorted({str(gap.protection) for gap in self._sandbox()[0].gaps}))
+
     @property
     def _resources(self) -> tuple[str, ...]:
         benchmark = self.rig.benchmark

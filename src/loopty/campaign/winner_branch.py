@@ -13,6 +13,7 @@ from loopty.kit.dataclass import dataclass
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.removed_files import require_files
+from loopty.report.node_name import name_to_type
 from loopty.workspaces.git_session import GitError
 
 
@@ -33,7 +34,7 @@ def make_winner_branch(
     """Make a branch with the node's change; the working tree, the index and HEAD stay as they are."""
     found, root = _node_with_edits(record, node, say)
     repository = open_own_repository(record.state.top)
-    name = branch or f"loopty-best-{node.name}"
+    name = branch or f"loopty-best-{name_to_type(node, found.handle)}"
     if repository.refs.branch_tip(name) and not force:
         raise Misuse(f"there is already a branch {name}: name another with --branch, or move it with --force")
     message = _message(record.history, found, root)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import here, json_option, print_json
 
 
-@click.command("abort")
-@click.argument("name", metavar="TICKET|NODE")
-@click.option("--why", default="", metavar="TEXT", help="The reason.")
+@declare.command("abort")
+@declare.argument("name", metavar="TICKET|NODE")
+@declare.option("--why", default="", metavar="TEXT", help="The reason.")
 @json_option
 def command(name: str, why: str, as_json: bool) -> None:
     """End a ticket of an agent, or the ticket of a node; a draft is given up.
@@ -20,4 +19,4 @@ def command(name: str, why: str, as_json: bool) -> None:
     if as_json:
         print_json({"done": done})
     else:
-        click.echo(done)
+        declare.echo(done)

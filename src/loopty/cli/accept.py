@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import here, say
 
 
-@click.command("accept")
-@click.argument("node")
-@click.option("--why", required=True, metavar="TEXT", help="Why its gain is real; it becomes the node's reason.")
+@declare.command("accept")
+@declare.argument("node")
+@declare.option("--why", required=True, metavar="TEXT", help="Why its gain is real; it becomes the node's reason.")
 def command(node: str, why: str) -> None:
     """Keep NODE, which was held because its gain is too good to be true and it could have cheated.
 

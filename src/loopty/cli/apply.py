@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import NodeArgument, here, json_option, print_integrity, print_json, say, say_control
 from loopty.domain.ids import NodeId
 from loopty.report.node_name import name_to_type, node_name
@@ -16,18 +15,20 @@ if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
 
 
-@click.command("apply")
-@click.argument("node", type=NodeArgument(), required=False)
-@click.option("--branch", metavar="NAME", help="Name of the new branch. Default: loopty-best-ID.")
-@click.option("--patch", is_flag=True, help="Apply the change to your working tree instead.")
-@click.option("--force", is_flag=True, help="Move the branch if it already exists.")
-@click.option(
+@declare.command("apply")
+@declare.argument("node", type=NodeArgument(), required=False)
+@declare.option("--branch", metavar="NAME", help="Name of the new branch. Default: loopty-best-ID.")
+@declare.option("--patch", is_flag=True, help="Apply the change to your working tree instead.")
+@declare.option("--force", is_flag=True, help="Move the branch if it already exists.")
+@declare.option(
     "--to",
-    type=click.Path(path_type=Path),
+    type=declare.kind_of_click("Path", path_type=Path),
     metavar="FILE",
     help="Only the parameters: write them to this JSON file. Default: parameters_file of loopty.toml.",
 )
-@click.option("--env", is_flag=True, help="Only the parameters: print them as shell assignments (PARAM_LR=0.03).")
+@declare.option(
+    "--env", is_flag=True, help="Only the parameters: print them as shell assignments (PARAM_LR=0.03)."
+)
 @json_option
 def command(
     node: NodeId | None,
@@ -55,7 +56,7 @@ def command(
     if env:
         from loopty.report.shell_text import shell_assignments
 
-        click.echo(shell_assignments(found.params))
+        declare.echo(shell_assignments(found.params))
         return
     root = campaign.node(str(node.run))
     is_edited = found.commit != root.commit
@@ -80,7 +81,7 @@ def command(
         }
         print_json({**result, "params": dict(found.params)})
         return
-    click.echo(f"branch {made.branch} holds {node_name(node, found.handle)}")
+    declare.echo(f"branch {made.branch} holds {node_name(node, found.handle)}")
     print_integrity(found.outcome)
     say(f"look: git diff {made.onto[:12]} {made.branch}   take: git merge {made.branch}")
 
@@ -91,7 +92,7 @@ def _patch(campaign: Campaign, node: NodeId, as_json: bool) -> None:
     if as_json:
         print_json({"node": node, "handle": found.handle, "applied": "working tree"})
         return
-    click.echo(f"{node_name(node, found.handle)} applied to the working tree")
+    declare.echo(f"{node_name(node, found.handle)} applied to the working tree")
     print_integrity(found.outcome)
 
 
@@ -101,9 +102,9 @@ def _apply_params(campaign: Campaign, node: NodeId, to: Path | None, as_json: bo
         path = str(made.path) if made.path else None
         print_json({"node": node, "handle": handle, "params": dict(made.params), "path": path})
     elif made.path is None:
-        click.echo(json.dumps(dict(made.params), indent=2, ensure_ascii=False))
+        declare.echo(json.dumps(dict(made.params), indent=2, ensure_ascii=False))
         say('to write them: loopty apply --to FILE, or parameters_file = "params.json" in loopty.toml')
     else:
         from loopty.report.closing_text import params_text
 
-        click.echo(f"{made.path} has the parameters of {node_name(node, handle)}: {params_text(made.params)}")
+        declare.echo(f"{made.path} has the parameters of {node_name(node, handle)}: {params_text(made.params)}")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import (
     NO_SANDBOX,
     NodeArgument,
@@ -23,9 +22,9 @@ from loopty.cli.output import (
 from loopty.domain.ids import NodeId
 
 
-@click.command("audit")
-@click.argument("nodes", type=NodeArgument(), nargs=-1)
-@click.option("--list", "only_list", is_flag=True, help="List past audits without running one.")
+@declare.command("audit")
+@declare.argument("nodes", type=NodeArgument(), nargs=-1)
+@declare.option("--list", "only_list", is_flag=True, help="List past audits without running one.")
 @run_option
 @json_option
 @trust_option
@@ -52,5 +51,5 @@ def command(
     if as_json:
         print_json([{**codec.plain(row), "gap": row.gap, "flags": codec.plain(row.flags)} for row in rows])
     else:
-        click.echo(audits_text(rows, columns(), terminal()))
+        declare.echo(audits_text(rows, columns(), terminal()))
     sys.exit(1 if raises_doubt else 0)

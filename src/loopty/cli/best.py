@@ -6,8 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import columns, here, json_option, print_json_text, run_option, say, say_control, terminal
 
 if TYPE_CHECKING:
@@ -15,9 +14,14 @@ if TYPE_CHECKING:
     from loopty.domain.ids import NodeId
 
 
-@click.command("best")
-@click.option(
-    "--top", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help="How many nodes to list."
+@declare.command("best")
+@declare.option(
+    "--top",
+    type=declare.kind_of_click("IntRange", min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How many nodes to list.",
 )
 @run_option
 @json_option
@@ -42,7 +46,7 @@ def command(top: int, run: int | None, as_json: bool) -> None:
         if as_json:
             _print_row(campaign, best, 1, value)
         else:
-            click.echo(f"{best} {value!r}")
+            declare.echo(f"{best} {value!r}")
         return
     from loopty.report.best_text import leaderboard_text, other_cohorts_text
     from loopty.views.other_machines import other_cohorts
@@ -60,7 +64,7 @@ def command(top: int, run: int | None, as_json: bool) -> None:
         leaderboard_text(rows, metric, columns(), terminal()),
         other_cohorts_text(other_cohorts(history, number, top), metric, columns(), terminal()),
     ]
-    click.echo("\n\n".join(filter(None, parts)))
+    declare.echo("\n\n".join(filter(None, parts)))
 
 
 def _print_row(campaign: Campaign, node: NodeId, rank: int, score: float | None) -> None:

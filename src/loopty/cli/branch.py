@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import NodeArgument, here, json_option, print_json, say
 from loopty.domain.ids import NodeId
 
 
-@click.command("branch")
-@click.argument("node", type=NodeArgument())
-@click.option("--name", metavar="NAME", help="Name of the branch. Default: loopty-ID.")
-@click.option("--force", is_flag=True, help="Move the branch if it already exists.")
+@declare.command("branch")
+@declare.argument("node", type=NodeArgument())
+@declare.option("--name", metavar="NAME", help="Name of the branch. Default: loopty-ID.")
+@declare.option("--force", is_flag=True, help="Move the branch if it already exists.")
 @json_option
 def command(node: NodeId, name: str | None, force: bool, as_json: bool) -> None:
     """Make a git branch of a node: its exact files, as they were measured.
@@ -27,5 +26,5 @@ def command(node: NodeId, name: str | None, force: bool, as_json: bool) -> None:
         handle = campaign.history.handle(node)
         print_json({"node": node, "handle": handle, "branch": made.branch, "commit": made.commit})
         return
-    click.echo(f"branch {made.branch} is at {made.commit}")
+    declare.echo(f"branch {made.branch} is at {made.commit}")
     say(f"look: git log -p {made.branch}   remove: git branch -D {made.branch}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import here, json_option, print_json, run_option
 from loopty.domain.errors import Misuse
 
 
-@click.command("budget")
-@click.argument("changes", nargs=-1, metavar="[NAME=LIMIT]...")
+@declare.command("budget")
+@declare.argument("changes", nargs=-1, metavar="[NAME=LIMIT]...")
 @run_option
 @json_option
 def command(changes: tuple[str, ...], run: int | None, as_json: bool) -> None:
@@ -25,7 +24,7 @@ def command(changes: tuple[str, ...], run: int | None, as_json: bool) -> None:
         print_json({"run": number, "limits": dict(limits)})
         return
     for name, limit in limits.items():
-        click.echo(f"{name:<13} {'no limit' if limit is None else f'{limit:,.10g}'}")
+        declare.echo(f"{name:<13} {'no limit' if limit is None else f'{limit:,.10g}'}")
 
 
 def _parse(change: str) -> tuple[str, float | None]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import NodeArgument, here, json_option, print_json
 from loopty.domain.ids import NodeId
 
 
-@click.command("context")
-@click.option("--for", "node", type=NodeArgument(), metavar="NODE", help="Also say what is known about this node.")
-@click.option(
-    "--words", type=click.IntRange(60, 5_000), default=600, show_default=True, help="Never print more words."
+@declare.command("context")
+@declare.option(
+    "--for", "node", type=NodeArgument(), metavar="NODE", help="Also say what is known about this node."
+)
+@declare.option(
+    "--words",
+    type=declare.kind_of_click("IntRange", 60, 5_000),
+    default=600,
+    show_default=True,
+    help="Never print more words.",
 )
 @json_option
 def command(node: NodeId | None, words: int, as_json: bool) -> None:
@@ -30,4 +35,4 @@ def command(node: NodeId | None, words: int, as_json: bool) -> None:
         rows = {section.name: list(section.lines) for section in sections}
         print_json({"run": context.status.run, "words": counted, "sections": rows})
         return
-    click.echo(context_text(sections))
+    declare.echo(context_text(sections))

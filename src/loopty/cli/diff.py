@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import NodeArgument, here, json_option, print_json, terminal
 from loopty.domain.ids import NodeId
 
 
-@click.command("diff")
-@click.argument("node", type=NodeArgument())
-@click.option("--baseline", is_flag=True, help="Compare with the run's baseline, not with the parent.")
+@declare.command("diff")
+@declare.argument("node", type=NodeArgument())
+@declare.option("--baseline", is_flag=True, help="Compare with the run's baseline, not with the parent.")
 @json_option
 def command(node: NodeId, baseline: bool, as_json: bool) -> None:
     """Show what a node changed, as a patch."""
@@ -25,5 +24,5 @@ def command(node: NodeId, baseline: bool, as_json: bool) -> None:
     from loopty.report.diff_text import diff_text
 
     for name, change in found.params.items():
-        click.echo(printable_line(f"# {name}: {change.before} → {change.after}"))
-    click.echo(diff_text(found.patch, terminal()), nl=False)
+        declare.echo(printable_line(f"# {name}: {change.before} → {change.after}"))
+    declare.echo(diff_text(found.patch, terminal()), nl=False)

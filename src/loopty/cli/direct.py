@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import here, json_option, print_json, say
 from loopty.domain.errors import Misuse
 
 
-@click.command("direct")
-@click.argument("text", required=False)
-@click.option("--clear", is_flag=True, help="Remove the directive.")
+@declare.command("direct")
+@declare.argument("text", required=False)
+@declare.option("--clear", is_flag=True, help="Remove the directive.")
 @json_option
 def command(text: str | None, clear: bool, as_json: bool) -> None:
     """Tell the models what to try and what to avoid, from their next proposal on.
@@ -36,6 +35,6 @@ def command(text: str | None, clear: bool, as_json: bool) -> None:
     elif directive:
         from loopty.report.columns import printable_line
 
-        click.echo("\n".join(map(printable_line, directive.splitlines())))
+        declare.echo("\n".join(map(printable_line, directive.splitlines())))
     else:
         say(f'run {run} has no directive: give one with `loopty direct "…"`')

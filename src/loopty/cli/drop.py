@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import NodeArgument, here, json_option, print_json
 from loopty.domain.ids import NodeId
 
 
-@click.command("drop")
-@click.argument("node", type=NodeArgument())
+@declare.command("drop")
+@declare.argument("node", type=NodeArgument())
 @json_option
 def command(node: NodeId, as_json: bool) -> None:
     """Give up a draft: its folder is removed, and it never runs. Its id stays in the tree."""
@@ -21,4 +20,4 @@ def command(node: NodeId, as_json: bool) -> None:
         return
     from loopty.report.node_name import node_name
 
-    click.echo(f"dropped {node_name(node, handle)}")
+    declare.echo(f"dropped {node_name(node, handle)}")

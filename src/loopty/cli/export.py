@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import NodeArgument, here, json_option, print_json, run_option
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
@@ -15,22 +14,28 @@ if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
 
 
-@click.command("export")
-@click.argument("node", type=NodeArgument(), required=False)
-@click.option("--to", type=click.Path(path_type=Path), help="Where to write it. Default: .git/loopty/artifacts.")
-@click.option("--force", is_flag=True, help="Replace an artifact that is already there.")
-@click.option(
+@declare.command("export")
+@declare.argument("node", type=NodeArgument(), required=False)
+@declare.option(
+    "--to",
+    type=declare.kind_of_click("Path", path_type=Path),
+    help="Where to write it. Default: .git/loopty/artifacts.",
+)
+@declare.option("--force", is_flag=True, help="Replace an artifact that is already there.")
+@declare.option(
     "--trials",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=declare.kind_of_click("Path", path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write all trials of the run as a table: FILE.csv, or FILE.parquet.",
 )
-@click.option(
+@declare.option(
     "--mlflow", metavar="URI", help="Send the trials to MLflow: http://host:5000 or sqlite:///mlflow.db."
 )
-@click.option("--wandb", metavar="PROJECT", help="Send the trials to Weights & Biases.")
-@click.option("--offline", is_flag=True, help="With --wandb: only write its files here, for `wandb sync` later.")
-@click.option("--otlp", metavar="URL", help="Send trials and model calls as spans to an OpenTelemetry collector.")
+@declare.option("--wandb", metavar="PROJECT", help="Send the trials to Weights & Biases.")
+@declare.option("--offline", is_flag=True, help="With --wandb: only write its files here, for `wandb sync` later.")
+@declare.option(
+    "--otlp", metavar="URL", help="Send trials and model calls as spans to an OpenTelemetry collector."
+)
 @run_option
 @json_option
 def command(
@@ -76,7 +81,7 @@ def command(
         print_json({"count": count, "to": place})
     else:
         what = "spans" if otlp else "new trials" if mlflow else "trials"
-        click.echo(f"{place} has {count:,} {what}")
+        declare.echo(f"{place} has {count:,} {what}")
 
 
 def _pack(campaign: Campaign, node: NodeId, to: Path | None, force: bool, as_json: bool) -> None:
@@ -85,4 +90,4 @@ def _pack(campaign: Campaign, node: NodeId, to: Path | None, force: bool, as_jso
         handle = campaign.history.handle(node)
         print_json({"node": node, "handle": handle, "path": str(artifact.path), "digest": artifact.digest})
     else:
-        click.echo(f"{artifact.path} holds {node}, digest {artifact.digest[:12]}")
+        declare.echo(f"{artifact.path} holds {node}, digest {artifact.digest[:12]}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import NodeArgument, here, json_option, print_verdict_change, why_option
 from loopty.domain.ids import NodeId
 
 
-@click.command("invalidate")
-@click.argument("node", type=NodeArgument())
+@declare.command("invalidate")
+@declare.argument("node", type=NodeArgument())
 @why_option
 @json_option
 def command(node: NodeId, why: str, as_json: bool) -> None:

@@ -12,6 +12,8 @@ _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 """Python's 700 makes imports a sixth slower: they make many objects and little garbage."""
 _OWN_PROCESS = ("serve", "--help", "-h")
 """What the resident process is not asked for."""
+_SELDOM_USED = ("inspect", "ssl", "asyncio.sslproto", "asyncio.staggered", "tokenize", "ipaddress", "textwrap")
+"""What asyncio, pathlib and traceback import, and verbs do not need."""
 
 
 def main() -> None:
@@ -30,7 +32,14 @@ def main() -> None:
         if status is not None:
             os._exit(status)  # nothing was written here, and an orderly end of Python takes a third of its time
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-    from loopty.cli.verbs import run_verb
+    if args[:1] != ["serve"]:  # the resident process imports all that verbs may need
+        import loopty
+        from loopty.kit.later_modules import import_later
+        from loopty.kit.quick_import import import_quickly
+
+        import_later(*_SELDOM_USED)
+        import_quickly(loopty)
+    from loopty.cli.run_verb import run_verb
     from loopty.kit.quick_exit import run_and_exit
 
     run_and_exit(run_verb)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import NodeArgument, here, json_option, print_json, say
 from loopty.domain.ids import NodeId
 
 
-@click.command("merge")
-@click.argument("first", type=NodeArgument())
-@click.argument("second", type=NodeArgument())
-@click.option("-m", "--message", default="", help="The change, in words. Default: merge FIRST and SECOND.")
+@declare.command("merge")
+@declare.argument("first", type=NodeArgument())
+@declare.argument("second", type=NodeArgument())
+@declare.option("-m", "--message", default="", help="The change, in words. Default: merge FIRST and SECOND.")
 @json_option
 def command(first: NodeId, second: NodeId, message: str, as_json: bool) -> None:
     """Bring the changes of two nodes onto their common ancestor, as a draft to look at and run.
@@ -27,7 +26,7 @@ def command(first: NodeId, second: NodeId, message: str, as_json: bool) -> None:
         parents = {"parents": [merged.parent, merged.other], "ancestor": merged.ancestor}
         print_json({**named, **parents, "conflicts": list(merged.conflicts)})
         return
-    click.echo(f"{draft.node} {draft.folder}")
+    declare.echo(f"{draft.node} {draft.folder}")
     for conflict in merged.conflicts:
         say(f"conflict: {conflict}")
     say(f"{'resolve them' if merged.conflicts else 'look at it'}, then run: loopty run {draft.node}")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import here, json_option, print_json
 from loopty.domain.agent_mode import AgentMode, ModeSource
+from loopty.domain.errors import Misuse
 
 
-@click.command("mode")
-@click.argument("mode", required=False, type=click.Choice([mode.value for mode in AgentMode]))
-@click.argument("value", required=False, type=click.Choice(["on", "off", "inherit"]))
-@click.option("--user", is_flag=True, help="Your default for all repositories, not only this one.")
+@declare.command("mode")
+@declare.argument("mode", required=False, type=declare.kind_of_click("Choice", [mode.value for mode in AgentMode]))
+@declare.argument("value", required=False, type=declare.kind_of_click("Choice", ["on", "off", "inherit"]))
+@declare.option("--user", is_flag=True, help="Your default for all repositories, not only this one.")
 @json_option
 def command(mode: str | None, value: str | None, user: bool, as_json: bool) -> None:
     """Show or set how a coding agent in its own host works here.
@@ -26,10 +26,10 @@ def command(mode: str | None, value: str | None, user: bool, as_json: bool) -> N
         chosen = {"on": True, "off": False, "inherit": None}[value]
         settings.save(AgentMode(mode), chosen, ModeSource.USER if user else ModeSource.WORKSPACE)
     elif user:
-        raise click.UsageError("--user goes with a mode and on, off or inherit")
+        raise Misuse("--user goes with a mode and on, off or inherit")
     shown = [settings.setting(found) for found in AgentMode if mode is None or found == mode]
     if as_json:
         print_json([{"mode": found.mode, "on": found.is_on, "source": found.source} for found in shown])
     else:
         for found in shown:
-            click.echo(str(found))
+            declare.echo(str(found))

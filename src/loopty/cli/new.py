@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import NodeArgument, here, json_option, print_json, say
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 
 
-@click.command("new")
-@click.option("--parent", type=NodeArgument(), help="The node to change. Default: the best node.")
-@click.option("-m", "--message", default="by hand", show_default=True, help="The change, in words.")
-@click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable.")
-@click.option("--sparse", is_flag=True, help="Only the files that you may change: fast in a large repository.")
+@declare.command("new")
+@declare.option("--parent", type=NodeArgument(), help="The node to change. Default: the best node.")
+@declare.option("-m", "--message", default="by hand", show_default=True, help="The change, in words.")
+@declare.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable.")
+@declare.option("--sparse", is_flag=True, help="Only the files that you may change: fast in a large repository.")
 @json_option
 def command(parent: NodeId | None, message: str, params: tuple[str, ...], sparse: bool, as_json: bool) -> None:
     """Make a node by hand: a folder with its files to edit.
@@ -28,7 +27,7 @@ def command(parent: NodeId | None, message: str, params: tuple[str, ...], sparse
         workspace = {"workspace": str(draft.folder), "files": draft.files}
         print_json({"node": draft.node, "handle": draft.handle, **workspace})
         return
-    click.echo(f"{draft.node} {draft.folder}")
+    declare.echo(f"{draft.node} {draft.folder}")
     count = len(draft.files)
     say(f"edit {count} file{'s' * (count != 1)} there, then run: loopty run {draft.node}")
 

@@ -6,13 +6,12 @@ import os
 import sys
 from pathlib import Path
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import json_option, print_json, say
 
 
-@click.command("notify")
-@click.option("--test", is_flag=True, help="Send a notice now, to see whether it arrives.")
+@declare.command("notify")
+@declare.option("--test", is_flag=True, help="Send a notice now, to see whether it arrives.")
 @json_option
 def command(test: bool, as_json: bool) -> None:
     """Show where notices go: to the desktop, to a web address, to a command of yours.
@@ -43,7 +42,9 @@ def command(test: bool, as_json: bool) -> None:
 
         print_json({**codec.plain(settings), "file": str(path), "failures": failures})
     elif not settings.has_receiver:
-        click.echo(f"notices go nowhere yet: write a table [notify] into {path} (`loopty notify --help` has one)")
+        declare.echo(
+            f"notices go nowhere yet: write a table [notify] into {path} (`loopty notify --help` has one)"
+        )
     else:
         receivers = {
             "desktop": "this desktop" if settings.desktop else "",
@@ -52,8 +53,8 @@ def command(test: bool, as_json: bool) -> None:
         }
         for name, receiver in receivers.items():
             if receiver:
-                click.echo(f"{name:<9}{receiver}")
-        click.echo(f"{'on':<9}{', '.join(settings.on)}")
+                declare.echo(f"{name:<9}{receiver}")
+        declare.echo(f"{'on':<9}{', '.join(settings.on)}")
         if test and not failures:
             say("a test was sent to each")
     for failure in failures:

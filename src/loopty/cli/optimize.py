@@ -34,10 +34,13 @@ if TYPE_CHECKING:
 @click.option("--new-run", is_flag=True, help="Start a new run, from your files as they are now.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
+@click.option("--listen", metavar="ADDRESS:PORT", help="Let other machines run the trials, with `loopty worker`.")
 @click.option("--dashboard", is_flag=True, help="Show it in your browser, too, as `loopty dashboard` does.")
 @trust_option
 @unsafe_option
-def command(new_run: bool, quiet: bool, as_json: bool, dashboard: bool, trust: bool, unsafe: bool) -> None:
+def command(
+    new_run: bool, quiet: bool, as_json: bool, listen: str | None, dashboard: bool, trust: bool, unsafe: bool
+) -> None:
     """Run experiments until the budget is spent.
 
     Ctrl-C stops it cleanly; the same command resumes it. Exits with 1 when nothing succeeded or a model was
@@ -53,14 +56,15 @@ def command(new_run: bool, quiet: bool, as_json: bool, dashboard: bool, trust: b
 
     campaign = here_with_trust(trust, talk)
     try:
-        session = campaign.start_session(new_run, unsafe, (lambda _: None) if quiet else line.show)
+        on_step = (lambda _: None) if quiet else line.show
+        session = campaign.start_session(new_run, unsafe, on_step, listen or "")
     finally:
         line.erase()
     for warning in (*([NO_SANDBOX] if unsafe else []), *session.warnings):
         say(warning)
     with _dashboard(session) if dashboard else contextlib.nullcontext():
         finish = _run(session, quiet)
-        if second := campaign.start_combination(session.run, finish, unsafe):
+        if second := campaign.start_combination(session.run, finish, unsafe, listen or ""):
             if not as_json:
                 _print_result(campaign, session.run, finish, as_json)
             session, finish = second, _run(second, quiet)

@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from loopty.campaign.campaign import Campaign
+from loopty.cli import declare
 from loopty.domain.ids import NodeId
 from loopty.kit.printable import escape_hidden_json
 
@@ -24,15 +23,15 @@ if TYPE_CHECKING:
     from loopty.report.terminal import Terminal
     from loopty.taskfile.task_requests import TaskRequest
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-run_option = click.option("--run", type=int, metavar="N", help="The run. Default: the newest.")
-unsafe_option = click.option(
+json_option = declare.option("--json", "as_json", is_flag=True, help="Print JSON.")
+run_option = declare.option("--run", type=int, metavar="N", help="The run. Default: the newest.")
+unsafe_option = declare.option(
     "--unsafe-no-sandbox",
     "unsafe",
     is_flag=True,
     help="No sandbox: candidates run with your full permissions (dangerous).",
 )
-trust_option = click.option(
+trust_option = declare.option(
     "--trust",
     is_flag=True,
     help="Allow what loopty.toml asks for beyond the default, as `loopty trust --yes` does.",
@@ -40,13 +39,11 @@ trust_option = click.option(
 NO_SANDBOX = "warning: no sandbox; candidates run with your full permissions"
 
 
-class NodeArgument(click.ParamType[NodeId]):
+class NodeArgument(declare.Kind):
     """A node on the command line: its id, its short name, or `best`, the best node of the newest run."""
 
-    name = "node"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NodeId:  # noqa: ARG002
-        return here().find_node(str(value))
+    def __init__(self) -> None:
+        super().__init__("node", lambda word: here().find_node(word))
 
 
 def here(talk: Callable[[str], None] | None = None) -> Campaign:
@@ -73,12 +70,14 @@ def confirm_requests(requests: Sequence[TaskRequest]) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     say(requests_text(requests))
+    import click
+
     return click.confirm("Allow this, and remember it for this repository?", err=True)
 
 
 def say(text: str) -> None:
     """Talk to a person, on stderr."""
-    click.echo(text, err=True)
+    declare.echo(text, err=True)
 
 
 def write_for_user(path: Path, content: bytes) -> None:
@@ -98,10 +97,10 @@ def print_json(data: Any) -> None:
 
 def print_json_text(text: str) -> None:
     """Print JSON. Hidden characters are escaped: a reader gets the same value, a terminal nothing to obey."""
-    click.echo(escape_hidden_json(text))
+    declare.echo(escape_hidden_json(text))
 
 
-why_option = click.option("--why", required=True, metavar="TEXT", help="The reason; it stays in the record.")
+why_option = declare.option("--why", required=True, metavar="TEXT", help="The reason; it stays in the record.")
 
 
 def print_verdict_change(campaign: Campaign, change: VerdictChange, as_json: bool) -> None:
@@ -116,12 +115,12 @@ def print_verdict_change(campaign: Campaign, change: VerdictChange, as_json: boo
         print_json({**codec.plain(change), "handles": handles})
         return
     name = NodeNames(campaign.history.handle).name
-    click.echo(f"withdrawn: {', '.join(map(name, change.withdrawn)) or 'nothing'}")
+    declare.echo(f"withdrawn: {', '.join(map(name, change.withdrawn)) or 'nothing'}")
     if change.reopened:
-        click.echo(f"unjudged again: {', '.join(map(name, change.reopened))}")
+        declare.echo(f"unjudged again: {', '.join(map(name, change.reopened))}")
         say("judge them: loopty remeasure")
     if change.best:
-        click.echo(f"best: {name(change.best)}")
+        declare.echo(f"best: {name(change.best)}")
 
 
 def say_control(campaign: Campaign, run: int) -> None:
@@ -147,14 +146,14 @@ def print_integrity(outcome: Outcome | None) -> None:
     from loopty.domain.outcome import Integrity
 
     if outcome and outcome.integrity is Integrity.WEAK:
-        click.echo("integrity: weak")
+        declare.echo("integrity: weak")
 
 
 def print_beside(head: str, text: str) -> None:
     """Print the text beside its head, in lines as wide as the terminal."""
     from loopty.report.columns import text_beside
 
-    click.echo(terminal().render(text_beside(head, text, columns())))
+    declare.echo(terminal().render(text_beside(head, text, columns())))
 
 
 def columns() -> int:

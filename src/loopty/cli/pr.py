@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import (
     NodeArgument,
     here,
@@ -20,13 +19,13 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 
 
-@click.command("pr")
-@click.argument("node", type=NodeArgument(), required=False)
-@click.option("--branch", metavar="NAME", help="Name of the new branch. Default: loopty-best-ID.")
-@click.option("--force", is_flag=True, help="Move the branch if it already exists.")
-@click.option(
+@declare.command("pr")
+@declare.argument("node", type=NodeArgument(), required=False)
+@declare.option("--branch", metavar="NAME", help="Name of the new branch. Default: loopty-best-ID.")
+@declare.option("--force", is_flag=True, help="Move the branch if it already exists.")
+@declare.option(
     "--to",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=declare.kind_of_click("Path", path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write the text to this file. Default: it is printed.",
 )
@@ -65,7 +64,7 @@ def command(node: NodeId | None, branch: str | None, force: bool, to: Path | Non
         )
         return
     if not to:
-        click.echo(text, nl=False)
+        declare.echo(text, nl=False)
     print_integrity(found.outcome)
     say(f"branch {made.branch} holds the change; push it: git push -u origin {made.branch}")
     if to:

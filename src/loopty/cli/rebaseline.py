@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import (
     here_with_trust,
     json_option,
@@ -17,7 +16,7 @@ from loopty.cli.output import (
 )
 
 
-@click.command("rebaseline")
+@declare.command("rebaseline")
 @run_option
 @json_option
 @trust_option
@@ -43,5 +42,5 @@ def command(run: int | None, as_json: bool, trust: bool, unsafe: bool) -> None:
             }
         )
         return
-    click.echo(f"{moved.incumbent} {moved.score!r}")
+    declare.echo(f"{moved.incumbent} {moved.score!r}")
     say(f"run {moved.run} continues here, with {moved.incumbent} as the node to beat: loopty optimize")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import NodeArgument, here, json_option, print_json, run_option, say, unsafe_option
 from loopty.domain.ids import NodeId
 
 
-@click.command("remeasure")
-@click.argument("node", type=NodeArgument(), required=False)
+@declare.command("remeasure")
+@declare.argument("node", type=NodeArgument(), required=False)
 @run_option
 @json_option
 @unsafe_option
@@ -32,5 +31,5 @@ def command(node: NodeId | None, run: int | None, as_json: bool, unsafe: bool) -
         from loopty.report.node_name import node_name
 
         for each in judged:
-            click.echo(f"{node_name(each.id, each.handle)} {each.verdict or 'stopped'}: {each.reason}")
+            declare.echo(f"{node_name(each.id, each.handle)} {each.verdict or 'stopped'}: {each.reason}")
     sys.exit(1 if any(each.verdict is None for each in judged) else 0)

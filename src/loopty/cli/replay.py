@@ -33,11 +33,11 @@ class NodeOrArtifact(click.ParamType[NodeId | Path]):
 
     name = "node or artifact"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NodeId | Path:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NodeId | Path:  # noqa: ARG002
         text = str(value)
         is_id = text == "best" or re.fullmatch(r"[#@]?[\d.…]+", text)
         is_path = "/" in text or text.endswith(".tar.gz") or Path(text).exists()
-        return Path(text) if is_path and not is_id else NodeArgument().convert(value, param, ctx)
+        return Path(text) if is_path and not is_id else NodeArgument()(text)
 
 
 @click.command("replay")

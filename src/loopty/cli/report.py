@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import (
     columns,
     here,
@@ -37,42 +36,42 @@ _CHECKED_NODES, _CHECKED_EVENTS = 20_000, 80_000
 """A longer record is checked as a whole only when asked: reading a million nodes takes half a minute."""
 
 
-@click.command("report")
-@click.option(
+@declare.command("report")
+@declare.option(
     "--top",
-    type=click.IntRange(min=0),
+    type=declare.kind_of_click("IntRange", min=0),
     default=5,
     show_default=True,
     metavar="N",
     help="How many of the best nodes to list.",
 )
-@click.option(
+@declare.option(
     "--confirm",
     is_flag=True,
     help="First measure the best node beside the baseline in fresh pairs, so that the stated gain is of today.",
 )
-@click.option(
+@declare.option(
     "--slice",
     "parameter",
     metavar="NAME",
     help="The parameter to draw the scores against. Default: the most important one.",
 )
-@click.option(
+@declare.option(
     "--check",
     "everything",
     is_flag=True,
     help="Check every event and node for edits by hand, also of a record of more than 20,000 nodes.",
 )
-@click.option("--watch", is_flag=True, help="Draw it anew every two seconds, until Ctrl-C.")
-@click.option("--markdown", is_flag=True, help="Print a summary to paste into a pull request instead.")
-@click.option(
+@declare.option("--watch", is_flag=True, help="Draw it anew every two seconds, until Ctrl-C.")
+@declare.option("--markdown", is_flag=True, help="Print a summary to paste into a pull request instead.")
+@declare.option(
     "--html",
     "page",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=declare.kind_of_click("Path", path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write that summary with the chart as one page that needs nothing else, to share.",
 )
-@click.option(
+@declare.option(
     "--operators",
     "shows_operators",
     is_flag=True,
@@ -131,7 +130,7 @@ def command(
         print_json({"status": status, **codec.plain(parts), **check.plain})
         return
     check.say()
-    click.echo(_report_text(found, top))
+    declare.echo(_report_text(found, top))
 
 
 def _report_text(found: Report, top: int) -> str:
@@ -166,7 +165,7 @@ def _summarize(campaign: Campaign, run: int | None, page: Path | None, as_json: 
         if as_json:
             print_json({"title": document.title, "markdown": markdown_text(document)})
         else:
-            click.echo(markdown_text(document), nl=False)
+            declare.echo(markdown_text(document), nl=False)
         return
     from loopty.report.html_page import html_page
     from loopty.report.svg_chart import svg_chart
@@ -176,7 +175,7 @@ def _summarize(campaign: Campaign, run: int | None, page: Path | None, as_json: 
     if as_json:
         print_json({"title": document.title, "path": str(page), "bytes": len(content)})
     else:
-        click.echo(f"{page} has the report; it needs no other file")
+        declare.echo(f"{page} has the report; it needs no other file")
 
 
 def _watch(run: int | None, top: int, parameter: str | None) -> None:
@@ -187,7 +186,7 @@ def _watch(run: int | None, top: int, parameter: str | None) -> None:
         with pause_collection():
             text = _report_text(here().report(run, top, parameter, _MOST_DRAWN), top)
         lines = text.splitlines()[: shutil.get_terminal_size((80, 24)).lines - 2]
-        click.echo("\n".join([control_code("H") + control_code("2J") + lines[0], *lines[1:], "Ctrl-C ends"]))
+        declare.echo("\n".join([control_code("H") + control_code("2J") + lines[0], *lines[1:], "Ctrl-C ends"]))
         time.sleep(_SECONDS_BETWEEN_DRAWINGS)
 
 
@@ -198,4 +197,4 @@ def _show_operators(campaign: Campaign, run: int | None, as_json: bool) -> None:
         return
     from loopty.report.operators_text import operators_text
 
-    click.echo(operators_text(found, columns(), terminal()))
+    declare.echo(operators_text(found, columns(), terminal()))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import NodeArgument, here, json_option, print_verdict_change, unsafe_option, why_option
 from loopty.domain.ids import NodeId
 
 
-@click.command("restore")
-@click.argument("node", type=NodeArgument())
+@declare.command("restore")
+@declare.argument("node", type=NodeArgument())
 @why_option
 @json_option
 @unsafe_option

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import here, json_option, print_json, run_option, say
 
 
-@click.command("resume")
+@declare.command("resume")
 @run_option
 @json_option
 def command(run: int | None, as_json: bool) -> None:

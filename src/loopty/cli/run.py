@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import (
     NodeArgument,
     here_with_trust,
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
 
 
-@click.command("run")
-@click.argument("node", type=NodeArgument())
-@click.option(
+@declare.command("run")
+@declare.argument("node", type=NodeArgument())
+@declare.option(
     "--check",
     is_flag=True,
     help="Only try the benchmark on the node, and change no state. For a baseline: on your files as they are now.",
@@ -54,7 +53,7 @@ def command(node: NodeId, check: bool, as_json: bool, trust: bool, unsafe: bool)
         from loopty.report.node_name import node_name
 
         reason = printable_line(judged.reason) or "continue with `loopty run`"
-        click.echo(f"{node_name(judged.id, judged.handle)} {judged.verdict or 'stopped'}: {reason}")
+        declare.echo(f"{node_name(judged.id, judged.handle)} {judged.verdict or 'stopped'}: {reason}")
         print_integrity(judged.outcome)
         print_explanation(campaign.explanation(judged.id))
     sys.exit(0 if judged.outcome and judged.outcome.is_finished else 1)
@@ -79,5 +78,5 @@ def _check(campaign: Campaign, node: NodeId, as_json: bool, unsafe: bool) -> Non
             say(f"try again: loopty run {node} --check")
     else:
         say(f"check passed in {outcome.seconds:.2f} s")
-        click.echo(", ".join(f"{name} {value:g}" for name, value in outcome.metrics.items()))
+        declare.echo(", ".join(f"{name} {value:g}" for name, value in outcome.metrics.items()))
     sys.exit(1 if problem else 0)

@@ -50,7 +50,7 @@ def command(stop: bool, idle_seconds: float | None, mailbox: bool, folder: str |
         return
     from loopty.campaign.agent_tools import answer_call
     from loopty.cli.preload import import_verbs
-    from loopty.cli.verbs import run_verb
+    from loopty.cli.run_verb import run_verb
     from loopty.resident.verb_process import ResidentServices
 
     if server.process_number(place) is None:

@@ -6,8 +6,7 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import NodeArgument, columns, here, json_option, print_json, print_json_text, say, terminal
 from loopty.domain.ids import NodeId
 
@@ -17,10 +16,10 @@ if TYPE_CHECKING:
     from loopty.views.model_calls import ModelCall
 
 
-@click.command("show")
-@click.argument("node", type=NodeArgument())
-@click.option("--prompt", is_flag=True, help="Show the prompt and reply of each model call that made the node.")
-@click.option("--refused", is_flag=True, help="Show the model calls to change the node that gave no trial.")
+@declare.command("show")
+@declare.argument("node", type=NodeArgument())
+@declare.option("--prompt", is_flag=True, help="Show the prompt and reply of each model call that made the node.")
+@declare.option("--refused", is_flag=True, help="Show the model calls to change the node that gave no trial.")
 @json_option
 def command(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
     """Show everything about a node: change, parameters, metrics, verdict, gates, and where its files are.
@@ -41,7 +40,7 @@ def command(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
         return
     from loopty.report.node_text import node_text
 
-    click.echo(node_text(detail, str(folder), columns(), terminal(), found))
+    declare.echo(node_text(detail, str(folder), columns(), terminal(), found))
 
 
 def _show_calls(campaign: Campaign, node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
@@ -68,10 +67,10 @@ def _show_calls(campaign: Campaign, node: NodeId, prompt: bool, refused: bool, a
     elif not calls:
         say(f"no model call led to {names.name(node)}: `{printable_line(operator)}` made it")
     elif not prompt:
-        click.echo(fruitless_calls_text(node, calls, columns(), terminal(), names))
+        declare.echo(fruitless_calls_text(node, calls, columns(), terminal(), names))
     else:
         with_texts = [(call, records.get(call.reserved.call)) for call in shown]
-        click.echo(calls_text(with_texts, columns(), terminal(), names))
+        declare.echo(calls_text(with_texts, columns(), terminal(), names))
         if len(shown) < len(calls):
             say(f"these are the newest {len(shown)} of {len(calls):,} calls: --json has them all")
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal
 
 
-@click.command("spend")
-@click.option("--by", type=click.Choice(["role", "model", "operator", "node"]), help="Show only this table.")
+@declare.command("spend")
+@declare.option(
+    "--by",
+    type=declare.kind_of_click("Choice", ["role", "model", "operator", "node"]),
+    help="Show only this table.",
+)
 @run_option
 @json_option
 def command(by: str | None, run: int | None, as_json: bool) -> None:
@@ -27,4 +30,4 @@ def command(by: str | None, run: int | None, as_json: bool) -> None:
     from loopty.report.spend_text import spend_text
 
     names = NodeNames(campaign.history.handle)
-    click.echo(spend_text(found, by, columns(), terminal(), names))
+    declare.echo(spend_text(found, by, columns(), terminal(), names))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal
 from loopty.cli.record_check import check_record
 
@@ -11,7 +10,7 @@ _CHECKED = 2_000
 """Events, and nodes. Of a longer record, `apply` and `report --check` look at all; this verb stays fast."""
 
 
-@click.command("status")
+@declare.command("status")
 @run_option
 @json_option
 def command(run: int | None, as_json: bool) -> None:
@@ -40,8 +39,8 @@ def command(run: int | None, as_json: bool) -> None:
     check.say()
     from loopty.report.status_text import status_text
 
-    click.echo(status_text(status, columns(), terminal(), tally, found))
+    declare.echo(status_text(status, columns(), terminal(), tally, found))
     if tickets:
-        click.echo(f"  tickets   {tickets} open: agents wait for {'it' if tickets == 1 else 'them'}")
+        declare.echo(f"  tickets   {tickets} open: agents wait for {'it' if tickets == 1 else 'them'}")
     if resident:
-        click.echo(f"  resident  process {resident} runs the verbs here; `loopty serve --stop` ends it")
+        declare.echo(f"  resident  process {resident} runs the verbs here; `loopty serve --stop` ends it")

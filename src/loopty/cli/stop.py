@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import here, json_option, print_json, run_option, say
 
 
-@click.command("stop")
-@click.option("--why", default="", metavar="TEXT", help="The reason; it stays in the record.")
+@declare.command("stop")
+@declare.option("--why", default="", metavar="TEXT", help="The reason; it stays in the record.")
 @run_option
 @json_option
 def command(why: str, run: int | None, as_json: bool) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import NodeArgument, columns, here, json_option, print_json_text, run_option, terminal
 from loopty.domain.ids import NodeId
 from loopty.kit.collection_pause import pause_collection
@@ -13,10 +12,10 @@ from loopty.kit.collection_pause import pause_collection
 _LINES_AT_ONCE = 1000
 
 
-@click.command("tree")
-@click.argument("node", type=NodeArgument(), required=False)
-@click.option("--all", "everything", is_flag=True, help="Show every node, those of the control too.")
-@click.option("--controls", is_flag=True, help="Show the nodes of the control, too.")
+@declare.command("tree")
+@declare.argument("node", type=NodeArgument(), required=False)
+@declare.option("--all", "everything", is_flag=True, help="Show every node, those of the control too.")
+@declare.option("--controls", is_flag=True, help="Show the nodes of the control, too.")
 @run_option
 @json_option
 def command(node: NodeId | None, everything: bool, controls: bool, run: int | None, as_json: bool) -> None:
@@ -43,4 +42,4 @@ def command(node: NodeId | None, everything: bool, controls: bool, run: int | No
     lines = tree_lines(rows, columns(), terminal(), metrics[0].name if metrics else "score")
     with pause_collection():
         while part := list(itertools.islice(lines, _LINES_AT_ONCE)):
-            click.echo("\n".join(part))
+            declare.echo("\n".join(part))

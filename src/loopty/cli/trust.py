@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 
-import click
-
+from loopty.cli import declare
 from loopty.cli.output import confirm_requests, here, json_option, print_json, say
+from loopty.domain.errors import Misuse
 
 
-@click.command("trust")
-@click.option("--yes", is_flag=True, help="Allow it without a question.")
-@click.option("--list", "only_list", is_flag=True, help="List what you have allowed, in all repositories.")
-@click.option("--revoke", is_flag=True, help="Forget what you have allowed in this repository.")
+@declare.command("trust")
+@declare.option("--yes", is_flag=True, help="Allow it without a question.")
+@declare.option("--list", "only_list", is_flag=True, help="List what you have allowed, in all repositories.")
+@declare.option("--revoke", is_flag=True, help="Forget what you have allowed in this repository.")
 @json_option
 def command(yes: bool, only_list: bool, revoke: bool, as_json: bool) -> None:
     """Show what this task asks for beyond the default, and allow it.
@@ -27,7 +27,7 @@ def command(yes: bool, only_list: bool, revoke: bool, as_json: bool) -> None:
     Exits with 1 when what the task asks for is not allowed.
     """
     if yes + only_list + revoke > 1:
-        raise click.UsageError("--yes, --list and --revoke exclude each other: use one at a time")
+        raise Misuse("--yes, --list and --revoke exclude each other: use one at a time")
     if only_list:
         _list(as_json)
     elif revoke:
@@ -48,9 +48,9 @@ def _allow(yes: bool, as_json: bool) -> None:
     elif not requests:
         say("this task asks for nothing beyond the default: there is nothing to allow")
     elif is_trusted:
-        click.echo("\n".join(f"allowed: {request}" for request in requests))
+        declare.echo("\n".join(f"allowed: {request}" for request in requests))
     else:
-        click.echo("\n".join(f"not allowed: {request}" for request in requests))
+        declare.echo("\n".join(f"not allowed: {request}" for request in requests))
         say("if it may have that: loopty trust --yes")
     sys.exit(0 if is_trusted else 1)
 
@@ -70,9 +70,9 @@ def _list(as_json: bool) -> None:
     if not found:
         say("nothing is allowed beyond the default, in any repository")
     for permission in found:
-        click.echo(f"{permission.top}, {moment(permission.at)}")
+        declare.echo(f"{permission.top}, {moment(permission.at)}")
         for request in permission.requests:
-            click.echo(f"  {request}")
+            declare.echo(f"  {request}")
 
 
 def _revoke(as_json: bool) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from loopty.campaign.reader import CampaignReader
-from loopty.dashboard.answers import finite, node_name, percent_of, scored_answer
+from loopty.dashboard.answers import finite, node_name, percent_of, scored_answer, slots_answer
 from loopty.dashboard.marks import HELD, KEPT
 from loopty.dashboard.run_fold import RunFold, run_metric
 from loopty.domain.task import Audit, Task
@@ -24,7 +24,7 @@ from loopty.views.comparable import machine_description
 from loopty.views.false_keeps import false_keeps
 from loopty.views.over_parent import over_parent
 from loopty.views.rated_nodes import rated_nodes
-from loopty.views.run_status import RunStatus
+from loopty.views.run_status import RunState, RunStatus
 
 _LANE_SECONDS = 3_600.0
 _MOST_LANES = 400
@@ -35,8 +35,8 @@ def agents_answer(
     history: History, fold: RunFold, status: RunStatus, task: Task | None, now: float, top: Path
 ) -> dict[str, Any]:
     """A row for each agent and each other proposer; the models; the machines."""
-    run = history.runs[fold.run_number]
-    busy = _busy_operators(history, fold)
+    # The process of a lost run is dead: what it had begun goes on no more.
+    busy = {} if status.state is RunState.LOST else _busy_operators(history, fold)
     agents = [_agent_row(history, fold, row, busy, now) for row in status.agents]
     known = {row["name"] for row in agents}
     operators = Counter(fold.columns.operators[place] for place in range(1, fold.columns.detailed))
@@ -63,7 +63,9 @@ def agents_answer(
                 "tokens": found.tokens,
                 "money_usd": found.money_usd,
                 "unpriced": found.unpriced,
-                "in_flight": sum(call.model == name for call, _ in fold.calls.open.values()),
+                "in_flight": sum(call.model == name for call, _ in fold.calls.open.values())
+                if status.state is not RunState.LOST
+                else 0,
             }
             for name, found in fold.calls.by_model.items()
         ],
@@ -74,7 +76,7 @@ def agents_answer(
             "load": load,
             "disk_free_bytes": shutil.disk_usage(top).free,
             "slots": task.width if task else 1,
-            "busy": len(Trials.of(run).running),
+            "busy": slots_answer(status, None)["busy"],
         },
     }
 

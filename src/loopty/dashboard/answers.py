@@ -30,6 +30,11 @@ def short_id(node: str, handle: int) -> str:
     return node if len(node) <= _LONGEST_ID else f"@{handle}"
 
 
+def short_name(name: dict[str, Any]) -> dict[str, Any]:
+    """The name with a short id, for lists."""
+    return {**name, "id": short_id(name["id"], name["handle"])}
+
+
 def node_names(history: History, nodes: Any) -> list[dict[str, Any]]:
     return [name for node in nodes if (name := node_name(history, node))]
 
@@ -55,6 +60,11 @@ def scored_answer(history: History, found: AgainstBaseline | None) -> dict[str, 
     return {**name, "score": finite(found.score), "change": change_answer(found.over_baseline)}
 
 
+def brief_number(value: float | None) -> float | None:
+    """The number with nine digits: charts show no more, and long lists stay small."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.9g}")
+
+
 def finite(value: float | None) -> float | None:
     """The number, or None where JSON has no word for it."""
     return value if value is not None and math.isfinite(value) else None
@@ -73,6 +83,17 @@ def state_word(status: RunStatus, session: Session) -> str:
         if status.is_paused and status.state is RunState.IDLE and not session.ended
         else status.state.value
     )
+
+
+def slots_answer(status: RunStatus, width: int | None) -> dict[str, int]:
+    """How many trials and questions there may be at a time, and are: none of a run whose process died."""
+    slots, is_lost = status.slots, status.state is RunState.LOST
+    return {
+        "trials": len(status.running) if width is None else width,
+        "busy": 0 if is_lost else len(status.running),
+        "questions": slots.questions if slots else 0,
+        "asking": slots.asking if slots and not is_lost else 0,
+    }
 
 
 def direction_factor(percent: float | None, sign: int) -> float | None:

@@ -20,6 +20,7 @@ _LIMIT_NAMES = {
     "attempts": ("attempts", "trials"),
     "control": ("control", "trials"),
     "repeats": ("repeats", "trials"),
+    "tunes": ("tunes", "trials"),
     "time": ("wall_seconds", "seconds"),
     "tokens": ("tokens", "tokens"),
 }
@@ -35,6 +36,7 @@ def pool_answers(
         "attempts": TrialCounts.of(run, Pool.ATTEMPT).started,
         "control": TrialCounts.of(run, Pool.CONTROL).started,
         "repeats": TrialCounts.of(run, Pool.REPEAT).started,
+        "tunes": TrialCounts.of(run, Pool.TUNE).started,
         "time": elapsed,
         "tokens": spend.total_tokens,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -27,21 +28,22 @@ def chart_points(history: History, fold: RunFold, axis: str, width: int, height:
     if axis not in AXES or not (1 <= width <= _LARGEST_PLOT and 1 <= height <= _LARGEST_PLOT):
         raise Misuse(f"x is one of {', '.join(AXES)}; w and h are 1 to {_LARGEST_PLOT} pixels")
     columns, xs = fold.columns, _x_values(fold, axis)
-    shown = [place for place, mark in enumerate(columns.marks) if mark != OPEN]
-    y_range = _y_range(fold, shown)
+    shown = _shown_places(columns)
+    y_range = _y_range(columns, shown)
     x_range = [xs[shown[0]], xs[shown[-1]]] if shown else [0.0, 1.0]
-    always = [place for place in shown if columns.marks[place] in (KEPT, HELD)]
+    always = sorted(columns.places_with(KEPT) + columns.places_with(HELD))
     as_points = shown if len(shown) <= _MOST_POINTS else _spread(always, _MOST_KEPT)
-    drawn = set(as_points)
-    outliers = _outliers(fold, shown, y_range)
+    outliers = _outliers(columns, shown, y_range)
     ids = columns.ids(history, [*as_points, *outliers])
 
     def point(place: int) -> list[Any]:
         mark, handle = MARKS[columns.marks[place]], columns.handles[place]
         return [handle, _round(xs[place]), columns.score(place), mark, short_id(ids.get(place, ""), handle)]
 
-    hidden = [place for place in shown if place not in drawn]
-    cells = _cells(columns, hidden, xs, x_range, y_range, width, height)
+    grid = _Grid(x_range, y_range, width, height)
+    hidden = Counter[int]() if len(as_points) == len(shown) else grid.count(columns, xs)
+    for place in as_points if hidden else ():
+        hidden[grid.cell(xs[place], columns.scores[place], columns.marks[place])] -= 1
     return {
         "run": fold.run_number,
         "event": fold.number,
@@ -52,37 +54,64 @@ def chart_points(history: History, fold: RunFold, axis: str, width: int, height:
         "x_range": [_round(x_range[0]), _round(x_range[1])],
         "y_range": y_range,
         "points": [point(place) for place in as_points],
-        "cells": [[x, y, MARKS[mark], count] for (x, y, mark), count in cells.items()],
+        "cells": _cells_by_mark(hidden),
         "outliers": [point(place) for place in outliers],
         "counts": fold.counts(),
     }
 
 
-def _cells(
-    columns: NodeColumns,
-    places: Sequence[int],
-    xs: Sequence[float],
-    x_range: Sequence[float],
-    y_range: Sequence[float],
-    width: int,
-    height: int,
-) -> Counter[tuple[int, int, int]]:
-    """How many of these nodes lie in each cell, by mark; those without a score lie in row -1."""
-    wide, high = max(width // CELL_PIXELS - 1, 1), max(height // CELL_PIXELS - 1, 1)
-    left, (bottom, top) = x_range[0], y_range
-    by_x, by_y = wide / ((x_range[1] - left) or 1.0), high / ((top - bottom) or 1.0)
-    scores, marks = columns.scores, columns.marks
-    found = Counter(
-        [
-            (int((xs[place] - left) * by_x), int((top - score) * by_y) if score == score else -1, marks[place])
-            for place in places
-            if not ((score := scores[place]) < bottom or score > top)
+_ROWS, _MARKS = 4_096, 16
+"""More than a plot has rows of cells, and more than there are marks: a cell and its mark are one number."""
+_OUTSIDE = -1
+
+
+class _Grid:
+    """The cells of a plot."""
+
+    def __init__(self, x_range: Sequence[float], y_range: Sequence[float], width: int, height: int) -> None:
+        wide, high = max(width // CELL_PIXELS - 1, 1), max(height // CELL_PIXELS - 1, 1)
+        self._left, self._right = x_range
+        self._bottom, self._top = y_range
+        self._by_x = wide / ((self._right - self._left) or 1.0)
+        self._by_y = high / ((self._top - self._bottom) or 1.0)
+
+    def cell(self, x: float, score: float, mark: int) -> int:
+        return self._cells([x], [score], [mark])[0]
+
+    def count(self, columns: NodeColumns, xs: Sequence[float]) -> Counter[int]:
+        """How many nodes lie in each cell, by mark; those without a score lie in row -1."""
+        counts = Counter(self._cells(xs, columns.scores, columns.marks))
+        del counts[_OUTSIDE]
+        return counts
+
+    def _cells(self, xs: Sequence[float], scores: Sequence[float], marks: Sequence[int]) -> list[int]:
+        left, right, by_x = self._left, self._right, self._by_x
+        bottom, top, by_y = self._bottom, self._top, self._by_y
+        return [
+            (int((x - left) * by_x) * _ROWS + int((top - score) * by_y) + 1) * _MARKS + mark
+            if bottom <= score <= top and left <= x <= right
+            else (int((min(max(x, left), right) - left) * by_x) * _ROWS) * _MARKS + mark
+            if score != score
+            else _OUTSIDE
+            for x, score, mark in zip(xs, scores, marks, strict=True)
         ]
-    )
-    cells: Counter[tuple[int, int, int]] = Counter()
-    for (across, down, mark), count in found.items():
-        cells[min(max(across, 0), wide), down, mark] += count
-    return cells
+
+
+def _cells_by_mark(counts: Counter[int]) -> dict[str, list[int]]:
+    """For each mark across, down and count of its cells, one after the other, which is small."""
+    found: dict[str, list[int]] = {}
+    for cell, count in counts.items():
+        place, mark = divmod(cell, _MARKS)
+        if count > 0 and mark != OPEN:
+            across, down = divmod(place, _ROWS)
+            found.setdefault(MARKS[mark], []).extend((across, down - 1, count))
+    return found
+
+
+def _shown_places(columns: NodeColumns) -> Sequence[int]:
+    if not columns.counts[OPEN]:
+        return range(len(columns))
+    return [place for place, mark in enumerate(columns.marks) if mark != OPEN]
 
 
 def metric_answer(history: History, fold: RunFold) -> dict[str, str]:
@@ -100,25 +129,31 @@ def _x_values(fold: RunFold, axis: str) -> Sequence[float]:
     return [fold.calls.cost_at(at) for at in columns.times]
 
 
-def _y_range(fold: RunFold, shown: list[int]) -> list[float]:
-    """From the first to the ninety-ninth percentile of all scores, and every kept one."""
-    columns = fold.columns
-    scores = sorted([score for place in shown if math.isfinite(score := columns.scores[place])])
+def _y_range(columns: NodeColumns, shown: Sequence[int]) -> list[float]:
+    """From the first to the ninety-ninth percentile of all scores, and every kept one.
+
+    A held result may be absurd: it squeezes no other, and is drawn at the edge.
+    """
+    known: Sequence[float] = columns.scores
+    if columns.counts[HELD] or len(shown) < len(columns):
+        known = [columns.scores[place] for place in shown if columns.marks[place] != HELD]
+    scores = sorted([score for score in known if score - score == 0])
     if not scores:
         return [0.0, 1.0]
     margin = len(scores) // 100
-    kept = [columns.scores[place] for place in shown if columns.marks[place] == KEPT]
+    kept = [columns.scores[place] for place in columns.places_with(KEPT)]
     finite = [score for score in kept if math.isfinite(score)]
     return [min(scores[margin], *finite, scores[-1]), max(scores[-1 - margin], *finite, scores[0])]
 
 
-def _outliers(fold: RunFold, shown: list[int], y_range: list[float]) -> list[int]:
-    scores = fold.columns.scores
-    outside = [place for place in shown if scores[place] < y_range[0] or scores[place] > y_range[1]]
-    return outside[-_MOST_OUTLIERS:]
+def _outliers(columns: NodeColumns, shown: Sequence[int], y_range: list[float]) -> list[int]:
+    """The newest nodes whose score lies outside, oldest first."""
+    scores, (bottom, top) = columns.scores, y_range
+    outside = (place for place in reversed(shown) if scores[place] < bottom or scores[place] > top)
+    return list(itertools.islice(outside, _MOST_OUTLIERS))[::-1]
 
 
-def _spread(places: list[int], most: int) -> list[int]:
+def _spread(places: Sequence[int], most: int) -> Sequence[int]:
     """At most so many of these places, evenly, with the first and the last."""
     if len(places) <= most:
         return places

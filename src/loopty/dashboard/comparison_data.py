@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from loopty.campaign.reader import CampaignReader
@@ -20,6 +22,7 @@ from loopty.record.node_record import Node
 from loopty.record.sessions import Session
 from loopty.views.comparable import machine_description, sigma
 from loopty.views.score_change import SIGMAS, ScoreChange, percent_of, score_change
+from loopty.views.uplift import FEWEST_TRIALS, uplift_from_gains
 
 _MOST_STEPS = 300
 
@@ -234,18 +237,20 @@ def _curve(fold: RunFold, started_at: float) -> list[dict[str, Any]]:
 
 def feed_uplift(feed: RecordFeed, fold: RunFold) -> Any:
     """The uplift of a run over its control, from the columns."""
-    from loopty.views.uplift import uplift_from_gains
-
     history = feed.history
     run = history.runs[fold.run_number]
     metric, columns = run_metric(history, run), fold.columns
     start = columns.score(0) if len(columns) else None
     if start is None or not any(columns.controls):
         return None
-    gains: tuple[list[float | None], list[float | None]] = ([], [])
-    sign, rows = metric.direction.sign, zip(columns.marks, columns.controls, columns.scores, strict=True)
-    next(rows)  # the baseline
-    for mark, is_control, score in rows:
-        if mark not in (OPEN, HELD):
-            gains[is_control].append(sign * (score - start) if sign * (score - start) > 0 else 0.0)
-    return uplift_from_gains(metric.name, *gains) if gains[0] and gains[1] else None
+    sign, rows = metric.direction.sign, (columns.marks, columns.scores, columns.controls)
+
+    def gains(is_control: bool) -> Iterator[float]:
+        for mark, score, is_theirs in islice(zip(*rows, strict=True), 1, None):  # after the baseline
+            if is_theirs == is_control and mark != OPEN and mark != HELD:
+                yield gain if (gain := sign * (score - start)) > 0 else 0.0
+
+    control = list(gains(is_control=True))
+    # The first of both pools are compared: of the attempts no more are needed than there are control trials.
+    attempts = list(islice(gains(is_control=False), max(len(control), FEWEST_TRIALS)))
+    return uplift_from_gains(metric.name, attempts, control) if attempts and control else None

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from loopty.campaign.queries import task_or_none
+from loopty.campaign.queries import task_of_run, task_or_none
 from loopty.campaign.reader import CampaignReader
 from loopty.dashboard import agent_views, comparison_data, find, node_files_answer, search_views, tree_rows
-from loopty.dashboard.answers import state_word
+from loopty.dashboard.answers import slots_answer, state_word
 from loopty.dashboard.chart_points import chart_points
 from loopty.dashboard.node_answer import node_answer
 from loopty.dashboard.overview import Overview
@@ -177,6 +177,10 @@ class DashboardApi:
             self._task = now, task_or_none(self._top)
         return self._task[1]
 
+    def _task_of(self, run: int) -> Task | None:
+        task = self.task()
+        return task_of_run(task, self.feed.history.runs[run]) if task else None
+
     def overview(self, query: Query) -> dict[str, Any]:
         fold = self.feed.fold(_run(query))
         if len(fold.columns) <= _QUICK_NODES:
@@ -184,23 +188,19 @@ class DashboardApi:
         status, now = self._status(fold.run_number), self.feed.clock()
         # Audits are read from the events: of a long run after its first view.
         audits = (self.read_audits if fold.is_whole else self._known_audits)(fold.run_number)
-        made = Overview(self.feed.history, fold, status, self.task(), self._uplift(fold.run_number), audits, now)
+        task = self._task_of(fold.run_number)
+        made = Overview(self.feed.history, fold, status, task, self._uplift(fold.run_number), audits, now)
         return made.answer(self.name, self._rows(fold.run_number, status, now))
 
     def running(self, query: Query) -> dict[str, Any]:
         run = self.feed.run(_run(query)).number
         status, now = self._status(run), self.feed.clock()
-        slots = status.slots
+        task = self.task()
         return {
             "event": self.feed.number,
             "now": now,
             "running": self._rows(run, status, now),
-            "slots": {
-                "trials": task.width if (task := self.task()) else len(status.running),
-                "busy": len(status.running),
-                "questions": slots.questions if slots else 0,
-                "asking": slots.asking if slots else 0,
-            },
+            "slots": slots_answer(status, task.width if task else None),
         }
 
     def read_audits(self, run: int) -> list[AuditRow] | None:
@@ -261,7 +261,8 @@ class DashboardApi:
         return comparison_data.compare_runs(self.feed, self.reader, one, other)
 
     def _parameters(self, query: Query) -> Any:
-        return search_views.parameters_answer(self.feed.history, self.feed.fold(_run(query)), self.task())
+        fold = self.feed.fold(_run(query))
+        return search_views.parameters_answer(self.feed.history, fold, self._task_of(fold.run_number))
 
     def _operators(self, query: Query) -> Any:
         return search_views.operators_answer(self.feed.history, self.feed.whole_fold(_run(query)))

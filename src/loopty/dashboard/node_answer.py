@@ -10,12 +10,14 @@ from loopty.dashboard.call_fold import CallFold
 from loopty.dashboard.marks import MARKS
 from loopty.dashboard.node_files_answer import log_names, trace_names
 from loopty.dashboard.run_fold import RunFold
+from loopty.dashboard.stage_answers import combination_answer, tuned_answer
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.paired_estimate import paired_estimate
 from loopty.domain.pool import Pool
 from loopty.record.cohorts import Cohorts
 from loopty.record.confirmations import Confirmation
+from loopty.record.frozen_pools import FrozenPool
 from loopty.record.history import History
 from loopty.record.node_record import Node, Pairing
 from loopty.record.verdicts import Incumbents
@@ -55,6 +57,8 @@ def node_answer(
             name: {"before": before, "after": found.params.get(name)}
             for name, before in detail.changed_params.items()
         },
+        "tuned": tuned_answer(found),
+        "combines": combination_answer(history, FrozenPool.of(run)) if found.id.parent is None else None,
         "edits": list(found.edits),
         "draft": found.draft,
         "running": found.running,

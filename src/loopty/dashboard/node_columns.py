@@ -6,14 +6,16 @@ import math
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
-from loopty.dashboard.marks import HELD, OPEN, has_score, mark_of, mark_of_kind
+from loopty.dashboard.block_rows import BlockRows, shown_score
+from loopty.dashboard.marks import OPEN, mark_of
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.record.history import History
-from loopty.views.rated_nodes import RatedNode
+from loopty.views.rated_nodes import RatedBlock, RatedNode
 
 _LONGEST_SUMMARY = 200
 
@@ -48,40 +50,35 @@ class NodeColumns:
     def __len__(self) -> int:
         return len(self.handles)
 
-    def fill(self, nodes: Sequence[RatedNode]) -> None:
-        """Take in all nodes of a run at once, where none is known yet: nodes of one kind share a mark."""
-        ordered, count = sorted(nodes), len(nodes)  # the order comes first, and is one node's alone
-        if self.handles or [node.order for node in ordered] != list(range(1, count + 1)):
-            for node in ordered:
-                self.put(node)
+    def fill(self, blocks: Iterable[RatedBlock]) -> None:
+        """Take in all nodes of a run at once, where none is known yet."""
+        rows = BlockRows()
+        for block in blocks:
+            rows.add(block)
+        count = len(rows.orders)
+        if rows.orders != list(range(1, count + 1)):
+            for row in rows.by_order:
+                self._set(*row)
             return
-        kinds = [node.kind for node in ordered]
-        keys = [(node.kind, has_score(node.score)) for node in ordered]
-        marks = {key: mark_of_kind(*key) for key in set(keys)}
-        is_control = {kind: kind.pool is Pool.CONTROL for kind in set(kinds)}
-        self.handles = array("q", [node.handle for node in ordered])
-        self.marks = bytearray([marks[key] for key in keys])
-        self.controls = bytearray([is_control[kind] for kind in kinds])
-        scores = [node.score for node in ordered]
-        for place in self.places_with(HELD):
-            scores[place] = ordered[place].own_score
-        self.scores = array("d", [math.nan if score is None else score for score in scores])
+        self.handles, self.scores = array("q", rows.handles), array("d", rows.scores)
+        self.marks, self.controls, self.counts = rows.marks, rows.controls, Counter(rows.marks)
         self.times, self.seconds = array("d", bytes(8 * count)), array("d", bytes(8 * count))
         self.parents, self.operators = array("q", [-1]) * count, array("q", [-1]) * count
         self.summaries = [""] * count
-        self.counts = Counter(self.marks)
 
     def put(self, node: RatedNode) -> int:
         """Take in what is known about a node; returns its place."""
-        place, mark = node.order - 1, mark_of(node)
+        is_control = node.kind.pool is Pool.CONTROL
+        return self._set(node.order, node.handle, mark_of(node), is_control, shown_score(node))
+
+    def _set(self, order: int, handle: int, mark: int, is_control: int, score: float) -> int:
+        place = order - 1
         while len(self.handles) <= place:
             self._grow()
         self.counts[self.marks[place]] -= 1
         self.counts[mark] += 1
-        self.handles[place], self.marks[place] = node.handle, mark
-        self.controls[place] = node.kind.pool is Pool.CONTROL
-        score = node.own_score if node.kind.verdict == "held" else node.score
-        self.scores[place] = math.nan if score is None else score
+        self.handles[place], self.marks[place] = handle, mark
+        self.controls[place], self.scores[place] = is_control, score
         return place
 
     def _grow(self) -> None:
@@ -134,8 +131,5 @@ class NodeColumns:
 
     def places_with(self, mark: int) -> list[int]:
         """The places of all nodes with this mark, oldest first."""
-        found, start, marks = [], 0, self.marks
-        while (place := marks.find(mark, start)) >= 0:
-            found.append(place)
-            start = place + 1
-        return found
+        is_it = bytes(mark) + b"\1" + bytes(255 - mark)
+        return list(compress(range(len(self.marks)), self.marks.translate(is_it)))

@@ -8,11 +8,14 @@ from typing import Any
 
 from loopty.dashboard import budget_forecast
 from loopty.dashboard.answers import (
+    LONGEST_SUMMARY,
+    brief_number,
     direction_factor,
     finite,
-    node_name,
     percent_of,
     scored_answer,
+    short_name,
+    slots_answer,
     state_word,
 )
 from loopty.dashboard.chart_points import metric_answer
@@ -20,6 +23,7 @@ from loopty.dashboard.marks import CONTROL, HELD, KEPT, MARKS, OPEN
 from loopty.dashboard.reality_checks import reality_checks
 from loopty.dashboard.run_alerts import run_alerts
 from loopty.dashboard.run_fold import RunFold, run_metric
+from loopty.dashboard.stage_answers import combination_answer, combining_runs, tuning_answer
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import BUDGETED_POOLS, SEARCH_POOLS, Pool
@@ -36,7 +40,7 @@ from loopty.views.goodput import waste as trial_waste
 from loopty.views.run_status import RunState, RunStatus
 from loopty.views.uplift import Uplift
 
-_MOST_STEPS = 200
+_MOST_STEPS = 160
 _STEP_FIELDS = ("handle", "order", "at", "cost", "score", "low", "high", "gain_percent")
 """What the chart draws of a step; who it was is asked for when somebody points at it."""
 _JUST_ENDED = 3
@@ -73,7 +77,6 @@ class Overview:
         has_split = task is not None and task.audit != Audit()
         held = [self._ended(place) for place in self.columns.places_with(HELD)[-3:]]
         limits = pools_in_force(run, task.pools) if task else None
-        slots = status.slots
         return {
             "run": run.number,
             "event": self.fold.number,
@@ -99,15 +102,13 @@ class Overview:
             "steps": [{key: step[key] for key in _STEP_FIELDS} for step in steps],
             "control_steps": self._control_steps(),
             "now_running": running,
-            "slots": {
-                "trials": task.width if task else len(status.running),
-                "busy": len(status.running),
-                "questions": slots.questions if slots else 0,
-                "asking": slots.asking if slots else 0,
-            },
+            "slots": slots_answer(status, task.width if task else None),
             "just_ended": self._just_ended(),
             "worked": self._worked(steps),
             "goodput": self._goodput(),
+            "tuning": tuning_answer(status.tuning),
+            "combines": combination_answer(self.history, status.combines),
+            "combined_by": combining_runs(self.history, run.number),
             "phase": {"name": status.phase.name, "step": status.phase.step, "steps": status.phase.steps}
             if status.phase
             else None,
@@ -136,14 +137,14 @@ class Overview:
             rows.append(
                 {
                     "order": place + 1,
-                    "at": node.added_at,
+                    "at": round(node.added_at, 2),
                     "cost": self.fold.calls.cost_at(node.added_at),
                     "handle": node.handle,
-                    "node": {"id": node.id, "handle": node.handle, "summary": node.summary[:200]},
+                    "node": short_name({"id": node.id, "handle": node.handle, "summary": node.summary[:200]}),
                     "score": score,
-                    "low": finite(low),
-                    "high": finite(high),
-                    "gain_percent": gain,
+                    "low": brief_number(low),
+                    "high": brief_number(high),
+                    "gain_percent": brief_number(gain),
                     "operator": node.operator,
                 }
             )
@@ -165,8 +166,8 @@ class Overview:
         change = status.best.over_baseline if status.best else None
         older = base.score if base else None
         ends = (percent_of(change.low, older), percent_of(change.high, older)) if change else (None, None)
-        before = steps[-2]["node"]["id"] if len(steps) > 1 else None
-        found = {**steps[-2]["node"], "score": steps[-2]["score"], "change": None} if before else None
+        before = steps[-2] if len(steps) > 1 else None
+        found = {**before["node"], "score": before["score"], "change": None} if before else None
         return {
             "best": scored_answer(self.history, status.best),
             "baseline": {"id": base.node, "handle": base.handle, "score": base.score} if base else None,
@@ -230,7 +231,7 @@ class Overview:
             against = self.columns.score(parent) if parent is not None else None
         gain = None if score is None or against is None else self.metric.direction.sign * (score - against)
         return {
-            "node": node_name(self.history, node.id),
+            "node": short_name({"id": node.id, "handle": node.handle, "summary": node.summary[:LONGEST_SUMMARY]}),
             "mark": MARKS[self.columns.marks[place]],
             "gain_percent": percent_of(gain, against),
             "score": score,

@@ -11,6 +11,16 @@ from loopty.views.run_status import RunState, RunStatus
 _ALMOST_SPENT = 0.8
 
 
+def _above(percent: float | None) -> str:
+    if percent is None:
+        return "far above all before"
+    return (
+        f"{percent:+.1f} % over its parent"
+        if percent < 1_000
+        else f"{1 + percent / 100:.3g} times as good as its parent"
+    )
+
+
 def run_alerts(
     history: History, status: RunStatus, held: list[dict[str, Any]], pools: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
@@ -30,7 +40,7 @@ def run_alerts(
         add("stalled", "bad", f"A model is unavailable: {status.reason[:300]}", "loopty optimize")
     for row in reversed(held):
         gain = row["gain_percent"]
-        above = f"{gain:+.1f} % over its parent" if gain is not None else "far above all before"
+        above = _above(gain)
         add(
             "held",
             "warn",

@@ -18,7 +18,7 @@ from loopty.record.node_record import Node
 from loopty.record.nodes import NodeAdded
 from loopty.record.run_record import Run
 from loopty.record.trials import TrialEnded, TrialStarted
-from loopty.views.rated_nodes import rate_whole, rated_nodes
+from loopty.views.rated_nodes import rate_whole, rated_blocks
 
 _SLICE = 1_000
 _MOST_CHANGES = 4_000
@@ -42,7 +42,7 @@ class RunFold:
         """Which event changed which place; newest last."""
         self.basis = _basis(history, number)
         """What all scores rest on: when it changes, everything is folded anew."""
-        self.columns.fill(rated_nodes(history, number).nodes)
+        self.columns.fill(rated_blocks(history, number))
 
     @property
     def is_whole(self) -> bool:

@@ -17,7 +17,7 @@ from loopty.record.history import History
 from loopty.record.node_record import Pairing
 from loopty.record.run_record import Run
 from loopty.record.trials import Trials, trial_parts
-from loopty.views.run_status import RunningTrialRow, RunStatus
+from loopty.views.run_status import RunningTrialRow, RunState, RunStatus
 from loopty.workspaces import stages
 from loopty.workspaces.state_folder import StateFolder
 
@@ -29,7 +29,9 @@ _MOST_ROWS = 40
 def running_rows(
     history: History, run: Run, status: RunStatus, state: StateFolder, task: Task | None, now: float
 ) -> list[dict[str, Any]]:
-    """A row for each running trial, then for each question that a model works on."""
+    """A row for each running trial, then for each question that a model works on; none of a process that died."""
+    if status.state is RunState.LOST:
+        return []
     rows = [_trial_row(history, run, row, state, task, now) for row in status.running[:_MOST_ROWS]]
     calls = list(Spend.of(run).reservations.items())[:_MOST_ROWS]
     return rows + [_call_row(history, name, call) for name, call in calls if call.pool]

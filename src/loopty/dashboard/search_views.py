@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from typing import Any
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, TypeVar
 
 from loopty.dashboard.answers import finite
 from loopty.dashboard.chart_points import metric_answer
@@ -104,17 +105,23 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool) else str(value)
 
 
+_COUNTED = ("kept", "failed", "rejected", "inconclusive")
+_CURVE_FIELDS = ("order", "at", "kept", "nodes", "gain_percent")
+_Row = TypeVar("_Row")
+
+
 @dataclass(slots=True)
 class _Credit:
     """What one operator did so far."""
 
     nodes: int = 0
-    counts: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    by_mark: list[int] = field(default_factory=lambda: [0] * len(MARKS))
     bests: int = 0
     gain: float = 0.0
     seconds: float = 0.0
     last_at: float = 0.0
-    curve: list[dict[str, Any]] = field(default_factory=list)
+    curve: list[tuple[int, float, int, int, float]] = field(default_factory=list)
+    """Order and time of nodes, and what was kept, tried and gained up to then."""
 
 
 def operators_answer(history: History, fold: RunFold) -> dict[str, Any]:
@@ -128,14 +135,15 @@ def operators_answer(history: History, fold: RunFold) -> dict[str, Any]:
     for name, is_control in keys:
         credit = credits.get((name, is_control), _Credit())
         spent = None if is_control else fold.calls.by_operator.get(name)
-        rate = credit.counts["kept"] / credit.nodes if credit.nodes else None
-        low, high = _wilson(credit.counts["kept"], credit.nodes)
+        kept = credit.by_mark[KEPT]
+        rate = kept / credit.nodes if credit.nodes else None
+        low, high = _wilson(kept, credit.nodes)
         rows.append(
             {
                 "name": name,
                 "pool": "control" if is_control else "attempt",
                 "nodes": credit.nodes,
-                **{mark: credit.counts[mark] for mark in ("kept", "failed", "rejected", "inconclusive")},
+                **{mark: credit.by_mark[MARKS.index(mark)] for mark in _COUNTED},
                 "refused": 0 if is_control else fold.calls.refused_by_operator[name],
                 "bests": credit.bests,
                 "gain_percent": credit.gain,
@@ -147,7 +155,7 @@ def operators_answer(history: History, fold: RunFold) -> dict[str, Any]:
                 "rate": rate,
                 "rate_high": high,
                 "last_at": credit.last_at,
-                "credit": _thin(credit.curve),
+                "credit": [dict(zip(_CURVE_FIELDS, row, strict=True)) for row in _thin(credit.curve)],
             }
         )
     rows.sort(key=lambda row: (-float(row["gain_percent"]), -int(row["nodes"])))
@@ -168,34 +176,32 @@ def _credits(history: History, fold: RunFold) -> dict[tuple[str, bool], _Credit]
     columns, found = fold.columns, dict[tuple[str, bool], _Credit]()
     sign = run_metric(history, history.runs[fold.run_number]).direction.sign
     best = columns.score(0) if len(columns) else None
-    for place in range(1, columns.detailed):
-        credit = found.setdefault((columns.operator(place), bool(columns.controls[place])), _Credit())
-        mark = columns.marks[place]
+    known: dict[int, _Credit] = {}
+    rows = zip(columns.operators, columns.controls, columns.marks, columns.seconds, columns.times, strict=True)
+    for place, (operator, is_control, mark, seconds, at) in enumerate(islice(rows, columns.detailed)):
+        if not place:  # the baseline
+            continue
+        credit = known.get(2 * operator + is_control)
+        if credit is None:
+            name = columns.operator_names[operator] if operator >= 0 else ""
+            credit = found.setdefault((name, bool(is_control)), _Credit())
+            known[2 * operator + is_control] = credit
         credit.nodes += 1
-        credit.counts[MARKS[mark]] += 1
-        credit.seconds += columns.seconds[place]
-        credit.last_at = columns.times[place]
-        score = columns.score(place)
-        if mark == KEPT and not columns.controls[place] and score is not None:
+        credit.by_mark[mark] += 1
+        credit.seconds += seconds
+        credit.last_at = at
+        if mark == KEPT and not is_control and (score := columns.score(place)) is not None:
             credit.bests += 1
             if best:
                 credit.gain += max(100 * sign * (score - best) / abs(best), 0.0)
             best = score
-        credit.curve.append(
-            {
-                "order": place + 1,
-                "at": columns.times[place],
-                "kept": credit.counts["kept"],
-                "nodes": credit.nodes,
-                "gain_percent": credit.gain,
-            }
-        )
+        credit.curve.append((place + 1, at, credit.by_mark[KEPT], credit.nodes, credit.gain))
         if len(credit.curve) > 64 * _MOST_CREDITS:
             credit.curve = credit.curve[::2]
     return found
 
 
-def _thin(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _thin(rows: Sequence[_Row]) -> Sequence[_Row]:
     if len(rows) <= _MOST_CREDITS:
         return rows
     return [rows[round(place * (len(rows) - 1) / (_MOST_CREDITS - 1))] for place in range(_MOST_CREDITS)]

@@ -23,6 +23,11 @@ class Combine:
     parameters: Mapping[str, Parameter] = option(
         "Parameters of combinations, one `[combine.parameters.NAME]` table each, in place of `[parameters]`.", {}
     )
+    patches: bool = option(
+        "Whether nodes without artifacts are members, too: then their changes can be merged, with the operator "
+        "`merge` of `llm-code`.",
+        False,
+    )
     command: str | tuple[str, ...] = option(
         "The command that scores a combination, with the same metrics. Default: the benchmark's.", ""
     )

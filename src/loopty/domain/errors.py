@@ -4,10 +4,12 @@ None of them is raised inside a trial: a trial that goes wrong is an Outcome.
 
     LooptyError
     ├── Misuse        a wrong task file, command line or state: one line with the remedy, exit 2
-    │   └── Taken     another process was faster
+    │   ├── Taken     another process was faster
+    │   └── LostLease this process was taken for dead, and another one closed what it had begun
     ├── Exhausted     a proposer has nothing left to propose, or a cap leaves nothing to spend
     │   └── Crowded   calls in flight may need what is left
     ├── Outage        a model is unavailable (domain/model.py)
+    │   └── WorkerOutage  no worker can run trials (domain/worker_outage.py)
     ├── ModelFault    one request to a model gave no reply (domain/model.py)
     ├── AllowanceExceeded  a trial asked a model for more than its allowance (models/allowance.py)
     ├── SandboxError  the sandbox itself failed (domain/launch.py)
@@ -27,6 +29,10 @@ class Misuse(LooptyError):  # noqa: N818 - named after what the user did, as in 
 
 class Taken(Misuse):
     """Another process was faster: it started, ended or paid for the same thing."""
+
+
+class LostLease(Misuse):
+    """This process was taken for dead: it may write no more, because another one closed what it had begun."""
 
 
 class Exhausted(LooptyError):  # noqa: N818

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
+from loopty.domain.search_config import SearchMove
 from loopty.domain.space import Params, Value
 from loopty.kit import codec
 from loopty.kit.dataclass import dataclass, field
@@ -100,7 +101,7 @@ class ProposerStall:
     reason: str
 
 
-Suggestion = Proposal | Refusal | RungChange | ProposerStall
+Suggestion = Proposal | Refusal | RungChange | ProposerStall | SearchMove
 """A proposer's answer."""
 
 

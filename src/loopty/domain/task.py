@@ -10,6 +10,7 @@ from typing import Any
 from loopty.domain.access import Access
 from loopty.domain.cascade_spec import CascadeStage
 from loopty.domain.combine_spec import POOL_FOLDER, Combine
+from loopty.domain.executor_spec import ExecutorSpec
 from loopty.domain.gate_spec import Gate
 from loopty.domain.launch import Bounds, Protection
 from loopty.domain.model import ModelSpec, Role
@@ -412,6 +413,7 @@ class Task:
     """What proposes combinations; None where there is no second stage."""
     is_width_stated: bool = True
     """Whether the user said how many trials run at once."""
+    executor: ExecutorSpec = ExecutorSpec()
 
     @property
     def questions(self) -> int:

@@ -15,6 +15,7 @@ from loopty.domain.model import Outage
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, ProposerStall, Refusal, RungChange
+from loopty.domain.search_config import SearchMove
 from loopty.domain.task import Pools
 from loopty.engine import budget, decisions
 from loopty.engine.open_questions import OpenQuestions, Pace, Question, ReadyAnswer, Reply
@@ -32,6 +33,7 @@ from loopty.record.proposals import refuse_proposal
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
 from loopty.record.rungs import RungChanged
+from loopty.record.search_learning import SearchMoved
 from loopty.record.sessions import SessionEnded, SessionStalled
 from loopty.record.trials import TrialCounts
 from loopty.record.waiting_nodes import next_pending, next_undecided
@@ -82,6 +84,10 @@ class Loop:
         self._rung_changes: Counter[Pool] = Counter()
 
     @property
+    def trial_runner(self) -> TrialRunner:
+        return self._trial_runner
+
+    @property
     def history(self) -> History:
         return self._recorder.history
 
@@ -97,6 +103,10 @@ class Loop:
         """Cancel everything that runs, record it, and end the session."""
         self._why_stopped = self._why_stopped or why
         self._cancel_all()
+
+    def wake(self) -> None:
+        """Look again at what can start: the executor has more or fewer slots than before."""
+        self._requests.changed.set()
 
     def _cancel_all(self) -> None:
         self._cancel.set()
@@ -296,6 +306,8 @@ class Loop:
                     self._exhausted[pool] = f"{proposer} goes from rung to rung and proposes nothing"
             case Refusal() as refusal:
                 self._record_event(refuse_proposal(self._run, pool, refusal))
+            case SearchMove() as move:
+                self._record_event(SearchMoved(self._run, pool, move))
             case ProposerStall():
                 pass  # it is on the proposer's account; whoever can go on is asked next
             case Proposal() as proposal:

@@ -107,9 +107,10 @@ class Proposer(Protocol):
     async def propose(self, ask: Ask) -> Suggestion | None:
         """The next proposal; None when there is none until a running trial ends.
 
-        A Refusal reports a proposal that cannot be used, a RungChange that a ladder goes to another rung: both are
-        recorded, and the proposer is asked again, as after a ProposerStall. Raises Exhausted when there will never
-        be another proposal, Outage when a model that it needs is unavailable.
+        A Refusal reports a proposal that cannot be used, a RungChange that a ladder goes to another rung, a
+        SearchMove that it searches in another way from now on: all are recorded, and the proposer is asked again,
+        as after a ProposerStall. Raises Exhausted when there will never be another proposal, Outage when a model
+        that it needs is unavailable.
 
         A proposer that waits for a model or an agent has an attribute `width`: how many questions it may be asked
         at once. It is asked while trials run, and its answers wait for a trial slot. A proposer without one is
@@ -157,6 +158,8 @@ class Trial:
     """Names what the candidate may see of the trial, such as its folder: it tells neither node nor role."""
     slice: str = ""
     """What a tune trial measures instead of everything; empty for every other trial."""
+    cohort: str = ""
+    """The fingerprint of the machine that has to run it; empty where any machine may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +196,10 @@ OnMetrics = Callable[[Sequence[Row], Directions], str | None]
 class Executor(Protocol):
     """Runs trials, up to `width` at once, on a machine whose fingerprint is part of their outcomes."""
 
-    width: int
-    machine: Machine
+    @property
+    def width(self) -> int: ...
+    @property
+    def machine(self) -> Machine: ...
 
     async def execute(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
         """Run one trial to its end; `cancel` ends it at once with Ending.CANCELLED.

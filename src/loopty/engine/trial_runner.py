@@ -11,17 +11,20 @@ from loopty.domain.launch import SandboxError
 from loopty.domain.model import Outage
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import GateScope, Pool
+from loopty.domain.worker_outage import TrialLosesWorkers, WorkerOutage
 from loopty.engine import decisions
 from loopty.engine.protocols import Executor, OnMetrics, Reviewer, Trial, Workspaces
 from loopty.judge.confirmation import start_confirmation
 from loopty.judge.verdict_rules import Judging
 from loopty.kit.dataclass import replace
+from loopty.record.cohorts import Cohorts
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
 from loopty.record.node_record import Node
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
+from loopty.record.run_record import Run
 from loopty.record.trials import TrialEnded, TrialStarted, trial_name, trial_token
 from loopty.record.tunings import Tunings
 from loopty.record.verdicts import NodeJudged, NodeReopened, VerdictWithdrawn
@@ -164,11 +167,19 @@ class TrialRunner:
         if scope is not GateScope.ALL:
             gates = tuple(gate for gate in gates if gate.metric and scope is GateScope.METRICS)
         token = trial_token(run, trial_name(event.node, event.number))
-        trial = Trial(node, self.history[run.root], event.number, event.pool, run.seed, gates, token)
+        root, cohort = self.history[run.root], self._cohort(event, run)
+        trial = Trial(node, root, event.number, event.pool, run.seed, gates, token, cohort=cohort)
         tuning = Tunings.of(run, node.pool).open.get(node.id) if event.pool is Pool.TUNE else None
         if tuning is None or tuning.chosen is None:
             return trial
         return replace(trial, node=replace(node, params=tuning.chosen), slice=tuning.slice)
+
+    def _cohort(self, event: TrialStarted, run: Run) -> str:
+        """The fingerprint that the result must have to be comparable; empty where it is compared with none yet."""
+        if event.pool in (Pool.CONFIRM, Pool.TUNE):
+            return Cohorts.of(run).fingerprint
+        outcome = self.history[event.subject].outcome if event.subject else None
+        return outcome.fingerprint if outcome else ""
 
     def _conclude(self, recorded: Sequence[Event]) -> None:
         for event in recorded:
@@ -188,6 +199,8 @@ def _is_blameless(trial: Trial, error: Exception) -> bool:
     A node that brings the benchmark's model down several times is quarantined. The baseline never is, and a node
     whose verifier is unavailable is not either.
     """
-    if isinstance(error, SandboxError):
+    if isinstance(error, SandboxError | TrialLosesWorkers):
         return False
+    if isinstance(error, WorkerOutage):
+        return True
     return isinstance(error, Exhausted) or trial.pool is Pool.REVIEW or trial.node.id.parent is None

@@ -33,23 +33,33 @@ class ProcessLocks:
 
     def is_alive(self, owner: str) -> bool:
         """Whether the process of this name is still running."""
-        token = owner.rpartition(":")[2]
-        if token in self._descriptors:
-            return True
-        try:
-            # For reading: a lock needs no more, and the state may be read-only.
-            descriptor = self._folder.file(token).open(os.O_RDONLY)
-        except OSError:
+        if self.has_died(owner):
+            self._forget(_token(owner))
             return False
+        return _token(owner) in self._descriptors or self._is_locked(owner) is not None
+
+    def has_died(self, owner: str) -> bool:
+        """Whether there is a lock of this name, and nobody holds it."""
+        return _token(owner) not in self._descriptors and self._is_locked(owner) is False
+
+    def _is_locked(self, owner: str) -> bool | None:
+        """Whether a process holds the lock of this name; None if there is no such lock."""
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # For reading: a lock needs no more, and the state may be read-only. Shared: two may look at once.
+            descriptor = self._folder.file(_token(owner)).open(os.O_RDONLY)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
-        else:
-            self._forget(token)
-            return False
         finally:
             os.close(descriptor)
+        return False
+
+    def exclude(self, owner: str) -> bool:
+        """Whether the process of this name is gone. A free lock means that it is, so it cannot come back."""
+        return not self.is_alive(owner)
 
     def _release(self, token: str) -> None:
         self._forget(token)
@@ -58,3 +68,7 @@ class ProcessLocks:
     def _forget(self, token: str) -> None:
         with contextlib.suppress(OSError):
             self._folder.remove(token)
+
+
+def _token(owner: str) -> str:
+    return owner.rpartition(":")[2]

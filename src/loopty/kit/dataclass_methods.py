@@ -1,4 +1,4 @@
-"""The methods of a dataclass: one closure for each, except the constructor, which is compiled at its first call.
+"""The methods of a dataclass: one closure for each, except the constructor, which is compiled later.
 
 Import `loopty.kit.dataclass`; `fields_of` is for those that read or write any dataclass. The functions of the
 standard `dataclasses` module work on these classes, too: what they look for is made when they ask.
@@ -18,7 +18,9 @@ _OWN_FIELDS = "__loopty_fields__"
 _COMPILED = "__loopty_constructor__"
 """Marks the constructors that are made here."""
 _NOT_COMPILED: list[Callable[[], None]] = []
-"""Compiles the constructor of each class that had no instance yet; some were compiled meanwhile."""
+"""Compiles the constructor of each class that had few instances; some were compiled meanwhile."""
+_CALLS_BEFORE_COMPILED = 3
+"""A constructor that is compiled takes a tenth of the time, and compiling it takes that of some thirty calls."""
 
 
 class Field:
@@ -100,31 +102,40 @@ def _compile_hint(hint: str) -> CodeType:
 def _build(cls: type, frozen: bool, slots: bool, eq: bool, order: bool) -> type:
     own = dict(_own_fields(cls))
     inherited = {name: field for base in cls.__mro__[:0:-1] for name, field in _fields_by_name(base).items()}
-    fields = {**inherited, **own}
+    fields = {**inherited, **own} if inherited else own
     methods = dict(_methods(tuple(fields.values()), frozen, eq, order))
     if slots:
         methods |= {"__getstate__": _state, "__setstate__": _set_state}
+    methods["__init__"] = _constructor_at_first_calls(tuple(fields.values()), frozen, slots)
     # Python sets `__hash__` to None in a class with its own `__eq__`: that is not the author's own choice.
     written = {name for name in cls.__dict__ if name != "__hash__" or cls.__dict__[name] is not None}
-    for name, method in methods.items():
-        if name not in written:
-            setattr(cls, name, method)
-    for field in own.values():
-        if field.default is MISSING or slots:
-            if field.name in cls.__dict__:
-                delattr(cls, field.name)
-        else:
-            setattr(cls, field.name, field.default)
+    added = {name: method for name, method in methods.items() if name not in written}
+    added[_OWN_FIELDS] = fields
+    added["__match_args__"] = tuple(fields)
+    added["__dataclass_fields__"] = _StandardFields()
+    added["__dataclass_params__"] = _parameters(frozen, eq, order)
     if slots:
-        cls = _with_slots(cls, own)
-    owner: Any = cls
-    setattr(owner, _OWN_FIELDS, fields)
-    setattr(owner, "__match_args__", tuple(fields))  # noqa: B010
-    owner.__dataclass_fields__ = _StandardFields(owner)
-    owner.__dataclass_params__ = SimpleNamespace(frozen=frozen, eq=eq, order=order)
-    if "__init__" not in cls.__dict__:
-        owner.__init__ = _constructor_at_first_call(owner, frozen, slots)
+        cls = _with_slots(cls, own, added)
+    else:
+        _add_to(cls, own, added)
+    if "__init__" in added:
+        _NOT_COMPILED.append(lambda: _compile_constructor(cls, added["__init__"], frozen, slots))
     return cls
+
+
+def _add_to(cls: type, own: Mapping[str, Field], added: Mapping[str, Any]) -> None:
+    for name, value in added.items():
+        setattr(cls, name, value)
+    for field in own.values():
+        if field.default is not MISSING:
+            setattr(cls, field.name, field.default)
+        elif field.name in cls.__dict__:
+            delattr(cls, field.name)
+
+
+@cache
+def _parameters(frozen: bool, eq: bool, order: bool) -> SimpleNamespace:
+    return SimpleNamespace(frozen=frozen, eq=eq, order=order)
 
 
 def _own_fields(cls: type) -> Iterator[tuple[str, Field]]:
@@ -168,9 +179,6 @@ def _from_standard(cls: Any) -> Iterator[tuple[str, Field]]:
 class _StandardFields:
     """Makes `__dataclass_fields__` when the standard module asks for it, once."""
 
-    def __init__(self, owner: Any) -> None:
-        self._owner = owner
-
     def __get__(self, instance: object, owner: type) -> Any:
         import dataclasses
 
@@ -185,17 +193,26 @@ class _StandardFields:
             }
             return field.name, field.type, dataclasses.field(**options)
 
-        made: Any = dataclasses.make_dataclass("Fields", [standard(field) for field in fields_of(self._owner)])
-        self._owner.__dataclass_fields__ = made.__dataclass_fields__
+        holder: Any = _holder(owner, "__dataclass_fields__", self)
+        made: Any = dataclasses.make_dataclass("Fields", [standard(field) for field in fields_of(holder)])
+        holder.__dataclass_fields__ = made.__dataclass_fields__
         return made.__dataclass_fields__
 
 
-def _with_slots(cls: type, own: Mapping[str, Field]) -> type:
-    """The class anew, with slots for its own fields that no base has."""
+def _holder(cls: type, name: str, value: object) -> type:
+    """The class that has this attribute of its own: `cls` or one that it inherits from."""
+    return next(base for base in cls.__mro__ if base.__dict__.get(name) is value)
+
+
+def _with_slots(cls: type, own: Mapping[str, Field], added: Mapping[str, Any]) -> type:
+    """The class anew, with these attributes, and with slots for its own fields that no base has.
+
+    They are given at once: each attribute that is set later makes Python look at the whole class again.
+    """
     taken = {name for base in cls.__mro__[1:-1] for name in base.__dict__.get("__slots__", ())}
-    namespace = dict(cls.__dict__, __slots__=tuple(name for name in own if name not in taken))
-    namespace.pop("__dict__", None)
-    namespace.pop("__weakref__", None)
+    left_out = {"__dict__", "__weakref__", *own}
+    namespace = {name: value for name, value in cls.__dict__.items() if name not in left_out}
+    namespace.update(added, __slots__=tuple(name for name in own if name not in taken))
     anew = type(cls)(cls.__name__, cls.__bases__, namespace)
     anew.__qualname__ = cls.__qualname__
     return anew
@@ -256,17 +273,48 @@ def compile_constructors() -> None:
         _NOT_COMPILED.pop()()
 
 
-def _constructor_at_first_call(owner: Any, frozen: bool, slots: bool) -> Callable[..., None]:
-    def compile_it() -> None:
+def _compile_constructor(owner: Any, first: Callable[..., None], frozen: bool, slots: bool) -> None:
+    if owner.__dict__.get("__init__") is first:
         owner.__init__ = _constructor(owner, frozen, slots)
 
+
+def _constructor_at_first_calls(fields: tuple[Field, ...], frozen: bool, slots: bool) -> Callable[..., None]:
+    """Sets the fields one by one; a class that has a few instances gets a constructor that is compiled."""
+    calls = 0
+
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
-        compile_it()
+        nonlocal calls
+        calls += 1
+        if calls <= _CALLS_BEFORE_COMPILED and _set_fields(self, fields, args, kwargs):
+            return
+        owner: Any = _holder(type(self), "__init__", construct)
+        _compile_constructor(owner, construct, frozen, slots)
         owner.__init__(self, *args, **kwargs)
 
     setattr(construct, _COMPILED, True)
-    _NOT_COMPILED.append(compile_it)
     return construct
+
+
+def _set_fields(self: Any, fields: tuple[Field, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Set all fields; False where these are no arguments for them: the compiled constructor says why."""
+    given = [field for field in fields if field.init]
+    values = dict(zip((field.name for field in given), args, strict=False))
+    if len(args) > len(given) or not values.keys().isdisjoint(kwargs):
+        return False
+    values.update(kwargs)
+    for field in given:
+        if field.name not in values:
+            if field.is_required:
+                return False
+            has_factory = field.default_factory is not MISSING
+            values[field.name] = field.default_factory() if has_factory else field.default
+    if len(values) > len(given):
+        return False
+    for field in given:
+        object.__setattr__(self, field.name, values[field.name])
+    if hasattr(self, "__post_init__"):
+        self.__post_init__()
+    return True
 
 
 def _constructor(owner: type, frozen: bool, slots: bool) -> Callable[..., None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -10,6 +11,7 @@ from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.record.ledger import OnProgress
 from loopty.record.nodes_in_memory import NodesInMemory
+from loopty.record.owners import LocalOwners, Owners
 from loopty.record.pages import RUN_KEY, Page
 
 
@@ -42,6 +44,12 @@ class MemoryLedger:
 
     def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:  # noqa: ARG002
         return None
+
+    def now(self) -> float:
+        return time.time()
+
+    def owners(self, local: LocalOwners) -> Owners:
+        return local
 
     def read(self, after: int = 0) -> Iterator[Recorded]:
         return iter(self._events[after:])

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from loopty.domain.errors import Misuse
+from loopty.ledgers.postgres_address import without_password
 from loopty.record.ledger import Ledger
 
 LEDGERS = {
@@ -14,14 +15,27 @@ LEDGERS = {
     "memory": "loopty.ledgers.memory:open_url",
 }
 """Scheme of the URL → `module:function` that opens it, given the path of the URL."""
+SERVERS = {
+    "postgresql": "loopty.ledgers.postgres:open_url",
+}
+"""Scheme of the URL → `module:function` that opens it, given the whole URL."""
 
 
 def open_ledger(url: str) -> Ledger:
-    """The ledger behind this URL, such as `sqlite:///home/me/repository/.git/loopty/ledger.sqlite`."""
+    """The ledger behind this URL: `sqlite:///home/me/repository/.git/loopty/ledger.sqlite`, `postgresql://…`."""
     parts = urlsplit(url)
-    if parts.scheme not in LEDGERS:
-        raise Misuse(f"{url!r} names no ledger: its scheme must be one of {', '.join(LEDGERS)}")
-    module, _, name = LEDGERS[parts.scheme].partition(":")
-    opened: Any = getattr(importlib.import_module(module), name)(unquote(parts.path))
-    ledger: Ledger = opened
+    if parts.scheme not in (kinds := {**LEDGERS, **SERVERS}):
+        shown = without_password(url) if "@" in url else url
+        raise Misuse(f"{shown!r} names no ledger: its scheme must be one of {', '.join(kinds)}")
+    module, _, name = kinds[parts.scheme].partition(":")
+    try:
+        open_url: Any = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] == "loopty":
+            raise
+        raise Misuse(
+            f"a ledger at {parts.scheme}:// needs {error.name}, which is not installed: "
+            "`pip install 'loopty[postgres]'`"
+        ) from error
+    ledger: Ledger = open_url(url if parts.scheme in SERVERS else unquote(parts.path))
     return ledger

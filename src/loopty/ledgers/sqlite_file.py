@@ -75,13 +75,17 @@ class LedgerFile:
         """Turn SQLite's error for a damaged file or a full disk into one line with the remedy."""
         try:
             yield
-        except apsw.FullError as error:
-            raise Misuse(f"the disk is full ({error}): free some space; everything recorded is safe") from error
         except apsw.Error as error:
-            if isinstance(error, apsw.ReadOnlyError) or not os.access(self.path.parent, os.W_OK):
-                raise Misuse(f"the ledger {self.path} has become read-only: make it writable") from error
-            doubts = "check its permissions, the free space and the health of the disk"
-            raise Misuse(f"cannot use the ledger {self.path}: {error} ({doubts})") from error
+            raise self.explanation(error) from error
+
+    def explanation(self, error: apsw.Error) -> Misuse:
+        """SQLite's error in one line with the remedy."""
+        if isinstance(error, apsw.FullError):
+            return Misuse(f"the disk is full ({error}): free some space; everything recorded is safe")
+        if isinstance(error, apsw.ReadOnlyError) or not os.access(self.path.parent, os.W_OK):
+            return Misuse(f"the ledger {self.path} has become read-only: make it writable")
+        doubts = "check its permissions, the free space and the health of the disk"
+        return Misuse(f"cannot use the ledger {self.path}: {error} ({doubts})")
 
     def _open(self) -> apsw.Connection:
         # SQLite opens by path. The way to the folder was checked by handle when the state was opened, and only

@@ -12,9 +12,6 @@ def _rename_field(kind: str, old: str, new: str) -> str:
     return f"UPDATE events SET body = {renamed} WHERE kind = '{kind}' AND body -> '$.{old}' IS NOT NULL;"
 
 
-EVENT = "number, at, kind, body"
-"""The columns of an event."""
-
 CALL_EVENTS = (
     "kind IN ('call-reserved', 'call-settled', 'proposal-refused') "
     "OR (kind = 'node-added' AND body -> '$.calls' IS NOT NULL)"

@@ -61,8 +61,12 @@ def mutate_node(
     writable: Callable[[str], Sequence[str]],
     text: Callable[[str, str], str | None],
     busy: Collection[str] = (),
+    bias: Callable[[str], float] = lambda _: 1.0,
 ) -> Proposal | None:
-    """A random edit of a writable file of the node that is not busy; None when there is nothing to change."""
+    """A random edit of a writable file of the node that is not busy; None when there is nothing to change.
+
+    `bias` says how much more often than usual a mutation is drawn, by its name.
+    """
     from loopty.proposers.mutation import mutate  # commands that only check the options do not load it
 
     paths = writable(parent.commit)
@@ -71,13 +75,18 @@ def mutate_node(
         if before is None:
             continue
         try:
-            mutation = mutate(before, path, rng)
+            mutation = mutate(before, path, rng, lambda kind: bias(mutation_name(kind)))
         except ValueError as error:
             raise Misuse(f"{path}, {error}: fix the markers") from None
         if mutation is not None:
             summary = f"{path}: {mutation.summary}"
-            return Proposal(f"mutate:{mutation.operator}", parent.id, summary, edits={path: mutation.text})
+            return Proposal(mutation_name(mutation.operator), parent.id, summary, edits={path: mutation.text})
     return None
+
+
+def mutation_name(kind: str) -> str:
+    """The operator of a mutation: its kind is a tag."""
+    return f"mutate:{kind}"
 
 
 def make_proposer(options: MutateOptions | MutateControlOptions, services: Services) -> MutateProposer:

@@ -15,6 +15,7 @@ from loopty.domain.task import PluginChoice
 from loopty.engine.protocols import Proposer, Selector
 from loopty.kit.dataclass import dataclass
 from loopty.proposers.context.limits import PromptLimits
+from loopty.proposers.file_merge import FileMerge
 from loopty.proposers.prompt_context import PromptContext, PromptContextOptions
 from loopty.record.node_record import Node
 
@@ -35,6 +36,10 @@ class SourceFiles(Protocol):
 
     def refusal(self, parent: Node, proposal: Proposal) -> str | None:
         """Why the proposal is not allowed, or None."""
+        ...
+
+    def merge(self, ancestor: str, ours: str, theirs: str, names: tuple[str, str]) -> FileMerge:
+        """The changes from the ancestor to `theirs` on top of `ours`, by git; `names` stand at conflicts."""
         ...
 
 

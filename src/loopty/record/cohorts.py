@@ -32,6 +32,15 @@ class RunRebaselined(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CohortOpened(Event):
+    """Results under this fingerprint are compared beside those of the present one, first with this node."""
+
+    run: int
+    fingerprint: str
+    incumbent: NodeId
+
+
+@dataclass(frozen=True, slots=True)
 class Cohorts(RunPart):
     """The fingerprints under which a run has results."""
 
@@ -50,11 +59,12 @@ def _note_machine(state: FoldState, event: MachineSeen, _at: float) -> None:
     state.put_run(run.with_part(replace(cohorts, machines=machines)))
 
 
-def _rebaseline(state: FoldState, event: RunRebaselined, _at: float) -> None:
+def _rebaseline(state: FoldState, event: RunRebaselined | CohortOpened, _at: float) -> None:
     run = state.runs[event.run]
     cohorts, known = Cohorts.of(run), state[run.root].result(event.fingerprint)
     noise = {**cohorts.noise, event.fingerprint: noise_floor(known.samples if known else ())}
-    state.put_run(run.with_part(replace(cohorts, fingerprint=event.fingerprint, noise=noise)))
+    present = event.fingerprint if isinstance(event, RunRebaselined) else cohorts.fingerprint
+    state.put_run(run.with_part(replace(cohorts, fingerprint=present, noise=noise)))
 
 
 def note_machine(history: FoldState, run: int, fingerprint: str, facts: Mapping[str, str]) -> list[Event]:
@@ -64,6 +74,6 @@ def note_machine(history: FoldState, run: int, fingerprint: str, facts: Mapping[
 
 
 FAMILY = Family(
-    (MachineSeen, RunRebaselined),
-    {MachineSeen: _note_machine, RunRebaselined: _rebaseline},
+    (MachineSeen, RunRebaselined, CohortOpened),
+    {MachineSeen: _note_machine, RunRebaselined: _rebaseline, CohortOpened: _rebaseline},
 )

@@ -18,6 +18,7 @@ _MODULES = (
     "proposals",
     "reply_forms",  # before calls: it looks at the reply that is read
     "operator_credit",  # before calls, verdicts and trials: it looks at the reply that is read, and what changes
+    "search_learning",  # as operator_credit, after it
     "calls",
     "cohorts",
     "agent_accounts",  # before verdicts: it looks at the verdict that changes
@@ -39,6 +40,7 @@ _MODULES = (
     "search_summary",  # after verdicts: it looks at the node with its verdict
     "removed_files",
     "frozen_pools",
+    "workers",
 )
 """The files of this room with a FAMILY. Folds of one event run in this order."""
 

@@ -6,12 +6,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from loopty.domain.errors import Misuse
 from loopty.record.event import Recorded
 from loopty.record.history import History
+from loopty.record.owners import LocalOwners, Owners
 from loopty.record.pages import Page
 
 OnProgress = Callable[[int, int], None]
 """Hears how many events are folded (none: another process folds them), and how many there are."""
+
+
+class WriteLost(Misuse):
+    """The connection to the ledger broke, and nothing was written: decide again."""
 
 
 class WriteLock(Protocol):
@@ -43,6 +49,14 @@ class Ledger(Protocol):
 
     def read_calls(self) -> Iterator[Recorded]:
         """The events about model calls, oldest first: the calls, and the proposals that calls made."""
+        ...
+
+    def now(self) -> float:
+        """Seconds since the epoch, by the clock that all its writers share."""
+        ...
+
+    def owners(self, local: LocalOwners) -> Owners:
+        """Who works on this ledger. `local` knows the processes of this machine by their lock files."""
         ...
 
     def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from loopty.domain.errors import Misuse
@@ -138,10 +139,10 @@ def _is_sound(block: FactsBlock) -> bool:
     return (
         len(block.scores) == len(block.kind_places) == len(block.error_rates) == len(block.judged) == count
         and count <= BLOCK_SIZE
-        and set(map(type, (*block.orders, *block.judged, *block.kind_places))) <= {int}
-        and set(map(type, (*block.scores, *block.error_rates))) <= numbers
-        and all(0 <= place < len(block.kinds) for place in set(block.kind_places))
-        and all(set(map(type, kind)) <= {int, str, bool, type(None)} for kind in block.kinds)
+        and {*map(type, block.orders), *map(type, block.judged), *map(type, block.kind_places)} <= {int}
+        and {*map(type, block.scores), *map(type, block.error_rates)} <= numbers
+        and (not count or (min(block.kind_places) >= 0 and max(block.kind_places) < len(block.kinds)))
+        and {*map(type, chain.from_iterable(block.kinds))} <= {int, str, bool, type(None)}
     )
 
 

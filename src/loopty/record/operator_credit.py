@@ -27,6 +27,7 @@ from loopty.record.verdicts import NodeJudged, VerdictWithdrawn
 MOST_TOP = 8
 _MOST_ARMS = 64
 """The arms of a hostile task file are bounded, as all that the fold keeps."""
+_MERGE = "merge"
 _RANKED = (Verdict.KEPT, Verdict.DISCARDED, Verdict.INCONCLUSIVE)
 
 
@@ -74,11 +75,11 @@ class CallCost:
 
 
 def arm_name(operator: str, model: str) -> str:
-    """An operator without its tag, and a model: `mutate:number` is `mutate`."""
-    return f"{operator.partition(':')[0]}|{model}"
+    """An operator without its tag, and a model: `mutate:number` is `mutate`. `merge` is one arm for all models."""
+    return f"{operator.partition(':')[0]}|{'' if operator == _MERGE else model}"
 
 
-def _cost(run: Run, event: NodeAdded | ProposalRefused) -> CallCost:
+def call_cost(run: Run, event: NodeAdded | ProposalRefused) -> CallCost:
     """The proposal's share of its calls: all proposals of a reply have the same."""
     unread = Spend.of(run).unread
     replies = [unread[call] for call in event.calls if call in unread]
@@ -111,7 +112,7 @@ def _add(state: FoldState, event: NodeAdded, _at: float) -> None:
     if not event.node.parent or event.pool not in SEARCH_POOLS:
         return
     run = state.runs[event.node.run]
-    cost = _cost(run, event)
+    cost = call_cost(run, event)
     credit = _charge(OperatorCredit.of(run, event.pool), event.operator, cost, 0)
     state.put_run(run.with_pool_part(event.pool, credit))
     if cost.calls:
@@ -121,7 +122,7 @@ def _add(state: FoldState, event: NodeAdded, _at: float) -> None:
 
 def _refuse(state: FoldState, event: ProposalRefused, _at: float) -> None:
     run = state.runs[event.run]
-    credit = _charge(OperatorCredit.of(run, event.pool), event.operator, _cost(run, event), 1)
+    credit = _charge(OperatorCredit.of(run, event.pool), event.operator, call_cost(run, event), 1)
     state.put_run(run.with_pool_part(event.pool, credit))
 
 

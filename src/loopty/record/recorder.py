@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from loopty.record.event import Event, Recorded
 from loopty.record.history import History
-from loopty.record.ledger import Ledger, OnProgress
+from loopty.record.ledger import Ledger, OnProgress, WriteLost
 
 Decide = Callable[[History], Iterable[Event]]
 """Makes events from the history. A generator finds the events that it has yielded already folded in."""
+_MOST_LOST_WRITES = 10
+"""In a row, before the recorder gives up."""
 
 
 class Recorder:
@@ -24,7 +26,24 @@ class Recorder:
         """Called with every event that this process records, after the event is durable."""
 
     def record(self, decide: Decide) -> Sequence[Recorded]:
-        """Record the events that `decide` makes from the present history. Nobody else writes in between."""
+        """Record the events that `decide` makes from the present history. Nobody else writes in between.
+
+        Where the connection to the ledger breaks before the events are durable, it decides again.
+        """
+        for _ in range(_MOST_LOST_WRITES):
+            try:
+                events = self._write(decide)
+                break
+            except WriteLost as error:
+                lost = error
+        else:
+            raise lost
+        for recorded in events:
+            for listener in self.listeners:
+                listener(recorded)
+        return events
+
+    def _write(self, decide: Decide) -> Sequence[Recorded]:
         events: list[Recorded] = []
         try:
             with self._ledger.write_lock() as lock:
@@ -39,9 +58,6 @@ class Recorder:
             if events:
                 self.history = self._ledger.history()  # it held events that were never written
             raise
-        for recorded in events:
-            for listener in self.listeners:
-                listener(recorded)
         return events
 
     def refresh(self) -> History:

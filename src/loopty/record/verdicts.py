@@ -10,7 +10,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Effect, Verdict
 from loopty.domain.pool import SEARCH_POOLS, Pool
 from loopty.kit.dataclass import dataclass, field, replace
-from loopty.record.cohorts import Cohorts, RunRebaselined
+from loopty.record.cohorts import CohortOpened, Cohorts, RunRebaselined
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -229,15 +229,17 @@ def _open_again(state: FoldState, node: Node, reason: str, cause: NodeId | None)
     state.put_run(run.with_part(replace(trials, undecided=(*trials.undecided, node.id))))
 
 
-def _rebaseline(state: FoldState, event: RunRebaselined, _at: float) -> None:
+def _rebaseline(state: FoldState, event: RunRebaselined | CohortOpened, _at: float) -> None:
     """Make the named node the incumbent; another pool goes on with its own there, else with the baseline."""
     run = state.runs[event.run]
     for pool in SEARCH_POOLS:
         incumbents = Incumbents.of(run, pool)
         own = incumbents.by_fingerprint.get(event.fingerprint, run.root)
         best = event.incumbent if pool is Pool.ATTEMPT else own
-        by_fingerprint = {**incumbents.by_fingerprint, event.fingerprint: best}
-        run = run.with_pool_part(pool, replace(incumbents, best=best, by_fingerprint=by_fingerprint))
+        incumbents = replace(incumbents, by_fingerprint={**incumbents.by_fingerprint, event.fingerprint: best})
+        if isinstance(event, RunRebaselined):
+            incumbents = replace(incumbents, best=best)
+        run = run.with_pool_part(pool, incumbents)
     state.put_run(run)
 
 
@@ -249,5 +251,6 @@ FAMILY = Family(
         NodeReopened: _reopen,
         NodeRestored: _restore,
         RunRebaselined: _rebaseline,
+        CohortOpened: _rebaseline,
     },
 )

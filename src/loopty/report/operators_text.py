@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from loopty.record.search_learning import SearchLearning
 from loopty.report.columns import Fact, cut, fact_lines, pad, width
 from loopty.report.figures import dollars, plural, rough_figure
 from loopty.report.terminal import Terminal
@@ -37,8 +38,23 @@ def _facts(report: OperatorReport) -> Iterator[Fact]:
     for model, forms in report.forms.items():
         counts = (f"{name} {count.usable} of {count.asked}" for name, count in sorted(forms.items()))
         yield Fact("usable replies", f"{model}: {'; '.join(counts)}")
+    if report.learning:
+        yield from _learning_facts(report.learning)
     yield Fact("credit", "1/place among the best 8 when judged, for each proposal; 0 below the baseline")
     yield Fact("gain", "mean over the parents, positive is better")
+
+
+def _learning_facts(learning: SearchLearning) -> Iterator[Fact]:
+    config = learning.config
+    yield Fact(
+        "search",
+        f"move {learning.number}: exploration from {100 * config.exploration:.0f} % on, drafts "
+        f"{100 * config.drafts:.0f} %, restart after {config.restart}, batch {config.batch}; signal of "
+        f"improvement {learning.signal:.2f} after {plural(learning.dry, 'verdict')} without a new best node",
+    )
+    yield Fact("why", learning.move.reason if learning.move else "")
+    for direction in learning.directions:
+        yield Fact("direction", direction)
 
 
 def _table(name: str, rows: Sequence[OperatorRow], columns: int, terminal: Terminal) -> list[str]:

@@ -25,6 +25,7 @@ from loopty.report.tally_text import (
 )
 from loopty.report.terminal import Terminal
 from loopty.report.tune_text import slice_text
+from loopty.report.workers_text import worker_lines
 from loopty.views.against_baseline import AgainstBaseline
 from loopty.views.run_status import NoiseFloor, PoolCount, Remaining, RunState, RunStatus
 from loopty.views.verdict_tally import Tally
@@ -196,6 +197,8 @@ def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | No
         yield Fact("running", running_trial_text(trial))
     if (more := len(status.running) - _MAX_TRIALS) > 0:
         yield Fact("", f"and {more} more")
+    for line in worker_lines(status):
+        yield Fact("workers", line)
     yield Fact("criteria", status.criteria)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from loopty.domain.launch import SandboxError
 from loopty.sandboxes import seccomp, trial_view
-from loopty.sandboxes.launcher_program_file import BuildOnce, open_program
+from loopty.sandboxes.launcher_program_file import open_program, start_build
 from loopty.sandboxes.namespace_launcher.launch_order import (
     COPY_SOURCES,
     FAILED,
@@ -40,8 +40,6 @@ main(int(sys.argv[2]), int(sys.argv[3]))
 _PACKAGES = str(Path(__file__).resolve().parents[2])
 _MESSAGE_BYTES = 1 << 12
 _DYING_SECONDS = 1.0
-_MANY_TRIALS = 20
-"""From so many trials on, the second of CPU that building the compiled launcher takes is earned back soon."""
 
 
 class Launcher:
@@ -56,7 +54,7 @@ class Launcher:
         `is_compiled`: it uses the compiled program where there is one. For a few trials, as of warm processes,
         Python alone is enough.
         """
-        self._build = BuildOnce(_MANY_TRIALS) if is_compiled and not nests else None
+        self._is_compiled = is_compiled and not nests
         # Nobody can guess 64 bits, and the processes that know them cannot be read.
         self._token = 0 if nests else int.from_bytes(os.urandom(8), "little")
         self._call_filter = seccomp.program(platform.machine(), nests=nests, token=self._token)
@@ -83,8 +81,6 @@ class Launcher:
         The launcher sends the process's pid with a pidfd. When the launcher has died, the connection is at its
         end. Raises SandboxError when the launcher cannot be started.
         """
-        if self._build is not None:
-            self._build.count_trial()
         return self._start_process(WITH_NETWORK if network else WITHOUT_NETWORK)
 
     def copy_sources(self, paths: tuple[str, ...]) -> list[int]:
@@ -118,7 +114,9 @@ class Launcher:
         return ours
 
     def _start_resident(self) -> _ResidentProcess:
-        program = open_program() if self._build is not None else None
+        program = open_program() if self._is_compiled else None
+        if self._is_compiled and program is None:
+            start_build()  # a second of CPU once, and each launcher in Python costs 30 ms
         try:
             return _ResidentProcess(self.order, program)
         finally:

@@ -7,7 +7,6 @@ import os
 import platform
 import stat
 import subprocess
-import threading
 import time
 from pathlib import Path
 
@@ -18,6 +17,13 @@ _COMPILERS = ("/usr/bin/cc", "/usr/bin/gcc", "/usr/bin/clang", "/usr/local/bin/c
 _OPTIONS = ("-O2", "-static", "-w")
 _BUILD_SECONDS = 120
 _BUILD = "build-"
+# The user of trials executes it. What is renamed is whole.
+_SCRIPT = """
+scratch=$1 program=$2
+shift 2
+nice "$@" -o "$scratch/launcher" && chmod 755 "$scratch/launcher" && mv "$scratch/launcher" "$program"
+cd / && rm -rf "$scratch"
+"""
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -39,58 +45,51 @@ def open_program() -> int | None:
 
 def build_program() -> bool:
     """Build the program, unless it is there; whether it is there now. Without a compiler nothing happens."""
-    import tempfile  # only the few processes that build it need it
+    _build("")
+    if (descriptor := open_program()) is None:
+        return False
+    os.close(descriptor)
+    return True
 
+
+def start_build() -> None:
+    """Build the program in a process of its own, which outlives this one, for the launchers that start later."""
+    _build("&")
+
+
+def _build(after: str) -> None:
     compiler = next((path for path in _COMPILERS if os.access(path, os.X_OK)), None)
     if (folder := _folder()) is None or compiler is None:
-        return False
-    if (descriptor := open_program()) is not None:
-        os.close(descriptor)
-        return True
+        return
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not _is_own(folder.stat(follow_symlinks=False), stat.S_IFDIR):
-            return False
+        name = _name()
+        if not _is_own(folder.stat(follow_symlinks=False), stat.S_IFDIR) or (folder / name).exists():
+            return
         _remove_leftovers(folder)
-        with tempfile.TemporaryDirectory(prefix=_BUILD, dir=folder) as scratch:
-            made = Path(scratch, "launcher")
-            subprocess.run(
-                ("/usr/bin/nice", compiler, *_OPTIONS, "-o", str(made), *map(str, _parts())),
-                check=True,
-                timeout=_BUILD_SECONDS,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                cwd=scratch,
-                env={"PATH": "/usr/bin:/bin", "TMPDIR": scratch, "LC_ALL": "C"},
-            )
-            # The user of trials executes it.
-            made.chmod(0o755)
-            made.rename(folder / _name())
-        return True
-    return False
+        scratch = folder / f"{_BUILD}{name}"
+        scratch.mkdir(mode=0o700)  # where another process builds it, this raises
+        made = (str(scratch), str(folder / name))
+        subprocess.run(
+            ("/bin/sh", "-c", f"{{ {_SCRIPT} }} {after}", "sh", *made, compiler, *_OPTIONS, *map(str, _parts())),
+            timeout=_BUILD_SECONDS,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=scratch,
+            env={"PATH": "/usr/bin:/bin", "TMPDIR": str(scratch), "LC_ALL": "C"},
+            start_new_session=True,
+        )
 
 
 def _remove_leftovers(folder: Path) -> None:
     """Remove what builds left behind that were killed."""
-    import shutil
-
     for left in folder.glob(f"{_BUILD}*"):
         with contextlib.suppress(OSError):
             if time.time() - left.stat().st_mtime > 2 * _BUILD_SECONDS:
+                import shutil
+
                 shutil.rmtree(left)
-
-
-class BuildOnce:
-    """Builds the program beside the trials of a process that starts many: the others never wait for it."""
-
-    def __init__(self, trials: int) -> None:
-        self._left = trials
-
-    def count_trial(self) -> None:
-        """Start to build at the last of the trials to wait for."""
-        self._left -= 1
-        if self._left == 0:
-            threading.Thread(target=build_program, daemon=True).start()
 
 
 def _folder() -> Path | None:

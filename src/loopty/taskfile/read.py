@@ -12,6 +12,7 @@ from loopty.domain.access import TASK_FILE, Access
 from loopty.domain.combine_spec import POOL_FOLDER, Combine
 from loopty.domain.errors import Misuse
 from loopty.domain.evidence import can_win
+from loopty.domain.executor_spec import ExecutorSpec
 from loopty.domain.gate_spec import Gate
 from loopty.domain.model import ModelSpec
 from loopty.domain.objective import Objective
@@ -67,6 +68,7 @@ TABLES: dict[str, type] = {
     "agents": AgentRights,
     "tune": Tune,
     "combine": Combine,
+    "executor": ExecutorSpec,
 }
 TOP_KEYS = {
     "statement": "What to improve, in words.",

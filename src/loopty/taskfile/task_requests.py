@@ -45,6 +45,7 @@ class TaskRequest:
 def task_requests(task: Task, top: Path, user_models: Mapping[str, ModelSpec]) -> tuple[TaskRequest, ...]:
     """Everything that the task asks for, in a fixed order. Models that the user defined need no permission."""
     requests = {*_benchmark_requests(task, top), *_sandbox_requests(task.sandbox), *_right_requests(task)}
+    requests |= {*_executor_requests(task)}
     for proposer in filter(None, (task.proposer, task.combiner)):
         stage = replace(task, proposer=proposer)
         requests |= {*_plugin_requests(stage), *_agent_requests(stage), *model_requests(stage, top, user_models)}
@@ -125,6 +126,13 @@ def _plugin_requests(task: Task) -> Iterator[TaskRequest]:
 def _right_requests(task: Task) -> Iterator[TaskRequest]:
     if task.agents.may:
         yield TaskRequest("agents.may", f"coding agents to {', '.join(sorted(task.agents.may))} what others made")
+
+
+def _executor_requests(task: Task) -> Iterator[TaskRequest]:
+    for host in task.executor.hosts:
+        yield TaskRequest("executor.hosts", f"to start workers at {host!r}")
+    if task.executor.listen:
+        yield TaskRequest("executor.listen", f"to let workers join at {task.executor.listen!r}")
 
 
 def _agent_requests(task: Task) -> Iterator[TaskRequest]:

@@ -36,7 +36,6 @@ class JudgedExecutor:
 
         No prompt is longer than `max_prompt_tokens`. Raises Misuse when that is too little for a question.
         """
-        self.width = executor.width
         self.machine = executor.machine
         self._executor = executor
         self._metrics = metrics
@@ -46,6 +45,10 @@ class JudgedExecutor:
         self._locks: defaultdict[tuple[str, ...], asyncio.Lock] = defaultdict(asyncio.Lock)
         for metric in metrics:
             result_tokens(self._verifier, metric)
+
+    @property
+    def width(self) -> int:
+        return self._executor.width
 
     async def execute(self, trial: Trial, seen: OnMetrics, cancel: asyncio.Event) -> Outcome:
         """Run the trial and add the judged metrics.

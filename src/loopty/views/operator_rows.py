@@ -14,6 +14,7 @@ from loopty.record.node_record import Node
 from loopty.record.operator_credit import ArmCredit, OperatorCredit, arm_name
 from loopty.record.reply_forms import FormCount, ReplyForms
 from loopty.record.run_record import Run
+from loopty.record.search_learning import SearchLearning
 from loopty.views.over_parent import over_parent
 
 PERIODS = 4
@@ -74,6 +75,8 @@ class OperatorReport:
     diversity: Diversity
     forms: Mapping[str, Mapping[str, FormCount]] = field(default_factory=dict)
     """How often replies were usable, by model and form of answer."""
+    learning: SearchLearning | None = None
+    """How the search moves its own values; None where they are fixed."""
 
 
 def operator_report(history: History, run: Run, pool: Pool = Pool.ATTEMPT) -> OperatorReport:
@@ -120,7 +123,16 @@ def operator_report(history: History, run: Run, pool: Pool = Pool.ATTEMPT) -> Op
         for tag, own in by_tag.items()
     ]
     recent, forms = diversity(nodes[-_RECENT:]), ReplyForms.of(run).models
-    return OperatorReport(run.number, pool.value, _by_credit(rows), _by_credit(tags), recent, forms)
+    learning = SearchLearning.of(run, pool)
+    return OperatorReport(
+        run.number,
+        pool.value,
+        _by_credit(rows),
+        _by_credit(tags),
+        recent,
+        forms,
+        learning if learning.move else None,
+    )
 
 
 def diversity(nodes: Sequence[Node]) -> Diversity:

@@ -26,18 +26,20 @@ class _Candidate:
     score: float
 
     @property
-    def digests(self) -> frozenset[str]:
-        return frozenset(self.node.outcome.artifacts.values() if self.node.outcome else ())
+    def content(self) -> frozenset[str]:
+        """What it brings: the digests of its artifacts; without any, its files."""
+        artifacts = self.node.outcome.artifacts.values() if self.node.outcome else ()
+        return frozenset(artifacts or (self.node.tree,))
 
 
-def choose_pool(history: History, run: int, members: int) -> list[PoolMember]:
+def choose_pool(history: History, run: int, members: int, patches: bool = False) -> list[PoolMember]:
     """The best node with artifacts, then those with the best sum of score and difference from the ones chosen.
 
     Nodes compete by their scores under the run's present fingerprint, also those that did not beat the best of
     their time: what is no better by itself may still add something. None that a gate or the verifier rejected is
-    among them.
+    among them. With `patches`, the changes themselves are combined, and a node needs no artifacts.
     """
-    candidates, direction = _candidates(history, run)
+    candidates, direction = _candidates(history, run, patches)
     chosen: list[_Candidate] = []
     reasons: list[str] = []
     while candidates and len(chosen) < members:
@@ -47,14 +49,14 @@ def choose_pool(history: History, run: int, members: int) -> list[PoolMember]:
         alike = max((_likeness(found, other) for other in chosen), default=0.0)
         reasons.append(f"{100 * (1 - alike):.0f} % unlike the members before it" if chosen else "the best node")
         chosen.append(found)
-        candidates = [other for other in candidates if other.digests != found.digests]
+        candidates = [other for other in candidates if other.content != found.content]
     return [
         PoolMember(one.node.id, one.score, one.node.outcome.artifacts if one.node.outcome else {}, reason)
         for one, reason in zip(chosen, reasons, strict=True)
     ]
 
 
-def _candidates(history: History, run: int) -> tuple[list[_Candidate], Direction]:
+def _candidates(history: History, run: int, patches: bool) -> tuple[list[_Candidate], Direction]:
     metrics = history.counting_metrics(run)
     if not metrics:
         return [], Direction.MAX
@@ -68,7 +70,7 @@ def _candidates(history: History, run: int) -> tuple[list[_Candidate], Direction
     for score, _, handle in heapq.nlargest(_MOST_CANDIDATES, scored):
         node = history[history.node_of_handle(handle)]
         is_whole = node.verdict in _USABLE and not node.is_invalidated and not node.files_removed
-        if is_whole and node.outcome and node.outcome.artifacts:
+        if is_whole and node.outcome and (node.outcome.artifacts or (patches and node.id.parent)):
             found.append(_Candidate(node, direction.sign * score))
     return found, direction
 

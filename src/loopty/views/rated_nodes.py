@@ -86,6 +86,23 @@ class RatedNodes:
         return [found.get(node.handle) or self._history.node_of_handle(node.handle) for node in nodes]
 
 
+@dataclass(frozen=True, slots=True)
+class RatedBlock:
+    """Neighbouring nodes of a run as columns: an object for each of them takes longer than the rest."""
+
+    facts: FactsBlock
+    kinds: Sequence[RatedKind]
+    """By the place of the kind among those of the facts."""
+    nodes: Sequence[RatedNode] | None
+    """The nodes one by one, where some belong to other runs or have a kind of their own; then these count."""
+
+
+def rated_blocks(history: History, run: int) -> Iterator[RatedBlock]:
+    """The nodes of a run in the order of their handles, for who keeps columns."""
+    rating = _Rating(history, run)
+    return map(rating.block, history.facts())
+
+
 def rated_nodes(history: History, run: int) -> RatedNodes:
     """The nodes of a run, rated."""
     rating = _Rating(history, run)
@@ -117,15 +134,27 @@ class _Rating:
         self._present, self._has_baseline = Cohorts.of(self._run).fingerprint, has_baseline(self._run)
         self._known: dict[FactsKind, RatedKind] = {}
 
+    def block(self, block: FactsBlock) -> RatedBlock:
+        kinds = self._kinds(block)
+        return RatedBlock(block, kinds, self.nodes(block) if self._has_special(block, kinds) else None)
+
+    def _kinds(self, block: FactsBlock) -> list[RatedKind]:
+        return [self._known.get(kind) or self._rate(kind) for kind in block.kinds]
+
+    def _has_special(self, block: FactsBlock, found: Sequence[RatedKind]) -> bool:
+        """Whether some of its nodes belong to other runs, or have a kind of their own."""
+        is_first = 0 <= self._baseline - block.first < len(block.orders)
+        return is_first or _LEFT_OUT in found or _DECODED in found
+
     def nodes(self, block: FactsBlock) -> list[RatedNode]:
         """The nodes of the block that belong to the run."""
-        found = [self._known.get(kind) or self._rate(kind) for kind in block.kinds]
+        found = self._kinds(block)
         kinds = [found[place] for place in block.kind_places]
         handles = range(block.first, block.first + len(kinds))
         scores = [score if kind.is_comparable else None for score, kind in zip(block.scores, kinds, strict=True)]
         rows = zip(block.orders, handles, block.scores, scores, block.error_rates, kinds, strict=True)
         nodes = list(map(RatedNode._make, rows))
-        if self._baseline in handles or _LEFT_OUT in found or _DECODED in found:
+        if self._has_special(block, found):
             return [self._look_at(node) for node in nodes if node.kind is not _LEFT_OUT]
         return nodes
 

@@ -28,6 +28,7 @@ from loopty.record.rungs import LadderState
 from loopty.record.sessions import Session
 from loopty.record.trials import RunningTrial, TrialCounts, Trials, trial_parts
 from loopty.record.verdicts import Incumbents
+from loopty.record.workers import Workers
 from loopty.views.against_baseline import AgainstBaseline, against_baseline
 from loopty.views.agent_rows import AgentRow, agent_rows
 from loopty.views.cascade_costs import StageCost, stage_costs
@@ -36,6 +37,7 @@ from loopty.views.run_phase import RunPhase, run_phase
 from loopty.views.score_change import SIGMAS, ScoreChange, percent_of, score_change
 from loopty.views.slice_value import SliceValue, slice_value
 from loopty.views.verifier_totals import VerifierTotals, verifier_totals
+from loopty.views.worker_rows import WorkerRow, worker_rows
 
 _FEWEST_SAMPLES = 2
 
@@ -190,6 +192,11 @@ class RunStatus:
     is_paused: bool = False
     """Whether nothing new starts until `loopty resume`."""
     pause_reason: str = ""
+    workers: tuple[WorkerRow, ...] = ()
+    """The workers that run its trials, where they run elsewhere."""
+    lost_leases: int = 0
+    """Trials that a worker lost and another one got. None of them counts as a failure."""
+    last_loss: str = ""
     audit: str = ""
     """Since when gains do not carry over to the held-out split; empty while they do, or nobody looked."""
 
@@ -276,6 +283,9 @@ def status(
         FrozenPool.of(run) if FrozenPool.of(run).base else None,
         Session.of(run).is_paused,
         Session.of(run).pause_reason,
+        worker_rows(run, now) if state is RunState.RUNNING else (),
+        Workers.of(run).lost_leases,
+        Workers.of(run).last_loss,
         AuditAnchors.of(run).text,
     )
 

@@ -29,6 +29,7 @@ from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
+from loopty.workspaces.three_way import MergedFiles, merge_files
 
 _DESCRIPTION = "description.md"
 _LARGEST_SHOWN = 1_000_000
@@ -213,6 +214,10 @@ class NodeFiles:
             return self._repository.content(commit, path).decode()
         except UnicodeDecodeError:
             return None
+
+    def merge(self, ancestor: str, ours: str, theirs: str, names: tuple[str, str]) -> MergedFiles:
+        """The changes from the ancestor to `theirs` on top of `ours`; `names` stand at the marks of conflicts."""
+        return merge_files(self._repository, ancestor, ours, theirs, names)
 
     def refusal(self, parent: Node, proposal: Proposal) -> str | None:
         edits = proposal.edits

@@ -61,7 +61,7 @@ class ObjectStore:
         def read_answer(stream: IO[bytes]) -> bytes:
             header = read_line(stream).split()
             if len(header) != 3:
-                raise GitError("cat-file", f"there is no object {name}")
+                raise _no_object(name)
             content = read_exactly(stream, int(header[2]))
             read_exactly(stream, 1)
             return content
@@ -111,7 +111,7 @@ class ObjectStore:
         except EOFError:
             raise GitError("cat-file", "ended before it returned the sizes of objects") from None
         if missing := next((name for name, words in zip(names, answers, strict=True) if len(words) != 3), None):
-            raise GitError("cat-file", f"there is no object {missing}")
+            raise _no_object(missing)
         return {name: self._sizes.put(name, int(words[2])) for name, words in zip(names, answers, strict=True)}
 
     def write(self, kind: str, content: bytes, known_id: str) -> str:
@@ -132,3 +132,11 @@ class ObjectStore:
     def _remember(self, name: str, content: bytes) -> None:
         if len(content) <= _LARGEST_CACHED:
             self._contents.put(name, content)
+
+
+def _no_object(name: str) -> GitError:
+    return GitError(
+        "cat-file",
+        f"there is no object {name} in this clone. If another clone made it, fetch the files of its nodes: "
+        "git fetch OTHER_CLONE '+refs/loopty/runs/*:refs/loopty/fetched/*'",
+    )

@@ -21,7 +21,10 @@ from loopty.workspaces.git_folders import WORK_FOLDER, GitFolders
 
 STATE_VARIABLE = "LOOPTY_STATE_DIR"
 """Names a directory of the user for the state of all repositories. No task file can set it."""
+LEDGER_VARIABLE = "LOOPTY_LEDGER"
+"""Names the ledger of the user's choice by its URL. No task file can set it."""
 _LEDGER = "ledger.sqlite"
+_LONGEST_URL = 4_096
 OLD_LEDGER = f"{WORK_FOLDER}/{_LEDGER} is not used: it comes from an earlier loopty or from somebody else"
 
 
@@ -33,16 +36,19 @@ class StateFolder:
     """The top of the working tree."""
     home: SafeFolder
     """The state: nothing in it comes from anywhere else."""
+    given_ledger: str = ""
+    """The URL of the ledger that the user's environment names; empty where it names none."""
 
     @classmethod
     def of(cls, folders: GitFolders, environ: Mapping[str, str] = os.environ) -> StateFolder:
         """The state of a repository: in its git directory, or where the user's environment says."""
+        ledger = environ.get(LEDGER_VARIABLE, "")
         if chosen := environ.get(STATE_VARIABLE, ""):
             root = Path(chosen).expanduser()
             if not root.is_absolute():
                 raise Misuse(f"{STATE_VARIABLE} is {chosen!r}: name an absolute path")
-            return cls(folders.top, SafeFolder(root, (_name_of(folders.common_dir),)))
-        return cls(folders.top, SafeFolder(folders.common_dir, ("loopty",)))
+            return cls(folders.top, SafeFolder(root, (_name_of(folders.common_dir),)), ledger)
+        return cls(folders.top, SafeFolder(folders.common_dir, ("loopty",)), ledger)
 
     @property
     def work_folder(self) -> SafeFolder:
@@ -55,7 +61,25 @@ class StateFolder:
 
     @property
     def ledger_url(self) -> str:
-        return f"sqlite://{quote(str(self.ledger.shown_path))}"
+        """The ledger that the environment names, else the one chosen for this repository, else its own file."""
+        return self.given_ledger or self.saved_ledger_url or f"sqlite://{quote(str(self.ledger.shown_path))}"
+
+    @property
+    def ledger_choice(self) -> SafeFile:
+        """The URL of the ledger that the user chose for this repository, without a password."""
+        return self.home.file("ledger.url")
+
+    @property
+    def saved_ledger_url(self) -> str:
+        """What is in that file; empty where there is none."""
+        try:
+            return self.ledger_choice.read(_LONGEST_URL).decode().strip()
+        except (FileNotFoundError, UnicodeDecodeError):
+            return ""
+
+    def has_ledger(self) -> bool:
+        """Whether something may be recorded: in the repository's own file, or elsewhere."""
+        return bool(self.given_ledger or self.saved_ledger_url) or self.ledger.exists()
 
     def has_old_ledger(self) -> bool:
         """Whether there is a ledger where earlier versions kept it."""

@@ -82,7 +82,8 @@ class World:
         state = StateFolder.of(self.repository.folders)
         state.prepare()
         self.files = NodeFiles(self.repository, state, task.without_held_out())
-        self.recorder = Recorder(MemoryLedger(), lambda: 0.0)
+        self.ledger = MemoryLedger()
+        self.recorder = Recorder(self.ledger, lambda: 0.0)
         base = self.repository.head()
         self.recorder.record(lambda history: start_run(history, task, "", "", base, "asked for"))
         self.role_model = ScriptedRoleModel(purse=RunPurse(self.recorder, 1, task.pools, "owner"))
@@ -95,7 +96,7 @@ class World:
     def proposer(self, *operators: str, **overrides: Any) -> CodeProposer:
         values = {
             name: overrides.pop(name)
-            for name in ("batch", "file_tokens", "similarity", "form", "reasons_first")
+            for name in ("batch", "file_tokens", "similarity", "form", "reasons_first", "policy", "guide_after")
             if name in overrides
         }
         options = CodeOptions(operators=tuple(map(Operator, operators or ("diff",))), **values)
@@ -109,6 +110,7 @@ class World:
             files.readable_files,
             files.text,
             files.refusal,
+            files.merge,
             **overrides,
         )
 

@@ -16,6 +16,7 @@ from loopty.proposers.code.arm_gradient import arm_shares, drought_spread
 from loopty.proposers.code.arm_prices import Arm, ArmPrices
 from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
 from loopty.record.operator_credit import ArmCredit, OperatorCredit, arm_name
+from loopty.record.search_learning import SearchLearning
 
 OPERATORS = (Operator.DIFF, Operator.REWRITE)
 CHEAP, STRONG = ModelOption("cheap"), ModelOption("strong", price=6.0)
@@ -93,10 +94,12 @@ def test_a_listed_price_counts_until_a_call_was_measured() -> None:
 
 def test_the_gradient_follows_rewards_and_spreads_in_a_drought() -> None:
     arms = [(ArmCredit(10, reward=5), 1.0), (ArmCredit(10), 1.0)]
-    early, late = arm_shares(arms, 0), arm_shares(arms, 100)
+    early, late = (
+        arm_shares(arms, drought_spread(learning)) for learning in (SearchLearning(), SearchLearning(signal=0.01))
+    )
     assert sum(early) == pytest.approx(1.0)
     assert early[0] > late[0] > late[1] > early[1]
-    assert drought_spread(0) == pytest.approx(0.1)
+    assert drought_spread(SearchLearning()) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("policy", [Policy.CREDIT, Policy.GRADIENT, Policy.WEIGHTS])

@@ -7,7 +7,7 @@ from typing import Any
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.proposers.code.node_texts import TextCache, origin_of
-from loopty.proposers.code.plan import best_nodes, partners
+from loopty.proposers.code.partners import best_nodes, partners
 
 
 def best(world: Any) -> list[str]:

@@ -24,6 +24,7 @@ import {
   times,
   tokens,
 } from "../../text/numbers";
+import { CombinationCard, TunedCard } from "../stages";
 
 function NodeLinks({ nodes }: { nodes: NodeName[] }): JSX.Element {
   return (
@@ -283,6 +284,8 @@ export function NodeSide({ node }: { node: NodeDetail }): JSX.Element {
       <EffectCard node={node} />
       <PairsCard title="The judge's pairs" pairs={node.pairs} node={node} />
       <PairsCard title="Fresh pairs against the baseline" pairs={node.confirmation} node={node} />
+      {node.tuned && <TunedCard tuned={node.tuned} />}
+      <CombinationCard combines={node.combines} combinedBy={[]} />
       <ChecksCard node={node} />
       <OriginCard node={node} />
     </div>

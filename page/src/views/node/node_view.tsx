@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
-import { ask } from "../../actions/asked";
+import { type ActionName, ask } from "../../actions/asked";
 import { ACTION_LABELS, isAction } from "../../actions/wording";
 import type { NodeDetail } from "../../api/node";
 import { Wait } from "../../parts/blocks";
@@ -45,8 +45,11 @@ function compareLink(node: NodeDetail): string {
   return link("compare", [], { a: other, b: node.id });
 }
 
+const DECISIONS: ActionName[] = ["accept", "discard", "invalidate", "remeasure"];
+
 function Actions({ node }: { node: NodeDetail }): JSX.Element {
-  const shown = node.actions.filter(isAction).filter((name) => name !== "accept" || node.mark !== "held");
+  // What a held node waits for stands in the bar below.
+  const shown = node.actions.filter(isAction).filter((name) => node.mark !== "held" || !DECISIONS.includes(name));
   return (
     <div class="acts">
       <a class="btn" href={compareLink(node)}>
@@ -56,7 +59,7 @@ function Actions({ node }: { node: NodeDetail }): JSX.Element {
         <button
           key={name}
           type="button"
-          class={`btn ${name === "apply" ? "main" : ""}`}
+          class={`btn ${name === "apply" && node.mark !== "held" ? "main" : ""}`}
           disabled={!canAct.value}
           onClick={() => ask(name, node)}
         >
@@ -69,9 +72,7 @@ function Actions({ node }: { node: NodeDetail }): JSX.Element {
 
 function Decide({ node }: { node: NodeDetail }): JSX.Element | null {
   if (node.mark !== "held") return null;
-  const choices = (["accept", "discard", "invalidate", "remeasure"] as const).filter((name) =>
-    node.actions.includes(name),
-  );
+  const choices = DECISIONS.filter((name) => node.actions.includes(name));
   return (
     <div class="decide">
       <MarkIcon mark="held" />

@@ -9,8 +9,9 @@ import { Card, Empty, Scroll, Wait } from "../../parts/blocks";
 import { Since } from "../../parts/clock";
 import { Said } from "../../parts/said";
 import { useQuery } from "../../state/query";
-import { shownRun } from "../../state/store";
+import { overview, shownRun } from "../../state/store";
 import { count, dollars, duration, fixed, percent, plural, share, tokens } from "../../text/numbers";
+import { TuningCard } from "../stages";
 
 const WIDE = 120;
 
@@ -133,6 +134,7 @@ export function OperatorsView(): JSX.Element {
       )}
       <p class="mid">The gain of each operator's new bests, added up; the thin line counts its tries.</p>
       <Credits operators={data.operators} />
+      {overview.value?.tuning && <TuningCard tuning={overview.value.tuning} />}
       <Card title="Operators" more="share kept with its 95 % interval">
         <Scroll label="Operators">
           <table>

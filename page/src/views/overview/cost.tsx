@@ -11,6 +11,7 @@ export const POOL_NAMES: Record<string, string> = {
   attempts: "Attempts",
   control: "Control",
   repeats: "Repeats",
+  tunes: "Tune trials",
   time: "Time",
   tokens: "Tokens",
 };

@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { Bones } from "../../parts/blocks";
 import { overview } from "../../state/store";
 import { Alerts } from "../alerts";
+import { CombinationCard, TuningCard } from "../stages";
 import { BestChart } from "./best_chart";
 import { CostCard } from "./cost";
 import { GainCard } from "./gain";
@@ -35,7 +36,11 @@ export function OverviewView(): JSX.Element {
         </div>
         <div class="grid summaries">
           <WorkedCard seen={seen} />
-          <TimeCard seen={seen} />
+          <div class="node-side">
+            <TimeCard seen={seen} />
+            {seen.tuning && <TuningCard tuning={seen.tuning} />}
+            <CombinationCard combines={seen.combines} combinedBy={seen.combined_by} />
+          </div>
           <div class="node-side">
             <RolesCard seen={seen} />
             <BurnCard seen={seen} />

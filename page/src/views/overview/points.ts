@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { address } from "../../api/client";
-import type { Axis, NodeRow, Point, Points } from "../../api/overview";
+import { type Axis, hasCells, type NodeRow, type Point, type Points } from "../../api/overview";
 import { useQuery } from "../../state/query";
 import { newest, shownRun } from "../../state/store";
 
@@ -14,7 +14,7 @@ const onAxis = (row: NodeRow, axis: Axis, points: Points, started: number): numb
 
 /** The answer with the new rows in it; null: it has cells, so that the server must fold anew. */
 export function addRows(points: Points, rows: NodeRow[], started: number): Points | null {
-  if (points.cells.length) return null;
+  if (hasCells(points.cells)) return null;
   const by = new Map<number, Point>(points.points.map((point) => [point[0], point]));
   let [low, high] = points.x_range;
   for (const row of rows) {
@@ -46,7 +46,7 @@ export function usePoints(axis: Axis, width: number, height: number, started: nu
   useEffect(() => {
     // While the next answer is on its way, the last one stays.
     if (data) setShown(data);
-    isDense[1]((data?.cells.length ?? 0) > 0);
+    isDense[1](!!data && hasCells(data.cells));
   }, [data]);
   useEffect(() => {
     if (!message) return;

@@ -109,7 +109,7 @@ export function LogPanel(): JSX.Element {
       refuse,
     );
   };
-  const rowHeight = isPhone() ? 68 : 46;
+  const rowHeight = isPhone() ? 104 : 46;
   const zero = stripZero(shown);
   return (
     <>

@@ -53,7 +53,7 @@ export function TreeView(): JSX.Element {
       >
         <p class="tree-note dim">
           {count(seen?.nodes ?? 0)} experiments, {count(kept)} kept;{" "}
-          {drawn.value === "log" ? "the others are the marks on the right" : "the others are the bars"}
+          {drawn.value === "log" ? "the others are the marks of the strips" : "the others are the bars"}
         </p>
         {drawn.value === "log" ? (
           <>

@@ -8,16 +8,20 @@ from collections.abc import Mapping, Sequence
 from loopty.domain.model import ModelOption
 from loopty.engine.protocols import Ask
 from loopty.kit.dataclass import dataclass
-from loopty.proposers.code.arm_gradient import arm_shares
+from loopty.proposers.code.arm_gradient import arm_shares, draft_share, drought_spread, gain_bias
 from loopty.proposers.code.arm_prices import Arm, ArmPrices
 from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
 from loopty.record.calls import Spend
 from loopty.record.operator_credit import OperatorCredit
 from loopty.record.proposals import Proposals
-from loopty.record.verdicts import Incumbents
+from loopty.record.search_learning import SearchLearning
 
 PRIOR = (1.0, 3.0)
 """One node that became the best and three that were worth nothing: what is believed of an arm before its first."""
+
+
+WITHOUT_MODEL = (Operator.MUTATE, Operator.MERGE)
+"""Operators that are one arm, because they ask no model, or only where git finds conflicts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ def choose_arm(
     if options.policy is Policy.WEIGHTS:
         return _by_weights(ask.rng, options, operators, models)
     if options.policy is Policy.GRADIENT:
-        return _by_gradient(ask, arms, prices)
+        return _by_gradient(ask, arms, prices, cheapest)
     return _by_credit(ask, options, arms, prices)
 
 
@@ -54,7 +58,7 @@ def _arms(operators: Sequence[Operator], models: Sequence[ModelOption]) -> list[
     return [
         Arm(operator, name)
         for operator in dict.fromkeys(operators)
-        for name in ([""] if operator is Operator.MUTATE else [model.name for model in models])
+        for name in ([""] if operator in WITHOUT_MODEL else [model.name for model in models])
     ]
 
 
@@ -78,12 +82,18 @@ def _by_credit(ask: Ask, options: CodeOptions, arms: Sequence[Arm], prices: ArmP
     return ArmChoice(arm, f"credit: drew {drawn[arm]:.3f}, the most of {len(arms)}; {_standing(prices, arm)}")
 
 
-def _by_gradient(ask: Ask, arms: Sequence[Arm], prices: ArmPrices) -> ArmChoice:
-    dry = Incumbents.of(ask.history.runs[ask.run], ask.pool).since_best
-    shares = arm_shares([(prices.credit.arm(*arm.key), prices.price(arm)) for arm in arms], dry)
+def _by_gradient(ask: Ask, arms: Sequence[Arm], prices: ArmPrices, cheapest: str) -> ArmChoice:
+    learning = SearchLearning.of(ask.history.runs[ask.run], ask.pool)
+    draft, spread = Arm(Operator.DRAFT, cheapest), drought_spread(learning)
+    state = f"move {learning.number}, signal {learning.signal:.2f}"
+    if draft in arms and ask.rng.random() < (share := draft_share(learning)):
+        return ArmChoice(draft, f"gradient: a draft, in {100 * share:.0f} % of proposals ({state})")
+    biases = [gain_bias(learning.gains, arm.operator) for arm in arms]
+    shares = arm_shares([(prices.credit.arm(*arm.key), prices.price(arm)) for arm in arms], spread, biases)
     arm = ask.rng.choices(arms, shares)[0]
-    share = shares[arms.index(arm)]
-    return ArmChoice(arm, f"gradient: drawn with {100 * share:.0f} %; {_standing(prices, arm)}")
+    index = arms.index(arm)
+    drawn = f"drawn with {100 * shares[index]:.0f} %, {100 * spread:.0f} % of all alike ({state})"
+    return ArmChoice(arm, f"gradient: {drawn}; gains {biases[index]:.2f} times the mean; {_standing(prices, arm)}")
 
 
 def _by_weights(
@@ -93,7 +103,7 @@ def _by_weights(
     operator = rng.choices(operators, weights)[0] if any(weights) else operators[0]
     chance = options.weight(operator) * list(operators).count(operator) / (sum(weights) or 1.0)
     reason = f"fixed weights: {operator} with {100 * chance:.0f} %"
-    if operator is Operator.MUTATE:
+    if operator in WITHOUT_MODEL:
         return ArmChoice(Arm(operator), reason)
     model = rng.choices(models, [model.weight for model in models])[0].name if len(models) > 1 else models[0].name
     return ArmChoice(Arm(operator, model), reason)

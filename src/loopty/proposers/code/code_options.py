@@ -25,6 +25,8 @@ class Operator(enum.StrEnum):
     """Fix a parent that failed."""
     DRAFT = "draft"
     """Write another solution, from the baseline."""
+    MERGE = "merge"
+    """Take over the changes of another good node: by git, or by the model where both changed the same lines."""
     MUTATE = "mutate"
     """A seeded random edit of the parent, which asks no model."""
 
@@ -42,15 +44,17 @@ class CodeOptions:
     parents: str | Mapping[str, Any] = option(PARENTS, "best")
     operators: tuple[Operator, ...] = option(
         "How to ask for a change: `diff` (some lines), `rewrite` (whole files), `fix` (a node that failed), "
-        "`draft` (a new solution from the baseline), `crossover` (with another good node), `mutate` (a random "
-        "edit, which asks no model). Each proposal is drawn from those that apply, by the policy.",
+        "`draft` (a new solution from the baseline), `crossover` (with another good node), `merge` (the changes "
+        "of another good node, by git where they do not conflict), `mutate` (a random edit, which asks no model). "
+        "Each proposal is drawn from those that apply, by the policy.",
         (Operator.DIFF, Operator.REWRITE, Operator.FIX, Operator.DRAFT),
         filled=True,
     )
     policy: Policy = option(
         "How the operator and the model of a proposal are chosen. `credit`: by what they have brought for their "
-        "price so far. `weights`: by fixed weights. `gradient`: by weights that follow the rewards; it is an "
-        "experiment (see docs/search.md).",
+        "price so far. `weights`: by fixed weights. `gradient`: by weights that follow the rewards, and by values "
+        "(exploration, drafts, restart, batch) that move while the search runs; it is an experiment (see "
+        "docs/search.md).",
         Policy.CREDIT,
     )
     weights: Mapping[str, float] = option(
@@ -72,6 +76,12 @@ class CodeOptions:
         "fail less are worth more.",
         1.0,
         above=0,
+    )
+    guide_after: int = option(
+        "With the policy `gradient`: verdicts without a new best node after which the evolver's strongest model "
+        "is asked for new directions; 0: never.",
+        40,
+        minimum=0,
     )
     batch: int = option("How many proposals one call asks for.", 1, minimum=1, below=17)
     file_tokens: int = option("Maximum tokens of the files that the model sees.", 16_000, minimum=256)

@@ -30,6 +30,10 @@ _TASKS = {
     Operator.DIFF: "Change the program so that it gets a better result.",
     Operator.REWRITE: "Rewrite the program, or the parts of it that matter, so that it gets a better result.",
     Operator.CROSSOVER: "Change the program so that it has the strengths of both programs.",
+    Operator.MERGE: (
+        "Both programs come from the same one, and git could not merge them, because they change the same lines. "
+        "Change the program so that it has the changes of both."
+    ),
     Operator.FIX: "Find out why the program failed, and fix it. Keep the idea of its last change.",
     Operator.DRAFT: "Solve the task anew, in a way that differs from this program and from all that was tried.",
 }
@@ -44,16 +48,20 @@ def first_prompt(
     context: str,
     files: FileView,
     other_files: Sequence[ShownFile],
-    batch: int,
     answer: AnswerForm,
 ) -> Prompt:
     """The prompt for this plan."""
-    parts = [context.rstrip("\n"), _files_text(plan.parent.id, files)]
+    parts = [program_text(plan.parent.id, context, files)]
     for node in plan.inspirations:
         shown = "\n\n".join(map(_file_text, other_files))
         parts.append(f"# The other program: the files in which node {node.id.name} differs\n\n{shown}")
-    parts.append(f"# What to do\n\n{_TASKS[plan.operator]} {_request(batch, answer, files)}")
+    parts.append(f"# What to do\n\n{_TASKS[plan.operator]} {_request(plan.batch, answer, files)}")
     return Prompt(_SYSTEM, (Message(Speaker.ASKER, "\n\n".join(parts)),), form=answer.name)
+
+
+def program_text(node: NodeId, context: str, files: FileView) -> str:
+    """The context and the files of a node, as every prompt shows them."""
+    return f"{context.rstrip(chr(10))}\n\n{_files_text(node, files)}"
 
 
 def retry_prompt(prompt: Prompt, reply: str, fault: ProposalFault, batch: int, limit_chars: int) -> Prompt:

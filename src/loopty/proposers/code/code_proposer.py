@@ -14,25 +14,32 @@ from typing import Protocol
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.model import Answer, ModelOption, Outage, Prompt, Reply, Role, RoleModel
 from loopty.domain.proposal import Edits, Objection, Proposal, Refusal
+from loopty.domain.search_config import SearchMove
 from loopty.engine.protocols import Ask, Selector
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import replace
 from loopty.proposers.code import code_prompts, code_replies
-from loopty.proposers.code.code_options import CodeOptions, Operator
+from loopty.proposers.code.arm_gradient import gain_bias
+from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
 from loopty.proposers.code.form_choice import choose_form
+from loopty.proposers.code.guide import SearchGuide
+from loopty.proposers.code.merges import merge_proposal
 from loopty.proposers.code.node_texts import TextCache
 from loopty.proposers.code.novelty import Novelty
 from loopty.proposers.code.plan import Plan, make_plan
 from loopty.proposers.code.proposal_checks import ProposalChecks
 from loopty.proposers.code.reply_faults import ProposalFault, parse_fault
+from loopty.proposers.code.reply_suggestions import CheckedReply, inspirations_of, make_suggestion
+from loopty.proposers.code.search_moves import MOST_BATCH
 from loopty.proposers.code.similarity import Embed
 from loopty.proposers.code.source_files import FileViews
+from loopty.proposers.file_merge import MergeFiles
 from loopty.proposers.mutate import mutate_node
 from loopty.proposers.services import Services
 from loopty.proposers.unread_replies import UnreadItem, UnreadReplies
 from loopty.record.node_record import Node
 from loopty.record.reply_forms import ReplyForms
+from loopty.record.search_learning import SearchLearning
 
-_MAX_CHILDREN = 16
 _CHARS_PER_TOKEN = 4
 _SAME_REPLY = "the same reply changed it before"
 
@@ -41,20 +48,6 @@ class ContextWriter(Protocol):
     """Writes the context of a prompt: the task and the search so far."""
 
     def text(self, ask: Ask, parent: Node) -> str: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _CheckedReply:
-    """The items of a reply, and the edits or fault of each up to the first usable one."""
-
-    items: Sequence[code_replies.ReplyItem]
-    results: Sequence[Edits | ProposalFault]
-
-    @property
-    def fault(self) -> ProposalFault | None:
-        """The fault of the first item when no item is usable, or None."""
-        first = self.results[0]
-        return first if isinstance(first, ProposalFault) and isinstance(self.results[-1], ProposalFault) else None
 
 
 class CodeProposer:
@@ -72,6 +65,7 @@ class CodeProposer:
         readable: Callable[[str], Sequence[str]],
         text: Callable[[str, str], str | None],
         refusal: Callable[[Node, Proposal], str | None],
+        merge_files: MergeFiles,
         embed: Embed | None = None,
         width: int = 1,
     ) -> None:
@@ -80,6 +74,7 @@ class CodeProposer:
         self._model_options = tuple(models)
         self._options = options
         self._selector = selector
+        self._merge_files = merge_files
         self._context = context
         texts = TextCache(text)
         self._file_views = FileViews(writable, readable, texts, options.file_tokens)
@@ -87,10 +82,15 @@ class CodeProposer:
         self._mutate = functools.partial(mutate_node, writable=writable, text=text)
         self._unread = UnreadReplies(tuple(Operator))
         self._open_questions = 0
+        learns = options.policy is Policy.GRADIENT
+        self._guide = SearchGuide(models, options, self._best_program) if learns else None
+        self._most_items = MOST_BATCH if learns else options.batch
 
-    async def propose(self, ask: Ask) -> Proposal | Refusal | None:
+    async def propose(self, ask: Ask) -> Proposal | Refusal | SearchMove | None:
         if unread := self._unread.take(ask):
             return await self._from_unread(ask, unread)
+        if self._guide and (move := await self._guide.next_move(ask)):
+            return move
         self._open_questions += 1
         try:
             return await self._from_new_call(ask)
@@ -109,6 +109,8 @@ class CodeProposer:
         plan = make_plan(ask, self._options, self._selector, self._model_options)
         if plan.operator is Operator.MUTATE:
             return self._from_mutation(ask, plan)
+        if plan.operator is Operator.MERGE and (merged := merge_proposal(ask, plan, self._merge_files)):
+            return merged
         prompt = self._prompt(ask, plan)
         answer = await self._ask_model(ask, plan, prompt)
         checked = await self._check_reply(ask, plan, answer.reply)
@@ -117,7 +119,7 @@ class CodeProposer:
             options, text = self._options, answer.reply.text
             # A change is at most as long as the files; the endless reply of a small model is not sent back whole.
             retry = code_prompts.retry_prompt(
-                prompt, text, fault, options.batch, _CHARS_PER_TOKEN * options.file_tokens
+                prompt, text, fault, plan.batch, _CHARS_PER_TOKEN * options.file_tokens
             )
             try:
                 answer = await self._ask_model(ask, plan, retry)
@@ -130,11 +132,12 @@ class CodeProposer:
             calls = (*calls, answer.call)
         remaining = 0 if checked.fault else len(checked.items) - 1
         self._unread.put(answer.call, 1, remaining)
-        return _suggestion(plan, checked.items[0], checked.results[0], calls, remaining, 0)
+        return make_suggestion(plan, checked.items[0], checked.results[0], calls, remaining, 0)
 
     def _from_mutation(self, ask: Ask, plan: Plan) -> Proposal | Refusal:
         """A random edit, without a call."""
-        proposal = self._mutate(plan.parent, ask.rng)
+        gains = SearchLearning.of(ask.history.runs[ask.run], ask.pool).gains
+        proposal = self._mutate(plan.parent, ask.rng, bias=functools.partial(gain_bias, gains))
         if proposal is None:
             return Refusal(
                 plan.operator, "there is nothing to mutate", Objection.OTHER, arm_reason=plan.arm_reason
@@ -158,23 +161,30 @@ class CodeProposer:
         options, counts = self._options, ReplyForms.of(ask.history.runs[ask.run]).of_model(plan.model)
         answer = choose_form(ask.rng, plan.operator, files, counts, options.form, options.reasons_first)
         context = self._context.text(ask, plan.parent)
-        return code_prompts.first_prompt(plan, context, files, other_files, options.batch, answer)
+        return code_prompts.first_prompt(plan, context, files, other_files, answer)
 
-    async def _check_reply(self, ask: Ask, plan: Plan, reply: Reply) -> _CheckedReply:
-        items = code_replies.parse_items(reply.text, reply.whole, self._options.batch)
+    def _best_program(self, ask: Ask) -> str:
+        """The best node as prompts show it."""
+        best = ask.best
+        return code_prompts.program_text(
+            best.id, self._context.text(ask, best), self._file_views.of(ask.history, best)
+        )
+
+    async def _check_reply(self, ask: Ask, plan: Plan, reply: Reply) -> CheckedReply:
+        items = code_replies.parse_items(reply.text, reply.whole, self._most_items)
         if not items:
             fault = parse_fault(
                 f"the reply was cut off after {reply.usage.output_tokens:,} tokens, before a change was whole: "
                 "raise max_output_tokens of the model (and context_tokens, if that is the limit)",
                 "Be shorter.",
             )
-            return _CheckedReply([code_replies.EMPTY_ITEM], [fault])
+            return CheckedReply([code_replies.EMPTY_ITEM], [fault])
         results: list[Edits | ProposalFault] = []
         for item in items:
             results.append(await self._edits(ask, plan, item))
             if not isinstance(results[-1], ProposalFault):
                 break
-        return _CheckedReply(items, results)
+        return CheckedReply(items, results)
 
     async def _edits(self, ask: Ask, plan: Plan, item: code_replies.ReplyItem) -> Edits | ProposalFault:
         try:
@@ -190,52 +200,17 @@ class CodeProposer:
         except Misuse as gone:
             self._unread.close(unread.call)
             return Refusal(operator, str(gone), Objection.REPLY, calls)
-        items = code_replies.parse_items(reply.text, reply.whole, self._options.batch)
+        items = code_replies.parse_items(reply.text, reply.whole, self._most_items)
         remaining = len(items) - 1 - unread.index
         if remaining <= 0:
             self._unread.close(unread.call)
         if remaining < 0:
             return Refusal(operator, "the reply has no further proposal", Objection.REPLY, calls)
         parent = ask.history[unread.node]
-        inspirations = _inspirations(ask, parent, unread.call)
+        inspirations = inspirations_of(ask, parent, unread.call)
         plan = Plan(operator, parent, _SAME_REPLY, inspirations, arm_reason=_SAME_REPLY)
         edits = await self._edits(ask, plan, items[unread.index])
-        return _suggestion(plan, items[unread.index], edits, calls, remaining, unread.index)
-
-
-def _suggestion(
-    plan: Plan,
-    item: code_replies.ReplyItem,
-    edits: Edits | ProposalFault,
-    calls: tuple[str, ...],
-    remaining: int,
-    index: int,
-) -> Proposal | Refusal:
-    if isinstance(edits, ProposalFault):
-        reason, objection = edits.reason, edits.objection
-        return Refusal(plan.operator, reason, objection, calls, remaining, index, plan.arm_reason)
-    return Proposal(
-        plan.operator,
-        plan.parent.id,
-        code_replies.summary(item, edits),
-        edits=edits,
-        inspirations=tuple(node.id for node in plan.inspirations),
-        calls=calls,
-        remaining_in_reply=remaining,
-        index_in_reply=index,
-        parent_reason=plan.parent_reason,
-        arm_reason=plan.arm_reason,
-    )
-
-
-def _inspirations(ask: Ask, parent: Node, call: str) -> tuple[Node, ...]:
-    """The other nodes in a call's prompt, read from an earlier node of the same call; empty if there is none."""
-    newest = ask.history[parent.id].children
-    for number in range(newest, max(newest - _MAX_CHILDREN, 0), -1):
-        child = ask.history[parent.id.child(number)]
-        if call in child.calls:
-            return tuple(map(ask.history.__getitem__, child.inspirations))
-    return ()
+        return make_suggestion(plan, items[unread.index], edits, calls, remaining, unread.index)
 
 
 def make_proposer(options: CodeOptions, services: Services) -> CodeProposer:
@@ -249,6 +224,7 @@ def make_proposer(options: CodeOptions, services: Services) -> CodeProposer:
         files.readable_files,
         files.text,
         files.refusal,
+        files.merge,
         services.embedder(options.embedding) if options.embedding else None,
         services.width,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 from loopty.domain.model import ModelOption
@@ -10,10 +9,11 @@ from loopty.domain.outcome import Ending, Verdict
 from loopty.engine.protocols import Ask, Selector
 from loopty.kit.dataclass import dataclass, replace
 from loopty.proposers.code.arm_choice import choose_arm
-from loopty.proposers.code.code_options import CodeOptions, Operator
+from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
+from loopty.proposers.code.partners import merge_partners, partners
 from loopty.record.calls import Reservation, Spend, UnreadReply
 from loopty.record.node_record import Node
-from loopty.record.operator_credit import OperatorCredit
+from loopty.record.search_learning import SearchLearning
 
 _MAX_RECENT = 8
 _MAX_FIXES = 2
@@ -33,21 +33,8 @@ class Plan:
     """The model to ask; empty for `mutate`."""
     arm_reason: str = ""
     """Why this operator and this model."""
-
-
-def best_nodes(ask: Ask) -> list[Node]:
-    """The best nodes of the pool, the best first; the baseline may be one of them."""
-    top = OperatorCredit.of(ask.history.runs[ask.run], ask.pool).top
-    return [node for node in map(ask.history.__getitem__, top) if not node.files_removed]
-
-
-def partners(ask: Ask, parent: Node) -> list[Node]:
-    """Nodes better than the baseline with other code that are neither ancestors nor descendants of the parent."""
-    return [
-        node
-        for node in itertools.takewhile(lambda node: node.id != ask.root.id, best_nodes(ask))
-        if node.tree != parent.tree and not parent.id.is_within(node.id) and not node.id.is_within(parent.id)
-    ]
+    batch: int = 1
+    """Proposals of the call."""
 
 
 def make_plan(ask: Ask, options: CodeOptions, selector: Selector, models: Sequence[ModelOption]) -> Plan:
@@ -56,19 +43,28 @@ def make_plan(ask: Ask, options: CodeOptions, selector: Selector, models: Sequen
     parent = selection.node
     failed = node_to_fix(ask) if Operator.FIX in options.operators else None
     others = partners(ask, parent) if Operator.CROSSOVER in options.operators else []
-    unusable = {Operator.FIX: failed is None, Operator.CROSSOVER: not others}
+    mergeable = merge_partners(ask, parent) if Operator.MERGE in options.operators else []
+    unusable = {Operator.FIX: failed is None, Operator.CROSSOVER: not others, Operator.MERGE: not mergeable}
     usable = [operator for operator in options.operators if not unusable.get(operator)]
     choice = choose_arm(ask, options, usable or [Operator.DIFF], models, selection.operator)
-    plan = Plan(choice.arm.operator, parent, selection.reason, (), choice.arm.model, choice.reason)
-    match choice.arm.operator:
+    arm, batch = choice.arm, _batch(ask, options)
+    plan = Plan(arm.operator, parent, selection.reason, (), arm.model, choice.reason, batch)
+    match arm.operator:
         case Operator.FIX if failed:
             return replace(plan, parent=failed, parent_reason="the newest node that failed")
         case Operator.CROSSOVER:
             return replace(plan, inspirations=(ask.rng.choice(others),))
+        case Operator.MERGE:
+            return replace(plan, inspirations=(ask.rng.choice(mergeable),), model=models[0].name)
         case Operator.DRAFT:
             return replace(plan, parent=ask.root, parent_reason="a draft starts from the baseline")
         case _:
             return plan
+
+
+def _batch(ask: Ask, options: CodeOptions) -> int:
+    move = SearchLearning.of(ask.history.runs[ask.run], ask.pool).move
+    return move.config.batch if move and options.policy is Policy.GRADIENT else options.batch
 
 
 def node_to_fix(ask: Ask) -> Node | None:

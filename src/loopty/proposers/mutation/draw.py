@@ -1,7 +1,7 @@
 """Draw one mutation: a kind of edit, one to three places for it, and the resulting text."""
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from loopty.kit.dataclass import dataclass
 from loopty.kit.markers import Span, editable_spans
@@ -33,8 +33,12 @@ class Mutation:
     operator: EditKind
 
 
-def mutate(text: str, path: str, rng: random.Random) -> Mutation | None:
+def mutate(
+    text: str, path: str, rng: random.Random, bias: Callable[[str], float] = lambda _: 1.0
+) -> Mutation | None:
     """One seeded mutation inside the marked blocks, or None when nothing can be changed.
+
+    `bias` says how much more often than usual a kind of edit is drawn.
 
     Python that compiles still compiles afterwards. Raises ValueError when the markers are malformed.
     """
@@ -43,7 +47,7 @@ def mutate(text: str, path: str, rng: random.Random) -> Mutation | None:
     places = _by_kind(_places(text, path, editable) if python is None else python)
     kinds = [kind for kind in _WEIGHTS if places[kind]]
     for _ in range(_MAX_DRAWS if kinds else 0):
-        kind = rng.choices(kinds, [_WEIGHTS[kind] for kind in kinds])[0]
+        kind = rng.choices(kinds, [_WEIGHTS[kind] * bias(kind) for kind in kinds])[0]
         edits = _without_overlaps(_draw_edits(text, places[kind], rng))
         mutated = apply_edits(text, edits)
         if mutated != text and (python is None or compiles(mutated)):

@@ -1,41 +1,36 @@
-"""The pages of the fold in SQLite: written with the events, read one by one, each checked against its digest."""
+"""The pages of the fold in a database: written with the events, read one by one, each checked by its digest."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-import apsw
 
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.ledgers.digests import NOTHING, digest_sum, page_digest, replace_in_sum
+from loopty.ledgers.rows import RowDatabase
 from loopty.record.pages import FACTS_KEY, RUN_KEY, Page, facts_key
 
 _AT_ONCE = 10_000
+_HANDLES_AT_ONCE = 500
 _CHECKED = "key, body, handle, run, pool, waits, identity, facts, digest"
 _OF_KIND = f"SELECT {_CHECKED} FROM pages WHERE key >= ? AND key < ?"
 _POOLS = {pool.value: pool for pool in Pool}
 
 
-class SqlitePages:
+class RowPages:
     """The pages of one ledger: the `SavedNodes` of its histories, and how they are written."""
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: RowDatabase) -> None:
         self._db = db
         self._pool_sizes: dict[tuple[int, Pool], tuple[int, int]] = {}
         """The size of a pool, with the newest handle when it was counted."""
         self._changed: dict[str, None] = {}
         """The keys of pages that were read and do not match their digests."""
 
-    def use(self, db: apsw.Connection) -> None:
-        """Go on with this connection, because the ledger was moved."""
-        self._db = db
-
     def runs(self) -> list[str]:
         """The pages of all runs."""
-        rows = self._db.execute(f"{_OF_KIND} ORDER BY place", _range_of(RUN_KEY))
+        rows = self._db.rows(f"{_OF_KIND} ORDER BY place", _range_of(RUN_KEY))
         return [self._body_after_check(row) for row in rows]
 
     def page(self, node: NodeId) -> str | None:
@@ -47,27 +42,27 @@ class SqlitePages:
             yield from ((NodeId(row[1]), self._body_after_check(row[1:])) for row in rows)
 
     def count(self) -> int:
-        return int(self._db.execute("SELECT coalesce(max(handle), 0) FROM pages WHERE handle IS NOT NULL").get)
+        return int(self._db.row("SELECT coalesce(max(handle), 0) FROM pages WHERE handle IS NOT NULL")[0])
 
     def ids(self) -> Iterator[NodeId]:
         query = "SELECT handle, key FROM pages WHERE handle > ? ORDER BY handle LIMIT ?"
         yield from (NodeId(key) for rows in self._batches(query) for _, key in rows)
 
     def node_of_handle(self, handle: int) -> NodeId | None:
-        key: Any = self._db.execute("SELECT key FROM pages WHERE handle = ?", (handle,)).get
-        return NodeId(key) if key else None
+        found = self._db.row("SELECT key FROM pages WHERE handle = ?", (handle,))
+        return NodeId(found[0]) if found else None
 
     def pool_size(self, run: int, pool: Pool) -> int:
         # Nodes are only ever added, so that only those since the last question are counted.
         last, size = self._pool_sizes.get((run, pool), (0, 0))
         if (newest := self.count()) > last:
             query = "SELECT count(*) FROM pages WHERE run = ? AND pool = ? AND handle > ?"
-            size += int(self._db.execute(query, (run, pool.value, last)).get)
+            size += int(self._db.row(query, (run, pool.value, last))[0])
             self._pool_sizes[run, pool] = newest, size
         return size
 
     def nodes_of_pool(self, run: int, pool: Pool, start: int, stop: int) -> Sequence[NodeId]:
-        # From the nearer end: SQLite walks over what OFFSET leaves out.
+        # From the nearer end: a database walks over what OFFSET leaves out.
         size = self.pool_size(run, pool)
         is_near_end = size - stop < start
         order, offset = ("DESC", size - stop) if is_near_end else ("ASC", start)
@@ -75,29 +70,33 @@ class SqlitePages:
             "SELECT key FROM pages WHERE run = ? AND pool = ? AND handle IS NOT NULL "
             f"ORDER BY handle {order} LIMIT ? OFFSET ?"
         )
-        rows: Any = self._db.execute(query, (run, pool.value, stop - start, offset))
+        rows = self._db.rows(query, (run, pool.value, stop - start, offset))
         found = [NodeId(key) for (key,) in rows]
         return found[::-1] if is_near_end else found
 
     def twins(self, run: int, identity: str) -> Sequence[tuple[NodeId, Pool]]:
         query = "SELECT key, pool FROM pages WHERE identity = ? AND run = ? ORDER BY handle"
-        rows: Any = self._db.execute(query, (identity, run))
+        rows = self._db.rows(query, (identity, run))
         return [(NodeId(key), _POOLS[pool]) for key, pool in rows]
 
     def waiting_nodes(self, run: int, pool: Pool) -> Sequence[NodeId]:
         query = "SELECT key FROM pages WHERE run = ? AND pool = ? AND waits = 1 ORDER BY handle"
-        rows: Any = self._db.execute(query, (run, pool.value))
+        rows = self._db.rows(query, (run, pool.value))
         return [NodeId(key) for (key,) in rows]
 
     def nodes_of_handles(self, handles: Sequence[int]) -> Mapping[int, NodeId]:
-        query = "SELECT handle, key FROM pages WHERE handle IN (SELECT value FROM json_each(?))"
-        return {handle: NodeId(key) for handle, key in _rows(self._db, query, json.dumps(list(handles)))}
+        found: dict[int, NodeId] = {}
+        for start in range(0, len(handles), _HANDLES_AT_ONCE):
+            some = handles[start : start + _HANDLES_AT_ONCE]
+            query = f"SELECT handle, key FROM pages WHERE handle IN ({', '.join('?' * len(some))})"
+            found |= {handle: NodeId(key) for handle, key in self._db.rows(query, some)}
+        return found
 
     def facts_page(self, block: int) -> str | None:
         return self._body(facts_key(block))
 
     def facts_pages(self) -> Iterator[tuple[int, str]]:
-        rows: Any = self._db.execute(f"{_OF_KIND} ORDER BY key", _range_of(FACTS_KEY))
+        rows = self._db.rows(f"{_OF_KIND} ORDER BY key", _range_of(FACTS_KEY))
         for row in rows:
             yield int(row[0].removeprefix(FACTS_KEY)), self._body_after_check(row)
 
@@ -122,8 +121,8 @@ class SqlitePages:
     def first_change(self) -> str | bytes:
         """The key of the first page that does not match its digest, or the sum of all digests."""
         digests: list[bytes] = []
-        rows: Any = self._db.execute(f"SELECT {_CHECKED} FROM pages")
-        for row in rows:
+        query = f"SELECT place, {_CHECKED} FROM pages WHERE place > ? ORDER BY place LIMIT ?"
+        for _, *row in (row for rows in self._batches(query) for row in rows):
             digests.append(_digest(row))
             if digests[-1] != row[-1]:
                 return str(row[0])
@@ -133,19 +132,19 @@ class SqlitePages:
         """The key of the first changed page among the runs, so many of the newest nodes, and what was read."""
         self.runs()
         query = f"SELECT {_CHECKED} FROM pages WHERE handle IS NOT NULL ORDER BY handle DESC LIMIT ?"
-        for row in self._db.execute(query, (count,)):
+        for row in self._db.rows(query, (count,)):
             self._body_after_check(row)
         return self.first_change_seen()
 
-    def _batches(self, query: str, *parameters: Any) -> Iterator[list[Any]]:
-        """The rows of a query in the order of their handles, some at a time: nobody waits for the whole."""
+    def _batches(self, query: str) -> Iterator[list[Any]]:
+        """The rows of a query in the order of their first column, some at a time: nobody waits for the whole."""
         last = 0
-        while rows := _rows(self._db, query, *parameters, last, _AT_ONCE):
+        while rows := self._db.rows(query, (last, _AT_ONCE)):
             yield rows
             last = rows[-1][0]
 
     def _body(self, key: str) -> str | None:
-        rows: Any = self._db.execute(f"SELECT {_CHECKED} FROM pages WHERE key = ?", (key,))
+        rows = self._db.rows(f"SELECT {_CHECKED} FROM pages WHERE key = ?", (key,))
         return next((self._body_after_check(row) for row in rows), None)
 
     def _body_after_check(self, row: Any) -> str:
@@ -155,7 +154,7 @@ class SqlitePages:
         return str(body)
 
     def _write_page(self, key: str, page: Page, total: bytes) -> bytes:
-        before: Any = self._db.execute("SELECT digest, identity FROM pages WHERE key = ?", (key,)).get
+        before = self._db.row("SELECT digest, identity FROM pages WHERE key = ?", (key,))
         old_digest, old_identity = before or (NOTHING, None)
         columns: tuple[Any, ...]
         if place := page.place:
@@ -178,10 +177,6 @@ class SqlitePages:
 def _range_of(prefix: str) -> tuple[str, str]:
     """The smallest key with this prefix, and the first one after all of them."""
     return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)
-
-
-def _rows(db: apsw.Connection, query: str, *parameters: Any) -> list[Any]:
-    return db.execute(query, parameters).fetchall()
 
 
 def _digest(row: Sequence[Any]) -> bytes:

@@ -1,19 +1,29 @@
-"""Writes events and pages in one transaction, and seals them with their digests."""
+"""Reads events, and writes events and pages in one transaction, sealed with their digests."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-import apsw
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from loopty.kit.dataclass import dataclass
 from loopty.ledgers.digests import NOTHING, event_digest, seal_digest
-from loopty.ledgers.sqlite_layout import EVENT
-from loopty.ledgers.sqlite_pages import SqlitePages
+from loopty.ledgers.row_pages import RowPages
+from loopty.ledgers.rows import RowDatabase
 from loopty.record.event import Recorded
 from loopty.record.pages import Page
 
+EVENT = "number, at, kind, body"
+"""The columns of an event."""
+_AT_ONCE = 5_000
 _DIGESTS = "digest, page_sum, seal"
+
+
+def event_rows(db: RowDatabase, after: int, columns: str = EVENT, only: str = "") -> Iterator[Any]:
+    """These columns of the events with a higher number, oldest first, read some at a time."""
+    query = f"SELECT {columns} FROM events WHERE number > ? {only} ORDER BY number LIMIT ?"
+    while rows := db.rows(query, (after, _AT_ONCE)):
+        yield from rows
+        after = rows[-1][0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +35,10 @@ class Tail:
     page_sum: bytes
 
 
-class SqliteWriteLock:
+class RowWriteLock:
     """A write transaction."""
 
-    def __init__(self, db: apsw.Connection, pages: SqlitePages, tail: Tail | None) -> None:
+    def __init__(self, db: RowDatabase, pages: RowPages, tail: Tail | None) -> None:
         self._db = db
         self._pages = pages
         self.tail = tail
@@ -44,13 +54,13 @@ class SqliteWriteLock:
             # Only the last one is sealed: in between, the pages do not belong to the events.
             seals = (total, seal_digest(digest, total)) if item is events[-1] else (None, None)
             rows.append((item.number, item.at, kind, body, digest, *seals))
-        self._db.executemany(f"INSERT INTO events ({EVENT}, {_DIGESTS}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        self._db.execute_many(f"INSERT INTO events ({EVENT}, {_DIGESTS}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         self.tail = Tail(events[-1].number, digest, total)
 
     def seal(self, total: bytes) -> None:
         """Seal the last event with this sum of all pages' digests, because the pages were rebuilt."""
         self.tail = None
-        last = self._db.execute("SELECT number, digest FROM events ORDER BY number DESC LIMIT 1").get
+        last = self._db.row("SELECT number, digest FROM events ORDER BY number DESC LIMIT 1")
         if last:
             number, digest = last
             seal = seal_digest(digest, total)
@@ -59,5 +69,5 @@ class SqliteWriteLock:
     def _tail_before(self, number: int) -> Tail:
         if self.tail and self.tail.number == number - 1:  # nobody else has written since
             return self.tail
-        last = self._db.execute("SELECT number, digest, page_sum FROM events ORDER BY number DESC LIMIT 1").get
+        last = self._db.row("SELECT number, digest, page_sum FROM events ORDER BY number DESC LIMIT 1")
         return Tail(last[0], last[1], last[2] or NOTHING) if last else Tail(0, NOTHING, NOTHING)

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import apsw
-
 from loopty.ledgers.digests import NOTHING, event_digest, seal_digest
-from loopty.ledgers.sqlite_layout import EVENT
-from loopty.ledgers.sqlite_pages import SqlitePages
+from loopty.ledgers.row_events import EVENT, event_rows
+from loopty.ledgers.row_pages import RowPages
+from loopty.ledgers.rows import RowDatabase
 from loopty.record.node_facts import BLOCK_SIZE
 from loopty.record.pages import FACTS_KEY, RUN_KEY
 
 
 def record_flaw(
-    db: apsw.Connection, pages: SqlitePages, newest_events: int | None, newest_nodes: int | None
+    db: RowDatabase, pages: RowPages, newest_events: int | None, newest_nodes: int | None
 ) -> str | None:
     """What was changed in all events and pages, in the newest ones, or in a page that was read; or None."""
     last, fault = _check_events(db, newest_events)
     if fault:
         return fault
-    seals: Any = "SELECT page_sum, seal FROM events ORDER BY number DESC LIMIT 1"
-    total, seal = db.execute(seals).get or (NOTHING, None)
+    seals = "SELECT page_sum, seal FROM events ORDER BY number DESC LIMIT 1"
+    total, seal = db.row(seals) or (NOTHING, None)
     if newest_nodes is None or pages.count() <= newest_nodes:
         found = pages.first_change()
         changed, total = (found, total) if isinstance(found, str) else (None, found)
@@ -35,16 +33,14 @@ def record_flaw(
     return None
 
 
-def _check_events(db: apsw.Connection, newest: int | None) -> tuple[bytes, str | None]:
+def _check_events(db: RowDatabase, newest: int | None) -> tuple[bytes, str | None]:
     """The digest of the last event, and what was changed in all events or in the newest ones, or None."""
     start: Any = None
     if newest is not None:
         before = "SELECT number, digest FROM events ORDER BY number DESC LIMIT 1 OFFSET ?"
-        start = db.execute(before, (newest,)).get
+        start = db.row(before, (newest,))
     after, last = start or (0, NOTHING)
-    chain = f"SELECT {EVENT}, digest FROM events WHERE number > ? ORDER BY number"
-    events: Iterator[Any] = db.execute(chain, (after,))
-    for number, at, kind, body, digest in events:
+    for number, at, kind, body, digest in event_rows(db, after, f"{EVENT}, digest"):
         last = event_digest(last, number, at, kind, body)
         if last != digest:
             return last, f"event {number} was changed, or one before it removed"

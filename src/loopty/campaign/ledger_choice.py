@@ -1,0 +1,61 @@
+"""Which ledger a repository uses: its own file, or one on a server that other clones and machines share.
+
+The choice is the user's: it comes from the environment or from the state of the repository, never from a task
+file, which may be a stranger's and could send the record elsewhere.
+"""
+
+from __future__ import annotations
+
+from loopty.domain.errors import Misuse
+from loopty.kit.dataclass import dataclass
+from loopty.ledgers.open_ledger import SERVERS, open_ledger
+from loopty.ledgers.postgres_address import has_password, without_password
+from loopty.workspaces.state_folder import LEDGER_VARIABLE, StateFolder
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPlace:
+    """The ledger in use."""
+
+    url: str
+    """Without a password."""
+    source: str
+    """Who chose it: `environment`, `repository`, or `default`."""
+    runs: int
+
+
+class LedgerChoice:
+    """The choice for one repository."""
+
+    def __init__(self, state: StateFolder) -> None:
+        self._state = state
+
+    def place(self) -> LedgerPlace:
+        """The ledger in use, and how many runs it has. Opens it, unless it is a file that is not there yet."""
+        state, url = self._state, self._state.ledger_url
+        source = "environment" if state.given_ledger else "repository" if state.saved_ledger_url else "default"
+        runs = len(open_ledger(url).history().runs) if state.has_ledger() else 0
+        return LedgerPlace(without_password(url) if "@" in url else url, source, runs)
+
+    def choose(self, url: str) -> None:
+        """Use the ledger behind this URL from now on. Raises Misuse where it cannot be opened."""
+        self._refuse_override()
+        if url.partition(":")[0] not in SERVERS:
+            raise Misuse(f"name a ledger on a server, as postgresql://host/database; {url!r} is none")
+        if has_password(url):
+            raise Misuse(
+                "the URL holds a password, which would be saved in a file and is seen by other users while the "
+                "command runs: leave it out, and give it by PGPASSWORD or ~/.pgpass"
+            )
+        open_ledger(url).history()
+        self._state.prepare()
+        self._state.ledger_choice.write(url.encode())
+
+    def forget(self) -> None:
+        """Use the repository's own file from now on."""
+        self._refuse_override()
+        self._state.ledger_choice.remove()
+
+    def _refuse_override(self) -> None:
+        if self._state.given_ledger:
+            raise Misuse(f"{LEDGER_VARIABLE} names the ledger of this shell: unset it to choose another one")

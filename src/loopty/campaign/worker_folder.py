@@ -1,0 +1,189 @@
+"""A worker's folder: the baselines that it has, by content, and what runs trials on them here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from loopty.campaign.trial_setup import TrialSetup
+from loopty.domain.access import is_clean_path
+from loopty.domain.errors import Misuse
+from loopty.domain.gate_spec import Gate
+from loopty.domain.ids import NodeId
+from loopty.domain.machine import Machine
+from loopty.domain.objective import Objective
+from loopty.domain.outcome import Outcome
+from loopty.domain.rig import Rig
+from loopty.domain.space import Space
+from loopty.domain.task import Noise, PluginChoice, Pools, Task
+from loopty.engine.protocols import CommittedFiles, Executor, Trial
+from loopty.executors.trial_order import LONGEST_FILES, RigPackage, TrialOrder, TrialReport
+from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.safe_folder import SafeFolder
+from loopty.ledgers.open_ledger import open_ledger
+from loopty.record.node_record import Node
+from loopty.record.recorder import Recorder
+from loopty.taskfile.task_requests import task_requests
+from loopty.workspaces import seals
+from loopty.workspaces.git_bundle import unpack_bundle
+from loopty.workspaces.git_folders import GitFolders
+from loopty.workspaces.git_objects import REGULAR_FILES, TreeEntry
+from loopty.workspaces.node_files import NodeFiles
+from loopty.workspaces.repository import Repository
+from loopty.workspaces.stages import results_folder
+from loopty.workspaces.state_folder import StateFolder
+from loopty.workspaces.working_tree import committed_files
+
+_NONE = PluginChoice("none")
+_FIRST_FILES = ("result.json", "metrics.csv", "artifacts", "traces")
+"""What is sent before logs, where not everything can be."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Runs trials of one rig on this machine."""
+
+    executor: Executor
+    sandbox: str
+    machine: Machine
+    repository: Repository
+    state: StateFolder
+    base: CommittedFiles
+
+    def trial(self, order: TrialOrder, block: bytes) -> Trial:
+        """The trial of an order, whose node is a commit on the baseline here. Raises Misuse."""
+        node = NodeId(order.node)
+        files = self._commit(order, block)
+        pool, params = order.pool, order.params
+        root = Node(NodeId(str(node.run)), pool, "", "", self.base.commit, self.base.tree, 0.0, 1, 0)
+        found = Node(node, pool, "", "", files.commit, files.tree, 0.0, 1, 0, params=params)
+        return Trial(found, root, order.number, pool, order.seed, order.gates, order.token, order.slice)
+
+    def _commit(self, order: TrialOrder, block: bytes) -> CommittedFiles:
+        edits: dict[str, str | bytes | None] = {}
+        modes: dict[str, TreeEntry] = {}
+        start = 0
+        for change in order.changes:
+            if not is_clean_path(change.path) or change.mode not in ("", *REGULAR_FILES):
+                raise Misuse(f"the driver sent {change.path!r}, which is not a plain file inside the tree")
+            edits[change.path] = block[start : start + change.size] if change.mode else None
+            if change.mode:
+                modes[change.path] = TreeEntry(change.mode, "")
+            start += change.size
+        return self.repository.commit(self.base.commit, edits, modes, "a trial\n") if edits else self.base
+
+    def report(self, trial: Trial, outcome: Outcome) -> TrialReport:
+        """The outcome with the files that the trial left; they are removed here."""
+        folder, files, left = results_folder(self.state, trial), {}, LONGEST_FILES
+        for name in sorted(_file_names(folder), key=lambda name: name.split("/")[0] not in _FIRST_FILES):
+            content = folder.file_at(name).read(left + 1)
+            if len(content) <= left:
+                files[name] = content
+                left -= len(content)
+        folder.remove_all()
+        return TrialReport(outcome, files)
+
+
+@dataclass(frozen=True)
+class WorkerFolder:
+    """The files of one worker. With `trust`, trials get what they ask for beyond a sandbox with their files."""
+
+    folder: Path
+    trust: bool
+    say: Callable[[str], None]
+
+    def has_base(self, package: RigPackage) -> bool:
+        return (self._top(package) / ".git").is_dir()
+
+    def _top(self, package: RigPackage) -> Path:
+        if not package.tree.isalnum():
+            raise Misuse("the driver names no tree: update loopty there")
+        return self.folder / "bases" / package.tree
+
+    def add_base(self, package: RigPackage, block: bytes) -> None:
+        """Unpack a baseline; it gets its name when it is whole, and if its content is what the name says."""
+        top = self._top(package)
+        unfinished = top.with_name(f"{top.name}.{os.getpid()}")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        bundle = unfinished.with_suffix(".bundle")
+        try:
+            bundle.write_bytes(block)
+            _, baseline, _ = unpack_bundle(bundle, unfinished)
+            if baseline.tree != package.tree:
+                raise Misuse(
+                    f"the driver sent the files of tree {baseline.tree} as {package.tree}: start it again"
+                )
+            unfinished.rename(top)
+        finally:
+            bundle.unlink(missing_ok=True)
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+    def bench(self, package: RigPackage) -> Bench:
+        """What runs trials of this rig here. Raises LooptyError when this machine cannot."""
+        top, rig = self._top(package), package.rig
+        self._require_trust(rig, top)
+        folders = GitFolders(top, top / ".git", top / ".git")
+        repository, state = Repository(folders, is_own=False), StateFolder.of(folders)
+        state.prepare()
+        if rig.benchmark.data:
+            rig = replace(rig, data_digest=seals.data_digest(top, rig.benchmark.data))
+        refresh = Recorder(open_ledger("memory:"), time.time).refresh
+        setup = TrialSetup(rig, repository, state, NodeFiles(repository, state, _task(rig)), refresh)
+        executor = setup.executor(1, None, self.say)
+        facts, sandbox = dict(executor.machine.facts), executor.machine.facts.get("sandbox", "")
+        if gaps := ", ".join(setup.sandbox_gaps()):
+            # Part of the fingerprint: a weaker machine forms a cohort of its own.
+            facts["unenforced"], sandbox = gaps, f"{sandbox} without {gaps}"
+        base = committed_files(repository.git, "refs/heads/baseline")
+        return Bench(executor, sandbox, Machine(facts), repository, state, base)
+
+    def _require_trust(self, rig: Rig, top: Path) -> None:
+        """Refuse trials that ask for more than a sandbox with their files, unless the worker's user allows it."""
+        requests = [str(request) for request in task_requests(_task(rig), top, {})]
+        requests += ["your full permissions, without a sandbox"] if rig.unsafe else []
+        if requests and not self.trust:
+            raise Misuse(
+                f"its trials ask this machine for {', '.join(requests)}: add --trust if they may have that"
+            )
+        paths = (*rig.benchmark.mounts, *rig.benchmark.data)
+        if absent := [path for path in paths if not (top / Path(path).expanduser()).exists()]:
+            raise Misuse(
+                f"its trials need {', '.join(map(repr, absent))}, which this machine does not have: copy it here; "
+                f"a relative path lies below {top}"
+            )
+
+
+def _task(rig: Rig) -> Task:
+    """The part of the task that says which files are the benchmark's; nothing is proposed here."""
+    gates = tuple(Gate(f"gate {number}", command) for number, command in enumerate(rig.gate_commands))
+    return Task(
+        "",
+        rig.benchmark,
+        Objective(),
+        rig.access,
+        Space(),
+        rig.limits,
+        Pools(),
+        Noise(),
+        rig.audit,
+        rig.sandbox,
+        gates,
+        PluginChoice("random"),
+        PluginChoice("random"),
+        _NONE,
+        1,
+        0,
+    )
+
+
+def _file_names(folder: SafeFolder, above: str = "") -> Iterator[str]:
+    for name in folder.names():
+        inner = folder.below(name)
+        if (place := inner.shown_path).is_dir() and not place.is_symlink():
+            yield from _file_names(inner, f"{above}{name}/")
+        elif place.is_file() and not place.is_symlink():
+            yield f"{above}{name}"

@@ -1,0 +1,56 @@
+"""All verbs as a command of click: for help, for mistakes on the command line, and for verbs that need more."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+from loopty.cli.declare import Command
+from loopty.cli.verbs import FOR_PROGRAMS, VERBS, verb_module
+from loopty.version import __version__
+
+
+class Verbs(click.Group):
+    """Imports each verb when it is called, so that a verb starts as fast as it can."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command | Command = importlib.import_module(verb_module(cmd_name)).command
+        return command.for_click() if isinstance(command, Command) else command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Verbs"):
+            formatter.write_dl([row for row in VERBS.items() if row[0] not in FOR_PROGRAMS])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            import difflib
+
+            close = difflib.get_close_matches(args[0], VERBS, n=1)
+            hint = f"did you mean `loopty {close[0]}`?" if close else "`loopty --help` lists the verbs"
+            raise click.UsageError(f"there is no verb '{args[0]}': {hint}", ctx) from error
+
+
+@click.command(cls=Verbs, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="loopty")
+@click.pass_context
+def loopty(context: click.Context) -> None:
+    """Autonomous experimentation loops for code.
+
+    Point it at a repository and a benchmark. It proposes changes, runs them in a sandbox, scores them, keeps the
+    better ones, and records everything.
+
+    NODE is an id such as 1.3, a short name such as @431 (shown as #431), or `best`: the best node of the newest
+    run. Every verb except try takes --json.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())

@@ -1,0 +1,104 @@
+"""Runs the verb that is called, imports only that, and turns misuse into one line and exit code 2."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import sys
+from typing import Any, NoReturn
+
+from loopty.cli.verbs import VERBS, verb_module
+from loopty.domain.errors import LooptyError
+
+_COMPLETION = "_LOOPTY_COMPLETE"
+"""With it, a shell asks click how a line could go on."""
+
+
+def run_verb() -> None:
+    """Run the verb that the command line names."""
+    from loopty.report.safe_stream import SafeStream
+
+    sys.stdout, sys.stderr = SafeStream.over(sys.stdout), SafeStream.over(sys.stderr)
+    try:
+        _run_line(sys.argv[1:])
+    except LooptyError as error:
+        _exit_if_outage(error)
+        from loopty.report.node_name import shorten_ids
+
+        _exit_for_misuse(shorten_ids(str(error)))
+    except _error_of_click("ClickException") as error:
+        _exit_for_misuse(error.format_message())
+    except BrokenPipeError:
+        _leave_stdout()
+        sys.exit(1)
+    except OSError as error:
+        if (message := _explanation(error)) is None:
+            raise
+        _exit_for_misuse(message)
+    except (EOFError, KeyboardInterrupt, _error_of_click("Abort")):
+        sys.stderr.write("\nloopty: interrupted\n")
+        sys.exit(130)
+
+
+def _run_line(words: list[str]) -> None:
+    """Run a plain line at once; click reads every other."""
+    if words and words[0] in VERBS and _COMPLETION not in os.environ:
+        from loopty.cli.declare import Command
+
+        command = importlib.import_module(verb_module(words[0])).command
+        if isinstance(command, Command) and (call := command.call_for(words[1:])):
+            call()
+            return
+    from loopty.cli.click_group import loopty
+
+    loopty(standalone_mode=False)
+
+
+class _NeverRaised(Exception):  # noqa: N818
+    """Stands for an exception that nobody can have raised."""
+
+
+def _error_of_click(name: str) -> type[Any]:
+    """The exception of this name, where click has been imported."""
+    error: type[Any] = getattr(sys.modules.get("click"), name, _NeverRaised)
+    return error
+
+
+def _leave_stdout() -> None:
+    """Write the rest nowhere: who read it has gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _explanation(error: OSError) -> str | None:
+    """What a user can do about an error of the file system, or None."""
+    from loopty.kit.safe_folder import UnsafePath
+
+    if isinstance(error, UnsafePath):
+        return f"{error}; loopty keeps its own files there and follows no links"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk is full ({error}): free some space or some files; recorded events are safe"
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return f"cannot write to {error.filename} ({error.strerror}): make it writable; recorded events are safe"
+    return None
+
+
+def _exit_if_outage(error: LooptyError) -> None:
+    """Where a model is unavailable: say so and how to go on, and exit with 1, as for any run without a result."""
+    from loopty.domain.model import Outage
+
+    if isinstance(error, Outage):
+        from shlex import join
+
+        from loopty.cli.output import print_json, say
+
+        if "--json" in sys.argv:
+            print_json({"reason": error.message, "sound": False})
+        say(f"loopty: {error.message}\ntry again: loopty {join(sys.argv[1:])}")
+        sys.exit(1)
+
+
+def _exit_for_misuse(message: str) -> NoReturn:
+    for line in message.splitlines():
+        sys.stderr.write(f"loopty: {line}\n")
+    sys.exit(2)

@@ -1,0 +1,30 @@
+"""Where trials run: on this machine, or on workers elsewhere."""
+
+from __future__ import annotations
+
+from loopty.kit.dataclass import dataclass
+from loopty.kit.option import option
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorSpec:
+    """Where trials run."""
+
+    kind: str = option(
+        "`local`: in slots of this machine. `pool`: on workers, which `hosts` start or `loopty worker` adds.",
+        "local",
+        choices=("local", "pool"),
+    )
+    hosts: tuple[str, ...] = option(
+        "Where the pool starts a worker each: directories of this machine, or `ssh://USER@HOST/DIRECTORY` on "
+        "machines that have loopty.",
+        (),
+    )
+    listen: str = option(
+        "`ADDRESS:PORT` where workers may join with `loopty worker`; `optimize --listen` wins. Default: none.",
+        "",
+    )
+    lease_seconds: float = option(
+        "A worker that is silent for this long has lost its trial, which another worker gets.", 30.0, above=0
+    )
+    wait_seconds: float = option("How long a trial waits for a worker while there is none.", 300.0, above=0)

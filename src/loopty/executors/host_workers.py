@@ -1,0 +1,137 @@
+"""Workers that the pool starts itself: in directories of this machine, and on hosts of the user over ssh."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import shlex
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from loopty.domain.errors import Misuse
+from loopty.executors.frames import Link
+
+_TRIES = 3
+"""A host whose worker fails this often in a row, without joining, gets no further one."""
+_PAUSE_SECONDS = 1.0
+_END_SECONDS = 15.0
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=15", "-T")
+
+AdmitKnown = Callable[[Link, str], Awaitable[str]]
+
+
+def worker_command(host: str) -> list[str]:
+    """The command that starts a worker at a host, with the connection on its standard input and output.
+
+    Raises Misuse for what is neither an absolute directory nor an ssh URL.
+    """
+    if not host.startswith("ssh:"):
+        folder = Path(host).expanduser()
+        if not folder.is_absolute():
+            raise Misuse(
+                f"[executor] hosts names {host!r}: give an absolute directory, or ssh://USER@HOST/DIRECTORY"
+            )
+        return [sys.executable, "-m", "loopty", *_arguments(str(folder))]
+    try:
+        parts = urlsplit(host)
+        names, port = [name for name in (parts.username, parts.hostname) if name is not None], parts.port
+    except ValueError:
+        names, port, parts = [], None, urlsplit("")
+    # A name that begins with a dash would be an option of ssh.
+    is_plain = parts.hostname and all(_NAME.fullmatch(name) for name in names)
+    if not is_plain or parts.password or len(parts.path) < 2:
+        raise Misuse(f"[executor] hosts names {host!r}: give ssh://USER@HOST/DIRECTORY, with no password in it")
+    program = parse_qs(parts.query).get("loopty", ["loopty"])[0]
+    remote = " ".join(map(shlex.quote, (program, *_arguments(unquote(parts.path)))))
+    return [*_SSH, *(("-p", str(port)) if port else ()), "@".join(names), f"exec {remote}"]
+
+
+def _arguments(folder: str) -> tuple[str, ...]:
+    return ("worker", "--stdio", "--trust", "--dir", folder)
+
+
+class HostWorkers:
+    """Keeps one worker running at each host."""
+
+    def __init__(self, hosts: Sequence[str], admit: AdmitKnown, say: Callable[[str], None]) -> None:
+        self._commands = [(host, worker_command(host)) for host in hosts]
+        self._admit = admit
+        self._say = say
+        self._tasks: list[asyncio.Task[None]] = []
+        self._given_up: dict[int, str] = {}
+        self._is_closing = False
+
+    def start(self) -> None:
+        """Start a worker at each host."""
+        self._tasks = [asyncio.create_task(self._keep(*item)) for item in enumerate(self._commands)]
+
+    def exhaustion(self) -> str:
+        """Why no host will ever have a worker; empty as long as one may."""
+        if len(self._given_up) < len(self._commands):
+            return ""
+        return "; ".join(f"{self._commands[number][0]}: {reason}" for number, reason in self._given_up.items())
+
+    async def close(self) -> None:
+        """Wait for the workers, which were sent away, and kill those that stay."""
+        self._is_closing = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _keep(self, number: int, entry: tuple[str, list[str]]) -> None:
+        host, command = entry
+        failures = 0
+        while failures < _TRIES and not self._is_closing:
+            joined_before = asyncio.get_running_loop().time()
+            reason = await self._run(host, command)
+            lived = asyncio.get_running_loop().time() - joined_before
+            failures = 1 if lived > 60 else failures + 1
+            if failures < _TRIES:
+                await asyncio.sleep(_PAUSE_SECONDS * failures)
+        self._given_up[number] = reason
+        self._say(f"no worker at {host}: {reason}")
+
+    async def _run(self, host: str, command: Sequence[str]) -> str:
+        """Run one worker to its end; returns why it ended."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
+            )
+        except OSError as error:
+            return f"{command[0]} cannot be started ({error.strerror})"
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        messages = asyncio.create_task(_last_line(process.stderr))
+        try:
+            reason = await self._admit(Link(process.stdout, process.stdin), host)
+        finally:
+            await _end(process)
+        return await messages or reason
+
+
+async def _last_line(stream: asyncio.StreamReader) -> str:
+    """The last line that a worker wrote."""
+    last = ""
+    with contextlib.suppress(ValueError, OSError):
+        while line := await stream.readline():
+            last = line.decode(errors="replace").strip()[:500] or last
+    return last
+
+
+async def _end(process: Process) -> None:
+    """Let the worker end its trial, then itself; kill it where it does not."""
+    if process.stdin:
+        process.stdin.close()
+    try:
+        await asyncio.wait_for(asyncio.shield(process.wait()), _END_SECONDS)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGKILL)
+        await process.wait()

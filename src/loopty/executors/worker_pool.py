@@ -1,0 +1,297 @@
+"""Runs trials on workers: each trial goes to one of them by a lease, and to another when that one is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import itertools
+import secrets
+import time
+from collections.abc import Callable, Mapping
+
+from loopty.domain.machine import Machine
+from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.worker_outage import TrialLosesWorkers, WorkerOutage
+from loopty.engine.protocols import OnMetrics, Trial
+from loopty.executors.frames import LONGEST_HEAD, SHORT, Frame, Link, LinkLost
+from loopty.executors.pool_member import PoolMember, TrialFault
+from loopty.executors.trial_order import PackedOrder, RigPackage, message
+from loopty.kit.dataclass import dataclass, replace
+from loopty.record.event import Event
+from loopty.record.workers import LeaseLost, TrialLeased, WorkerJoined, WorkerLeft
+from loopty.version import __version__
+
+_GREETING_SECONDS = 20.0
+_SET_UP_SECONDS = 900.0
+_MOST_LOSSES = 3
+"""A trial that loses this many workers in a row waits for another session."""
+_MOST_MEMBERS = 4096
+
+
+@dataclass(frozen=True)
+class PoolTerms:
+    """What the pool needs from the campaign around it."""
+
+    package: RigPackage
+    base: Callable[[], bytes]
+    """The files of the baseline, for a worker that does not have them yet."""
+    pack: Callable[[Trial], PackedOrder]
+    keep: Callable[[Trial, Mapping[str, bytes]], None]
+    """Keeps the files that a trial left."""
+    record: Callable[[Event], None]
+    note_machine: Callable[[Machine], None]
+    """Records the facts behind a fingerprint."""
+    say: Callable[[str], None]
+    token: str
+    lease_seconds: float
+    wait_seconds: float
+
+
+class WorkerPool:
+    """The executor of a session whose trials run elsewhere."""
+
+    def __init__(self, terms: PoolTerms) -> None:
+        self._terms = terms
+        self._members: dict[str, PoolMember] = {}
+        self._machine: Machine | None = None
+        self._open: set[str] = set()
+        self._pending: set[str] = set()
+        """Fingerprints under which the incumbent is being measured, so that results can be compared."""
+        self._numbers = itertools.count(1)
+        self._changed = asyncio.Event()
+        self.on_cohort: Callable[[Machine], None] = lambda _: None
+        """Called when a worker joins whose machine no result can be compared on yet."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when a worker has joined, left or become ready for the search."""
+        self.exhaustion: Callable[[], str] = lambda: ""
+        """Why no further worker can come; empty as long as one may."""
+
+    @property
+    def width(self) -> int:
+        """As many trials as there are workers for the search; one waits where there is none."""
+        return max(1, sum(member.machine.fingerprint in self._open for member in self._members.values()))
+
+    @property
+    def machine(self) -> Machine:
+        """The machine whose results the session compares first."""
+        return self._machine or Machine({})
+
+    @property
+    def members(self) -> tuple[PoolMember, ...]:
+        return tuple(self._members.values())
+
+    def choose_machine(self, machine: Machine) -> None:
+        """Compare results of this machine first. Its workers get no trial of the search before `open_cohort`."""
+        self._machine = machine
+
+    def open_cohort(self, fingerprint: str) -> None:
+        """Give the workers with this fingerprint trials of the search."""
+        self._pending.discard(fingerprint)
+        self._open.add(fingerprint)
+        self._tell_change()
+
+    def offer_cohorts(self) -> None:
+        """Have the incumbent measured under each fingerprint that is not open yet."""
+        for member in self.members:
+            self._offer_cohort(member.machine)
+
+    def _offer_cohort(self, machine: Machine) -> None:
+        if machine.fingerprint not in self._open | self._pending:
+            self._pending.add(machine.fingerprint)
+            self.on_cohort(machine)
+
+    def give_up_cohort(self, fingerprint: str) -> None:
+        """Leave these workers idle until another of them joins: the incumbent gave no result there."""
+        self._pending.discard(fingerprint)
+        self._tell_change()
+
+    def has_worker(self, fingerprint: str) -> bool:
+        return any(member.machine.fingerprint == fingerprint for member in self._members.values())
+
+    async def wait_for_worker(self, is_wanted: Callable[[PoolMember], bool]) -> PoolMember | None:
+        """The first worker of this kind; None where none comes in time."""
+        until = time.monotonic() + self._terms.wait_seconds
+        while (left := until - time.monotonic()) > 0:
+            changed = self._changed
+            if found := next(filter(is_wanted, self._members.values()), None):
+                return found
+            if self.exhaustion():
+                return None
+            await _wait(changed, min(left, 1.0))
+        return None
+
+    async def execute(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
+        """Run one trial on any worker that may; a lost worker is no end of it.
+
+        Raises WorkerOutage when no worker comes in time, or the trial loses several in a row.
+        """
+        packed = self._terms.pack(trial)
+        losses: list[str] = []
+        while len(losses) < _MOST_LOSSES:
+            member = await self._take_member(trial, cancel, losses)
+            if member is None:
+                return Outcome(Ending.CANCELLED, reason="stopped while waiting for a worker")
+            lease = secrets.token_hex(16)
+            try:
+                self._terms.record(TrialLeased(trial.node.id, trial.number, member.name, lease))
+                # A trial is compared with its peers only where they ran on the same machine.
+                is_peer = member.machine.fingerprint == self.machine.fingerprint
+                report = await member.run(packed, lease, on_metrics if is_peer else _never_prune, cancel)
+            except (LinkLost, TrialFault) as error:
+                if isinstance(error, TrialFault):
+                    member.lose(str(error))
+                losses.append(f"{member.name}: {error}")
+                self._terms.say(f"{trial.node.id} was lost by {losses[-1]}; another worker gets it")
+                self._terms.record(LeaseLost(trial.node.id, trial.number, lease, str(error)))
+                if cancel.is_set():
+                    return Outcome(Ending.CANCELLED, reason="stopped on request")
+                continue
+            finally:
+                member.is_busy = False
+                self._tell_change()
+            if report is None:
+                return Outcome(Ending.CANCELLED, reason="stopped on request")
+            await asyncio.to_thread(self._terms.keep, trial, report.files)
+            return replace(report.outcome, fingerprint=member.machine.fingerprint)
+        raise TrialLosesWorkers(f"node {trial.node.id} lost {len(losses)} workers in a row ({'; '.join(losses)})")
+
+    async def _take_member(self, trial: Trial, cancel: asyncio.Event, losses: list[str]) -> PoolMember | None:
+        """A worker that is free, from now on busy; None where the wait is cancelled."""
+        cohort, until = trial.cohort, 0.0
+        while not cancel.is_set():
+            changed = self._changed
+            if member := self._free_member(cohort):
+                member.is_busy = True
+                return member
+            if self._has_member(cohort) or (not cohort and self._pending):
+                until = 0.0
+            else:
+                until = until or time.monotonic() + self._terms.wait_seconds
+                reason = self.exhaustion() or (time.monotonic() > until and "no worker has joined")
+                if reason and cohort and trial.pool.rules.judging and self._has_member(""):
+                    cohort = ""  # the judge sees that the result is of another machine, and decides without it
+                    continue
+                if reason:
+                    lost = f" after {losses[-1]}" if losses else ""
+                    raise WorkerOutage(f"no worker can run trials: {reason}{lost}; add one with `loopty worker`")
+            await _wait_for_any((changed, cancel), 1.0)
+        return None
+
+    def _free_member(self, cohort: str) -> PoolMember | None:
+        return next(
+            (one for one in self._members.values() if not one.is_busy and self._may_run(one, cohort)), None
+        )
+
+    def _has_member(self, cohort: str) -> bool:
+        return any(self._may_run(member, cohort) for member in self._members.values())
+
+    def _may_run(self, member: PoolMember, cohort: str) -> bool:
+        fingerprint = member.machine.fingerprint
+        return not member.lost_reason and (fingerprint == cohort if cohort else fingerprint in self._open)
+
+    async def admit(self, link: Link, host: str, is_known: bool = False) -> str:
+        """Serve a worker until it is gone; returns why. `is_known`: the pool started it, so it needs no token."""
+        try:
+            greeting = await asyncio.wait_for(link.receive(), _GREETING_SECONDS)
+            if reason := self._refusal(greeting, is_known):
+                await link.send("refused", reason=reason)
+                return reason
+            name = f"{_plain_text(greeting.text('name'), 60) or host}/{next(self._numbers)}"
+            member = await asyncio.wait_for(self._set_up(link, name, host), _SET_UP_SECONDS)
+        except (LinkLost, TimeoutError) as error:
+            return str(error) or "the worker took too long to join"
+        else:
+            try:
+                await member.serve(self._terms.lease_seconds)
+            finally:
+                self._leave(member)
+            return member.lost_reason
+        finally:
+            link.close()
+
+    def _refusal(self, greeting: Frame, is_known: bool) -> str:
+        """Why somebody who greets may not join; empty where it may."""
+        token = greeting.fields.get("token")
+        is_token = isinstance(token, str) and hmac.compare_digest(token.encode(), self._terms.token.encode())
+        if greeting.kind != "hello" or not (is_known or is_token):
+            return "the URL is not, or no longer, that of this campaign: copy the one that `loopty optimize` shows"
+        version = greeting.fields.get("version")
+        if version != __version__:
+            shown = _plain_text(str(version), 20)
+            return f"the worker is loopty {shown}, the driver {__version__}: install the same version on both"
+        if len(self._members) >= _MOST_MEMBERS:
+            return f"the pool has {_MOST_MEMBERS} workers, the most it takes"
+        return ""
+
+    async def _set_up(self, link: Link, name: str, host: str) -> PoolMember:
+        """Give the worker its rig, and take what it reports about itself."""
+        terms = self._terms
+        await link.send("welcome", name=name, package=message(terms.package), lease_seconds=terms.lease_seconds)
+        while True:
+            frame = await link.receive(0, LONGEST_HEAD)
+            if frame.kind == "need":
+                await link.send("base", terms.base())
+            elif frame.kind == "unfit":
+                reason = _plain_text(frame.text("reason"), 500)
+                terms.say(f"{name} cannot run trials: {reason}")
+                raise LinkLost(reason)
+            elif frame.kind == "ready":
+                return self._join(frame, name, host, link)
+
+    def _join(self, frame: Frame, name: str, host: str, link: Link) -> PoolMember:
+        facts = frame.fields.get("facts")
+        if not isinstance(facts, dict) or not all(isinstance(fact, str) for fact in facts.values()):
+            raise LinkLost("the worker does not say what its machine is")
+        if len(str(facts)) > SHORT:
+            raise LinkLost("the worker says too much about its machine")
+        machine = Machine(facts)
+        member = PoolMember(name, host, machine, _plain_text(frame.text("sandbox"), 200), link)
+        self._members[name] = member
+        self._terms.note_machine(machine)
+        joined = WorkerJoined(terms_run(self._terms), name, host, machine.fingerprint, member.sandbox)
+        self._terms.record(joined)
+        self._tell_change()
+        if self._machine is not None:
+            self._offer_cohort(machine)
+        return member
+
+    def _leave(self, member: PoolMember) -> None:
+        if self._members.pop(member.name, None):
+            self._terms.record(WorkerLeft(terms_run(self._terms), member.name, member.lost_reason))
+            self._tell_change()
+
+    async def close(self) -> None:
+        """Send all workers away."""
+        await asyncio.gather(*(member.dismiss() for member in self.members))
+
+    def _tell_change(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+        self.on_change()
+
+
+def terms_run(terms: PoolTerms) -> int:
+    """The run whose trials the pool gives out."""
+    return terms.package.run
+
+
+def _never_prune(*_: object) -> None:
+    return None
+
+
+def _plain_text(text: str, limit: int) -> str:
+    """What a stranger wrote, without characters that a terminal obeys."""
+    return "".join(char for char in text if char.isprintable())[:limit]
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    await _wait_for_any((event,), seconds)
+
+
+async def _wait_for_any(events: tuple[asyncio.Event, ...], seconds: float) -> None:
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()

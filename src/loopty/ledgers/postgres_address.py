@@ -1,0 +1,57 @@
+"""The URL of a ledger in PostgreSQL: which server, which database, which ledger in it; how it is shown."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
+
+from loopty.domain.errors import Misuse
+from loopty.kit.dataclass import dataclass
+
+_LEDGER = "ledger"
+"""The parameter of the URL that names one of several ledgers in a database; the server never sees it."""
+_DEFAULT_LEDGER = "loopty"
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_SECRETS = {"password", "sslpassword", "passfile"}
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresAddress:
+    """Where a ledger is."""
+
+    url: str
+    """For the client library: it may hold a password, and is never shown."""
+    ledger: str
+    """The schema of the ledger."""
+    shown: str
+    """For people: without a password."""
+
+    @classmethod
+    def parse(cls, url: str) -> PostgresAddress:
+        """Raises Misuse if the URL cannot be that of a ledger."""
+        parts = urlsplit(url)
+        options = parse_qsl(parts.query, keep_blank_values=True)
+        ledger = next((value for name, value in options if name == _LEDGER), _DEFAULT_LEDGER)
+        if not _NAME.fullmatch(ledger):
+            raise Misuse(f"{ledger!r} cannot name a ledger: use small letters, digits and underscores")
+        plain = [(name, value) for name, value in options if name != _LEDGER]
+        return cls(_join(parts.netloc, parts.path, plain), ledger, without_password(url))
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown and saved."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    options = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] not in _SECRETS]
+    return _join(user.partition(":")[0] + at + host, parts.path, options)
+
+
+def has_password(url: str) -> bool:
+    """Whether the URL holds a secret."""
+    parts = urlsplit(url)
+    return ":" in parts.netloc.rpartition("@")[0] or any(name in _SECRETS for name, _ in parse_qsl(parts.query))
+
+
+def _join(place: str, path: str, options: list[tuple[str, str]]) -> str:
+    query = urlencode(options, safe="/", quote_via=quote)
+    return f"postgresql://{place}{path}{'?' if query else ''}{query}"

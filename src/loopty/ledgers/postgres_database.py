@@ -1,0 +1,252 @@
+"""PostgreSQL as the database of a ledger: one writer at a time, each known by its lease.
+
+Every writer has a row in `leases`, whose token is larger than all before it. A write begins by locking the one row
+of `fold`, so that writers follow each other, and counts itself in the writer's row, in the same transaction. So a
+writer whose row another one has removed writes nothing, and one that lost the answer to its COMMIT finds out from
+the count whether it happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors
+from psycopg.pq import TransactionStatus
+
+from loopty.domain.errors import LostLease, Misuse
+from loopty.ledgers.postgres_address import PostgresAddress
+from loopty.ledgers.postgres_layout import CALL_EVENTS, MIGRATIONS
+from loopty.ledgers.postgres_line import PATIENCE_SECONDS, PostgresLine, is_lost
+from loopty.ledgers.rows import LedgerBusy
+from loopty.record.ledger import WriteLost
+
+T = TypeVar("T")
+LEASE_SECONDS = 60.0
+_LOCK = "SELECT version FROM fold FOR UPDATE"
+_SHORT_WAIT, _LONG_WAIT = "1s", "120s"
+
+
+@cache
+def _text(query: str) -> Any:
+    """The query as psycopg wants it."""
+    return query.replace("?", "%s")
+
+
+class PostgresDatabase:
+    """The schema of one ledger on one server."""
+
+    reads_only = False
+    call_events = CALL_EVENTS
+
+    def __init__(self, address: PostgresAddress, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        self.line = PostgresLine(address, patience_seconds)
+        self._transaction: psycopg.Connection[Any] | None = None
+        """The connection of the transaction that is open, which must not be exchanged."""
+        self.owner: str | None = None
+        self.token: int | None = None
+        self._writes = 0
+        self.line.repeat(self._prepare)
+
+    def close(self) -> None:
+        """Give up the lease, and the connection."""
+        try:
+            if self.token is not None:
+                self._remove_lease(self.token)
+        except (psycopg.Error, Misuse):
+            pass  # it expires
+        self.token = None
+        self.line.drop()
+
+    def now(self) -> float:
+        return self.line.now()
+
+    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        if self._transaction is not None:
+            return self._transaction.execute(_text(query), parameters).fetchall()
+        return self.line.repeat(lambda: self.line.connection().execute(_text(query), parameters).fetchall())
+
+    def row(self, query: str, parameters: Sequence[Any] = ()) -> Any:
+        rows = self.rows(query, parameters)
+        return rows[0] if rows else None
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
+        self._written().execute(_text(statement), parameters)
+
+    def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        with self._written().cursor() as cursor:
+            cursor.executemany(_text(statement), rows)
+
+    def read(self, question: Callable[[], T]) -> T:
+        if self._transaction is not None:
+            return question()
+
+        def answer() -> T:
+            connection = self.line.connection()
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            self._transaction = connection
+            try:
+                return question()
+            finally:
+                self._end_transaction()
+
+        return self.line.repeat(answer)
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        self.line.repeat(self._begin_write)
+        try:
+            yield
+            self._commit()
+        except psycopg.Error as error:
+            if not is_lost(error, self._transaction):
+                raise self.line.explanation(error) from error
+            self._transaction = None
+            self.line.drop()
+            raise WriteLost(f"the connection to {self.line.address.shown} broke: nothing was written") from error
+        finally:
+            self._end_transaction()
+
+    @contextmanager
+    def short_waits(self) -> Iterator[None]:
+        self._limit_waits(_SHORT_WAIT)
+        try:
+            yield
+        finally:
+            self._limit_waits(_LONG_WAIT)
+
+    def name_writer(self, owner: str) -> None:
+        """From here on, writes count as those of this owner, until somebody excludes it."""
+        unnamed, self.owner = self.token, owner
+        self.line.repeat(self._add_lease)
+        if unnamed is not None:
+            self.line.repeat(lambda: self._remove_lease(unnamed))
+
+    def _add_lease(self) -> None:
+        connection = self.line.connection()
+        connection.execute("DELETE FROM leases WHERE expires < clock_timestamp() - interval '1 day'")
+        query = (
+            "INSERT INTO leases (owner, expires) VALUES (%s, clock_timestamp() + make_interval(secs => %s)) "
+            "ON CONFLICT (owner) DO UPDATE SET expires = excluded.expires RETURNING token, writes"
+        )
+        self.token, self._writes = connection.execute(query, (self.owner, LEASE_SECONDS)).fetchall()[0]
+
+    def _remove_lease(self, token: int) -> None:
+        self.line.connection().execute("DELETE FROM leases WHERE token = %s", (token,))
+
+    def _begin_write(self) -> None:
+        connection = self.line.connection()
+        if self.token is None:
+            self._add_lease()
+        connection.execute("BEGIN")
+        self._transaction = connection
+        try:
+            connection.execute(_LOCK)
+            self._count_write(connection)
+        except errors.LockNotAvailable as error:
+            self._end_transaction()
+            raise LedgerBusy(str(self.line.explanation(error))) from error
+        except BaseException:
+            self._end_transaction()
+            raise
+
+    def _count_write(self, connection: psycopg.Connection[Any]) -> None:
+        query = (
+            "UPDATE leases SET writes = writes + 1, expires = clock_timestamp() + make_interval(secs => %s) "
+            "WHERE token = %s RETURNING writes"
+        )
+        found = connection.execute(query, (LEASE_SECONDS, self.token)).fetchall()
+        if not found:
+            raise self._refusal()
+        if found[0][0] <= self._writes:
+            raise Misuse(
+                f"the server of {self.line.address.shown} went back to an earlier state, without the last writes "
+                "of this process (a failover to a replica that was behind?): nothing more was written; "
+                "start again, and what was lost is measured again"
+            )
+        self._writes = found[0][0] - 1  # a write that a signal broke off may have happened
+
+    def _refusal(self) -> Misuse:
+        if self.owner is None:
+            self.token = None  # the next write gets another one
+            return Misuse("the ledger has not heard of this process for a day: start again")
+        return LostLease(
+            f"this process ({self.owner.rpartition(':')[0]}) was taken for dead, because it did not renew its "
+            f"lease for {LEASE_SECONDS:g} s (it was stopped, or cut off from the server), and another one closed "
+            "what it had begun: nothing more of it is recorded. `loopty status` says who drives the run now; "
+            "`loopty optimize` goes on when nobody does"
+        )
+
+    def _commit(self) -> None:
+        connection = self._written()
+        try:
+            answer = connection.execute("COMMIT").statusmessage
+        except psycopg.Error as error:
+            if not is_lost(error, connection) or not self._was_committed():
+                raise
+        else:
+            if answer != "COMMIT":
+                raise Misuse(f"the server undid a write to {self.line.address.shown}: {answer}")
+        self._writes += 1
+
+    def _was_committed(self) -> bool:
+        """Whether a COMMIT without an answer took place: when its transaction is over, which the lock says."""
+        self._transaction = None
+        self.line.drop()
+
+        def ask() -> list[Any]:
+            connection = self.line.connection()
+            connection.execute("BEGIN")
+            try:
+                connection.execute(_LOCK)
+                return connection.execute("SELECT writes FROM leases WHERE token = %s", (self.token,)).fetchall()
+            finally:
+                if not connection.closed:
+                    connection.execute("ROLLBACK")
+
+        if found := self.line.repeat(ask):
+            return bool(found[0][0] > self._writes)
+        raise self._refusal()
+
+    def _end_transaction(self) -> None:
+        connection, self._transaction = self._transaction, None
+        if connection is None or connection.closed:
+            return
+        try:
+            if connection.info.transaction_status is not TransactionStatus.IDLE:
+                connection.execute("ROLLBACK")
+        except psycopg.Error:
+            self.line.drop()
+
+    def _written(self) -> psycopg.Connection[Any]:
+        assert self._transaction is not None, "a statement that changes something needs the write lock"
+        return self._transaction
+
+    def _limit_waits(self, limit: str) -> None:
+        query = "SELECT set_config('lock_timeout', %s, false)"
+        self.line.repeat(lambda: self.line.connection().execute(query, (limit,)))
+
+    def _prepare(self) -> None:
+        """Make the tables, where there are none yet, and those of an older layout like the present ones."""
+        connection, ledger = self.line.connection(), self.line.address.ledger
+        if self._layout_version(connection) == len(MIGRATIONS):
+            return
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"loopty {ledger}",))
+            version = self._layout_version(connection)  # again: another process may have been faster
+            if version > len(MIGRATIONS):
+                place = self.line.address.shown
+                raise Misuse(f"{place} was written by a newer loopty (layout {version}): update loopty")
+            connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{ledger}"')
+            for migration in MIGRATIONS[version:]:
+                connection.execute(migration)
+            connection.execute("UPDATE layout SET version = %s", (len(MIGRATIONS),))
+
+    def _layout_version(self, connection: psycopg.Connection[Any]) -> int:
+        name = f'"{self.line.address.ledger}".layout'
+        if connection.execute("SELECT to_regclass(%s)", (name,)).fetchall()[0][0] is None:
+            return 0
+        return int(connection.execute("SELECT version FROM layout").fetchall()[0][0])

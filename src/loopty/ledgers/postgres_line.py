@@ -1,0 +1,141 @@
+"""One connection to a PostgreSQL server, made again after the server was restarted or has failed over."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors
+
+from loopty.domain.errors import Misuse
+from loopty.ledgers.postgres_address import PostgresAddress
+
+T = TypeVar("T")
+PATIENCE_SECONDS = 300.0
+"""How long a server may be away before a process gives up: a failover takes seconds to minutes."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
+_MOST_REPEATS = 20
+_AWAY = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow, errors.ReadOnlySqlTransaction)
+"""Answers of a server that goes down, comes up, or has become a standby: the next connection may find another."""
+# A transaction that its process forgot (a pause, a cut cable) ends before others have waited for the lock in vain.
+_SETTINGS = {
+    "lock_timeout": "120s",
+    "idle_in_transaction_session_timeout": "60s",
+    "timezone": "UTC",
+}
+_CONNECTION = {
+    "connect_timeout": 10,
+    "application_name": "loopty",
+    "target_session_attrs": "read-write",
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+
+
+def is_lost(error: psycopg.Error, connection: psycopg.Connection[Any] | None) -> bool:
+    """Whether the connection broke, so that the same might succeed with another one."""
+    if isinstance(error, _AWAY):
+        return True
+    broken = connection is None or connection.closed
+    return bool(broken) and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+
+
+def _steady_seconds() -> float:
+    """A clock that nobody sets, and that goes on while the machine sleeps, where there is one."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot is None else time.clock_gettime(boot)
+
+
+class PostgresLine:
+    """A connection that outlasts its server. Use it from one thread."""
+
+    def __init__(self, address: PostgresAddress, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        self.address = address
+        self._patience = patience_seconds
+        self._connection: psycopg.Connection[Any] | None = None
+        self._was_open = False
+        self._clock_offset = 0.0
+        """What the clock of this machine lacks to that of the server."""
+
+    def now(self) -> float:
+        """The server's clock, as it was when the connection was made, and how long ago that was."""
+        self.connection()
+        return self._clock_offset + _steady_seconds()
+
+    def connection(self) -> psycopg.Connection[Any]:
+        """The connection. The first one is tried once; a later one until the patience ends. Raises Misuse."""
+        if self._connection is None or self._connection.closed:
+            self._connection = self._open_patiently() if self._was_open else self._open_once()
+            self._was_open = True
+        return self._connection
+
+    def repeat(self, work: Callable[[], T]) -> T:
+        """Do this work, again where a connection breaks: then it must have changed nothing."""
+        for _ in range(_MOST_REPEATS):
+            try:
+                return work()
+            except psycopg.Error as error:
+                if not is_lost(error, self._connection):
+                    raise self.explanation(error) from error
+                self.drop()
+                last = error
+        raise self.explanation(last) from last
+
+    def drop(self) -> None:
+        """Close the connection; the next use makes another one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                connection.close()
+
+    def explanation(self, error: Exception) -> Misuse:
+        """The error in one line with the remedy. It never holds a password."""
+        what = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        return Misuse(
+            f"cannot use the ledger {self.address.shown}: {what} (check that the server runs, the name of the "
+            "database and your rights in it; a password comes from PGPASSWORD or ~/.pgpass)"
+        )
+
+    def _open_once(self) -> psycopg.Connection[Any]:
+        try:
+            return self._open()
+        except psycopg.Error as error:
+            raise self.explanation(error) from error
+
+    def _open_patiently(self) -> psycopg.Connection[Any]:
+        deadline, pause = time.monotonic() + self._patience, _FIRST_PAUSE
+        while True:
+            try:
+                return self._open()
+            except psycopg.Error as error:
+                if time.monotonic() + pause > deadline:
+                    self._was_open = False  # who gave up once does not wait as long for each thing that is left
+                    raise Misuse(
+                        f"the ledger {self.address.shown} has been away for {self._patience:g} s "
+                        f"({next(iter(str(error).strip().splitlines()), '')}): everything recorded is safe; when "
+                        "its server is back, the same command goes on"
+                    ) from error
+            time.sleep(pause * random.uniform(0.5, 1.0))  # drivers do not come back all at once
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _open(self) -> psycopg.Connection[Any]:
+        given = psycopg.conninfo.conninfo_to_dict(self.address.url)
+        options: dict[str, Any] = {name: value for name, value in _CONNECTION.items() if name not in given}
+        connection = psycopg.connect(self.address.url, autocommit=True, **options)
+        try:
+            settings = {"search_path": f'"{self.address.ledger}"', **_SETTINGS}
+            calls = ", ".join("set_config(%s, %s, false)" for _ in settings)
+            query = f"SELECT extract(epoch FROM clock_timestamp())::float8, {calls}"
+            before = _steady_seconds()
+            found = connection.execute(query, [part for pair in settings.items() for part in pair]).fetchall()
+            self._clock_offset = found[0][0] - (before + _steady_seconds()) / 2
+        except BaseException:
+            connection.close()
+            raise
+        return connection

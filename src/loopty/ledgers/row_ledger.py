@@ -1,0 +1,136 @@
+"""A ledger in any database with rows: many processes, one durable commit per decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from loopty.domain.errors import Misuse
+from loopty.ledgers.digests import NOTHING
+from loopty.ledgers.row_check import record_flaw
+from loopty.ledgers.row_events import RowWriteLock, Tail, event_rows
+from loopty.ledgers.row_pages import RowPages
+from loopty.ledgers.rows import LedgerBusy, RowDatabase
+from loopty.record.event import Recorded
+from loopty.record.history import FOLD_VERSION, History
+from loopty.record.ledger import OnProgress
+
+_EVENTS_PER_SAVE = 20_000
+"""While pages are rebuilt."""
+
+
+class RowLedger:
+    """Events and the pages of their fold. Use it from one thread; any number of processes may open it."""
+
+    def __init__(self, database: RowDatabase) -> None:
+        self._database = database
+        self._pages = RowPages(database)
+        self._tail: Tail | None = None
+        """What the last write of this process left, so that the next one need not ask."""
+
+    @contextmanager
+    def write_lock(self) -> Iterator[RowWriteLock]:
+        with self._write() as lock:
+            self._refuse_other_fold()
+            yield lock
+
+    def history(self, on_progress: OnProgress | None = None) -> History:
+        version = self._fold_version()
+        if version != FOLD_VERSION and self._database.reads_only:
+            return self._fold()
+        if version != FOLD_VERSION:
+            self._rebuild_pages(version, on_progress)
+        return self._database.read(
+            lambda: History.open(self._last_number(), self._pages.runs(), self._pages),
+        )
+
+    def update(self, history: History) -> None:
+        def go_on() -> None:
+            if (number := self._last_number()) != history.number:
+                history.update(number, self._pages.runs())
+
+        self._database.read(go_on)
+
+    def read(self, after: int = 0) -> Iterator[Recorded]:
+        yield from self._events(after)
+
+    def read_calls(self) -> Iterator[Recorded]:
+        from loopty.record.calls import is_about_calls
+
+        events = self._events(0, f"AND ({self._database.call_events})")
+        yield from (recorded for recorded in events if is_about_calls(recorded.event))
+
+    def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:
+        return self._database.read(
+            lambda: record_flaw(self._database, self._pages, newest_events, newest_nodes),
+        )
+
+    def now(self) -> float:
+        return self._database.now()
+
+    @contextmanager
+    def _write(self) -> Iterator[RowWriteLock]:
+        try:
+            with self._database.write():
+                lock = RowWriteLock(self._database, self._pages, self._tail)
+                yield lock
+        except BaseException:
+            self._pages.forget_sizes()
+            self._tail = None
+            raise
+        self._tail = lock.tail
+
+    def _refuse_other_fold(self) -> None:
+        """Write no page of this version among those of another one."""
+        if (version := self._fold_version()) != FOLD_VERSION:
+            raise Misuse(
+                f"another version of loopty has taken this ledger over (fold {version}, here {FOLD_VERSION}): "
+                "use the same version everywhere, then start again; everything recorded is safe"
+            )
+
+    def _events(self, after: int, only: str = "") -> Iterator[Recorded]:
+        from loopty.record.families import decode_event  # reading verbs open saved pages, and need no events
+
+        for number, at, kind, body in event_rows(self._database, after, only=only):
+            yield Recorded(number, at, decode_event(kind, body))
+
+    def _fold(self) -> History:
+        history = History()
+        for recorded in self.read():
+            history.apply(recorded)
+        return history
+
+    def _rebuild_pages(self, version: int, on_progress: OnProgress | None) -> None:
+        """Rebuild the pages from the events: the saved ones come from another version of the fold.
+
+        One process does so, and the others wait for it, however long that takes.
+        """
+        with self._database.short_waits():
+            while version != FOLD_VERSION:
+                try:
+                    self._rebuild_in_lock(on_progress)
+                except LedgerBusy:
+                    if on_progress:
+                        on_progress(0, self._last_number())
+                version = self._fold_version()
+
+    def _rebuild_in_lock(self, on_progress: OnProgress | None) -> None:
+        with self._write() as lock:
+            if self._fold_version() == FOLD_VERSION:  # another process was faster
+                return
+            self._pages.clear()
+            history, total, count = History(self._pages), NOTHING, self._last_number()
+            for recorded in self.read():
+                history.apply(recorded)
+                if recorded.number % _EVENTS_PER_SAVE == 0:  # so that a long record needs little memory
+                    total = self._pages.write(history.take_changed_pages(), total)
+                    if on_progress:
+                        on_progress(recorded.number, count)
+            lock.seal(self._pages.write(history.take_changed_pages(), total))
+            self._database.execute("UPDATE fold SET version = ?", (FOLD_VERSION,))
+
+    def _last_number(self) -> int:
+        return int(self._database.row("SELECT coalesce(max(number), 0) FROM events")[0])
+
+    def _fold_version(self) -> int:
+        return int(self._database.row("SELECT version FROM fold")[0])

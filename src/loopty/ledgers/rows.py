@@ -1,0 +1,52 @@
+"""A database as a ledger uses it: rows, one writer at a time, and reads that belong to one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, TypeVar
+
+from loopty.domain.errors import Misuse
+
+T = TypeVar("T")
+
+
+class LedgerBusy(Misuse):
+    """Another process holds the write lock for longer than this one waits."""
+
+
+class RowDatabase(Protocol):
+    """One database. Parameters of a query are question marks. Its errors are Misuse, with the remedy."""
+
+    reads_only: bool
+    """Whether this process cannot write to it."""
+    call_events: str
+    """The condition on events that are about model calls, and perhaps on others."""
+
+    def now(self) -> float:
+        """Seconds since the epoch, by the clock of the database."""
+        ...
+
+    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """All rows of this query."""
+        ...
+
+    def row(self, query: str, parameters: Sequence[Any] = ()) -> Any:
+        """The first row of this query, or None."""
+        ...
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None: ...
+
+    def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None: ...
+
+    def read(self, question: Callable[[], T]) -> T:
+        """Answer a question from one moment of the database; also inside a write."""
+        ...
+
+    def write(self) -> AbstractContextManager[None]:
+        """Wait until nobody else writes. What is written is durable when the block ends, and gone if it raises."""
+        ...
+
+    def short_waits(self) -> AbstractContextManager[None]:
+        """Inside, `write` raises LedgerBusy after a second."""
+        ...

@@ -1,0 +1,153 @@
+"""SQLite as the database of a ledger.
+
+It uses apsw, which brings its own SQLite: releases before 3.51.3 can corrupt a write-ahead log that two
+connections reset at once, and the SQLite that Python links is often older.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from loopty.domain.errors import Misuse
+from loopty.ledgers.digests import NOTHING, event_digest
+from loopty.ledgers.row_events import EVENT
+from loopty.ledgers.rows import LedgerBusy
+from loopty.ledgers.sqlite_file import BUSY_TIMEOUT_MS, LedgerFile
+from loopty.ledgers.sqlite_layout import CALL_EVENTS, MIGRATIONS, WITH_DIGESTS
+
+T = TypeVar("T")
+_MS_OF_A_SHORT_WAIT = 1_000
+
+
+class SqliteDatabase:
+    """The database in one file."""
+
+    call_events = CALL_EVENTS
+
+    def __init__(self, path: Path) -> None:
+        self._file = LedgerFile(path)
+        self._db = self._file.open()
+        self.reads_only = self._file.reads_only
+        with self._file.explain_errors():
+            self._prepare()
+
+    def close(self) -> None:
+        self._db.close()
+
+    def now(self) -> float:
+        return time.time()
+
+    def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        try:
+            return self._db.execute(query, parameters).fetchall()
+        except apsw.Error as error:
+            raise self._file.explanation(error) from error
+
+    def row(self, query: str, parameters: Sequence[Any] = ()) -> Any:
+        rows = self.rows(query, parameters)
+        return rows[0] if rows else None
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
+        try:
+            self._db.execute(statement, parameters)
+        except apsw.Error as error:
+            raise self._file.explanation(error) from error
+
+    def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        try:
+            self._db.executemany(statement, rows)
+        except apsw.Error as error:
+            raise self._file.explanation(error) from error
+
+    def read(self, question: Callable[[], T]) -> T:
+        if self._db.in_transaction:
+            return question()
+        with self._transaction("DEFERRED"):
+            return question()
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        if self.reads_only:
+            raise Misuse(f"{self._file.path} is read-only: make it and its folder writable")
+        with self._transaction("IMMEDIATE"):
+            yield
+        if self._file.is_gone:
+            self._save_again()
+
+    @contextmanager
+    def short_waits(self) -> Iterator[None]:
+        self._db.set_busy_timeout(_MS_OF_A_SHORT_WAIT)
+        try:
+            yield
+        finally:
+            self._db.set_busy_timeout(BUSY_TIMEOUT_MS)
+
+    @contextmanager
+    def _transaction(self, kind: str) -> Iterator[None]:
+        try:
+            self._db.execute(f"BEGIN {kind}")
+        except apsw.BusyError as error:
+            raise LedgerBusy(str(self._file.explanation(error))) from error
+        except apsw.Error as error:
+            raise self._file.explanation(error) from error
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:  # a full disk may have ended it already
+                self._db.execute("ROLLBACK")
+            raise
+
+    def _save_again(self) -> None:
+        """Save everything again after the ledger was removed or replaced, and say so. Raises Misuse."""
+        self._db = self._file.save_again(self._db)
+        with self._file.explain_errors():
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+        raise Misuse(
+            f"the ledger was removed or replaced while loopty ran: all its events are saved in {self._file.path}, "
+            "so nothing is lost; start again to continue"
+        )
+
+    def _prepare(self) -> None:
+        if self.reads_only:
+            if self._version() != len(MIGRATIONS):
+                raise Misuse(
+                    f"{self._file.path} comes from another version and is read-only: make it writable once"
+                )
+            return
+        mode = self._db.execute("PRAGMA journal_mode = WAL").get
+        if mode != "wal":
+            raise Misuse(
+                f"{self._file.path} is on a file system without shared memory (a network drive?): "
+                "keep the repository on a local disk"
+            )
+        self._db.execute("PRAGMA synchronous = FULL")
+        if self._version() == len(MIGRATIONS):
+            return
+        with self._transaction("IMMEDIATE"):
+            version = self._version()  # again: another process may have been faster
+            if version > len(MIGRATIONS):
+                raise Misuse(f"{self._file.path} was written by a newer loopty (schema {version}): update loopty")
+            for migration in MIGRATIONS[version:]:
+                self._db.execute(migration)
+            if version < WITH_DIGESTS:
+                self._add_digests()
+            self._db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+    def _add_digests(self) -> None:
+        """Give the events of an older layout their digests; the pages get theirs when they are rebuilt."""
+        last = NOTHING
+        events: list[Any] = self._db.execute(f"SELECT {EVENT} FROM events ORDER BY number").fetchall()
+        for number, at, kind, body in events:
+            last = event_digest(last, number, at, kind, body)
+            self._db.execute("UPDATE events SET digest = ? WHERE number = ?", (last, number))
+
+    def _version(self) -> int:
+        return int(self._db.execute("PRAGMA user_version").get)

@@ -1,0 +1,141 @@
+"""The family of workers: who has joined a session, which trial each holds by a lease, and what was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from loopty.domain.ids import NodeId
+from loopty.kit.dataclass import dataclass, field, replace
+from loopty.record.event import Event
+from loopty.record.family import Family
+from loopty.record.fold_state import FoldState
+from loopty.record.run_record import Run, RunPart
+from loopty.record.sessions import SessionEnded
+from loopty.record.trials import TrialEnded, trial_name
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerJoined(Event):
+    """A worker is ready for trials; its machine has this fingerprint."""
+
+    run: int
+    worker: str
+    host: str
+    fingerprint: str
+    sandbox: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLeft(Event):
+    """A worker is gone: it ended, or it was not heard of for too long."""
+
+    run: int
+    worker: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrialLeased(Event):
+    """A worker gets a trial. Only the result that comes with this lease counts."""
+
+    node: NodeId
+    number: int
+    worker: str
+    lease: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLost(Event):
+    """A worker lost its trial. The trial is no failure: it is given out again."""
+
+    node: NodeId
+    number: int
+    lease: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRecord:
+    """One worker of the present session."""
+
+    host: str
+    fingerprint: str
+    sandbox: str
+    since: float
+    trial: str = ""
+    """The trial that it holds, `node#number`; empty where it waits."""
+    lease: str = ""
+    leased_at: float = 0.0
+    trials: int = 0
+    """The trials that it has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers(RunPart):
+    """The workers of the present session, and the leases that were lost in the run."""
+
+    members: Mapping[str, WorkerRecord] = field(default_factory=dict)
+    lost_leases: int = 0
+    last_loss: str = ""
+
+
+def _join(state: FoldState, event: WorkerJoined, at: float) -> None:
+    record = WorkerRecord(event.host, event.fingerprint, event.sandbox, at)
+    _put(state, state.runs[event.run], event.worker, record)
+
+
+def _leave(state: FoldState, event: WorkerLeft, _at: float) -> None:
+    run = state.runs[event.run]
+    workers = Workers.of(run)
+    members = {name: member for name, member in workers.members.items() if name != event.worker}
+    state.put_run(run.with_part(replace(workers, members=members)))
+
+
+def _lease(state: FoldState, event: TrialLeased, at: float) -> None:
+    run = state.runs[event.node.run]
+    if member := Workers.of(run).members.get(event.worker):
+        trial = trial_name(event.node, event.number)
+        _put(state, run, event.worker, replace(member, trial=trial, lease=event.lease, leased_at=at))
+
+
+def _lose(state: FoldState, event: LeaseLost, _at: float) -> None:
+    run = state.runs[event.node.run]
+    workers = Workers.of(run)
+    members = {
+        name: replace(member, trial="", lease="") if member.lease == event.lease else member
+        for name, member in workers.members.items()
+    }
+    state.put_run(run.with_part(Workers(members, workers.lost_leases + 1, event.reason)))
+
+
+def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
+    run = state.runs[event.node.run]
+    trial = trial_name(event.node, event.number)
+    for name, member in Workers.of(run).members.items():
+        if member.trial == trial:
+            _put(state, run, name, replace(member, trial="", lease="", trials=member.trials + 1))
+            return
+
+
+def _forget_members(state: FoldState, event: SessionEnded, _at: float) -> None:
+    run = state.runs[event.run]
+    if (workers := Workers.of(run)).members:
+        state.put_run(run.with_part(replace(workers, members={})))
+
+
+def _put(state: FoldState, run: Run, name: str, member: WorkerRecord) -> None:
+    workers = Workers.of(run)
+    state.put_run(run.with_part(replace(workers, members={**workers.members, name: member})))
+
+
+FAMILY = Family(
+    (WorkerJoined, WorkerLeft, TrialLeased, LeaseLost),
+    {
+        WorkerJoined: _join,
+        WorkerLeft: _leave,
+        TrialLeased: _lease,
+        LeaseLost: _lose,
+        TrialEnded: _end,
+        SessionEnded: _forget_members,
+    },
+)

@@ -1,0 +1,34 @@
+"""The workers of a session, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from loopty.report.columns import printable_line
+from loopty.report.figures import duration, plural
+from loopty.views.run_status import RunStatus
+from loopty.views.worker_rows import WorkerRow
+
+_MAX_WORKERS = 16
+_COHORTS = {"present": "", "other": ", its own cohort", "closed": ", not ranked yet"}
+
+
+def worker_lines(status: RunStatus) -> Iterator[str]:
+    """A line for each worker, then what was lost."""
+    rows = status.workers
+    yield from (_row_text(row) for row in rows[:_MAX_WORKERS])
+    if len(rows) > _MAX_WORKERS:
+        busy = sum(bool(row.trial) for row in rows[_MAX_WORKERS:])
+        yield f"{len(rows) - _MAX_WORKERS:,} more, {busy:,} of them busy"
+    if status.lost_leases:
+        yield (
+            f"{plural(status.lost_leases, 'trial')} lost by workers and given out again, the last because "
+            f"{printable_line(status.last_loss)}"
+        )
+
+
+def _row_text(row: WorkerRow) -> str:
+    doing = f"{row.trial} for {duration(row.lease_seconds)}" if row.trial else "waits"
+    place = "" if row.host in row.name else f" at {row.host}"
+    text = f"{row.name}{place}: {doing}; {plural(row.trials, 'trial')}, {row.sandbox}{_COHORTS[row.cohort]}"
+    return printable_line(text)

@@ -1,0 +1,155 @@
+"""A pool with workers in this process: real frames over real sockets, and a function instead of a sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Mapping
+
+from loopty.domain.access import Access
+from loopty.domain.ids import NodeId
+from loopty.domain.machine import Machine
+from loopty.domain.outcome import Outcome
+from loopty.domain.rig import Rig
+from loopty.domain.task import Audit, Benchmark, Limits, SandboxSpec
+from loopty.engine.protocols import OnMetrics, Trial
+from loopty.executors.frames import Link, LinkLost
+from loopty.executors.trial_order import PackedOrder, RigPackage, TrialOrder, TrialReport
+from loopty.executors.worker_client import WorkerClient
+from loopty.executors.worker_pool import PoolTerms, WorkerPool
+from loopty.kit.dataclass import dataclass, field, replace
+from loopty.record.event import Event
+from loopty.testing.executor_suite import Evaluate, trial_of
+
+HERE = {"cpu": "fast"}
+TOKEN = "the token of a test"
+
+
+@dataclass(frozen=True)
+class FunctionBench:
+    """Runs trials by calling a function."""
+
+    evaluate: Evaluate
+    machine: Machine
+    sandbox: str = "none"
+    width: int = 1
+
+    @property
+    def executor(self) -> FunctionBench:
+        return self
+
+    async def execute(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
+        return await self.evaluate(trial, on_metrics, cancel)
+
+    def trial(self, order: TrialOrder, block: bytes) -> Trial:  # noqa: ARG002
+        trial = trial_of(1, pool=order.pool)
+        node = replace(trial.node, id=NodeId(order.node), params=order.params)
+        return replace(
+            trial, node=node, number=order.number, seed=order.seed, gates=order.gates, token=order.token
+        )
+
+    def report(self, trial: Trial, outcome: Outcome) -> TrialReport:
+        return TrialReport(outcome, {"logs/stdout.log": f"ran {trial.node.id}\n".encode()})
+
+    def has_base(self, package: RigPackage) -> bool:  # noqa: ARG002
+        return True
+
+    def add_base(self, package: RigPackage, block: bytes) -> None:  # noqa: ARG002
+        raise AssertionError("the base is here")
+
+    def bench(self, package: RigPackage) -> FunctionBench:  # noqa: ARG002
+        return self
+
+
+@dataclass
+class FakeWorker:
+    """A worker of the harness, with the ways in which it can be lost."""
+
+    link: Link
+    peer: Link
+    """The driver's end."""
+    task: asyncio.Task[None]
+
+    async def kill(self) -> None:
+        """End it as `kill -9` does: its connection breaks."""
+        self.task.cancel()
+        self.link.close()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.task
+
+
+@dataclass
+class PoolHarness:
+    """A pool, what it recorded, and its workers."""
+
+    lease_seconds: float = 30.0
+    wait_seconds: float = 60.0
+    events: list[Event] = field(default_factory=list)
+    files: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
+    """What each trial left, by node."""
+    said: list[str] = field(default_factory=list)
+    tasks: list[asyncio.Task[str]] = field(default_factory=list)
+    workers: list[FakeWorker] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        rig = Rig(Benchmark("true", 1.0), Limits(), Access(), Audit(), SandboxSpec())
+        terms = PoolTerms(
+            RigPackage(rig, "f0" * 20, 1),
+            lambda: b"",
+            pack_without_files,
+            lambda trial, files: self.files.update({str(trial.node.id): files}),
+            self.events.append,
+            lambda _: None,
+            self.said.append,
+            TOKEN,
+            self.lease_seconds,
+            self.wait_seconds,
+        )
+        self.pool = WorkerPool(terms)
+        self._links: list[Link] = []
+
+    async def connect(self) -> tuple[Link, Link]:
+        """Both ends of a connection of which the pool serves one: the worker's and the driver's."""
+        ends = socket.socketpair()
+        mine, theirs = [Link(*await asyncio.open_connection(sock=end)) for end in ends]
+        self._links += [mine, theirs]
+        self.tasks.append(asyncio.create_task(self.pool.admit(theirs, "here")))
+        return mine, theirs
+
+    async def add_worker(
+        self, evaluate: Evaluate, facts: Mapping[str, str] | None = None, name: str = "worker"
+    ) -> FakeWorker:
+        """A worker that has joined. The first one's machine is the pool's."""
+        machine = Machine(facts or HERE)
+        client = WorkerClient(name, TOKEN, FunctionBench(evaluate, machine), lambda _: None)
+        mine, theirs = await self.connect()
+        known = set(self.pool.members)
+        worker = FakeWorker(mine, theirs, asyncio.create_task(_work(client, mine)))
+        self.workers.append(worker)
+        await self.pool.wait_for_worker(lambda member: member not in known)
+        if not self.pool.machine.facts:
+            self.pool.choose_machine(machine)
+            self.pool.open_cohort(machine.fingerprint)
+        return worker
+
+    async def close(self) -> None:
+        await self.pool.close()
+        for worker in self.workers:
+            await worker.kill()
+        for link in self._links:
+            link.close()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+def pack_without_files(trial: Trial) -> PackedOrder:
+    """An order of a trial whose node changes no file."""
+    node = trial.node
+    return PackedOrder(
+        TrialOrder(str(node.id), trial.number, trial.pool, trial.seed, trial.token, "", trial.gates, node.params)
+    )
+
+
+async def _work(client: WorkerClient, link: Link) -> None:
+    with contextlib.suppress(LinkLost):
+        await client.work(link)

@@ -1,0 +1,38 @@
+"""Every executor passes the same suite."""
+
+from contextlib import asynccontextmanager
+
+import pytest
+
+from loopty.domain.machine import Machine
+from loopty.executors.local_slots import LocalExecutor
+from loopty.executors.shared_slots import SharedSlots
+from loopty.kit.safe_folder import SafeFolder
+from loopty.testing.executor_suite import ExecutorConformance
+from loopty.testing.pool_harness import PoolHarness
+
+
+class TestLocalSlots(ExecutorConformance):
+    @pytest.fixture
+    def make(self, tmp_path):
+        @asynccontextmanager
+        async def make(evaluate, width):
+            yield LocalExecutor(evaluate, SharedSlots(SafeFolder(tmp_path), width), [], Machine({"cpu": "fast"}))
+
+        return make
+
+
+class TestPool(ExecutorConformance):
+    @pytest.fixture
+    def make(self):
+        @asynccontextmanager
+        async def make(evaluate, width):
+            harness = PoolHarness(wait_seconds=0.5)
+            try:
+                for _ in range(width):
+                    await harness.add_worker(evaluate)
+                yield harness.pool
+            finally:
+                await harness.close()
+
+        return make
