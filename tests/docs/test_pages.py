@@ -22,7 +22,7 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_of_the_source_exist(page):
     named = set(SOURCE.findall(page.read_text()))
-    roots = (ROOT, ROOT / "src/loopty", page.parent)
+    roots = (ROOT, ROOT / "src/loopty", ROOT / "tests", page.parent)
     assert not [name for name in named if not any((root / name).exists() for root in roots)]
 
 

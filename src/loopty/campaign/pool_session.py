@@ -10,7 +10,7 @@ from loopty.campaign.trial_packing import TrialPacking
 from loopty.domain.errors import Misuse
 from loopty.domain.machine import Machine
 from loopty.engine.trial_runner import TrialRunner
-from loopty.executors.host_workers import HostWorkers
+from loopty.executors.host_workers import HostWorkers, is_cluster
 from loopty.executors.worker_door import WorkerDoor
 from loopty.executors.worker_pool import PoolTerms, WorkerPool
 from loopty.record.cohorts import Cohorts, note_machine
@@ -48,9 +48,17 @@ class PoolSession:
                 spec.wait_seconds,
             )
         )
-        self._hosts = HostWorkers(spec.hosts, functools.partial(self.pool.admit, is_known=True), context.say)
+        self._url = ""
+        admit = functools.partial(self.pool.admit, is_known=True)
+        self._hosts = HostWorkers(spec.hosts, admit, context.say, lambda: self._url)
         self._keeper: CohortKeeper | None = None
-        if spec.hosts and not spec.listen:
+        clusters = list(filter(is_cluster, spec.hosts))
+        if clusters and not spec.listen:
+            raise Misuse(
+                f"the workers of {clusters[0]!r} join over the network: add --listen ADDRESS:PORT, where they can "
+                "reach this machine"
+            )
+        if spec.hosts and (not spec.listen or len(clusters) == len(spec.hosts)):
             self.pool.exhaustion = self._hosts.exhaustion
 
     async def open(self) -> None:
@@ -60,8 +68,8 @@ class PoolSession:
             raise Misuse("a pool needs workers: name hosts under [executor], or add --listen ADDRESS:PORT")
         self._forget_workers()
         if spec.listen:
-            url = await self._door.open(spec.listen)
-            context.say(f"on each machine that should run trials: loopty worker '{url}'")
+            self._url = str(await self._door.open(spec.listen))
+            context.say(f"on each machine that should run trials: loopty worker '{self._url}'")
         self._hosts.start()
         present = Cohorts.of(context.history.runs[self._run]).fingerprint
         first = await self.pool.wait_for_worker(lambda _: True)

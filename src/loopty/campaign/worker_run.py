@@ -9,6 +9,7 @@ import os
 import random
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -35,16 +36,24 @@ class WorkerRun:
     trust: bool
     say: Callable[[str], None]
 
-    def join(self, url: WorkerUrl) -> None:
-        """Work for the driver with this URL until it has no more work. Raises Misuse when it refuses."""
+    def join(self, url: WorkerUrl, patience_seconds: float | None = None) -> None:
+        """Work for the driver with this URL until it has no more work. Raises Misuse when it refuses.
+
+        Without a driver for `patience_seconds`, it ends.
+        """
 
         async def work(client: WorkerClient) -> None:
-            pause = 0.5
+            pause, since = 0.5, time.monotonic()
             while True:
                 try:
-                    await client.work(await connect(url))
+                    link = await connect(url)
+                    pause = 0.5
+                    await client.work(link)
                     return
                 except LinkLost as lost:
+                    since = since if pause > 0.5 else time.monotonic()
+                    if patience_seconds is not None and time.monotonic() - since > patience_seconds:
+                        raise Misuse(f"{lost}; no driver came back for {patience_seconds:g} s") from None
                     self.say(f"{lost}; joining again")
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # not all at once
                 pause = min(_LONGEST_PAUSE, pause * 2)

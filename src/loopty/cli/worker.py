@@ -19,8 +19,11 @@ _VARIABLE = "LOOPTY_WORKER_URL"
 )
 @click.option("--name", help="What `loopty status` calls it. Default: the name of this machine.")
 @click.option("--trust", is_flag=True, help="Give trials what their task asks of this machine beyond a sandbox.")
+@click.option("--patience", type=float, help="Seconds without a driver after which it ends. Default: it waits.")
 @click.option("--stdio", is_flag=True, help="Talk to the driver by standard input and output, as over ssh.")
-def command(url: str | None, folder: Path | None, name: str | None, trust: bool, stdio: bool) -> None:
+def command(
+    url: str | None, folder: Path | None, name: str | None, trust: bool, patience: float | None, stdio: bool
+) -> None:
     """Run trials of a campaign that another machine drives.
 
     URL is what `loopty optimize --listen` shows there; it is a secret, and may be given as $LOOPTY_WORKER_URL
@@ -36,4 +39,4 @@ def command(url: str | None, folder: Path | None, name: str | None, trust: bool,
         return
     if not (found := url or os.environ.get(_VARIABLE)):
         raise click.UsageError(f"name the URL that `loopty optimize --listen` shows, or set ${_VARIABLE}")
-    run.join(WorkerUrl.parse(found))
+    run.join(WorkerUrl.parse(found), patience)

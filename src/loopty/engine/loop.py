@@ -62,7 +62,7 @@ class Loop:
         self._recorder = recorder
         self._run = run
         self._proposers = proposers
-        self._trial_runner = trial_runner
+        self.trial_runner = trial_runner
         self._workspaces = workspaces
         self._prune_watch = prune_watch
         self._limits = SessionLimits(recorder, run, pools, trial_runner.judging.noise, clock)
@@ -82,10 +82,6 @@ class Loop:
         """Pools whose proposer has nothing until a trial ends or can start."""
         self._exhausted: dict[Pool, str] = {}
         self._rung_changes: Counter[Pool] = Counter()
-
-    @property
-    def trial_runner(self) -> TrialRunner:
-        return self._trial_runner
 
     @property
     def history(self) -> History:
@@ -146,7 +142,7 @@ class Loop:
         if root.running:
             raise Misuse(f"another process is measuring the baseline {root.id}: wait for it")
         if root.is_pending:
-            await self._run_trials(self._trial_runner.start(root))
+            await self._run_trials(self.trial_runner.start(root))
             root = self.history[root.id]
         if self._cancel.is_set():
             return self._limits.finish_after_stop(self._why_stopped)
@@ -160,7 +156,7 @@ class Loop:
             finish = await self._search()
             if self._cancel.is_set():
                 return finish
-            runner, pairs = self._trial_runner, self._trial_runner.judging.noise.confirm
+            runner, pairs = self.trial_runner, self.trial_runner.judging.noise.confirm
             await runner.confirm_best(self._run, pairs, self._prune_watch.watch, self._cancel)
             if self._cancel.is_set() or not next_undecided(self.history, self._run, Pool.ATTEMPT):
                 return finish
@@ -194,7 +190,7 @@ class Loop:
         """
         if self._requests.is_paused:
             return
-        width = self._trial_runner.executor.width
+        width = self.trial_runner.executor.width
         claims: Counter[Pool] = Counter()
         while not self._cancel.is_set() and len(self._trials) + claims.total() < width:
             if trial := self._next_undecided():
@@ -291,7 +287,7 @@ class Loop:
     def _start_trial(self, node: Node) -> Trial | None:
         """The node's next trial; None when its verdict needs none, or another process was faster."""
         with contextlib.suppress(Taken):
-            return self._trial_runner.start(node)
+            return self.trial_runner.start(node)
         return None
 
     def _use(self, pool: Pool, answer: ReadyAnswer) -> None:
@@ -331,7 +327,7 @@ class Loop:
             return decisions.add_node(history, proposal, files, pool, known_event=answer.known_event)
 
         try:
-            return self._trial_runner.trial(self._trial_runner.add_and_start(add))
+            return self.trial_runner.trial(self.trial_runner.add_and_start(add))
         except Taken:  # another process has spent the last attempt: the node waits
             self._recorder.record(add)
             return None
@@ -351,7 +347,7 @@ class Loop:
         """Run the trials of a node, from the first to its verdict."""
         since = self._clock()
         try:
-            await self._trial_runner.run_until_verdict(trial, self._prune_watch.watch, self._cancel)
+            await self.trial_runner.run_until_verdict(trial, self._prune_watch.watch, self._cancel)
         except Outage as outage:
             self._record_stall(outage, since)
             raise

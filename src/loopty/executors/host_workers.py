@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import re
 import shlex
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from loopty.domain.errors import Misuse
+from loopty.executors.cluster_workers import RUNNERS, Run, cluster_runs
 from loopty.executors.frames import Link
 
 _TRIES = 3
@@ -24,6 +26,11 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=15", "-T")
 
 AdmitKnown = Callable[[Link, str], Awaitable[str]]
+
+
+def is_cluster(host: str) -> bool:
+    """Whether an entry names a cluster, whose scheduler places workers."""
+    return host.partition(":")[0] in RUNNERS
 
 
 def worker_command(host: str) -> list[str]:
@@ -59,23 +66,26 @@ def _arguments(folder: str) -> tuple[str, ...]:
 class HostWorkers:
     """Keeps one worker running at each host."""
 
-    def __init__(self, hosts: Sequence[str], admit: AdmitKnown, say: Callable[[str], None]) -> None:
-        self._commands = [(host, worker_command(host)) for host in hosts]
+    def __init__(
+        self, hosts: Sequence[str], admit: AdmitKnown, say: Callable[[str], None], url: Callable[[], str] = str
+    ) -> None:
+        """`url` is what workers that a cluster places join by."""
         self._admit = admit
         self._say = say
+        self._runs = [(host, run) for host in hosts for run in self._runs_at(host, url)]
         self._tasks: list[asyncio.Task[None]] = []
         self._given_up: dict[int, str] = {}
         self._is_closing = False
 
     def start(self) -> None:
         """Start a worker at each host."""
-        self._tasks = [asyncio.create_task(self._keep(*item)) for item in enumerate(self._commands)]
+        self._tasks = [asyncio.create_task(self._keep(*item)) for item in enumerate(self._runs)]
 
     def exhaustion(self) -> str:
         """Why no host will ever have a worker; empty as long as one may."""
-        if len(self._given_up) < len(self._commands):
+        if len(self._given_up) < len(self._runs):
             return ""
-        return "; ".join(f"{self._commands[number][0]}: {reason}" for number, reason in self._given_up.items())
+        return "; ".join(f"{self._runs[number][0]}: {reason}" for number, reason in self._given_up.items())
 
     async def close(self) -> None:
         """Wait for the workers, which were sent away, and kill those that stay."""
@@ -84,12 +94,20 @@ class HostWorkers:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _keep(self, number: int, entry: tuple[str, list[str]]) -> None:
-        host, command = entry
+    def _runs_at(self, host: str, url: Callable[[], str]) -> list[Run]:
+        if is_cluster(host):
+            return cluster_runs(host, url)
+        return [functools.partial(self._run, host, worker_command(host))]
+
+    async def _keep(self, number: int, entry: tuple[str, Run]) -> None:
+        host, run = entry
         failures = 0
         while failures < _TRIES and not self._is_closing:
             joined_before = asyncio.get_running_loop().time()
-            reason = await self._run(host, command)
+            try:
+                reason = await run()
+            except Misuse as error:
+                reason, failures = str(error), _TRIES
             lived = asyncio.get_running_loop().time() - joined_before
             failures = 1 if lived > 60 else failures + 1
             if failures < _TRIES:

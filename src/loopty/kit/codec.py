@@ -16,6 +16,7 @@ from loopty.kit.dataclass_methods import MISSING, field_types, fields_of, is_dat
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
 
+_PLAIN_TYPES = (str, int, float, type(None))
 _FLATTENERS: dict[type, Convert] = {}
 _JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -47,6 +48,8 @@ def _build_flattener(cls: type) -> Convert:
         return functools.partial(_fields, values, _defaults(cls))
     if issubclass(cls, enum.Enum):
         return lambda value: value.value
+    if issubclass(cls, _PLAIN_TYPES):  # before the question for Mapping, which asks all its subclasses in turn
+        return _same
     if issubclass(cls, Mapping):
         return _flatten_mapping
     if issubclass(cls, list | tuple):

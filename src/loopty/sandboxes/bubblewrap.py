@@ -7,7 +7,6 @@ import contextlib
 import ctypes
 import json
 import os
-import platform
 import select
 import shutil
 import signal
@@ -60,7 +59,7 @@ class Bubblewrap:
     def __init__(self) -> None:
         self._programs = {name: shutil.which(name) for name in _PACKAGES}
         self._system = bubblewrap_options.system_options()
-        self._filter = seccomp.program(platform.machine())
+        self._filter = seccomp.program(os.uname().machine)
         self._owner = trial_owner()
         self._aliases = None if self._owner is None else BindAliases(*self._owner)
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import platform
 import signal
 import subprocess
 import sys
@@ -117,8 +116,8 @@ class Landlock:
                 "this kernel has no Landlock: it needs Linux 5.13 or later with `landlock` among the security "
                 "modules (kernel parameter lsm=landlock,…)"
             )
-        if (call_filter := seccomp.notify_filter(platform.machine(), network=launch.network)) is None:
-            raise SandboxError(f"there is no table of system calls for {platform.machine()}")
+        if (call_filter := seccomp.notify_filter(os.uname().machine, network=launch.network)) is None:
+            raise SandboxError(f"there is no table of system calls for {os.uname().machine}")
         if not Path("/proc/thread-self/children").exists():
             raise SandboxError("the kernel does not list the children of a process (CONFIG_PROC_CHILDREN)")
         return call_filter

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import select
 import socket
 import subprocess
@@ -57,7 +56,7 @@ class Launcher:
         self._is_compiled = is_compiled and not nests
         # Nobody can guess 64 bits, and the processes that know them cannot be read.
         self._token = 0 if nests else int.from_bytes(os.urandom(8), "little")
-        self._call_filter = seccomp.program(platform.machine(), nests=nests, token=self._token)
+        self._call_filter = seccomp.program(os.uname().machine, nests=nests, token=self._token)
         self._lock = threading.Lock()
         self._resident: _ResidentProcess | None = None
 
@@ -71,7 +70,7 @@ class Launcher:
             host_name=trial_view.HOST_NAME,
             system=tuple((entry.path, entry.source, entry.is_link) for entry in trial_view.system_entries()),
             call_filter=self._call_filter,
-            copy_filter=seccomp.program(platform.machine()),
+            copy_filter=seccomp.program(os.uname().machine),
             token=self._token,
         )
 

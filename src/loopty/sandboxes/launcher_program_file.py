@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import stat
 import subprocess
 import time
@@ -105,7 +104,7 @@ def _name() -> str:
     import hashlib
 
     texts = b"\0".join(part.read_bytes() for part in (*_parts(), _SOURCES / "launcher.h"))
-    words = "\0".join((platform.machine(), *_OPTIONS))
+    words = "\0".join((os.uname().machine, *_OPTIONS))
     return hashlib.sha256(texts + words.encode()).hexdigest()[:32]
 
 

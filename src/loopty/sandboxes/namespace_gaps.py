@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import platform
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +15,8 @@ from loopty.sandboxes.resource_usage import sees_files_between_processes
 
 def namespace_gaps() -> Iterator[Gap]:
     """The gaps of every back end that gives a trial namespaces of its own."""
-    if seccomp.program(platform.machine()) is None:
-        words = f"the system call filter (no table of calls for {platform.machine()})"
+    if seccomp.program(os.uname().machine) is None:
+        words = f"the system call filter (no table of calls for {os.uname().machine})"
         yield Gap(Protection.CALLS, words)
     if not counts_processes_by_namespace():
         yield Gap(Protection.FORKS, "the bound on processes (needs Linux 5.14)")

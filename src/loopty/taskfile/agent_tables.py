@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from loopty.agents.agent_table import AGENTS, BY_COMMAND, OF_ONE_AGENT
 from loopty.domain.task import PluginChoice
 from loopty.taskfile.model_tables import AGENT_PROPOSER, proposer_tables
 from loopty.taskfile.positions import KeyPath
@@ -25,6 +24,8 @@ def member_tables(path: KeyPath, options: Mapping[str, Any]) -> Iterator[tuple[K
     if not isinstance(members, list) or not members:
         yield path, options
         return
+    from loopty.agents.agent_table import OF_ONE_AGENT
+
     shared = {name: value for name, value in options.items() if name not in OF_ONE_AGENT}
     for index, member in enumerate(members):
         if isinstance(member, Mapping):
@@ -33,6 +34,8 @@ def member_tables(path: KeyPath, options: Mapping[str, Any]) -> Iterator[tuple[K
 
 def check_agents(options: Mapping[str, Any], path: KeyPath, options_type: type[Any], checker: Checker) -> None:
     """Check that each agent is known, can start, and has a name of its own."""
+    from loopty.agents.agent_table import AGENTS, BY_COMMAND
+
     names: list[str] = []
     for place, member in member_tables(path, options):
         agent = member.get("agent", "")

@@ -11,8 +11,6 @@ from loopty.domain.access import is_clean_path
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import PluginChoice, Pools, Roles, VerifierSpec
 from loopty.kit.dataclass import replace
-from loopty.models.permits import Permits
-from loopty.models.provider_names import provider_problem
 from loopty.taskfile.schema import WRONG, Checker
 from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
 
@@ -37,6 +35,7 @@ _SET_BY_LOOPTY = (
 )
 
 if TYPE_CHECKING:
+    from loopty.models.permits import Permits
     from loopty.taskfile.positions import KeyPath
 """loopty sets these itself: a setting of the user would bypass the caps."""
 _ARTIFACT_NAME = r"task_[^/]*\.json"
@@ -58,6 +57,8 @@ def user_config_models(environ: Mapping[str, str]) -> Mapping[str, ModelSpec]:
 
 def user_config_permits(environ: Mapping[str, str]) -> Permits:
     """The models of the user's config file, and the servers that it allows keys to be sent to."""
+    from loopty.models.permits import Permits
+
     path = user_config_file(environ)
     try:
         text = read_text(path, str(path))
@@ -135,7 +136,7 @@ def check_roles(
                 path,
                 f"is {model!r}, which is not a known model: {hint}add [models.{model}], or use provider:model",
             )
-        elif problem := provider_problem(provider):
+        elif problem := _provider_problem(provider):
             checker.add_fault(path, f"is {model!r}, but {problem}")
     if not roles.evolver.model:
         for path, kind in proposer_kinds(proposer):
@@ -186,6 +187,13 @@ def _with_absolute_file(model: ModelSpec, folder: Path) -> ModelSpec:
     return replace(model, file=file)
 
 
+def _provider_problem(provider: str) -> str | None:
+    # Most tasks that a verb reads name no model.
+    from loopty.models.provider_names import provider_problem
+
+    return provider_problem(provider)
+
+
 def _faults(model: ModelSpec) -> Iterator[tuple[str, str]]:
     """The faults of a model that its types do not show: key and message."""
     if model.url and not _is_address(model.url):
@@ -199,7 +207,7 @@ def _faults(model: ModelSpec) -> Iterator[tuple[str, str]]:
     file_meaning = _FILE_MEANINGS.get(model.provider)
     if not model.provider:
         yield "provider", "is empty: name who serves the model, such as openai, anthropic, google or local"
-    elif problem := provider_problem(model.provider):
+    elif problem := _provider_problem(model.provider):
         yield "provider", f"is unknown: {problem}"
     elif file_meaning and not model.file:
         yield "file", f"is missing: {file_meaning}"
