@@ -124,7 +124,7 @@ def test_every_key_of_the_schema_was_considered():
         AgentOptions: "agent command stream model args login variables timeout_seconds memory_mb disk_mb parents "
         "briefing agents name weight prompt surface stalls",
         Audit: "command files data timeout_seconds",
-        Combine: "write parameters command members patience attempts wall_seconds proposer",
+        Combine: "write parameters patches command members patience attempts wall_seconds proposer",
         Tune: "slice trials sampler",
         Gate: "name command when timeout_seconds metric minimum maximum",
         ModelSpec: "provider model url key_env keyring file stream temperature max_output_tokens context_tokens "
