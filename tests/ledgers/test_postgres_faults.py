@@ -34,7 +34,7 @@ from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 
-postgres_line._SETTINGS["idle_in_transaction_session_timeout"] = "1s"  # one that is stopped in a write
+postgres_line._SETTINGS["idle_in_transaction_session_timeout"] = "5s"  # one that is stopped in a write
 url, folder, end = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 ledger = open_ledger(url)
 owner = ledger.owners(ProcessLocks(SafeFolder(folder))).claim()
