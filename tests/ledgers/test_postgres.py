@@ -280,3 +280,25 @@ def test_an_address_is_shown_without_its_secrets_and_names_its_ledger():
     assert address.url == "postgresql://me:hunter2@host:5433/db?sslpassword=x&sslmode=require"
     with pytest.raises(Misuse, match="cannot name a ledger"):
         PostgresAddress.parse("postgresql:///db?ledger=a%22b")
+
+
+def test_a_driver_that_was_stopped_in_the_middle_of_a_write_goes_on(driver, other):
+    ledger, recorder, _ = driver
+    connection = ledger._server.line.connection()
+    connection.execute("SET idle_in_transaction_session_timeout = '1ms'")
+    backend, calls = connection.info.backend_pid, []
+
+    def decide(history):
+        calls.append(1)
+        deadline = time.monotonic() + 120
+        while len(calls) == 1 and other[0]._server.rows(
+            "SELECT 1 FROM pg_stat_activity WHERE pid = ?", (backend,)
+        ):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return child_events(history)
+
+    recorder.record(decide)
+    assert len(calls) == 2
+    assert set(ledger.history().ids) == {"1", "1.1"}
+    assert ledger.flaw() is None

@@ -46,6 +46,8 @@ class PostgresDatabase:
         self.line = PostgresLine(address, patience_seconds)
         self._transaction: psycopg.Connection[Any] | None = None
         """The connection of the transaction that is open, which must not be exchanged."""
+        self._has_changes = False
+        """Whether the write that is open has anything to commit: many decisions are to do nothing."""
         self.owner: str | None = None
         self.token: int | None = None
         self._writes = 0
@@ -74,9 +76,11 @@ class PostgresDatabase:
         return rows[0] if rows else None
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
+        self._has_changes = True
         self._written().execute(_text(statement), parameters)
 
     def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        self._has_changes = True
         with self._written().cursor() as cursor:
             cursor.executemany(_text(statement), rows)
 
@@ -100,7 +104,8 @@ class PostgresDatabase:
         self.line.repeat(self._begin_write)
         try:
             yield
-            self._commit()
+            if self._has_changes:
+                self._commit()
         except psycopg.Error as error:
             if not is_lost(error, self._transaction):
                 raise self.line.explanation(error) from error
@@ -142,7 +147,7 @@ class PostgresDatabase:
         if self.token is None:
             self._add_lease()
         connection.execute("BEGIN")
-        self._transaction = connection
+        self._transaction, self._has_changes = connection, False
         try:
             connection.execute(_LOCK)
             self._count_write(connection)

@@ -42,8 +42,8 @@ def is_lost(error: psycopg.Error, connection: psycopg.Connection[Any] | None) ->
     """Whether the connection broke, so that the same might succeed with another one."""
     if isinstance(error, _AWAY):
         return True
-    broken = connection is None or connection.closed
-    return bool(broken) and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    # Any error that closed the connection: the server's own time limits count as internal errors.
+    return connection is None or bool(connection.closed)
 
 
 def _steady_seconds() -> float:
