@@ -411,6 +411,12 @@ OF_COMMANDS = [
         Facts(),
         PYTEST_STOPS.replace("pytest", "pytest -o addopts="),
     ),
+    (
+        PYTEST_STOPS,
+        "42 passed in 3.10s\nERROR: Coverage failure: total of 97 is less than fail-under=100",
+        Facts(),
+        PYTEST_STOPS.replace("pytest", "pytest --no-cov"),
+    ),
     (CTEST, CTEST_FAILS, Facts(), CTEST.replace("error", 'error -E "^(net[.]v6|bad)$"')),
     (
         CTEST.replace("error", 'error -E "^(old)$"'),

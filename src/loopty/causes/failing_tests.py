@@ -11,6 +11,7 @@ from loopty.causes.host_facts import HostFacts
 
 _PYTEST = re.compile(r"\bpytest\b")
 _NO_OPTIONS = " -o addopts="
+_NO_COVERAGE = " --no-cov"
 _STOP = " -x "
 _GO_ON = " --continue-on-collection-errors -rpfE "
 """Names the tests that pass, too, and before those that fail: of a long log, only the end is read."""
@@ -40,6 +41,18 @@ def unknown_options(failure: Failure, _facts: HostFacts) -> Cause | None:
         "unknown-options-of-pytest",
         f"the configuration of pytest has options of a plug-in that is not installed: {found['options'].strip()}",
         (failure.own_setting("command", _PYTEST.sub(f"pytest{_NO_OPTIONS}", failure.command, count=1)),),
+    )
+
+
+def too_little_coverage(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A bound on coverage, which the chosen tests miss; measuring it would be most of the score, too."""
+    found = failure.match(r"Coverage failure: total of .*|Required test coverage of .* not reached.*")
+    if found is None or not _PYTEST.search(failure.command) or _NO_COVERAGE in failure.command:
+        return None
+    return Cause(
+        "too-little-coverage",
+        f"the configuration of pytest asks for more coverage than these tests have: {found[0].strip()}",
+        (failure.own_setting("command", _PYTEST.sub(f"pytest{_NO_COVERAGE}", failure.command, count=1)),),
     )
 
 

@@ -36,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     unbuilt_extensions.unbuilt_extension,
     missing_modules.python_module_elsewhere,
     failing_tests.unknown_options,
+    failing_tests.too_little_coverage,
     failing_tests.first_failed_test,
     failing_tests.failing_tests,
     failing_suites.failing_tests_of_a_suite,
