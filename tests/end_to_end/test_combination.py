@@ -1,5 +1,7 @@
 """The second stage of a search: its members are read-only, and each search has its own."""
 
+from loopty.campaign import combine_stage
+from loopty.campaign.context import CampaignContext
 from loopty.record.frozen_pools import FrozenPool
 
 from .serving import evolver, vendor, words
@@ -52,6 +54,26 @@ def test_nothing_is_combined_where_nothing_was_published(place):
     done = place.loopty("optimize", "--quiet")
     assert "write files to $LOOPTY_ARTIFACTS_DIR" in done.stderr
     assert list(place.history().runs) == [1]
+
+
+def test_two_processes_that_reach_the_second_stage_at_once_share_its_run(place, monkeypatch):
+    search, _, combination = TASK.partition("[combine]")
+    write_task(place, task=search)
+    place.loopty("optimize", "--quiet")
+    place.write("loopty.toml", f"{search}[combine]{combination}")
+    context, other = (CampaignContext.open(place.top, print, allow=True) for _ in range(2))
+    entered = []
+    pool_files = combine_stage._pool_files
+
+    def be_slower(*arguments):
+        monkeypatch.setattr(combine_stage, "_pool_files", pool_files)
+        entered.append(combine_stage.enter_combination(other, 1))
+        return pool_files(*arguments)
+
+    monkeypatch.setattr(combine_stage, "_pool_files", be_slower)
+    entered.append(combine_stage.enter_combination(context, 1))
+    assert [run for _, run in entered] == [2, 2]
+    assert list(place.history().runs) == [1, 2]
 
 
 def test_each_search_has_a_second_stage_of_its_own(place):

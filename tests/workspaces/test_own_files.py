@@ -21,6 +21,7 @@ PROGRAMS = {
     "campaign/node_export.py": "an artifact is written wherever the user says",
     "evaluators/benchmark_runner.py": "a sandbox writes the output of a command, and follows no link there",
     "evaluators/candidate_server.py": "the same",
+    "executors/worker_door.py": "OpenSSL reads the certificate and its key by their paths",
     "kit/unix_socket.py": "a sandbox mounts the socket",
     "ledgers/sqlite_file.py": "SQLite opens paths; it follows no link there either",
     "workspaces/agent_trees.py": "a sandbox mounts the folders; git says which files it ignores",
@@ -60,7 +61,7 @@ def test_the_state_folder_hands_out_no_path_but_the_top():
         if callable(function):
             returned[name] = typing.get_type_hints(function).get("return")
     assert set(returned.values()) <= {SafeFolder, SafeFile, StateFolder, str, bool, type(None)}
-    assert typing.get_type_hints(StateFolder) == {"top": Path, "home": SafeFolder}
+    assert typing.get_type_hints(StateFolder) == {"top": Path, "home": SafeFolder, "given_ledger": str}
 
 
 def test_paths_for_programs_are_asked_for_only_where_a_program_needs_one():

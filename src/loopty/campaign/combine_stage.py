@@ -46,10 +46,8 @@ def enter_combination(context: CampaignContext, base: int) -> tuple[CampaignCont
     """
     task = _stage_task(context.task, context.history.runs[base])
     data = context.data_digest()
-    for run in sorted(context.history.runs.values(), key=lambda run: -run.number):
-        is_ours = FrozenPool.of(run).base == base
-        if is_ours and run.criteria_parts == task.criteria(run.benchmark, data):
-            return _stage_context(context, run.number), run.number
+    if found := _newest_combination(context.history, task, base, data):
+        return _stage_context(context, found), found
     combine = context.task.combine
     members = choose_pool(context.history, base, combine.members, combine.patches)
     if len(members) < _FEWEST_MEMBERS:
@@ -63,6 +61,13 @@ def enter_combination(context: CampaignContext, base: int) -> tuple[CampaignCont
     return _stage_context(context, number), number
 
 
+def _newest_combination(history: History, task: Task, base: int, data: str) -> int | None:
+    """The newest run over nodes of `base` whose criteria are the task's."""
+    ours = (run for run in history.runs.values() if FrozenPool.of(run).base == base)
+    numbers = (run.number for run in ours if run.criteria_parts == task.criteria(run.benchmark, data))
+    return max(numbers, default=None)
+
+
 def _start_run(context: CampaignContext, task: Task, base: int, members: list[PoolMember], data: str) -> int:
     best = context.history[members[0].node]
     files = context.files.commit(best, _pool_files(context, members), f"The pool of run {base}")
@@ -70,10 +75,13 @@ def _start_run(context: CampaignContext, task: Task, base: int, members: list[Po
     benchmark = stage_files.benchmark_digest(files.commit)
 
     def decide(history: History) -> list[Event]:
+        if _newest_combination(history, task, base, data):
+            return []  # another process was faster, and means the same run
         return _stage_events(history, task, base, members, benchmark, data, files)
 
     context.recorder.record(decide)
-    number = max(context.history.runs)
+    number = _newest_combination(context.history, task, base, data)
+    assert number is not None
     root = context.history[context.history.runs[number].root]
     stage_files.publish(root, None)
     return number
