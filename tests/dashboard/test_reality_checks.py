@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
-from loopty.dashboard.reality_checks import checks_verdict
+from loopty.dashboard.reality_checks import checks_verdict, reality_checks
+from loopty.domain.outcome import Integrity
 from loopty.views.run_status import RunState
 
 
@@ -21,3 +25,9 @@ from loopty.views.run_status import RunState
 def test_a_gain_is_real_only_where_every_check_holds(states: set[str], running: str, ended: str) -> None:
     assert checks_verdict(states, RunState.RUNNING) == running
     assert checks_verdict(states, RunState.STOPPED) == ended
+
+
+def test_a_baseline_that_is_the_best_node_shows_no_gain() -> None:
+    best = SimpleNamespace(over_baseline=None, integrity=Integrity.STRONG, edited=False)
+    status: Any = SimpleNamespace(best=best, noise=None, state=RunState.STOPPED)
+    assert reality_checks(status, None, None, has_split=False)["verdict"] == "not shown"

@@ -74,7 +74,7 @@ def _pairs(status: RunStatus) -> dict[str, str]:
 
 def _integrity(status: RunStatus) -> dict[str, str]:
     best = status.best
-    if best is None:
+    if best is None or best.over_baseline is None:  # the baseline itself proves nothing
         return _check("integrity", "missing", "no best node yet")
     if best.integrity is Integrity.WEAK and best.edited:
         return _check("integrity", "fail", "not isolated", "set isolated = true")
