@@ -83,7 +83,7 @@ export function ParametersView(): JSX.Element {
   if (!data.parameters.length)
     return (
       <Empty title="This task has no parameters">
-        <p>Only files change here. Parameters are named in loopty.toml under [space].</p>
+        <p>Only files change here. Parameters are named in loopty.toml under [parameters].</p>
       </Empty>
     );
   if (!data.lines.length)
