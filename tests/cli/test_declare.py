@@ -10,9 +10,7 @@ import pytest
 from loopty.cli import declare
 from loopty.cli.verbs import VERBS, verb_module
 
-DECLARED = [
-    verb for verb in VERBS if isinstance(importlib.import_module(verb_module(verb)).command, declare.Command)
-]
+DECLARED = [verb for verb in VERBS if isinstance(importlib.import_module(verb_module(verb)).command, declare.Verb)]
 
 
 @declare.command("sample")

@@ -14,7 +14,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.worker_outage import TrialLosesWorkers, WorkerOutage
 from loopty.executors import worker_pool
 from loopty.executors.frames import LinkLost
-from loopty.executors.trial_order import TrialReport, pack_report
+from loopty.executors.worker_order import TrialReport, pack_report
 from loopty.record.workers import LeaseLost, TrialLeased, WorkerJoined, WorkerLeft
 from loopty.testing.executor_suite import WAIT_SECONDS, never_prune, run_until_cancelled, score_x, trial_of
 from loopty.testing.fakes import outcome_of_score

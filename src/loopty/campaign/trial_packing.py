@@ -9,7 +9,7 @@ from pathlib import Path
 from loopty.campaign.context import CampaignContext
 from loopty.domain.rig import Rig
 from loopty.engine.protocols import CommittedFiles, Trial
-from loopty.executors.trial_order import FileChange, PackedOrder, RigPackage, TrialOrder
+from loopty.executors.worker_order import FileChange, PackedOrder, RigPackage, WorkerOrder
 from loopty.kit.dataclass import dataclass
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.workspaces.git_bundle import write_bundle
@@ -60,7 +60,7 @@ class TrialPacking:
                 content = self.context.repository.blob(change.after.blob) if change.after else b""
                 changes.append(FileChange(change.path, len(content), change.after.mode if change.after else ""))
                 contents.append(content)
-        order = TrialOrder(
+        order = WorkerOrder(
             str(trial.node.id),
             trial.number,
             trial.pool,

@@ -20,7 +20,7 @@ from loopty.domain.rig import Rig
 from loopty.domain.space import Space
 from loopty.domain.task import Noise, PluginChoice, Pools, Task
 from loopty.engine.protocols import CommittedFiles, Executor, Trial
-from loopty.executors.trial_order import LONGEST_FILES, RigPackage, TrialOrder, TrialReport
+from loopty.executors.worker_order import LONGEST_FILES, RigPackage, TrialReport, WorkerOrder
 from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.open_ledger import open_ledger
@@ -53,7 +53,7 @@ class Bench:
     state: StateFolder
     base: CommittedFiles
 
-    def trial(self, order: TrialOrder, block: bytes) -> Trial:
+    def trial(self, order: WorkerOrder, block: bytes) -> Trial:
         """The trial of an order, whose node is a commit on the baseline here. Raises Misuse."""
         node = NodeId(order.node)
         files = self._commit(order, block)
@@ -62,7 +62,7 @@ class Bench:
         found = Node(node, pool, "", "", files.commit, files.tree, 0.0, 1, 0, params=params)
         return Trial(found, root, order.number, pool, order.seed, order.gates, order.token, order.slice)
 
-    def _commit(self, order: TrialOrder, block: bytes) -> CommittedFiles:
+    def _commit(self, order: WorkerOrder, block: bytes) -> CommittedFiles:
         edits: dict[str, str | bytes | None] = {}
         modes: dict[str, TreeEntry] = {}
         start = 0

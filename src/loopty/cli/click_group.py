@@ -6,7 +6,7 @@ import importlib
 
 import click
 
-from loopty.cli.declare import Command
+from loopty.cli.declare import Verb
 from loopty.cli.verbs import FOR_PROGRAMS, VERBS, verb_module
 from loopty.version import __version__
 
@@ -20,8 +20,8 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in VERBS:
             return None
-        command: click.Command | Command = importlib.import_module(verb_module(cmd_name)).command
-        return command.for_click() if isinstance(command, Command) else command
+        command: click.Command | Verb = importlib.import_module(verb_module(cmd_name)).command
+        return command.for_click() if isinstance(command, Verb) else command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Verbs"):

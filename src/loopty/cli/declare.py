@@ -89,7 +89,7 @@ class Declared(NamedTuple):
         return declare(*self.names, **settings)(function)
 
 
-class Command:
+class Verb:
     """A verb: its function, and what is declared of its command line."""
 
     def __init__(self, name: str, function: Callable[..., None]) -> None:
@@ -153,9 +153,9 @@ class Command:
         return given
 
 
-def command(name: str) -> Callable[[Callable[..., None]], Command]:
+def command(name: str) -> Callable[[Callable[..., None]], Verb]:
     """The verb of this name."""
-    return lambda function: Command(name, function)
+    return lambda function: Verb(name, function)
 
 
 def option(*names: str, **settings: Any) -> Callable[[Function], Function]:

@@ -44,10 +44,10 @@ def run_verb() -> None:
 def _run_line(words: list[str]) -> None:
     """Run a plain line at once; click reads every other."""
     if words and words[0] in VERBS and _COMPLETION not in os.environ:
-        from loopty.cli.declare import Command
+        from loopty.cli.declare import Verb
 
         command = importlib.import_module(verb_module(words[0])).command
-        if isinstance(command, Command) and (call := command.call_for(words[1:])):
+        if isinstance(command, Verb) and (call := command.call_for(words[1:])):
             call()
             return
     from loopty.cli.click_group import loopty

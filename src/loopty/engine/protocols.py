@@ -30,18 +30,6 @@ if TYPE_CHECKING:
     import asyncio
 
 
-class Owners(Protocol):
-    """The processes that work on one ledger: who they are, and which of them still live."""
-
-    def claim(self) -> str:
-        """A name for this process, which counts as alive until the process ends."""
-        ...
-
-    def is_alive(self, owner: str) -> bool:
-        """Whether the process with this name still runs."""
-        ...
-
-
 class Purse(Protocol):
     """How a proposer spends tokens and money: reserved before a call, settled after it."""
 

@@ -22,7 +22,7 @@ from loopty.executors.frames import (
     send_beats,
     wait_for_silence,
 )
-from loopty.executors.trial_order import RigPackage, TrialOrder, TrialReport, message, pack_report
+from loopty.executors.worker_order import RigPackage, TrialReport, WorkerOrder, message, pack_report
 from loopty.kit import codec
 from loopty.version import __version__
 
@@ -41,7 +41,7 @@ class WorkerBench(Protocol):
     @property
     def machine(self) -> Machine: ...
 
-    def trial(self, order: TrialOrder, block: bytes) -> Trial:
+    def trial(self, order: WorkerOrder, block: bytes) -> Trial:
         """The trial of an order."""
         ...
 
@@ -137,7 +137,7 @@ class WorkerClient:
 
         with contextlib.suppress(LinkLost):
             try:
-                order = codec.build(TrialOrder, frame.fields["order"])
+                order = codec.build(WorkerOrder, frame.fields["order"])
                 # In a thread: on a slow disk the worker must still show that it lives.
                 trial = await asyncio.to_thread(bench.trial, order, frame.block)
                 self._say(f"runs {order.node}, trial {order.number}")

@@ -55,7 +55,8 @@ class WorkerDoor:
         except OSError as error:
             if port or not known:
                 raise Misuse(
-                    f"cannot listen at {address} ({error.strerror or error}): name another port"
+                    f"cannot listen at {address} ({error.strerror or error}): name an address and a free port of "
+                    "this machine, as in 0.0.0.0:7700"
                 ) from None
             self._server = await self._listen(host, 0, context)
         port = self._server.sockets[0].getsockname()[1]

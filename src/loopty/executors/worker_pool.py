@@ -14,8 +14,8 @@ from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.worker_outage import TrialLosesWorkers, WorkerOutage
 from loopty.engine.protocols import OnMetrics, Trial
 from loopty.executors.frames import LONGEST_HEAD, SHORT, Frame, Link, LinkLost
-from loopty.executors.pool_member import PoolMember, TrialFault
-from loopty.executors.trial_order import PackedOrder, RigPackage, message
+from loopty.executors.pool_worker import PoolWorker, TrialFault
+from loopty.executors.worker_order import PackedOrder, RigPackage, message
 from loopty.kit.dataclass import dataclass, replace
 from loopty.record.event import Event
 from loopty.record.workers import LeaseLost, TrialLeased, WorkerJoined, WorkerLeft
@@ -52,7 +52,7 @@ class WorkerPool:
 
     def __init__(self, terms: PoolTerms) -> None:
         self._terms = terms
-        self._members: dict[str, PoolMember] = {}
+        self._members: dict[str, PoolWorker] = {}
         self._machine: Machine | None = None
         self._open: set[str] = set()
         self._pending: set[str] = set()
@@ -77,7 +77,7 @@ class WorkerPool:
         return self._machine or Machine({})
 
     @property
-    def members(self) -> tuple[PoolMember, ...]:
+    def members(self) -> tuple[PoolWorker, ...]:
         return tuple(self._members.values())
 
     def choose_machine(self, machine: Machine) -> None:
@@ -108,7 +108,7 @@ class WorkerPool:
     def has_worker(self, fingerprint: str) -> bool:
         return any(member.machine.fingerprint == fingerprint for member in self._members.values())
 
-    async def wait_for_worker(self, is_wanted: Callable[[PoolMember], bool]) -> PoolMember | None:
+    async def wait_for_worker(self, is_wanted: Callable[[PoolWorker], bool]) -> PoolWorker | None:
         """The first worker of this kind; None where none comes in time."""
         until = time.monotonic() + self._terms.wait_seconds
         while (left := until - time.monotonic()) > 0:
@@ -155,7 +155,7 @@ class WorkerPool:
             return replace(report.outcome, fingerprint=member.machine.fingerprint)
         raise TrialLosesWorkers(f"node {trial.node.id} lost {len(losses)} workers in a row ({'; '.join(losses)})")
 
-    async def _take_member(self, trial: Trial, cancel: asyncio.Event, losses: list[str]) -> PoolMember | None:
+    async def _take_member(self, trial: Trial, cancel: asyncio.Event, losses: list[str]) -> PoolWorker | None:
         """A worker that is free, from now on busy; None where the wait is cancelled."""
         cohort, until = trial.cohort, 0.0
         while not cancel.is_set():
@@ -177,7 +177,7 @@ class WorkerPool:
             await _wait_for_any((changed, cancel), 1.0)
         return None
 
-    def _free_member(self, cohort: str) -> PoolMember | None:
+    def _free_member(self, cohort: str) -> PoolWorker | None:
         return next(
             (one for one in self._members.values() if not one.is_busy and self._may_run(one, cohort)), None
         )
@@ -185,7 +185,7 @@ class WorkerPool:
     def _has_member(self, cohort: str) -> bool:
         return any(self._may_run(member, cohort) for member in self._members.values())
 
-    def _may_run(self, member: PoolMember, cohort: str) -> bool:
+    def _may_run(self, member: PoolWorker, cohort: str) -> bool:
         fingerprint = member.machine.fingerprint
         return not member.lost_reason and (fingerprint == cohort if cohort else fingerprint in self._open)
 
@@ -223,7 +223,7 @@ class WorkerPool:
             return f"the pool has {_MOST_MEMBERS} workers, the most it takes"
         return ""
 
-    async def _set_up(self, link: Link, name: str, host: str) -> PoolMember:
+    async def _set_up(self, link: Link, name: str, host: str) -> PoolWorker:
         """Give the worker its rig, and take what it reports about itself."""
         terms = self._terms
         await link.send("welcome", name=name, package=message(terms.package), lease_seconds=terms.lease_seconds)
@@ -238,14 +238,14 @@ class WorkerPool:
             elif frame.kind == "ready":
                 return self._join(frame, name, host, link)
 
-    def _join(self, frame: Frame, name: str, host: str, link: Link) -> PoolMember:
+    def _join(self, frame: Frame, name: str, host: str, link: Link) -> PoolWorker:
         facts = frame.fields.get("facts")
         if not isinstance(facts, dict) or not all(isinstance(fact, str) for fact in facts.values()):
             raise LinkLost("the worker does not say what its machine is")
         if len(str(facts)) > SHORT:
             raise LinkLost("the worker says too much about its machine")
         machine = Machine(facts)
-        member = PoolMember(name, host, machine, _plain_text(frame.text("sandbox"), 200), link)
+        member = PoolWorker(name, host, machine, _plain_text(frame.text("sandbox"), 200), link)
         self._members[name] = member
         self._terms.note_machine(machine)
         joined = WorkerJoined(terms_run(self._terms), name, host, machine.fingerprint, member.sandbox)
@@ -255,7 +255,7 @@ class WorkerPool:
             self._offer_cohort(machine)
         return member
 
-    def _leave(self, member: PoolMember) -> None:
+    def _leave(self, member: PoolWorker) -> None:
         if self._members.pop(member.name, None):
             self._terms.record(WorkerLeft(terms_run(self._terms), member.name, member.lost_reason))
             self._tell_change()

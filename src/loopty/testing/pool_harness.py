@@ -15,8 +15,8 @@ from loopty.domain.rig import Rig
 from loopty.domain.task import Audit, Benchmark, Limits, SandboxSpec
 from loopty.engine.protocols import OnMetrics, Trial
 from loopty.executors.frames import Link, LinkLost
-from loopty.executors.trial_order import PackedOrder, RigPackage, TrialOrder, TrialReport
 from loopty.executors.worker_client import WorkerClient
+from loopty.executors.worker_order import PackedOrder, RigPackage, TrialReport, WorkerOrder
 from loopty.executors.worker_pool import PoolTerms, WorkerPool
 from loopty.kit.dataclass import dataclass, field, replace
 from loopty.record.event import Event
@@ -42,7 +42,7 @@ class FunctionBench:
     async def execute(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
         return await self.evaluate(trial, on_metrics, cancel)
 
-    def trial(self, order: TrialOrder, block: bytes) -> Trial:  # noqa: ARG002
+    def trial(self, order: WorkerOrder, block: bytes) -> Trial:  # noqa: ARG002
         trial = trial_of(1, pool=order.pool)
         node = replace(trial.node, id=NodeId(order.node), params=order.params)
         return replace(
@@ -146,7 +146,7 @@ def pack_without_files(trial: Trial) -> PackedOrder:
     """An order of a trial whose node changes no file."""
     node = trial.node
     return PackedOrder(
-        TrialOrder(str(node.id), trial.number, trial.pool, trial.seed, trial.token, "", trial.gates, node.params)
+        WorkerOrder(str(node.id), trial.number, trial.pool, trial.seed, trial.token, "", trial.gates, node.params)
     )
 
 

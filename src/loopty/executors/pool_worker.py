@@ -12,7 +12,7 @@ from loopty.domain.machine import Machine
 from loopty.domain.objective import Direction
 from loopty.engine.protocols import OnMetrics
 from loopty.executors.frames import LONGEST_HEAD, Frame, Link, LinkLost, send_beats, wait_for_silence
-from loopty.executors.trial_order import LONGEST_FILES, PackedOrder, TrialReport, message, unpack_report
+from loopty.executors.worker_order import LONGEST_FILES, PackedOrder, TrialReport, message, unpack_report
 from loopty.kit import codec
 from loopty.kit.dataclass import dataclass, field
 
@@ -34,7 +34,7 @@ class _Lease:
     rows: list[Row] = field(default_factory=list)
 
 
-class PoolMember:
+class PoolWorker:
     """One worker of the pool, from its greeting to its end."""
 
     def __init__(self, name: str, host: str, machine: Machine, sandbox: str, link: Link) -> None:

@@ -42,7 +42,7 @@ class FileChange:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialOrder:
+class WorkerOrder:
     """One trial, as a worker gets it."""
 
     node: str
@@ -60,7 +60,7 @@ class TrialOrder:
 class PackedOrder:
     """An order with the content of its files, one after the other."""
 
-    order: TrialOrder
+    order: WorkerOrder
     block: bytes = b""
 
 
