@@ -284,19 +284,21 @@ def test_an_address_is_shown_without_its_secrets_and_names_its_ledger():
 
 def test_a_driver_that_was_stopped_in_the_middle_of_a_write_goes_on(driver, other):
     ledger, recorder, _ = driver
-    connection = ledger._server.line.connection()
-    connection.execute("SET idle_in_transaction_session_timeout = '1ms'")
-    backend, calls = connection.info.backend_pid, []
+    calls = []
 
     def decide(history):
         calls.append(1)
+        if len(calls) == 1:
+            connection = ledger._server.line.connection()
+            connection.execute("SET idle_in_transaction_session_timeout = '1ms'")
+            wait_until_gone(connection.info.backend_pid)
+        return child_events(history)
+
+    def wait_until_gone(backend):
         deadline = time.monotonic() + 120
-        while len(calls) == 1 and other[0]._server.rows(
-            "SELECT 1 FROM pg_stat_activity WHERE pid = ?", (backend,)
-        ):
+        while other[0]._server.rows("SELECT 1 FROM pg_stat_activity WHERE pid = ?", (backend,)):
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        return child_events(history)
 
     recorder.record(decide)
     assert len(calls) == 2

@@ -1,7 +1,7 @@
 /** A sheet over the page: focus stays inside, Escape closes it, and focus goes back where it was. */
 
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 const REACHABLE =
   "button:not(:disabled), input:not(:disabled), textarea:not(:disabled), select:not(:disabled), a[href]";
@@ -14,7 +14,7 @@ interface SheetProps {
 
 export function Sheet({ title, onClose, children }: SheetProps): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     const first =
       box.current?.querySelector<HTMLElement>("[data-first]") ??
