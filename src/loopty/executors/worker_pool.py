@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 
+from loopty.domain.executor_spec import MOST_WORKERS
 from loopty.domain.machine import Machine
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.worker_outage import TrialLosesWorkers, WorkerOutage
@@ -25,7 +26,6 @@ _GREETING_SECONDS = 20.0
 _SET_UP_SECONDS = 900.0
 _MOST_LOSSES = 3
 """A trial that loses this many workers in a row waits for another session."""
-_MOST_MEMBERS = 4096
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class PoolTerms:
     token: str
     lease_seconds: float
     wait_seconds: float
+    most_trials: int | None = None
+    """The most trials at once that the user asked for; None: as many as there are workers."""
 
 
 class WorkerPool:
@@ -68,8 +70,9 @@ class WorkerPool:
 
     @property
     def width(self) -> int:
-        """As many trials as there are workers for the search; one waits where there is none."""
-        return max(1, sum(member.machine.fingerprint in self._open for member in self._members.values()))
+        """As many trials as there are workers for the search, or as the user said; one waits without a worker."""
+        workers = sum(member.machine.fingerprint in self._open for member in self._members.values())
+        return max(1, min(workers, self._terms.most_trials or workers))
 
     @property
     def machine(self) -> Machine:
@@ -219,8 +222,8 @@ class WorkerPool:
         if version != __version__:
             shown = _plain_text(str(version), 20)
             return f"the worker is loopty {shown}, the driver {__version__}: install the same version on both"
-        if len(self._members) >= _MOST_MEMBERS:
-            return f"the pool has {_MOST_MEMBERS} workers, the most it takes"
+        if len(self._members) >= MOST_WORKERS:
+            return f"the pool has {MOST_WORKERS} workers, the most it takes"
         return ""
 
     async def _set_up(self, link: Link, name: str, host: str) -> PoolWorker:
