@@ -25,7 +25,7 @@ from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
 from loopty.workspaces.benchmark_imports import files_of_imports, module_files
 from loopty.workspaces.git_objects import DIRECTORY, LINK, REGULAR_FILES, TreeEntry
-from loopty.workspaces.node_folders import NodeFolders
+from loopty.workspaces.node_folders import CHANGE, NodeFolders
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
@@ -64,7 +64,7 @@ class NodeFiles:
         self._state = state
         self._task = task
         self._refs = NodeRefs(repository)
-        self._folders = NodeFolders(state)
+        self.folders = NodeFolders(state)
         self._last_edits: tuple[str, Edits] | None = None
         """The commit and the edits that were checked last: a proposer asks before the loop does."""
         self._last_refusal: str | None = None
@@ -291,13 +291,13 @@ class NodeFiles:
         changed = parent is not None and parent.commit != node.commit
         params = {"params.json": f"{json.dumps(dict(node.params), indent=2)}\n".encode()} if node.params else {}
         patch = self._repository.patches.between(parent.commit, node.commit) if parent and changed else b""
-        diff = {"change.diff": patch} if patch else {}
+        diff = {CHANGE: patch} if patch else {}
         # The description is last: where they are plain files, its presence says that the rest is complete.
-        self._folders.add(node.id, {**params, **diff, _DESCRIPTION: description})
+        self.folders.add(node.id, {**params, **diff, _DESCRIPTION: description})
 
     def _has_description(self, node: Node, description: bytes) -> bool:
         try:
-            return self._folders.open(node.id).read(_DESCRIPTION) == description
+            return self.folders.open(node.id).read(_DESCRIPTION) == description
         except FileNotFoundError:
             return False
 
@@ -308,7 +308,7 @@ class NodeFiles:
     def finish_session(self, run: int) -> None:
         """Pack what the session has added to the repository, and leave no open file."""
         self._refs.finish_packs(run)
-        self._folders.close()
+        self.folders.close()
 
     def conclude(self, node: Node, history: History) -> None:
         """Write the analysis: what was measured, and the verdict with its reason. Fold what nobody needs soon."""
@@ -325,14 +325,14 @@ class NodeFiles:
                 lines.append(f"| {name} | {value:g} | {cells} |")
         analysis = {"analysis.md": "\n".join((*lines, "")).encode(errors="replace")}
         if node.verdict in _FOLDED and node.id.parent is not None:
-            self._folders.fold(node.id, analysis)
+            self.folders.fold(node.id, analysis)
         else:
-            self._folders.add(node.id, analysis)
+            self.folders.add(node.id, analysis)
             self._lay_out(node.id)
 
     def _lay_out(self, node: NodeId) -> None:
         try:
-            self._folders.lay_out(node)
+            self.folders.lay_out(node)
         except UnsafePath as error:
             raise SandboxError(str(error)) from None
         except OSError:
