@@ -101,7 +101,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _load(path: str) -> ModuleType:
-    sys.meta_path.append(_ResultFinder) # after all others: an installed package is used
+    sys.meta_path.append(_ResultFinder)  # after all others: an installed package is used
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))  # noqa: PTH100, PTH120
     spec = spec_from_file_location("evaluator", path)
     if spec is None or spec.loader is None:
