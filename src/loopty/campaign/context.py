@@ -233,13 +233,13 @@ class CampaignContext:
         )
 
     def _tuning(self) -> Tuning | None:
-        tune, space = self.task.tune, self.task.space
-        if not (tune and tune.trials and space):
+        tune = self.task.tune
+        if not (tune and tune.trials):
             return None
         from loopty.judge.tuning import Tuning
         from loopty.proposers.tune_samplers import make_draw
 
-        return Tuning(tune, space, make_draw(tune.sampler))
+        return Tuning(tune, self.task.space, make_draw(tune.sampler))
 
     def _traces_folder(self, trial: Trial) -> SafeFolder:
         from loopty.workspaces import stages

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from loopty.domain.access import TASK_FILE, is_clean_path
+from loopty.domain.declared_parameters import MARK, declaration_refusal, declare_after
+from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.launch import SandboxError
 from loopty.domain.outcome import Verdict
@@ -18,6 +20,7 @@ from loopty.domain.proposal import Edits, Proposal
 from loopty.domain.task import Task
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit import globs
+from loopty.kit.dataclass import replace
 from loopty.kit.markers import change_outside_blocks
 from loopty.kit.safe_folder import UnsafePath
 from loopty.record.history import History
@@ -33,6 +36,8 @@ from loopty.workspaces.three_way import MergedFiles, merge_files
 
 _DESCRIPTION = "description.md"
 _LARGEST_SHOWN = 1_000_000
+_MOST_READ = 2_000
+"""Files of a baseline in which declarations are looked for."""
 _FOLDED = (Verdict.DISCARDED, Verdict.REJECTED, Verdict.QUARANTINED)
 _KEY_FILES = (
     "**/.env",
@@ -241,7 +246,19 @@ class NodeFiles:
                 return reason
             if path in entries and (reason := self._marker_fault(parent, path, content)):
                 return reason
-        return None
+        return declaration_refusal(parent.declared, edits, self._task.space)
+
+    def with_declarations(self, files: CommittedFiles) -> CommittedFiles:
+        """The files of a baseline with what they declare; they are looked at only where proposals are tuned."""
+        if not self._task.tune:
+            return files
+        paths = self.writable_files(files.commit)[:_MOST_READ]
+        small = {*self._repository.files_up_to(files.commit, _LARGEST_SHOWN)}
+        texts = {path: self.text(files.commit, path) for path in paths if path in small}
+        marked = {path: text for path, text in texts.items() if text and MARK in text}
+        if reason := declaration_refusal({}, marked, self._task.space):
+            raise Misuse(f"the baseline {reason}")
+        return replace(files, declared=declare_after({}, marked))
 
     def _placement_fault(self, path: str, entries: Mapping[str, TreeEntry], edits: Edits) -> str | None:
         """Why no file may be written at this path, or None: it would replace something other than a plain file."""
@@ -274,9 +291,11 @@ class NodeFiles:
 
     def commit(self, parent: Node, edits: Edits, message: str) -> CommittedFiles:
         if not edits:
-            return CommittedFiles(parent.commit, parent.tree)
+            return CommittedFiles(parent.commit, parent.tree, parent.declared)
         modes = self._repository.entries(parent.commit, edits)
-        return self._repository.commit(parent.commit, edits, modes, f"{message}\n")
+        files = self._repository.commit(parent.commit, edits, modes, f"{message}\n")
+        programs = {path: content for path, content in edits.items() if self._task.access.is_writable(path)}
+        return replace(files, declared=declare_after(parent.declared, programs))
 
     def publish(self, node: Node, parent: Node | None) -> None:
         text = f"# {node.id}\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
