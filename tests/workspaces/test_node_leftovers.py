@@ -13,6 +13,7 @@ from loopty.domain.leftovers import Leftovers
 from loopty.domain.pool import Pool
 from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Node
+from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_leftovers import NodeLeftovers
 from loopty.workspaces.state_folder import StateFolder
 
@@ -27,7 +28,7 @@ def state(tmp_path: Path) -> StateFolder:
 
 
 def leftovers(state: StateFolder) -> Leftovers:
-    return NodeLeftovers(state).read(NODE)
+    return NodeLeftovers(NodeFolders(state)).read(NODE)
 
 
 def write(state: StateFolder, name: str, text: str) -> None:

@@ -15,7 +15,6 @@ from loopty.domain.leftovers import Leftovers
 from loopty.kit.dataclass import dataclass
 from loopty.record.node_record import Node
 from loopty.workspaces.node_folders import NodeFolder, NodeFolders
-from loopty.workspaces.state_folder import StateFolder
 
 _DIFF_BYTES = 64 << 10
 _TAIL_BYTES = 16 << 10
@@ -37,8 +36,8 @@ _TRACE_KEYS = ("status", "score", "summary", "failure_reason", "log")
 class NodeLeftovers:
     """The folders of nodes."""
 
-    def __init__(self, state: StateFolder) -> None:
-        self._folders = NodeFolders(state)
+    def __init__(self, folders: NodeFolders) -> None:
+        self._folders = folders
 
     def read(self, node: Node) -> Leftovers:
         """What the node's own trial left. Anything that is missing or unreadable is empty."""
