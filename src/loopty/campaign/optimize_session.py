@@ -144,7 +144,7 @@ def start_session(
         recorder, owner = context.recorder, context.owner
         return AgentFactory(task.sandbox, unsafe, *places, models, recorder, owner, context).sessions(choice)
 
-    factory = ProposerFactory(task, context.files, NodeLeftovers(context.files.folders), models, agent_sessions)
+    factory = ProposerFactory(task, context.files, NodeLeftovers(context.folders), models, agent_sessions)
     proposers = {Pool.ATTEMPT: factory.proposer()}
     if task.pools.control:
         proposers[Pool.CONTROL] = factory.control()
@@ -162,7 +162,7 @@ def start_session(
         PruneWatch(
             lambda: context.history,
             make_pruner(task.pruner),
-            functools.partial(_read_curve, context.files.folders),
+            functools.partial(_read_curve, context.folders),
             executor.machine.fingerprint,
         ),
         models.purse,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -9,6 +10,7 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from loopty.domain.access import TASK_FILE, is_clean_path
 from loopty.domain.declared_parameters import MARK, declaration_refusal, declare_after
@@ -33,6 +35,9 @@ from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
 from loopty.workspaces.three_way import MergedFiles, merge_files
+
+if TYPE_CHECKING:
+    from loopty.workspaces.node_sharing import NodeSharing
 
 _DESCRIPTION = "description.md"
 _LARGEST_SHOWN = 1_000_000
@@ -64,12 +69,16 @@ _KEY_FILES = (
 class NodeFiles:
     """Implements the Workspaces protocol over a git repository and its `.loopty/` folder."""
 
-    def __init__(self, repository: Repository, state: StateFolder, task: Task) -> None:
+    def __init__(
+        self, repository: Repository, state: StateFolder, task: Task, sharing: NodeSharing | None = None
+    ) -> None:
+        """`sharing` is how other clones get these files, where drivers share a store."""
         self._repository = repository
         self._state = state
         self._task = task
+        self._sharing = sharing
         self._refs = NodeRefs(repository)
-        self.folders = NodeFolders(state)
+        self.folders = NodeFolders(state, sharing.fetch if sharing else None)
         self._last_edits: tuple[str, Edits] | None = None
         """The commit and the edits that were checked last: a proposer asks before the loop does."""
         self._last_refusal: str | None = None
@@ -303,7 +312,10 @@ class NodeFiles:
         if self._has_description(node, description):
             return
         if parent is None or parent.commit != node.commit:
+            self._repository.require_commit(node.commit)
             self._refs.hold(node.id.run, [node.commit])
+        if self._sharing:
+            self._sharing.send_commit(self._repository, node, parent)
         self._refs.pack(node.id.run, node.handle)
         if self._repository.refs.wants_branches:
             self._repository.refs.make_branch(node.id.branch, node.commit)
@@ -348,6 +360,9 @@ class NodeFiles:
         else:
             self.folders.add(node.id, analysis)
             self._lay_out(node.id)
+        if self._sharing:
+            with contextlib.suppress(OSError):  # more than a store takes stays here
+                self._sharing.send_folder(node, self.folders.files(node.id))
 
     def _lay_out(self, node: NodeId) -> None:
         try:
