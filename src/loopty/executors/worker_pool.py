@@ -71,7 +71,7 @@ class WorkerPool:
     @property
     def width(self) -> int:
         """As many trials as there are workers for the search, or as the user said; one waits without a worker."""
-        workers = sum(member.machine.fingerprint in self._open for member in self._members.values())
+        workers = sum(member.fingerprint in self._open for member in self._members.values())
         return max(1, min(workers, self._terms.most_trials or workers))
 
     @property
@@ -109,7 +109,7 @@ class WorkerPool:
         self._tell_change()
 
     def has_worker(self, fingerprint: str) -> bool:
-        return any(member.machine.fingerprint == fingerprint for member in self._members.values())
+        return any(member.fingerprint == fingerprint for member in self._members.values())
 
     async def wait_for_worker(self, is_wanted: Callable[[PoolWorker], bool]) -> PoolWorker | None:
         """The first worker of this kind; None where none comes in time."""
@@ -138,7 +138,7 @@ class WorkerPool:
             try:
                 self._terms.record(TrialLeased(trial.node.id, trial.number, member.name, lease))
                 # A trial is compared with its peers only where they ran on the same machine.
-                is_peer = member.machine.fingerprint == self.machine.fingerprint
+                is_peer = member.fingerprint == self.machine.fingerprint
                 report = await member.run(packed, lease, on_metrics if is_peer else _never_prune, cancel)
             except (LinkLost, TrialFault) as error:
                 if isinstance(error, TrialFault):
@@ -155,7 +155,7 @@ class WorkerPool:
             if report is None:
                 return Outcome(Ending.CANCELLED, reason="stopped on request")
             await asyncio.to_thread(self._terms.keep, trial, report.files)
-            return replace(report.outcome, fingerprint=member.machine.fingerprint)
+            return replace(report.outcome, fingerprint=member.fingerprint)
         raise TrialLosesWorkers(f"node {trial.node.id} lost {len(losses)} workers in a row ({'; '.join(losses)})")
 
     async def _take_member(self, trial: Trial, cancel: asyncio.Event, losses: list[str]) -> PoolWorker | None:
@@ -189,7 +189,7 @@ class WorkerPool:
         return any(self._may_run(member, cohort) for member in self._members.values())
 
     def _may_run(self, member: PoolWorker, cohort: str) -> bool:
-        fingerprint = member.machine.fingerprint
+        fingerprint = member.fingerprint
         return not member.lost_reason and (fingerprint == cohort if cohort else fingerprint in self._open)
 
     async def admit(self, link: Link, host: str, is_known: bool = False) -> str:
