@@ -62,6 +62,8 @@ class PoolCount:
     limit: int | None
     endings: Mapping[str, int]
     refused: int
+    last_refusal: str = ""
+    """Why the newest of the refused ones got no trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +392,9 @@ def _count(history: History, run: Run, pool: Pool, pools: Pools | None) -> PoolC
     is_charged = pool.rules.judging or bool(pool.rules.limit)
     started = TrialCounts.of(run, pool).started if is_charged else _observing_trials(run, pool)
     limit = pools.limit(pool) if pools else None
-    return PoolCount(pool, started, limit, _endings(history, run, pool), Proposals.of(run, pool).refused)
+    proposals = Proposals.of(run, pool)
+    endings = _endings(history, run, pool)
+    return PoolCount(pool, started, limit, endings, proposals.refused, proposals.last_refusal)
 
 
 def _observing_trials(run: Run, pool: Pool) -> int:
