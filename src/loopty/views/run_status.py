@@ -32,6 +32,7 @@ from loopty.record.workers import Workers
 from loopty.views.against_baseline import AgainstBaseline, against_baseline
 from loopty.views.agent_rows import AgentRow, agent_rows
 from loopty.views.cascade_costs import StageCost, stage_costs
+from loopty.views.cluster_rows import ClusterRow, cluster_rows
 from loopty.views.comparable import machine_description, sigma
 from loopty.views.run_phase import RunPhase, run_phase
 from loopty.views.score_change import SIGMAS, ScoreChange, percent_of, score_change
@@ -204,6 +205,8 @@ class RunStatus:
     """Since when gains do not carry over to the held-out split; empty while they do, or nobody looked."""
     worker_slots: WorkerSlots | None = None
     """How many trials run at once on the workers, and what bounds that; None without workers."""
+    nodes: tuple[ClusterRow, ...] = ()
+    """The nodes of clusters that place its workers."""
 
     def count(self, pool: Pool) -> PoolCount:
         return next(count for count in self.counts if count.pool is pool)
@@ -298,6 +301,7 @@ def status(
         Workers.of(run).last_loss,
         AuditAnchors.of(run).text,
         slots,
+        cluster_rows(run) if state is RunState.RUNNING else (),
     )
 
 
