@@ -11,6 +11,7 @@ from loopty.campaign.run_start import start_run
 from loopty.domain.combine_spec import POOL_FOLDER
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.domain.space import Params
 from loopty.domain.task import Pools, RoleBudget, Task
 from loopty.engine.protocols import CommittedFiles
 from loopty.evaluators.artifact_copies import ARTIFACTS, LARGEST_FILE
@@ -77,7 +78,7 @@ def _start_run(context: CampaignContext, task: Task, base: int, members: list[Po
     def decide(history: History) -> list[Event]:
         if _newest_combination(history, task, base, data):
             return []  # another process was faster, and means the same run
-        return _stage_events(history, task, base, members, benchmark, data, files)
+        return _stage_events(history, task, base, members, benchmark, data, files, best.params)
 
     context.recorder.record(decide)
     number = _newest_combination(context.history, task, base, data)
@@ -95,12 +96,14 @@ def _stage_events(
     benchmark: str,
     data: str,
     files: CommittedFiles,
+    best_params: Params,
 ) -> list[Event]:
     nodes = tuple(member.node for member in members)
     why = f"combines {len(members)} nodes of run {base}"
     started, root = start_run(history, task, benchmark, data, files, why)
     assert isinstance(root, NodeAdded)
-    root = replace(root, summary=why, merged=nodes)
+    declared = {name: value for name, value in best_params.items() if name in files.declared}
+    root = replace(root, summary=why, merged=nodes, params={**root.params, **declared})
     return [started, root, PoolFrozen(root.node.run, base, tuple(members))]
 
 

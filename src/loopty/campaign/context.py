@@ -113,7 +113,7 @@ class CampaignContext:
     @property
     def folders(self) -> NodeFolders:
         """What is kept of nodes, here or in the shared store."""
-        return NodeFolders(self.state, self.sharing.fetch if self.sharing else None)
+        return self.files.folders
 
     def gates(self, node: NodeId) -> tuple[Gate, ...]:
         """The gates that a node must pass: the task's, and those added to it or to its ancestors."""
@@ -244,13 +244,13 @@ class CampaignContext:
         )
 
     def _tuning(self) -> Tuning | None:
-        tune, space = self.task.tune, self.task.space
-        if not (tune and tune.trials and space):
+        tune = self.task.tune
+        if not (tune and tune.trials):
             return None
         from loopty.judge.tuning import Tuning
         from loopty.proposers.tune_samplers import make_draw
 
-        return Tuning(tune, space, make_draw(tune.sampler))
+        return Tuning(tune, self.task.space, make_draw(tune.sampler))
 
     def _traces_folder(self, trial: Trial) -> SafeFolder:
         from loopty.workspaces import stages

@@ -128,7 +128,7 @@ def start_session(
 
         require_agents(task)  # before a run begins for it
     on_step("freezing your files and the benchmark")
-    if not task.is_width_stated and task.profile.seconds:
+    if not task.is_width_stated and task.profile.seconds and task.executor.kind != "pool":
         size = task.round_size(this_capacity())
         context.say(f"width {size.width}: {size.reason}")
     run = enter_run(context, new_run) if run is None else run

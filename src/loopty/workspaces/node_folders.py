@@ -17,6 +17,10 @@ from loopty.workspaces.folded_folders import FoldedFolders, files_below
 from loopty.workspaces.rebuildable_folders import bytes_below
 from loopty.workspaces.state_folder import StateFolder
 
+CHANGE = "change.diff"
+"""The file with the node's change to its parent."""
+_NEW_CHANGES = 64
+_LONGEST_NEW_CHANGE = 256 << 10
 _LARGEST_FOLDED = 64 << 10
 """Of a file that comes from the shared store; a larger one stays as it is."""
 _LARGEST_SENT = 512 << 20
@@ -58,6 +62,8 @@ class NodeFolders:
     def __init__(self, state: StateFolder, fetch: FetchFolder | None = None) -> None:
         self._state = state
         self._folded = FoldedFolders(state.node_archive)
+        self._new_changes: dict[NodeId, bytes] = {}
+        """The newest changes that this process has kept: the next prompt shows them."""
         self._fetch = fetch
 
     def close(self) -> None:
@@ -93,8 +99,16 @@ class NodeFolders:
                 yield path, content
         yield from ((path, content) for path, content in folded.items() if path not in seen)
 
+    def new_change(self, node: NodeId) -> bytes | None:
+        """The node's change to its parent, where this process has kept it a short while ago."""
+        return self._new_changes.get(node)
+
     def add(self, node: NodeId, files: Mapping[str, bytes]) -> None:
         """Keep these files of the node, in place of those of the same names."""
+        if len(change := files.get(CHANGE, b"")) in range(1, _LONGEST_NEW_CHANGE):
+            self._new_changes[node] = change
+            if len(self._new_changes) > _NEW_CHANGES:
+                self._new_changes.pop(next(iter(self._new_changes)), None)
         # One row costs less than a file each, also for a node that will be kept.
         plain = self._state.node_folder(node)
         known = set(plain.names())
@@ -126,6 +140,7 @@ class NodeFolders:
 
     def remove(self, node: NodeId) -> None:
         """Remove all of it."""
+        self._new_changes.pop(node, None)
         for folder in (self._state.node_folder(node), self._state.node_copy(node)):
             if folder.exists():
                 folder.remove_all()

@@ -14,7 +14,7 @@ from typing import Any
 from loopty.domain.leftovers import Leftovers
 from loopty.kit.dataclass import dataclass
 from loopty.record.node_record import Node
-from loopty.workspaces.node_folders import NodeFolder, NodeFolders
+from loopty.workspaces.node_folders import CHANGE, NodeFolder, NodeFolders
 
 _DIFF_BYTES = 64 << 10
 _TAIL_BYTES = 16 << 10
@@ -52,11 +52,12 @@ class NodeLeftovers:
 
     def read_diff(self, node: Node) -> str:
         """Only its change to the parent."""
-        return _diff(self._folders.open(node.id))
+        known = self._folders.new_change(node.id)
+        return _diff(self._folders.open(node.id)) if known is None else _decode(known[:_DIFF_BYTES])
 
 
 def _diff(folder: NodeFolder) -> str:
-    return _decode(_read(folder, "change.diff", _DIFF_BYTES))
+    return _decode(_read(folder, CHANGE, _DIFF_BYTES))
 
 
 def _traces(folder: NodeFolder) -> Iterator[tuple[str, str]]:
