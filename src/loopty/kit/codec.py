@@ -33,6 +33,13 @@ def text(value: Any) -> str:
     return _JSON.encode(plain(value))
 
 
+def stated_fields(value: Any) -> list[tuple[str, Any]]:
+    """The fields of a dataclass that are not at their default, in their order: those that `plain` writes."""
+    cls: type = type(value)
+    fields = ((name, default, getattr(value, name)) for name, default in _defaults(cls))
+    return [(name, item) for name, default, item in fields if item is not default and item != default]
+
+
 def _flattener(cls: type) -> Convert:
     """The function that turns a value of this type into plain data; cached, as every event goes through it."""
     if cls not in _FLATTENERS:

@@ -79,6 +79,12 @@ class RowLedger:
     def now(self) -> float:
         return self._database.now()
 
+    def is_away(self) -> bool:
+        return False
+
+    def wait_until_back(self) -> None:
+        return
+
     @contextmanager
     def _write(self) -> Iterator[RowWriteLock]:
         try:

@@ -17,7 +17,7 @@ from loopty.record.fold_state import FoldState
 from loopty.record.pages import SavedNodes
 from loopty.record.run_record import Run
 
-FOLD_VERSION = 21
+FOLD_VERSION = 22
 """Increases when the fold changes, so that a ledger knows that its saved pages come from an older one."""
 
 
