@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import apsw
 
+from loopty.kit.deflate import deflate
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
 
 _LARGEST = 64 << 20
@@ -134,7 +135,7 @@ def _write_transaction(db: apsw.Connection) -> Iterator[None]:
 def encode_files(files: Mapping[str, bytes]) -> bytes:
     """The files as one compressed text: a line with their names and sizes, then one after the other."""
     head = json.dumps({name: len(content) for name, content in files.items()}).encode()
-    return zlib.compress(b"\n".join((head, b"".join(files.values()))), 6)
+    return deflate(b"\n".join((head, b"".join(files.values()))), 6)
 
 
 def decode_files(raw: bytes) -> dict[str, bytes]:

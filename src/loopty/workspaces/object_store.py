@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import threading
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO, Generic, TypeVar
 
 from loopty.kit.atomic_file import write_atomically
+from loopty.kit.deflate import deflate
 from loopty.workspaces.git_session import GitError, GitSession, read_exactly, read_line
 from loopty.workspaces.pack_file import NewObject
 
@@ -128,7 +128,7 @@ class ObjectStore:
         raw = f"{kind} {len(content)}\0".encode() + content
         name = (hashlib.sha1 if len(known_id) == 40 else hashlib.sha256)(raw).hexdigest()
         # An object that exists is overwritten with itself: that is rare, and checking would cost more.
-        write_atomically(f"{self._folder()}/{name[:2]}", name[2:], zlib.compress(raw, 1), mode=0o444)
+        write_atomically(f"{self._folder()}/{name[:2]}", name[2:], deflate(raw, 1), mode=0o444)
         self._on_write(NewObject(name, kind, content))
         if kind == "blob":  # likely to be read soon
             self._sizes.put(name, len(content))
