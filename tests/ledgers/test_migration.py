@@ -34,6 +34,7 @@ from loopty.record.role_shares import RoleSharesChanged
 from loopty.record.rungs import LadderState
 from loopty.record.search_learning import SearchMoved
 from loopty.record.sessions import RunPaused, RunResumed, Session, StopRequested
+from loopty.record.stored_files import FilesStored
 from loopty.record.tickets import TicketEnded, TicketOpened
 from loopty.record.trials import TrialCounts, Trials
 from loopty.record.tunings import NodeTuned, TunePointChosen, TuningStarted
@@ -52,6 +53,7 @@ NEWER = {
     *(NodeTuned, TunePointChosen, TuningStarted),
     *(CohortOpened, WorkerJoined, WorkerLeft, TrialLeased, LeaseLost),
     *(AgentBenched, AgentPartEnded, AgentSearchStalled, AuditConcluded, RoleSharesChanged),
+    FilesStored,
 }
 """Events that the previous layout did not have."""
 RENAMED = {"asked_after": "known_event", "duel": "pairing", "elsewhere": "other_fingerprints"}

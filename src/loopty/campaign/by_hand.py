@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from loopty.campaign import hand_decisions
@@ -145,14 +145,15 @@ def _with_explanation(context: CampaignContext, trial: Trial, result: CheckResul
     if outcome.ending is Ending.CANCELLED:
         return result
     if result.problem is None:
-        logs = (_log(context, trial, name) for name in _LOGS)
-        return replace(result, output="\n".join(_end_of(log) for log in logs if log))
+        return replace(result, output=_ends_of_logs(context, trial, _LOGS))
     from loopty.causes.explanation import Explanation
 
     lines, cause = outcome.error_lines, None
     log = _log(context, trial, outcome.log) if outcome.log else None
     if trial.node.id.parent is None:
-        output = _end_of(log) if log else ""
+        others = _LOGS if outcome.log in _LOGS else ()  # a gate has a log of its own
+        names = (*(name for name in others if name != outcome.log), outcome.log)
+        output = _ends_of_logs(context, trial, names) if log else ""
         cause = known_cause(context.repository.top, result.problem, lines, context.task, output)
     explanation = Explanation(lines, str(log.shown_path) if log else "", cause)
     return replace(result, explanation=explanation)
@@ -163,6 +164,11 @@ def _log(context: CampaignContext, trial: Trial, name: str) -> SafeFile | None:
     checks = context.state.node_copy(trial.node.id).below("checks")
     log = checks.below(checks.names()[-1]).file_at(name) if checks.names() else None
     return log if log and log.exists() else None
+
+
+def _ends_of_logs(context: CampaignContext, trial: Trial, names: Sequence[str]) -> str:
+    logs = (_log(context, trial, name) for name in names)
+    return "\n".join(_end_of(log) for log in logs if log)
 
 
 def _end_of(log: SafeFile) -> str:

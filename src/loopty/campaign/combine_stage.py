@@ -24,7 +24,7 @@ from loopty.record.nodes import NodeAdded
 from loopty.record.run_record import Run
 from loopty.views.pool_choice import choose_pool
 from loopty.workspaces.node_files import NodeFiles
-from loopty.workspaces.node_folders import NodeFolder, NodeFolders
+from loopty.workspaces.node_folders import NodeFolder
 
 _FEWEST_MEMBERS = 2
 _REMEDY = "restore its file, or leave the node out of the pool with `loopty invalidate {node}`"
@@ -72,7 +72,7 @@ def _newest_combination(history: History, task: Task, base: int, data: str) -> i
 def _start_run(context: CampaignContext, task: Task, base: int, members: list[PoolMember], data: str) -> int:
     best = context.history[members[0].node]
     files = context.files.commit(best, _pool_files(context, members), f"The pool of run {base}")
-    stage_files = NodeFiles(context.repository, context.state, task)
+    stage_files = NodeFiles(context.repository, context.state, task, context.sharing)
     benchmark = stage_files.benchmark_digest(files.commit)
 
     def decide(history: History) -> list[Event]:
@@ -109,7 +109,7 @@ def _stage_events(
 
 def _pool_files(context: CampaignContext, members: list[PoolMember]) -> dict[str, str | bytes | None]:
     """The pool as files of the tree: a folder for each member, and an index. No artifact is interpreted."""
-    folders = NodeFolders(context.state)
+    folders = context.folders
     files: dict[str, str | bytes | None] = {}
     try:
         for member in members:
@@ -140,7 +140,11 @@ def read_artifact(folder: NodeFolder, node: NodeId, digest: str) -> bytes:
 def _stage_context(context: CampaignContext, run: int) -> CampaignContext:
     base = FrozenPool.of(context.history.runs[run]).base
     task = _stage_task(context.task, context.history.runs[base])
-    return replace(context, task=task, files=NodeFiles(context.repository, context.state, task.without_held_out()))
+    return replace(
+        context,
+        task=task,
+        files=NodeFiles(context.repository, context.state, task.without_held_out(), context.sharing),
+    )
 
 
 def _stage_task(task: Task, base: Run) -> Task:

@@ -46,6 +46,7 @@ class PoolSession:
                 self._door.token(),
                 spec.lease_seconds,
                 spec.wait_seconds,
+                context.task.stated_width,
             )
         )
         self._url = ""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
 
+MOST_WORKERS = 4096
+"""A pool takes no more workers."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExecutorSpec:

@@ -125,6 +125,8 @@ class Node:
     """Whether the draft was given up before it ran."""
     files_removed: bool = False
     """Whether `loopty gc` removed its commit, folder and logs."""
+    stored: str = ""
+    """The hash of its folder, where drivers share a store."""
     known_event: int = 0
     """The last event that the proposer knew."""
     edits: tuple[TreePath, ...] = ()

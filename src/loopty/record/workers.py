@@ -77,6 +77,8 @@ class Workers(RunPart):
     members: Mapping[str, WorkerRecord] = field(default_factory=dict)
     lost_leases: int = 0
     last_loss: str = ""
+    most: int = 0
+    """The most workers that the run had at once."""
 
 
 def _join(state: FoldState, event: WorkerJoined, at: float) -> None:
@@ -105,7 +107,8 @@ def _lose(state: FoldState, event: LeaseLost, _at: float) -> None:
         name: replace(member, trial="", lease="") if member.lease == event.lease else member
         for name, member in workers.members.items()
     }
-    state.put_run(run.with_part(Workers(members, workers.lost_leases + 1, event.reason)))
+    lost = replace(workers, members=members, lost_leases=workers.lost_leases + 1, last_loss=event.reason)
+    state.put_run(run.with_part(lost))
 
 
 def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
@@ -125,7 +128,8 @@ def _forget_members(state: FoldState, event: SessionEnded, _at: float) -> None:
 
 def _put(state: FoldState, run: Run, name: str, member: WorkerRecord) -> None:
     workers = Workers.of(run)
-    state.put_run(run.with_part(replace(workers, members={**workers.members, name: member})))
+    members = {**workers.members, name: member}
+    state.put_run(run.with_part(replace(workers, members=members, most=max(workers.most, len(members)))))
 
 
 FAMILY = Family(

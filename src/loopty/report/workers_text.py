@@ -8,6 +8,7 @@ from loopty.report.columns import printable_line
 from loopty.report.figures import duration, plural
 from loopty.views.run_status import RunStatus
 from loopty.views.worker_rows import WorkerRow
+from loopty.views.worker_slots import WorkerSlots
 
 _MAX_WORKERS = 16
 _COHORTS = {"present": "", "other": ", its own cohort", "closed": ", not ranked yet"}
@@ -16,6 +17,8 @@ _COHORTS = {"present": "", "other": ", its own cohort", "closed": ", not ranked 
 def worker_lines(status: RunStatus) -> Iterator[str]:
     """A line for each worker, then what was lost."""
     rows = status.workers
+    if status.worker_slots:
+        yield _slots_text(status.worker_slots)
     yield from (_row_text(row) for row in rows[:_MAX_WORKERS])
     if len(rows) > _MAX_WORKERS:
         busy = sum(bool(row.trial) for row in rows[_MAX_WORKERS:])
@@ -25,6 +28,14 @@ def worker_lines(status: RunStatus) -> Iterator[str]:
             f"{plural(status.lost_leases, 'trial')} lost by workers and given out again, the last because "
             f"{printable_line(status.last_loss)}"
         )
+
+
+def _slots_text(slots: WorkerSlots) -> str:
+    """`8 workers, 2 trials at once: width = 2 of loopty.toml lets 6 wait`."""
+    text = f"{plural(slots.workers, 'worker')}, {plural(slots.trials, 'trial')} at once"
+    if slots.bound == "width":
+        return f"{text}: width = {slots.trials} of loopty.toml lets {slots.ranked - slots.trials:,} wait"
+    return f"{text}: one on each that is ranked"
 
 
 def _row_text(row: WorkerRow) -> str:

@@ -37,6 +37,8 @@ class BenchmarkProposal:
     timeout_seconds: float = FIRST_TIMEOUT
     last_resort: str = ""
     """What is measured where nothing better works; empty for a benchmark or tests of the repository."""
+    is_part: bool = False
+    """Whether it builds or tests only a part of the repository."""
 
 
 def benchmark_proposals(facts: RepositoryFacts) -> list[BenchmarkProposal]:
@@ -74,6 +76,8 @@ def _draft(facts: RepositoryFacts, found: BenchmarkProposal) -> TaskDraft:
         gates=() if found.times_the_tests else gates_from_tests(facts),
         times_the_tests=found.times_the_tests,
         last_resort=found.last_resort,
+        is_part=found.is_part,
+        has_build=found.timeout_seconds == BUILD_TIMEOUT,
     )
     return draft.with_note("command", found.why)
 
@@ -162,6 +166,7 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             times_the_tests=True,
             writable_copy=tests.writable_copy,
             timeout_seconds=BUILD_TIMEOUT if tests.setup or tests.warm_up else FIRST_TIMEOUT,
+            is_part=tests.is_part,
         )
     for resort in last_resorts(facts):
         yield BenchmarkProposal(
@@ -174,6 +179,7 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             writable_copy=resort.writable_copy,
             timeout_seconds=BUILD_TIMEOUT if resort.is_build else FIRST_TIMEOUT,
             last_resort=resort.measures,
+            is_part=resort.is_part,
         )
 
 

@@ -85,6 +85,7 @@ class PoolHarness:
 
     lease_seconds: float = 30.0
     wait_seconds: float = 60.0
+    most_trials: int | None = None
     events: list[Event] = field(default_factory=list)
     files: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
     """What each trial left, by node."""
@@ -105,6 +106,7 @@ class PoolHarness:
             TOKEN,
             self.lease_seconds,
             self.wait_seconds,
+            self.most_trials,
         )
         self.pool = WorkerPool(terms)
         self._links: list[Link] = []

@@ -38,6 +38,7 @@ from loopty.views.score_change import SIGMAS, ScoreChange, percent_of, score_cha
 from loopty.views.slice_value import SliceValue, slice_value
 from loopty.views.verifier_totals import VerifierTotals, verifier_totals
 from loopty.views.worker_rows import WorkerRow, worker_rows
+from loopty.views.worker_slots import WorkerSlots, worker_slots
 
 _FEWEST_SAMPLES = 2
 
@@ -201,6 +202,8 @@ class RunStatus:
     last_loss: str = ""
     audit: str = ""
     """Since when gains do not carry over to the held-out split; empty while they do, or nobody looked."""
+    worker_slots: WorkerSlots | None = None
+    """How many trials run at once on the workers, and what bounds that; None without workers."""
 
     def count(self, pool: Pool) -> PoolCount:
         return next(count for count in self.counts if count.pool is pool)
@@ -229,11 +232,13 @@ def status(
     pools: Pools | None = None,
     trials_at_once: int = 1,
     noise: Noise | None = None,
+    stated_width: int | None = None,
 ) -> RunStatus:
     """The status of the run at the time `now`.
 
     `is_alive` says whether an owner's process still runs; `pools` is the budget and `noise` the rules of repeats,
-    if known; `trials_at_once` is the number of trials that a session runs in parallel.
+    if known; `trials_at_once` is the number of trials that a session runs in parallel without workers, and
+    `stated_width` what the user allows with them.
     """
     state, pools = _state(run, is_alive), pools_in_force(run, pools) if pools else None
     seconds = session_seconds(run, now) if state is RunState.RUNNING else Session.of(run).seconds
@@ -246,7 +251,10 @@ def status(
     compared = control if _has_run(run, Pool.ATTEMPT) else None
     ended = sum(sum(TrialCounts.of(run, pool).endings.values()) for pool in BUDGETED_POOLS)
     busy = sum(TrialCounts.of(run, pool).busy_seconds for pool in BUDGETED_POOLS)
-    by_hand = busy > seconds * trials_at_once
+    rows = worker_rows(run, now) if state is RunState.RUNNING else ()
+    slots = worker_slots(rows, stated_width)
+    trials_at_once = slots.trials if slots else max(trials_at_once, Workers.of(run).most)
+    by_hand = busy > seconds * max(trials_at_once, Workers.of(run).most)
     return RunStatus(
         run.number,
         run.criteria,
@@ -285,10 +293,11 @@ def status(
         FrozenPool.of(run) if FrozenPool.of(run).base else None,
         Session.of(run).is_paused,
         Session.of(run).pause_reason,
-        worker_rows(run, now) if state is RunState.RUNNING else (),
+        rows,
         Workers.of(run).lost_leases,
         Workers.of(run).last_loss,
         AuditAnchors.of(run).text,
+        slots,
     )
 
 

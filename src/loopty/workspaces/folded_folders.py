@@ -38,7 +38,7 @@ class FoldedFolders:
     def fold(self, folder: SafeFolder, last_files: Mapping[str, bytes]) -> bool:
         """Put the folder and these files into the file, and remove it; false where that fails: then it stays."""
         try:
-            files = dict(_files_below(folder))
+            files = dict(files_below(folder))
         except FileNotFoundError:
             return self.add(folder.name, last_files)
         except OSError:
@@ -152,15 +152,15 @@ def _row(db: apsw.Connection, name: str) -> dict[str, bytes]:
     return decode_files(raw) if raw else {}
 
 
-def _files_below(folder: SafeFolder, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+def files_below(folder: SafeFolder, prefix: str = "", limit_bytes: int = _LARGEST) -> Iterator[tuple[str, bytes]]:
     """The regular files below a folder by path; nothing else is in it. Raises OSError where it is too large."""
-    left = _LARGEST
+    left = limit_bytes
     with folder.handle() as top:
         for name in sorted(os.listdir(top)):  # noqa: PTH208
             try:
                 descriptor = folder.file(name).open_in(top, os.O_RDONLY)
             except IsADirectoryError:
-                yield from _files_below(folder.below(name), f"{prefix}{name}/")
+                yield from files_below(folder.below(name), f"{prefix}{name}/", limit_bytes)
                 continue
             except UnsafePath:
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -9,6 +10,7 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from loopty.domain.access import TASK_FILE, is_clean_path
 from loopty.domain.declared_parameters import MARK, declaration_refusal, declare_after
@@ -28,11 +30,14 @@ from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
 from loopty.workspaces.benchmark_imports import files_of_imports, module_files
 from loopty.workspaces.git_objects import DIRECTORY, LINK, REGULAR_FILES, TreeEntry
-from loopty.workspaces.node_folders import NodeFolders
+from loopty.workspaces.node_folders import CHANGE, NodeFolders
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
 from loopty.workspaces.three_way import MergedFiles, merge_files
+
+if TYPE_CHECKING:
+    from loopty.workspaces.node_sharing import NodeSharing
 
 _DESCRIPTION = "description.md"
 _LARGEST_SHOWN = 1_000_000
@@ -64,12 +69,16 @@ _KEY_FILES = (
 class NodeFiles:
     """Implements the Workspaces protocol over a git repository and its `.loopty/` folder."""
 
-    def __init__(self, repository: Repository, state: StateFolder, task: Task) -> None:
+    def __init__(
+        self, repository: Repository, state: StateFolder, task: Task, sharing: NodeSharing | None = None
+    ) -> None:
+        """`sharing` is how other clones get these files, where drivers share a store."""
         self._repository = repository
         self._state = state
         self._task = task
+        self._sharing = sharing
         self._refs = NodeRefs(repository)
-        self._folders = NodeFolders(state)
+        self.folders = NodeFolders(state, sharing.fetch if sharing else None)
         self._last_edits: tuple[str, Edits] | None = None
         """The commit and the edits that were checked last: a proposer asks before the loop does."""
         self._last_refusal: str | None = None
@@ -303,20 +312,23 @@ class NodeFiles:
         if self._has_description(node, description):
             return
         if parent is None or parent.commit != node.commit:
+            self._repository.require_commit(node.commit)
             self._refs.hold(node.id.run, [node.commit])
+        if self._sharing:
+            self._sharing.send_commit(self._repository, node, parent)
         self._refs.pack(node.id.run, node.handle)
         if self._repository.refs.wants_branches:
             self._repository.refs.make_branch(node.id.branch, node.commit)
         changed = parent is not None and parent.commit != node.commit
         params = {"params.json": f"{json.dumps(dict(node.params), indent=2)}\n".encode()} if node.params else {}
         patch = self._repository.patches.between(parent.commit, node.commit) if parent and changed else b""
-        diff = {"change.diff": patch} if patch else {}
+        diff = {CHANGE: patch} if patch else {}
         # The description is last: where they are plain files, its presence says that the rest is complete.
-        self._folders.add(node.id, {**params, **diff, _DESCRIPTION: description})
+        self.folders.add(node.id, {**params, **diff, _DESCRIPTION: description})
 
     def _has_description(self, node: Node, description: bytes) -> bool:
         try:
-            return self._folders.open(node.id).read(_DESCRIPTION) == description
+            return self.folders.open(node.id).read(_DESCRIPTION) == description
         except FileNotFoundError:
             return False
 
@@ -327,7 +339,7 @@ class NodeFiles:
     def finish_session(self, run: int) -> None:
         """Pack what the session has added to the repository, and leave no open file."""
         self._refs.finish_packs(run)
-        self._folders.close()
+        self.folders.close()
 
     def conclude(self, node: Node, history: History) -> None:
         """Write the analysis: what was measured, and the verdict with its reason. Fold what nobody needs soon."""
@@ -344,14 +356,17 @@ class NodeFiles:
                 lines.append(f"| {name} | {value:g} | {cells} |")
         analysis = {"analysis.md": "\n".join((*lines, "")).encode(errors="replace")}
         if node.verdict in _FOLDED and node.id.parent is not None:
-            self._folders.fold(node.id, analysis)
+            self.folders.fold(node.id, analysis)
         else:
-            self._folders.add(node.id, analysis)
+            self.folders.add(node.id, analysis)
             self._lay_out(node.id)
+        if self._sharing:
+            with contextlib.suppress(OSError):  # more than a store takes stays here
+                self._sharing.send_folder(node, self.folders.files(node.id))
 
     def _lay_out(self, node: NodeId) -> None:
         try:
-            self._folders.lay_out(node)
+            self.folders.lay_out(node)
         except UnsafePath as error:
             raise SandboxError(str(error)) from None
         except OSError:

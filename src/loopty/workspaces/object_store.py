@@ -54,6 +54,8 @@ class ObjectStore:
         self._on_write = on_write
         self._contents = BoundedCache[bytes](256)
         self._sizes = BoundedCache[int](1 << 18)
+        self.restore: Callable[[str], bool] = lambda _: False
+        """Brings a commit that another clone made, with its files; false where nobody has it."""
 
     def read(self, name: str) -> bytes:
         """The content of an object. Raises GitError when there is no such object."""
@@ -74,6 +76,10 @@ class ObjectStore:
             content = self._content_session.ask(f"{name}\n".encode(), read_answer)
         except EOFError:
             raise GitError("cat-file", f"ended before it returned {name}") from None
+        except GitError:
+            if not self.restore(name):
+                raise
+            content = self._content_session.ask(f"{name}\n".encode(), read_answer)
         self._remember(name, content)
         return content
 
@@ -138,5 +144,6 @@ def _no_object(name: str) -> GitError:
     return GitError(
         "cat-file",
         f"there is no object {name} in this clone. If another clone made it, fetch the files of its nodes: "
-        "git fetch OTHER_CLONE '+refs/loopty/runs/*:refs/loopty/fetched/*'",
+        "git fetch OTHER_CLONE '+refs/loopty/runs/*:refs/loopty/fetched/*'. A store that both clones use "
+        "(`loopty ledger --store`) makes this unnecessary",
     )

@@ -14,6 +14,9 @@ from loopty.kit.dataclass import dataclass, field
 from loopty.workspaces.cmake_facts import CMakeFacts, cmake_facts
 from loopty.workspaces.python_build import PythonBuild
 
+_AUTOMAKE_VALUE = r"\s*\+?=((?:[^\n]*\\\n)*[^\n]*)$"
+_AUTOMAKE_DEPTH = 3
+"""How often a variable of Automake names another one."""
 _LARGEST_FILE = 1 << 20
 _DEEPEST = 5
 """Levels of conditions in `exports` of package.json."""
@@ -102,6 +105,8 @@ class RepositoryFacts:
     """The name in package.json, without its scope."""
     has_extensions: bool = False
     """Whether setup.py builds modules of Python from sources of another language."""
+    automake_libraries: tuple[str, ...] = ()
+    """Libraries that Automake builds in the folder at the top."""
 
 
 def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
@@ -146,6 +151,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         _built_node_entry(top, files),
         str(_package_json(top, files).get("name", "")).rpartition("/")[2],
         "setup.py" in files and PythonBuild(top).has_extensions,
+        _automake_libraries(_text(top / "Makefile.am")) if "Makefile.am" in files else (),
     )
 
 
@@ -182,6 +188,22 @@ def _test_targets(targets: frozenset[str]) -> tuple[str, ...]:
     found = sorted(name for name in targets if _TEST_TARGET.fullmatch(name))
     usual = [name for name in _USUAL_TARGETS if name in found]
     return tuple([*usual, *(name for name in found if name not in usual)][:_MOST_TARGETS])
+
+
+def _automake_libraries(text: str) -> tuple[str, ...]:
+    words = [word for kind in ("lib_LTLIBRARIES", "lib_LIBRARIES") for word in _automake_words(text, kind, 0)]
+    return tuple(dict.fromkeys(word for word in words if re.fullmatch(r"lib[\w.+-]+\.l?a", word)))
+
+
+def _automake_words(text: str, name: str, depth: int) -> Iterator[str]:
+    """The words of a variable, with those of the variables that it names."""
+    for value in re.findall(rf"^{re.escape(name)}{_AUTOMAKE_VALUE}", text, re.MULTILINE):
+        for word in value.split():
+            other = re.fullmatch(r"\$[({](\w+)[)}]", word)
+            if other and depth < _AUTOMAKE_DEPTH:
+                yield from _automake_words(text, other[1], depth + 1)
+            elif not other:
+                yield word
 
 
 def cmake_of(top: Path, files: Sequence[str]) -> CMakeFacts:
