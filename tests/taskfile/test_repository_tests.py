@@ -358,3 +358,13 @@ def test_where_all_takes_too_long_one_library_is_built(tmp_path):
     facts = facts_of(tmp_path / "second", files)
     assert facts.automake_libraries == ("libmy.la", "libmore.la", "libssl.la")
     assert repository_builds(facts)[-1].line == "make -j 4 libmy.la"
+
+
+def test_a_benchmark_that_needs_root_or_is_contributed_is_not_proposed(tmp_path):
+    files = {
+        "a.c": "",
+        "bench/fs.sh": "set -e\nsudo mount x\n",
+        "contrib/bench.sh": "echo 1\n",
+        "bench/run.sh": "",
+    }
+    assert facts_of(tmp_path, files).benchmarks == ("bench/run.sh",)

@@ -45,7 +45,7 @@ _LANGUAGES = {
 }
 _BENCHMARK = re.compile(r"(?:^|[_.-])(?:bench(?:mark)?s?|perf)(?:[_.-]|$)", re.IGNORECASE)
 _TEST = re.compile(r"(?:^|/)(?:tests?|spec|__tests__)/|^t/|(?:^|/)test_[^/]*$|_test\.\w+$|\.(?:test|spec)\.\w+$")
-_ASIDE = re.compile(r"(?:^|/)(?:docs?|examples?|vendor|third_party|node_modules|dist|build|\.[^/]+)/")
+_ASIDE = re.compile(r"(?:^|/)(?:docs?|examples?|contrib|vendor|third_party|node_modules|dist|build|\.[^/]+)/")
 _RULE = re.compile(r"^([^\s:#=][^\n:#=]*):(?!=)", re.MULTILINE)
 _TARGET = re.compile(r"[A-Za-z][\w.-]*")
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
@@ -113,7 +113,8 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     """The facts about these files below `top`."""
     tests = tuple(path for path in files if _TEST.search(path) and not _ASIDE.search(path))
     benchmarks = sorted(
-        (path for path in files if _is_benchmark(path)), key=lambda path: (path.count("/"), len(path), path)
+        (path for path in files if _is_benchmark(path) and not _needs_root(top / path)),
+        key=lambda path: (path.count("/"), len(path), path),
     )
     aside = {*tests, *benchmarks}
     code = [path for path in files if _language(path) and path not in aside and not _ASIDE.search(path)]
@@ -163,6 +164,11 @@ def _is_benchmark(path: str) -> bool:
     return bool(_BENCHMARK.search(name.stem)) or any(
         re.fullmatch(r"bench(?:mark)?(?:s|es)?|perf", part, re.IGNORECASE) for part in name.parts[:-1]
     )
+
+
+def _needs_root(path: Path) -> bool:
+    """Whether a script calls sudo: no trial may do what it wants."""
+    return path.suffix == ".sh" and re.search(r"^\s*sudo\s", _text(path), re.MULTILINE) is not None
 
 
 def _language(path: str) -> str:
