@@ -138,7 +138,6 @@ class Loop:
                 raise
             finally:
                 watch.cancel()
-                await self._recorder.wait_for_ledger()
                 self._recorder.record(lambda _: [SessionEnded(self._run, finish.reason)])
         return finish
 

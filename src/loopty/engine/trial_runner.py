@@ -112,7 +112,6 @@ class TrialRunner:
         """Measure the best node beside the baseline until there are this many fresh pairs, or a stop."""
         noise = self.judging.noise
         while not cancel.is_set():
-            await self._recorder.wait_for_ledger()
             recorded = self._record(lambda history: start_confirmation(history, run, self._owner, noise, pairs))
             self._conclude(recorded)
             trial = self.trial(recorded)
@@ -124,7 +123,6 @@ class TrialRunner:
         """Run one trial and record its end, whatever happens."""
         node, number = trial.node.id, trial.number
         outcome = Outcome(Ending.CANCELLED, reason="loopty failed while it ran")
-        recorded: list[Event] = []
         try:
             await self._wait_for_start(cancel)
             outcome = await self._outcome(trial, on_metrics, cancel)
@@ -132,7 +130,6 @@ class TrialRunner:
             outcome = Outcome(Ending.CANCELLED, reason=str(error))
             if not _is_blameless(trial, error):
                 reason = str(error)
-                await self._recorder.wait_for_ledger()
                 self._conclude(self._record(lambda history: decisions.lose_trial(history, node, number, reason)))
             raise
         finally:
@@ -204,6 +201,4 @@ def _is_blameless(trial: Trial, error: Exception) -> bool:
     """
     if isinstance(error, SandboxError | TrialLosesWorkers):
         return False
-    if isinstance(error, WorkerOutage):
-        return True
-    return isinstance(error, Exhausted) or trial.pool is Pool.REVIEW or trial.node.id.parent is None
+    return isinstance(error, Exhausted | WorkerOutage) or trial.pool is Pool.REVIEW or trial.node.id.parent is None
