@@ -358,3 +358,25 @@ def test_where_all_takes_too_long_one_library_is_built(tmp_path):
     facts = facts_of(tmp_path / "second", files)
     assert facts.automake_libraries == ("libmy.la", "libmore.la", "libssl.la")
     assert repository_builds(facts)[-1].line == "make -j 4 libmy.la"
+
+
+def test_a_benchmark_that_needs_root_or_is_contributed_is_not_proposed(tmp_path):
+    files = {
+        "a.c": "",
+        "bench/fs.sh": "set -e\nsudo mount x\n",
+        "contrib/bench.sh": "echo 1\n",
+        "bench/run.sh": "",
+    }
+    assert facts_of(tmp_path, files).benchmarks == ("bench/run.sh",)
+
+
+def test_a_benchmark_that_make_only_links_is_started_too(tmp_path):
+    linked = (
+        "bench: parser.o bench.o\n\t$(CC) $(LDFLAGS) parser.o bench.o -o $@\n\nbench.o: bench.c\n\tcc -c bench.c\n"
+    )
+    draft = propose_tasks(facts_of(tmp_path, {"Makefile": linked, "parser.c": "", "bench.c": ""}))[0]
+    assert draft.command == "make bench && python3 -m loopty_sdk.cpu_time ./bench"
+    assert (draft.direction, draft.writable_copy) == ("min", True)
+    started = linked.replace("-o $@\n", "-o $@\n\t./$@\n")
+    files = {"Makefile": started, "parser.c": "", "bench.c": ""}
+    assert propose_tasks(facts_of(tmp_path / "run", files))[0].command == "make bench"

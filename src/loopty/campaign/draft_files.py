@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
+from pathlib import Path
 
 from loopty.campaign import hand_decisions
 from loopty.campaign.context import CampaignContext
@@ -57,8 +59,19 @@ def draft_edits(context: CampaignContext, node: Node) -> Edits:
     places = context.state.draft_folder(node.id), context.state.draft_layout(node.id)
     edits = Drafts(context.repository, context.files).edits(root, *places)
     if reason := context.files.refusal(parent, Proposal(node.operator, parent.id, node.summary, edits=edits)):
-        raise Misuse(f"node {node.id} {reason}")
+        raise Misuse(f"node {node.id} {reason}{_way_back(context, parent, edits, places[0].shown_path)}")
     return edits
+
+
+def _way_back(context: CampaignContext, parent: Node, edits: Edits, folder: Path) -> str:
+    """How the first file that may not change gets back what it held; empty where all may."""
+    path = next((path for path in sorted(edits) if not context.task.access.is_writable(path)), None)
+    if path is None:
+        return ""
+    place = shlex.quote(str(folder / path))
+    if not context.repository.entries(parent.commit, [path]):
+        return f"; remove it: rm {place}"
+    return f"; restore it: git show {shlex.quote(f'{parent.commit[:12]}:{path}')} > {place}"
 
 
 def _parent(context: CampaignContext, node: Node) -> Node:

@@ -183,11 +183,12 @@ def _open_pool(context: CampaignContext, run: int, unsafe: bool, runner: asyncio
     return pool
 
 
-def with_listener(context: CampaignContext, listen: str) -> CampaignContext:
-    """The context of a session whose trials run on workers that join at this address; the same without one."""
-    if not listen:
+def with_workers(context: CampaignContext, listen: str, hosts: Sequence[str]) -> CampaignContext:
+    """The context of a session whose trials run on workers that join or start there; the same without any."""
+    if not (listen or hosts):
         return context
-    executor = replace(context.task.executor, kind="pool", listen=listen)
+    spec = context.task.executor
+    executor = replace(spec, kind="pool", listen=listen or spec.listen, hosts=tuple(hosts) or spec.hosts)
     return replace(context, task=replace(context.task, executor=executor))
 
 

@@ -86,6 +86,10 @@ def _c_builds(facts: RepositoryFacts, files: frozenset[str]) -> Iterator[Reposit
     if "CMakeLists.txt" in files and facts.cmake.libraries:
         library = shlex.quote(facts.cmake.libraries[0])
         yield RepositoryBuild(f"{cmake} --target {library}", setup, is_part=True)
+    if any(name in files for name in _MAKEFILES):
+        for folder in ("lib", "src"):
+            if any(f"{folder}/{name}" in files for name in _MAKEFILES):
+                yield RepositoryBuild(f"make -C {folder} {jobs_option()}", writable_copy=True, is_part=True)
     if configure and facts.automake_libraries:
         library = shlex.quote(facts.automake_libraries[0])
         yield RepositoryBuild(f"{make} {library}", configure, writable_copy=True, is_part=True)

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from loopty.causes.absent_results import CPU_TIMER
+from loopty.causes.absent_results import CPU_TIMER, command_with_timer
 from loopty.kit.dataclass import dataclass, replace
 from loopty.taskfile.last_resort import last_resorts
 from loopty.taskfile.node_tests import runnable_scripts
@@ -122,9 +122,7 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
     files = frozenset(facts.files)
     named = tuple(sorted({_folder_glob(path) for path in facts.benchmarks}))
     if target := next((name for name in _BENCHMARK_NAMES if name in facts.make_targets), None):
-        yield BenchmarkProposal(
-            f"make {target}", "file", "max", ("Makefile", *named), f"the Makefile has a target {target}"
-        )
+        yield _make_benchmark(target, target in facts.make_programs, ("Makefile", *named))
     scripts = runnable_scripts(facts)
     if script := next((name for name in _BENCHMARK_NAMES if name in scripts), None):
         why = f"package.json has a script {script}"
@@ -181,6 +179,15 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             last_resort=resort.measures,
             is_part=resort.is_part,
         )
+
+
+def _make_benchmark(target: str, is_program: bool, sealed: tuple[str, ...]) -> BenchmarkProposal:
+    """The target of a Makefile that measures; one that only links a program is followed by the program."""
+    if not is_program:
+        return BenchmarkProposal(f"make {target}", "file", "max", sealed, f"the Makefile has a target {target}")
+    line = command_with_timer(f"./{target}", f"make {target}")
+    why = f"the Makefile builds a program {target}; this is the CPU seconds that it takes"
+    return BenchmarkProposal(line, "file", "min", sealed, why, writable_copy=True, timeout_seconds=BUILD_TIMEOUT)
 
 
 def nothing_to_measure() -> str:

@@ -16,10 +16,7 @@ from loopty.domain.errors import Misuse
 _START_SECONDS = 60.0
 _TRIES = 5
 _SEPARATION = Path("/run/sshd")
-"""The empty folder that sshd wants where it runs as root; the package's service makes it, too.
-
-It stays: others may use it.
-"""
+"""The empty folder that sshd wants as root; its service makes it, too. It stays: others may use it."""
 _SERVER = """\
 ListenAddress 127.0.0.1:{port}
 HostKey {folder}/host_key
