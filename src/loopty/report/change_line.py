@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from loopty.domain.space import Value
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import dataclass, field
 from loopty.record.node_record import Node
 from loopty.report.columns import cut_middle, pad, printable_line, width
 from loopty.report.figures import value_text
@@ -33,6 +33,8 @@ class ChangeLine:
     """Whether a parameter's value before is shown: only where there is room for it."""
     table: Mapping[str, int] | None = None
     """The width of each parameter's column, where only parameters change and there is no room for words."""
+    _known: dict[str, str] = field(default_factory=dict, compare=False)
+    """What is known already of the changed parameters, by node."""
 
     @classmethod
     def of(cls, changes: Iterable[Change], columns: int) -> ChangeLine:
@@ -40,7 +42,11 @@ class ChangeLine:
         listed = list(changes)
         paths = {path for change in listed for path in change.node.edits}
         whole = cls(len(paths) > 1)
-        if all(width(whole._params(change)) <= columns for change in listed):
+        for change in listed:
+            if width(params := whole._params(change)) > columns:
+                break
+            whole._known[change.node.id] = params
+        else:
             return whole
         table = None if paths else _table([change.node.params for change in listed], columns)
         return cls(len(paths) > 1, shows_values_before=False, table=table)
@@ -57,7 +63,9 @@ class ChangeLine:
             return self._values(node.params, self.table)
         if "." not in node.id:
             return node.operator
-        params = self._params(change)
+        params = self._known.get(node.id)
+        if params is None:
+            params = self._params(change)
         if params and not node.edits:
             return params
         return "; ".join(filter(None, (params, self._edit(node))))
@@ -72,11 +80,14 @@ class ChangeLine:
     def _params(self, change: Change) -> str:
         if not change.changed_params:
             return ""
+        now = change.node.params
         return ", ".join(
-            f"{name} {value_text(before, _DIGITS)} → {value_text(change.node.params[name], _DIGITS)}"
-            if self.shows_values_before and before is not None
-            else f"{name} {value_text(change.node.params[name], _DIGITS)}"
-            for name, before in change.changed_params.items()
+            [
+                f"{name} {value_text(before, _DIGITS)} → {value_text(now[name], _DIGITS)}"
+                if self.shows_values_before and before is not None
+                else f"{name} {value_text(now[name], _DIGITS)}"
+                for name, before in change.changed_params.items()
+            ]
         )
 
     def _values(self, params: Mapping[str, Value], table: Mapping[str, int]) -> str:

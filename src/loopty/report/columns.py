@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from loopty.kit.dataclass import dataclass
 from loopty.report.terminal import Terminal
@@ -52,7 +52,13 @@ def _is_control(letter: str) -> bool:
 
 def width(text: str) -> int:
     """The number of columns the text takes."""
-    return len(text) if text.isascii() or not re.search(_ODD, text) else sum(map(_letter_width, text))
+    return len(text) if text.isascii() or not _find_odd()(text) else sum(map(_letter_width, text))
+
+
+@functools.cache
+def _find_odd() -> Callable[[str], re.Match[str] | None]:
+    """The search for a letter that may not take one column; compiled when first used."""
+    return re.compile(_ODD).search
 
 
 def cut(text: str, columns: int) -> str:

@@ -71,6 +71,17 @@ def node_glyph(node: Node | TreeNode) -> tuple[str, str]:
 
 def node_remark(node: Node | TreeNode, more: str = "") -> str:
     """What a line says about a node besides its score, its state and its change: `(control)`."""
+    if not (
+        more
+        or node.merged
+        or node.withdrawn
+        or node.files_removed
+        or node.reopened_for
+        or node.running
+        or node.pool is Pool.CONTROL
+        or node.verdict in _REMARKABLE_VERDICTS
+    ):
+        return ""
     remarks = [
         more,
         f"merges {', '.join(map(short_id, node.merged))}" if node.merged else "",
@@ -125,16 +136,17 @@ class _Sheet:
             )
             for branch, row in _with_branches(rows, levels)
         ]
-        self._names = min(max(len(drawn.branch) + width(drawn.name) for drawn in self.drawn), columns // 2)
-        self._score_width = max(width(drawn.score) for drawn in self.drawn)
+        # Names, scores and effects have only letters of one column.
+        self._names = min(max(len(drawn.branch) + len(drawn.name) for drawn in self.drawn), columns // 2)
+        self._score_width = max(len(drawn.score) for drawn in self.drawn)
         title = cut(metric, max(self._score_width, min(_LONGEST_METRIC, columns // 5)))
         self._score_width = max(self._score_width, width(title))
-        self._effect_width = self._room_for_effect(max(width(drawn.effect) for drawn in self.drawn))
+        self._effect_width = self._room_for_effect(max(len(drawn.effect) for drawn in self.drawn))
         head = " " * self._names + "  " + pad(title, self._score_width, right=True)
         if self._effect_width:
             head += f"  {_EFFECT:>{self._effect_width}}"
         room = columns - self._names - self._score_width - self._effect_column - 5
-        remarks = max(width(drawn.remark) for drawn in self.drawn)
+        remarks = max(width(drawn.remark) if drawn.remark else 0 for drawn in self.drawn)
         edits = (Change(row.node, row.changed_params) for row in rows)
         self._changes = ChangeLine.of(edits, room - remarks - 1 if remarks else room)
         self.head = cut(f"{head}   {self._changes.head}", columns).rstrip()
@@ -146,21 +158,25 @@ class _Sheet:
             glyph, style = "★", "best"
         elif row.other_score is not None:
             glyph, style = "≠", "warn"
-        if len(branch) + width(name) > self._names:
+        taken = len(branch) + len(name)
+        if taken > self._names:
             name = _name(row, max(self._names - len(branch), _NARROWEST_NAME))
-        taken = len(branch) + width(name)
+            taken = len(branch) + len(name)
         used = max(self._names, taken)
-        lead = terminal.paint(branch, "dim") + terminal.paint(name, "best" if row.on_path else "")
-        lead += " " * (used - taken)
-        score = terminal.paint(pad(score, self._score_width, right=True), "best" if row.on_path else "")
+        score = score.rjust(self._score_width)
         effect = f"  {effect:>{self._effect_width}}" if self._effect_width else ""
         room = self._columns - used - self._score_width - self._effect_column - 5
-        is_notable = row.on_path or row.node.running or row.node.verdict is Verdict.KEPT
-        change = self._changes.text(Change(row.node, row.changed_params))
-        note = " ".join(filter(None, (change, remark) if self._changes.table else (remark, change)))
-        text = terminal.paint(cut(note, room) if room > 3 else "", "" if is_notable else "dim")
-        effect = self._paint_effect(effect, row, terminal) if terminal.colour else effect
-        return f"{lead}  {score}{effect} {terminal.paint(glyph, style)} {text}".rstrip()
+        note = self._changes.text(Change(row.node, row.changed_params))
+        if remark:
+            note = " ".join(filter(None, (note, remark) if self._changes.table else (remark, note)))
+        text = cut(note, room) if room > 3 else ""
+        if terminal.colour:
+            is_notable = row.on_path or row.node.running or row.node.verdict is Verdict.KEPT
+            path_style = "best" if row.on_path else ""
+            branch, name = terminal.paint(branch, "dim"), terminal.paint(name, path_style)
+            score, effect = terminal.paint(score, path_style), self._paint_effect(effect, row, terminal)
+            glyph, text = terminal.paint(glyph, style), terminal.paint(text, "" if is_notable else "dim")
+        return f"{branch}{name}{' ' * (used - taken)}  {score}{effect} {glyph} {text}".rstrip()
 
     def controls(self, hidden: HiddenControls) -> str:
         """`58 control nodes are not shown (the best, 1.23: 1.84543): loopty tree --controls`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from loopty.domain.ids import NodeId
@@ -81,19 +81,22 @@ def tree(history: History, top: NodeId, limit: int | None = LIMIT, controls: boo
     left_out = [node for node in below if node in control] if control else []
     best = Incumbents.of(run, Pool.ATTEMPT).best
     path = frozenset(best.lineage if best else ())
-    above_all = dict(below)
+    above = dict(below)
     for node in left_out:
         del below[node]
-    shown = set(below) if limit is None else _nodes_to_show(history, run, best, below, limit)
-    above = _nearest_shown(above_all, shown)
-    children: dict[NodeId, list[NodeId]] = {}
-    for node in below:
-        if node in shown and node != top:
-            children.setdefault(above[node], []).append(node)
-    hidden = Counter(above[node] for node in below if node not in shown)
     nodes = _TreeNodes(history, run)
+    shown: Collection[NodeId] = below.keys()
     if limit is None:
         nodes.read_all(below)
+    else:
+        shown = _nodes_to_show(history, run, best, below, limit)
+    if left_out or limit is not None:
+        above = _nearest_shown(above, shown)
+    children: dict[NodeId, list[NodeId]] = {}
+    for node in shown:
+        if node != top:
+            children.setdefault(above[node], []).append(node)
+    hidden = Counter(above[node] for node in below if node not in shown)
     rows = _walk(nodes, top, children, hidden, path)
     return itertools.chain(rows, [_hidden_controls(history, run, left_out)]) if left_out else rows
 
@@ -131,7 +134,7 @@ def _nodes_to_show(
     return chosen
 
 
-def _nearest_shown(below: dict[NodeId, NodeId], shown: set[NodeId]) -> dict[NodeId, NodeId]:
+def _nearest_shown(below: dict[NodeId, NodeId], shown: Collection[NodeId]) -> dict[NodeId, NodeId]:
     """For every node, the closest shown node above it."""
     above: dict[NodeId, NodeId] = {}
     for node, parent in below.items():
