@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 from loopty.domain.errors import Misuse, Taken
 from loopty.domain.gate_spec import metric_refusal
-from loopty.domain.git_names import TreePath
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import metrics_fault
 from loopty.domain.outcome import Ending, Outcome, Verdict
@@ -25,11 +24,10 @@ from loopty.kit.dataclass import replace
 from loopty.record.calls import CallSettled, Spend
 from loopty.record.event import Event
 from loopty.record.history import History
-from loopty.record.inherited_params import inherit_params
 from loopty.record.node_gates import NodeGates
 from loopty.record.node_refusals import parent_refusal, refuse_dropped
-from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import refuse_proposal
+from loopty.record.proposed_nodes import add_proposal, inherit_params
 from loopty.record.removed_files import require_files
 from loopty.record.sessions import Session, SessionEnded, SessionStarted
 from loopty.record.trials import SplitShown, TrialEnded, Trials, TrialStarted, trial_name, trial_parts
@@ -81,30 +79,8 @@ def add_node(
     if twin is not None:
         refusal = proposal.as_refusal(f"the same as {twin}", Objection.DUPLICATE)
         return [refuse_proposal(parent.id.run, pool, refusal)]
-    return [
-        NodeAdded(
-            parent.id.child(parent.children + 1),
-            pool,
-            proposal.operator,
-            proposal.summary,
-            files.commit,
-            files.tree,
-            params,
-            draft,
-            known_event,
-            tuple(map(TreePath, sorted(proposal.edits))),
-            proposal.inspirations,
-            proposal.calls,
-            proposal.remaining_in_reply,
-            proposal.index_in_reply,
-            proposal.parent_reason,
-            proposal.author,
-            proposal.surface,
-            proposal.merged,
-            proposal.arm_reason,
-            files.declared,
-        )
-    ]
+    node, measured = parent.id.child(parent.children + 1), (files.commit, files.tree, params, files.declared)
+    return [add_proposal(proposal, node, pool, *measured, draft, known_event)]
 
 
 def start_trial(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
