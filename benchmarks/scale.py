@@ -1,152 +1,104 @@
-"""Compare the ledgers on a long record: append, best, lineage, the best nodes, pages; PostgreSQL beside SQLite.
+"""Scale figures: ledgers at a million trials, a driver with real workers, and with up to 1,000 simulated ones.
 
-python benchmarks/scale.py [--trials N] [--writes N]
+python benchmarks/scale.py [--quick] [--only ledgers workers simulated] [--results FILE] [--records FOLDER]
 
-PostgreSQL runs on this machine, reached by a unix socket, with fsync off; SQLite is synchronous, as always. CPU is
-this process's alone, without the server's.
+What is measured is saved in the file after each step: a run that is cut keeps what it has. Long records stay
+in the folder and are used again.
 """
 
 import argparse
-import itertools
+import json
 import os
 import platform
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
-from loopty.ledgers.open_ledger import open_ledger
-from loopty.record.event import Event
-from loopty.record.ledger import Ledger
-from loopty.record.nodes import NodeAdded
-from loopty.record.recorder import Recorder
-from loopty.record.trials import TrialEnded, TrialStarted
-from loopty.record.verdicts import Incumbents, NodeJudged
-from loopty.testing.ledger_suite import run_events
+from scale_driver import DriverFigures, measure_driver
+from scale_ledgers import ledger_rows, measure_ledgers
+
 from loopty.testing.postgres_server import PostgresServer
-from loopty.views.leaderboard import leaderboard
 
-_NODES_PER_WRITE = 1_000
-_CHAIN = 40
-"""A node has this many descendants in a row, before the next chain starts at the baseline."""
-_PAGE = 50
-_REPEATS = 30
+_PARTS = ("ledgers", "workers", "simulated")
+_TRIAL_SECONDS = 0.05
+"""A real trial sleeps this long, so that more workers than cores can still be faster."""
+_SIMULATED_SECONDS = 1.0
 
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """The median of some repeats, in milliseconds."""
-
-    cpu: float
-    wall: float
+Save = Callable[[list[dict[str, Any]]], None]
 
 
 def main() -> None:
     options = _options()
-    server = PostgresServer()
+    path: Path = options.results
+    results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    results["machine"] = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+
+    def save(part: str) -> Callable[[Any], None]:
+        def keep(found: Any) -> None:
+            results[part] = found
+            path.write_text(json.dumps(results, indent=1) + "\n")
+
+        return keep
+
+    print(results["machine"])
+    if "ledgers" in options.only:
+        size = options.trials or (20_000 if options.quick else 1_000_000)
+        found = measure_ledgers(size, options.records, save("ledgers"))
+        print(f"\nLedgers at {found['trials']:,} trials, and the ratio to a thousand\n")
+        _print_table(ledger_rows(found))
+    if "workers" in options.only:
+        trials = options.trials or (200 if options.quick else 10_000)
+        print(f"\nReal workers, sandboxed trials that sleep {1000 * _TRIAL_SECONDS:g} ms\n")
+        _print_table(_rows(_measure_real(trials, save("workers"))))
+    if "simulated" in options.only:
+        trials = options.trials or (300 if options.quick else 10_000)
+        print(f"\nSimulated workers, trials of {_SIMULATED_SECONDS:g} s: TLS and the driver are real\n")
+        _print_table(_rows(_measure_simulated(trials, options.quick, save("simulated"))))
+
+
+def _measure_real(trials: int, save: Save) -> Iterator[DriverFigures]:
+    found = []
+    for workers in (1, 2, 4, 8):
+        found.append(measure_driver(workers, trials, _TRIAL_SECONDS, simulated=False))
+        save([asdict(figures) for figures in found])
+        yield found[-1]
+
+
+def _measure_simulated(trials: int, quick: bool, save: Save) -> Iterator[DriverFigures]:
+    server, found = PostgresServer(), []
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            urls = {"SQLite": f"sqlite://{folder}/state/ledger.sqlite", "PostgreSQL": server.url()}
-            costs = {name: _measure(url, options.trials, options.writes) for name, url in urls.items()}
+        for workers in (10, 50) if quick else (10, 100, 1_000):
+            for url in ("", server.url(f"workers{workers}")):
+                found.append(measure_driver(workers, trials, _SIMULATED_SECONDS, simulated=True, ledger_url=url))
+                save([asdict(figures) for figures in found])
+                yield found[-1]
     finally:
         server.remove()
-    where = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
-    print(f"\n{options.trials:,} trials ({where}), ms\n")
-    print("| what | SQLite: CPU | wall | PostgreSQL: CPU | wall | CPU ratio | wall ratio |")
-    print("|---" * 7 + "|")
-    for what, ours in costs["SQLite"].items():
-        theirs = costs["PostgreSQL"][what]
-        cells = (f"{ours.cpu:.3f}", f"{ours.wall:.3f}", f"{theirs.cpu:.3f}", f"{theirs.wall:.3f}")
-        print(f"| {what} | {' | '.join(cells)} | ×{theirs.cpu / ours.cpu:.1f} | ×{theirs.wall / ours.wall:.1f} |")
-    for name, found in costs.items():
-        trial = found["the four writes of a trial"]
-        print(
-            f"\n{name}: one driver's ledger takes {1000 / trial.wall:.0f} trials a second; with 1,000 workers it "
-            f"is the limit when trials last less than {trial.wall:.1f} s"
-        )
 
 
-def _measure(url: str, trials: int, writes: int) -> dict[str, Cost]:
-    if url.startswith("sqlite:"):
-        Path(url.removeprefix("sqlite://")).parent.mkdir()
-    recorder, ids = Recorder(open_ledger(url), time.time), _ids()
-    recorder.record(lambda _: run_events())
-    for start in range(0, trials, _NODES_PER_WRITE):
-        nodes = list(itertools.islice(ids, min(_NODES_PER_WRITE, trials - start)))
-        recorder.record(lambda _, nodes=nodes: [event for node in nodes for event in _events(node)])  # type: ignore[misc]
-    last = nodes[-1]
-    ledger: Ledger = open_ledger(url)
-    return {
-        "the four writes of a trial": _median(lambda: _append(recorder, next(ids)), writes),
-        "open, and the best node": _median(lambda: _best(ledger)),
-        f"lineage of {last.depth} nodes": _median(lambda: _lineage(ledger, last)),
-        f"the newest {_PAGE} nodes": _median(lambda: _newest(ledger)),
-        "the ten best": _median(lambda: leaderboard(ledger.history(), 1, 10), 3),
-    }
+def _rows(found: Iterable[DriverFigures]) -> Iterator[tuple[str, ...]]:
+    yield "workers", "ledger", "trials", "trials/s", "driver's CPU per trial", "driver's share of a core", "load"
+    for one in found:
+        cpu = f"{one.driver_cpu_ms:.1f} ms"
+        counts = (f"{one.workers:,}", one.ledger, f"{one.trials:,}")
+        yield *counts, f"{one.per_second:.1f}", cpu, f"{one.driver_busy:.2f}", f"{one.load:.0f}"
 
 
-def _ids() -> Iterator[NodeId]:
-    for number in itertools.count(1):
-        node = NodeId("1").child(number)
-        for _ in range(_CHAIN):
-            yield node
-            node = node.child(1)
-
-
-def _events(node: NodeId) -> Sequence[Event]:
-    """The events of a node that is measured once and discarded."""
-    score = hash(node) % 10_000 / 10_000
-    added = NodeAdded(node, Pool.ATTEMPT, "hand", "a change", "c0" * 20, "e0" * 20, {"x": score})  # type: ignore[arg-type]
-    outcome = Outcome(Ending.FINISHED, {"score": score}, seconds=1.0)
-    reason = "worse: score 0.5 against 0.9 of 1"
-    return (
-        added,
-        TrialStarted(node, 1, Pool.ATTEMPT, "bench"),
-        TrialEnded(node, 1, outcome),
-        NodeJudged(node, Verdict.DISCARDED, reason, NodeId("1")),
-    )
-
-
-def _append(recorder: Recorder, node: NodeId) -> None:
-    for event in _events(node):
-        recorder.record(lambda _, event=event: [event])  # type: ignore[misc]
-
-
-def _best(ledger: Ledger) -> None:
-    history = ledger.history()
-    best = Incumbents.of(history.runs[1], Pool.ATTEMPT).best
-    assert history[best or NodeId("1")]
-
-
-def _lineage(ledger: Ledger, node: NodeId | None) -> None:
-    history = ledger.history()
-    while node:
-        node = history[node].id.parent
-
-
-def _newest(ledger: Ledger) -> None:
-    history = ledger.history()
-    assert all(history[node] for node in history.nodes_of_pool(1, Pool.ATTEMPT)[-_PAGE:])
-
-
-def _median(work: Callable[[], object], repeats: int = _REPEATS) -> Cost:
-    costs = []
-    for _ in range(repeats):
-        cpu, wall = time.process_time(), time.perf_counter()
-        work()
-        costs.append((time.process_time() - cpu, time.perf_counter() - wall))
-    middle = len(costs) // 2
-    return Cost(*(1000 * sorted(values)[middle] for values in zip(*costs, strict=True)))
+def _print_table(rows: Iterable[tuple[str, ...]]) -> None:
+    for number, row in enumerate(rows):
+        print(f"| {' | '.join(row)} |", flush=True)
+        if not number:
+            print("|---" * len(row) + "|")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=1_000_000, help="the length of the record")
-    parser.add_argument("--writes", type=int, default=200, help="trials that are appended one by one")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, some minutes")
+    parser.add_argument("--only", nargs="+", choices=_PARTS, default=_PARTS)
+    parser.add_argument("--trials", type=int, help="trials of the record or of each campaign")
+    parser.add_argument("--results", type=Path, default=Path("scale_results.json"), help="where results are saved")
+    parser.add_argument("--records", type=Path, default=Path("scale_records"), help="where long records are kept")
     return parser.parse_args()
 
 

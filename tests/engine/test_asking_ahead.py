@@ -188,13 +188,35 @@ async def test_a_proposer_that_has_nothing_ahead_is_asked_when_a_trial_can_start
 @pytest.mark.parametrize(("width", "questions"), [(1, 4), (2, 3), (4, 4), (4, 1)])
 async def test_both_kinds_of_slots_are_full_and_the_attempts_are_not_exceeded(bench, width, questions):
     proposer = WaitingProposer(turns=lambda _: 30, width=questions)
-    run = bench(x_of, proposer=proposer, width=width, pause=pause_for(lambda _: 120), pools=Pools(attempts=17))
+    run = bench(
+        x_of,
+        proposer=proposer,
+        width=width,
+        pause=pause_for(lambda _: 120),
+        pools=Pools(attempts=17, questions=questions),
+    )
     await run.drive()
     assert run.executor.max_running == width
     assert proposer.most_at_once == questions
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 17
     assert len(proposer.known) == 17
     assert len({position for position, *_ in proposer.known}) == 17
+
+
+async def test_questions_follow_the_slots_for_trials_where_the_user_did_not_say_how_many(bench):
+    """The slots of a pool grow and shrink with its workers; the proposer itself could answer any number."""
+    proposer, widths = WaitingProposer(turns=lambda _: 30, width=4096), iter([6])
+    run = bench(x_of, proposer=proposer, width=2, pause=pause_for(lambda _: 120), pools=Pools(attempts=30))
+
+    def answer(number, ask):
+        if number == 8:
+            assert proposer.most_at_once == 2
+            run.executor.width = next(widths)
+        return point(ask)
+
+    proposer._answer = answer
+    await run.drive()
+    assert proposer.most_at_once == run.executor.max_running == 6
 
 
 async def test_trials_start_in_the_order_in_which_they_were_proposed(bench):

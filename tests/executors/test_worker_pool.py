@@ -210,6 +210,18 @@ async def test_a_repeat_stays_in_the_cohort_of_its_node(harness):
         assert outcome.fingerprint == machine.fingerprint
 
 
+@pytest.mark.parametrize(("stated", "widths"), [(None, [1, 2, 3, 2]), (2, [1, 2, 2, 2]), (9, [1, 2, 3, 2])])
+async def test_the_width_follows_the_workers_up_to_what_the_user_said(stated, widths):
+    harness, seen = PoolHarness(most_trials=stated), []
+    for _ in range(3):
+        worker = await harness.add_worker(run_until_cancelled)
+        seen.append(harness.pool.width)
+    await worker.kill()
+    await wait_until(lambda: len(harness.pool.members) == 2)
+    assert [*seen, harness.pool.width] == widths
+    await harness.close()
+
+
 @pytest.mark.parametrize(
     ("greeting", "refusal"),
     [

@@ -3,6 +3,7 @@
 from loopty.kit import codec
 from loopty.kit.dataclass import replace
 from loopty.record.run_record import RunPages
+from loopty.record.workers import WorkerRecord, Workers
 
 from ..views.story import random_story
 
@@ -33,3 +34,12 @@ def test_a_page_follows_what_changes_beside_the_parts():
     assert pages.text(run) == codec.text(run)
     other = replace(run, why="another reason")
     assert pages.text(other) == codec.text(other) != pages.text(run)
+
+
+def test_a_page_of_many_workers_follows_each_of_them():
+    pages, run = RunPages(), random_story(1, 1).history.runs[1]
+    members = {f"w{number}": WorkerRecord("host", "f0", "none", float(number)) for number in range(40)}
+    for name, record in [("w3", replace(members["w3"], trial="1.2#1")), ("ü\n", members["w1"]), ("w3", None)]:
+        members = {key: value for key, value in {**members, name: record}.items() if value}
+        run = run.with_part(Workers(members, lost_leases=2, last_loss='it said "no"', most=41))
+        assert pages.text(run) == codec.text(run)

@@ -14,6 +14,7 @@ from loopty.campaign.new_drafts import remove_draft
 from loopty.campaign.run_entry import require_same_criteria
 from loopty.campaign.run_start import BASELINE
 from loopty.campaign.stoppable import never_prune, run_until_stopped, watch_nothing
+from loopty.domain.declared_parameters import complete_params
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
@@ -97,8 +98,8 @@ def check_working_tree(context: CampaignContext, unsafe: bool) -> CheckResult:
     """Run the real benchmark on the files as they are now, and change no state."""
     context.require_trust()
     task = context.task
-    base = context.repository.working_tree.snapshot("a check of the task")
-    params = task.space.baseline()
+    base = context.files.with_declarations(context.repository.working_tree.snapshot("a check of the task"))
+    params = complete_params(base.declared, task.space.baseline())
     root = Node(NodeId("1"), Pool.CHECK, BASELINE, "", base.commit, base.tree, 0.0, 1, 0, params=params)
     return check_trial_result(context, Trial(root, root, 0, Pool.CHECK, task.seed, task.gates), unsafe)
 

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from loopty.campaign import hand_decisions
 from loopty.campaign.context import CampaignContext
+from loopty.domain.declared_parameters import carry_params
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.proposal import Edits, Proposal
+from loopty.domain.space import Params
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit.dataclass import replace
 from loopty.record.history import History
@@ -23,17 +25,26 @@ def node_as_edited(context: CampaignContext, node: Node) -> Node:
     if not node.draft:
         return node
     files = context.files.commit(_parent(context, node), draft_edits(context, node), "a check of the task")
-    return replace(node, commit=files.commit, tree=files.tree)
+    return with_files(node, files)
+
+
+def with_files(node: Node, files: CommittedFiles) -> Node:
+    """The node with these files; a parameter that they declare has its value, or else its default."""
+    params = carry_params(node.declared, files.declared, node.params)
+    return replace(node, commit=files.commit, tree=files.tree, declared=files.declared, params=params)
 
 
 def sealable_files(
-    context: CampaignContext, node: Node, require_startable: Callable[[History], None]
+    context: CampaignContext,
+    node: Node,
+    require_startable: Callable[[History], None],
+    params: Params | None = None,
 ) -> CommittedFiles:
     """Commit a draft's files. Raises Misuse where they cannot be sealed, and says first why it cannot start."""
     try:
         message = f"{node.operator}: {node.summary}"
         files = context.files.commit(_parent(context, node), draft_edits(context, node), message)
-        hand_decisions.seal_node(context.history, node.id, files)
+        hand_decisions.seal_node(context.history, node.id, files, params)
     except Misuse:
         # Another process may have been faster and closed the draft: say that instead.
         require_startable(context.recorder.refresh())

@@ -19,6 +19,7 @@ from loopty.record.node_gates import NodeGates
 from loopty.record.owners import Owners
 from loopty.record.removed_files import require_files
 from loopty.record.run_record import Run
+from loopty.record.workers import Workers
 from loopty.taskfile.read import load
 from loopty.workspaces.state_folder import StateFolder
 
@@ -85,7 +86,9 @@ def run_status(state: StateFolder, owners: Owners, history: History, run: int) -
     if task is None:
         return status(history, history.runs[run], time.time(), is_alive)
     task = task_of_run(task, history.runs[run])
-    return status(history, history.runs[run], time.time(), is_alive, task.pools, task.width, task.noise)
+    return status(
+        history, history.runs[run], time.time(), is_alive, task.pools, task.width, task.noise, task.stated_width
+    )
 
 
 def search_context(
@@ -122,7 +125,9 @@ def report(
     where = run_status(record.state, record.owners, history, run)
     importance = parameter_importance(history, run, rated)
     task = task_or_none(record.state.top)
-    trial_slots, model_slots = (task.width, task.questions) if task else (1, 1)
+    workers = Workers.of(history.runs[run]).most
+    trial_slots = workers or (task.width if task else 1)
+    model_slots = min(task.questions, workers or task.questions) if task else 1
     drawn = parameter or (importance[0].name if importance else None)
     return Report(
         points(history, run, rated, most_points),

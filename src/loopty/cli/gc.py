@@ -72,6 +72,8 @@ def _lines(found: Garbage, removed: bool) -> Iterator[str]:
         yield f"  {plural(len(found.exports), 'export')}  {byte_size(found.export_bytes)}"
     if found.caches:
         yield f"  {plural(len(found.caches), 'build cache')}  {byte_size(found.cache_bytes)}"
+    if found.stored:
+        yield f"  {plural(found.stored, 'content')} of the shared store"
     if found.branches:
         move = "moved" if removed else "would move"
         yield f"{move} {_branches(len(found.branches))} of nodes to refs/loopty"

@@ -88,8 +88,9 @@ def state_word(status: RunStatus, session: Session) -> str:
 def slots_answer(status: RunStatus, width: int | None) -> dict[str, int]:
     """How many trials and questions there may be at a time, and are: none of a run whose process died."""
     slots, is_lost = status.slots, status.state is RunState.LOST
+    workers = status.worker_slots.trials if status.worker_slots else 0
     return {
-        "trials": len(status.running) if width is None else width,
+        "trials": workers or (len(status.running) if width is None else width),
         "busy": 0 if is_lost else len(status.running),
         "questions": slots.questions if slots else 0,
         "asking": slots.asking if slots and not is_lost else 0,

@@ -35,6 +35,7 @@ from loopty.record.history import History
 from loopty.record.proposals import Proposals
 from loopty.record.sessions import Session
 from loopty.record.trials import TrialCounts
+from loopty.record.workers import Workers
 from loopty.views.audit_rows import AuditRow
 from loopty.views.goodput import waste as trial_waste
 from loopty.views.run_status import RunState, RunStatus
@@ -284,8 +285,10 @@ class Overview:
                 for cost in trial_waste(self.run)
             ),
         ]
-        busy, width = sum(count.busy_seconds for count in counts), self.task.width if self.task else 1
+        busy, workers = sum(count.busy_seconds for count in counts), Workers.of(self.run).most
+        width = workers or (self.task.width if self.task else 1)
         asked, questions = Spend.of(self.run).seconds.get("evolver"), self.task.questions if self.task else 1
+        questions = min(questions, workers or questions)
         return {
             "results": max(results, 0),
             "per_hour": results * 3600 / seconds if seconds > 0 and results > 0 else None,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
 
+MOST_WORKERS = 4096
+"""A pool takes no more workers."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExecutorSpec:
@@ -16,8 +19,8 @@ class ExecutorSpec:
         choices=("local", "pool"),
     )
     hosts: tuple[str, ...] = option(
-        "Where the pool starts a worker each: directories of this machine, or `ssh://USER@HOST/DIRECTORY` on "
-        "machines that have loopty.",
+        "Where the pool starts a worker each: directories of this machine, `ssh://USER@HOST/DIRECTORY` on "
+        "machines that have loopty, `slurm:PARTITION?…` or `ray:ADDRESS?…`.",
         (),
     )
     listen: str = option(

@@ -10,7 +10,7 @@ from typing import Any
 from loopty.domain.access import Access
 from loopty.domain.cascade_spec import CascadeStage
 from loopty.domain.combine_spec import POOL_FOLDER, Combine
-from loopty.domain.executor_spec import ExecutorSpec
+from loopty.domain.executor_spec import MOST_WORKERS, ExecutorSpec
 from loopty.domain.gate_spec import Gate
 from loopty.domain.launch import Bounds, Protection
 from loopty.domain.model import ModelSpec, Role
@@ -158,7 +158,8 @@ class Pools:
         "Maximum number of proposals requested in any minute.", None, above=0
     )
     questions: int | None = option(
-        "Number of proposals that models are asked for at the same time, while trials run. Default: `width`.",
+        "Number of proposals that models are asked for at the same time, while trials run. Default: as many "
+        "as there are slots for trials.",
         None,
         minimum=1,
     )
@@ -416,9 +417,15 @@ class Task:
     executor: ExecutorSpec = ExecutorSpec()
 
     @property
+    def stated_width(self) -> int | None:
+        """How many trials the user lets run at once; None where the user did not say."""
+        return self.width if self.is_width_stated else None
+
+    @property
     def questions(self) -> int:
-        """How many proposals models are asked for at the same time."""
-        return self.pools.questions or self.width
+        """How many proposals models are asked for at the same time; with workers, at most one for each."""
+        is_free = self.executor.kind == "pool" and not self.is_width_stated
+        return self.pools.questions or (MOST_WORKERS if is_free else self.width)
 
     def round_depth(self, attempt: AttemptFigures, attempts_left: int | None) -> RoundDepth:
         """How many submissions one agent makes in a round, and why; what the user said wins."""

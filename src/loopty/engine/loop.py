@@ -61,12 +61,13 @@ class Loop:
     ) -> None:
         self._recorder = recorder
         self._run = run
+        self._pools = pools
         self._proposers = proposers
         self.trial_runner = trial_runner
         self._workspaces = workspaces
         self._prune_watch = prune_watch
         self._limits = SessionLimits(recorder, run, pools, trial_runner.judging.noise, clock)
-        self._questions = OpenQuestions(recorder, run, proposers, purse, clock, pace)
+        self._questions = OpenQuestions(recorder, run, proposers, purse, clock, pace, self._question_slots)
         self._requests = RunControl(recorder, run, pools, trial_runner.may_start, self.stop)
         self._owner = owner
         self._clock = clock
@@ -90,6 +91,10 @@ class Loop:
     @property
     def run(self) -> Run:
         return self.history.runs[self._run]
+
+    def _question_slots(self) -> int:
+        """How many questions are open at once: what the user said, else one for each trial that may run."""
+        return self._pools.questions or self.trial_runner.executor.width
 
     def latest(self, node: NodeId) -> Row | None:
         """The newest row of metrics that a trial of this session has reported."""
@@ -133,6 +138,7 @@ class Loop:
                 raise
             finally:
                 watch.cancel()
+                await self._recorder.wait_for_ledger()
                 self._recorder.record(lambda _: [SessionEnded(self._run, finish.reason)])
         return finish
 
@@ -171,6 +177,7 @@ class Loop:
             if not under_way and not self._requests.is_paused:
                 return self._limits.finish(self._limits.stop_reason() or self._why_idle())
             await self._wait_for_any(under_way)
+            await self._recorder.wait_for_ledger()
             self._collect()
 
     async def _wait_for_any(self, under_way: set[asyncio.Task[Any]]) -> None:

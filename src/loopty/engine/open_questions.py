@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
+from loopty.domain.executor_spec import MOST_WORKERS
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Suggestion
 from loopty.engine.protocols import Ask, CommittedFiles, Proposer, Purse
@@ -60,13 +61,16 @@ class OpenQuestions:
         purse: Purse,
         clock: Callable[[], float],
         pace: Pace | None = None,
+        trial_slots: Callable[[], int] = lambda: MOST_WORKERS,
     ) -> None:
+        """No proposer is asked more questions at once than there are `trial_slots`."""
         self._recorder = recorder
         self._run = run
         self._proposers = proposers
         self._purse = purse
         self._clock = clock
         self._pace = pace
+        self._trial_slots = trial_slots
         self._open: dict[asyncio.Task[Reply], Question] = {}
         self._done: list[asyncio.Task[Reply]] = []
         """In the order in which they ended."""
@@ -81,7 +85,7 @@ class OpenQuestions:
 
     def slots(self, pool: Pool) -> int:
         """How many questions the pool's proposer answers at once; 0 if it never waits for a model."""
-        return getattr(self._proposers[pool], "width", 0)
+        return min(getattr(self._proposers[pool], "width", 0), self._trial_slots())
 
     def open_count(self, pool: Pool) -> int:
         return sum(question.pool is pool for question in self._open.values())

@@ -41,6 +41,7 @@ class PoolWorker:
         self.name = name
         self.host = host
         self.machine = machine
+        self.fingerprint = machine.fingerprint  # computed once: the pool asks all workers for it, all the time
         self.sandbox = sandbox
         self.is_busy = False
         self.refused_results = 0

@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 
+from loopty.domain.executor_spec import MOST_WORKERS
 from loopty.domain.machine import Machine
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.worker_outage import TrialLosesWorkers, WorkerOutage
@@ -25,7 +26,6 @@ _GREETING_SECONDS = 20.0
 _SET_UP_SECONDS = 900.0
 _MOST_LOSSES = 3
 """A trial that loses this many workers in a row waits for another session."""
-_MOST_MEMBERS = 4096
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,8 @@ class PoolTerms:
     token: str
     lease_seconds: float
     wait_seconds: float
+    most_trials: int | None = None
+    """The most trials at once that the user asked for; None: as many as there are workers."""
 
 
 class WorkerPool:
@@ -68,8 +70,9 @@ class WorkerPool:
 
     @property
     def width(self) -> int:
-        """As many trials as there are workers for the search; one waits where there is none."""
-        return max(1, sum(member.machine.fingerprint in self._open for member in self._members.values()))
+        """As many trials as there are workers for the search, or as the user said; one waits without a worker."""
+        workers = sum(member.fingerprint in self._open for member in self._members.values())
+        return max(1, min(workers, self._terms.most_trials or workers))
 
     @property
     def machine(self) -> Machine:
@@ -106,7 +109,7 @@ class WorkerPool:
         self._tell_change()
 
     def has_worker(self, fingerprint: str) -> bool:
-        return any(member.machine.fingerprint == fingerprint for member in self._members.values())
+        return any(member.fingerprint == fingerprint for member in self._members.values())
 
     async def wait_for_worker(self, is_wanted: Callable[[PoolWorker], bool]) -> PoolWorker | None:
         """The first worker of this kind; None where none comes in time."""
@@ -135,7 +138,7 @@ class WorkerPool:
             try:
                 self._terms.record(TrialLeased(trial.node.id, trial.number, member.name, lease))
                 # A trial is compared with its peers only where they ran on the same machine.
-                is_peer = member.machine.fingerprint == self.machine.fingerprint
+                is_peer = member.fingerprint == self.machine.fingerprint
                 report = await member.run(packed, lease, on_metrics if is_peer else _never_prune, cancel)
             except (LinkLost, TrialFault) as error:
                 if isinstance(error, TrialFault):
@@ -152,7 +155,7 @@ class WorkerPool:
             if report is None:
                 return Outcome(Ending.CANCELLED, reason="stopped on request")
             await asyncio.to_thread(self._terms.keep, trial, report.files)
-            return replace(report.outcome, fingerprint=member.machine.fingerprint)
+            return replace(report.outcome, fingerprint=member.fingerprint)
         raise TrialLosesWorkers(f"node {trial.node.id} lost {len(losses)} workers in a row ({'; '.join(losses)})")
 
     async def _take_member(self, trial: Trial, cancel: asyncio.Event, losses: list[str]) -> PoolWorker | None:
@@ -186,7 +189,7 @@ class WorkerPool:
         return any(self._may_run(member, cohort) for member in self._members.values())
 
     def _may_run(self, member: PoolWorker, cohort: str) -> bool:
-        fingerprint = member.machine.fingerprint
+        fingerprint = member.fingerprint
         return not member.lost_reason and (fingerprint == cohort if cohort else fingerprint in self._open)
 
     async def admit(self, link: Link, host: str, is_known: bool = False) -> str:
@@ -219,8 +222,8 @@ class WorkerPool:
         if version != __version__:
             shown = _plain_text(str(version), 20)
             return f"the worker is loopty {shown}, the driver {__version__}: install the same version on both"
-        if len(self._members) >= _MOST_MEMBERS:
-            return f"the pool has {_MOST_MEMBERS} workers, the most it takes"
+        if len(self._members) >= MOST_WORKERS:
+            return f"the pool has {MOST_WORKERS} workers, the most it takes"
         return ""
 
     async def _set_up(self, link: Link, name: str, host: str) -> PoolWorker:

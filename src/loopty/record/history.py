@@ -17,7 +17,7 @@ from loopty.record.fold_state import FoldState
 from loopty.record.pages import SavedNodes
 from loopty.record.run_record import Run
 
-FOLD_VERSION = 21
+FOLD_VERSION = 22
 """Increases when the fold changes, so that a ledger knows that its saved pages come from an older one."""
 
 
@@ -36,6 +36,7 @@ class History(FoldState):
         self.number = number
         self._forget_decoded()
         self._blocks.clear()
+        self._pools.clear()
         for body in runs:
             run = codec.build(Run, json.loads(body))
             self.runs[run.number] = run

@@ -55,6 +55,31 @@ class LeaseLost(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterNode:
+    """One node of a cluster that places workers."""
+
+    id: str
+    name: str
+    address: str
+    resources: Mapping[str, float] = field(default_factory=dict)
+
+
+def worker_name_on(node: str) -> str:
+    """What a worker is called that a cluster places on the node with this identifier."""
+    return f"node-{node[:12]}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeen(Event):
+    """Which nodes a cluster has from now on; none once nobody looks at it any more."""
+
+    run: int
+    cluster: str
+    """The entry of `[executor] hosts` that names it."""
+    nodes: tuple[ClusterNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerRecord:
     """One worker of the present session."""
 
@@ -77,6 +102,10 @@ class Workers(RunPart):
     members: Mapping[str, WorkerRecord] = field(default_factory=dict)
     lost_leases: int = 0
     last_loss: str = ""
+    most: int = 0
+    """The most workers that the run had at once."""
+    clusters: Mapping[str, tuple[ClusterNode, ...]] = field(default_factory=dict)
+    """The nodes of each cluster that places workers, by its entry."""
 
 
 def _join(state: FoldState, event: WorkerJoined, at: float) -> None:
@@ -105,7 +134,8 @@ def _lose(state: FoldState, event: LeaseLost, _at: float) -> None:
         name: replace(member, trial="", lease="") if member.lease == event.lease else member
         for name, member in workers.members.items()
     }
-    state.put_run(run.with_part(Workers(members, workers.lost_leases + 1, event.reason)))
+    lost = replace(workers, members=members, lost_leases=workers.lost_leases + 1, last_loss=event.reason)
+    state.put_run(run.with_part(lost))
 
 
 def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
@@ -119,17 +149,25 @@ def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
 
 def _forget_members(state: FoldState, event: SessionEnded, _at: float) -> None:
     run = state.runs[event.run]
-    if (workers := Workers.of(run)).members:
-        state.put_run(run.with_part(replace(workers, members={})))
+    workers = Workers.of(run)
+    if workers.members or workers.clusters:
+        state.put_run(run.with_part(replace(workers, members={}, clusters={})))
+
+
+def _see_cluster(state: FoldState, event: ClusterSeen, _at: float) -> None:
+    run = state.runs[event.run]
+    clusters = {**Workers.of(run).clusters, event.cluster: event.nodes}
+    state.put_run(run.with_part(replace(Workers.of(run), clusters=clusters)))
 
 
 def _put(state: FoldState, run: Run, name: str, member: WorkerRecord) -> None:
     workers = Workers.of(run)
-    state.put_run(run.with_part(replace(workers, members={**workers.members, name: member})))
+    members = {**workers.members, name: member}
+    state.put_run(run.with_part(replace(workers, members=members, most=max(workers.most, len(members)))))
 
 
 FAMILY = Family(
-    (WorkerJoined, WorkerLeft, TrialLeased, LeaseLost),
+    (WorkerJoined, WorkerLeft, TrialLeased, LeaseLost, ClusterSeen),
     {
         WorkerJoined: _join,
         WorkerLeft: _leave,
@@ -137,5 +175,6 @@ FAMILY = Family(
         LeaseLost: _lose,
         TrialEnded: _end,
         SessionEnded: _forget_members,
+        ClusterSeen: _see_cluster,
     },
 )

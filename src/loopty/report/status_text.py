@@ -190,6 +190,8 @@ def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | No
         yield Fact(
             "refused", f"{plural(status.refusals, 'proposal')} rejected before running; not counted as attempts"
         )
+        if why := next((count.last_refusal for count in status.counts if count.last_refusal), ""):
+            yield Fact("", f"the last one because: {printable_line(why)}")
     pace = f", {rate(status.trials_per_second)}" if status.trials_per_second else ""
     yield Fact("time", time_text(status) + pace)
     if status.tokens or status.money_usd:

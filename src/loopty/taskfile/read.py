@@ -73,7 +73,7 @@ TABLES: dict[str, type] = {
 TOP_KEYS = {
     "statement": "What to improve, in words.",
     "width": "Number of trials that run at the same time, over all processes of the repository. Default: what the "
-    "machine has room for by `[profile]`; 1 without one.",
+    "machine has room for by `[profile]`, 1 without one; with workers, one on each of them.",
     "seed": "Seed of all random choices. Default: 0.",
     "parameters_file": "JSON file, relative to the repository's top, to which `loopty apply` writes parameters; "
     "its other keys stay. Default: none; `loopty apply` prints them.",

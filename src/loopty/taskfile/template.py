@@ -94,7 +94,7 @@ kind = {toml_value(draft.proposer):<28} # for code without a model: mutate; with
 def _width(draft: TaskDraft) -> str:
     if draft.profile:
         return "# width = 1   # trials at the same time; by default what [profile] and the machine have room for"
-    return "width = 1   # trials at the same time; keep 1 for benchmarks that measure time"
+    return "# width = 1   # trials at the same time; keep 1, which is the default, if the benchmark measures time"
 
 
 def _profile(draft: TaskDraft) -> str:

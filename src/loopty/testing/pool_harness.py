@@ -42,6 +42,9 @@ class FunctionBench:
     async def execute(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
         return await self.evaluate(trial, on_metrics, cancel)
 
+    def drift(self) -> str:
+        return ""
+
     def trial(self, order: WorkerOrder, block: bytes) -> Trial:  # noqa: ARG002
         trial = trial_of(1, pool=order.pool)
         node = replace(trial.node, id=NodeId(order.node), params=order.params)
@@ -85,6 +88,7 @@ class PoolHarness:
 
     lease_seconds: float = 30.0
     wait_seconds: float = 60.0
+    most_trials: int | None = None
     events: list[Event] = field(default_factory=list)
     files: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
     """What each trial left, by node."""
@@ -105,6 +109,7 @@ class PoolHarness:
             TOKEN,
             self.lease_seconds,
             self.wait_seconds,
+            self.most_trials,
         )
         self.pool = WorkerPool(terms)
         self._links: list[Link] = []

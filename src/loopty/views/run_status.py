@@ -32,12 +32,14 @@ from loopty.record.workers import Workers
 from loopty.views.against_baseline import AgainstBaseline, against_baseline
 from loopty.views.agent_rows import AgentRow, agent_rows
 from loopty.views.cascade_costs import StageCost, stage_costs
+from loopty.views.cluster_rows import ClusterRow, cluster_rows
 from loopty.views.comparable import machine_description, sigma
 from loopty.views.run_phase import RunPhase, run_phase
 from loopty.views.score_change import SIGMAS, ScoreChange, percent_of, score_change
 from loopty.views.slice_value import SliceValue, slice_value
 from loopty.views.verifier_totals import VerifierTotals, verifier_totals
 from loopty.views.worker_rows import WorkerRow, worker_rows
+from loopty.views.worker_slots import WorkerSlots, worker_slots
 
 _FEWEST_SAMPLES = 2
 _LONG_CALL_SECONDS = 10.0
@@ -63,6 +65,8 @@ class PoolCount:
     limit: int | None
     endings: Mapping[str, int]
     refused: int
+    last_refusal: str = ""
+    """Why the newest of the refused ones got no trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +213,10 @@ class RunStatus:
     last_loss: str = ""
     audit: str = ""
     """Since when gains do not carry over to the held-out split; empty while they do, or nobody looked."""
+    worker_slots: WorkerSlots | None = None
+    """How many trials run at once on the workers, and what bounds that; None without workers."""
+    nodes: tuple[ClusterRow, ...] = ()
+    """The nodes of clusters that place its workers."""
     awaited: AwaitedModel | None = None
     """The model that everything waits for; None while a trial runs, or where no call is open for long."""
 
@@ -239,11 +247,13 @@ def status(
     pools: Pools | None = None,
     trials_at_once: int = 1,
     noise: Noise | None = None,
+    stated_width: int | None = None,
 ) -> RunStatus:
     """The status of the run at the time `now`.
 
     `is_alive` says whether an owner's process still runs; `pools` is the budget and `noise` the rules of repeats,
-    if known; `trials_at_once` is the number of trials that a session runs in parallel.
+    if known; `trials_at_once` is the number of trials that a session runs in parallel without workers, and
+    `stated_width` what the user allows with them.
     """
     state, pools = _state(run, is_alive), pools_in_force(run, pools) if pools else None
     seconds = session_seconds(run, now) if state is RunState.RUNNING else Session.of(run).seconds
@@ -256,7 +266,10 @@ def status(
     compared = control if _has_run(run, Pool.ATTEMPT) else None
     ended = sum(sum(TrialCounts.of(run, pool).endings.values()) for pool in BUDGETED_POOLS)
     busy = sum(TrialCounts.of(run, pool).busy_seconds for pool in BUDGETED_POOLS)
-    by_hand = busy > seconds * trials_at_once
+    rows = worker_rows(run, now) if state is RunState.RUNNING else ()
+    slots = worker_slots(rows, stated_width)
+    trials_at_once = slots.trials if slots else max(trials_at_once, Workers.of(run).most)
+    by_hand = busy > seconds * max(trials_at_once, Workers.of(run).most)
     return RunStatus(
         run.number,
         run.criteria,
@@ -295,10 +308,12 @@ def status(
         FrozenPool.of(run) if FrozenPool.of(run).base else None,
         Session.of(run).is_paused,
         Session.of(run).pause_reason,
-        worker_rows(run, now) if state is RunState.RUNNING else (),
+        rows,
         Workers.of(run).lost_leases,
         Workers.of(run).last_loss,
         AuditAnchors.of(run).text,
+        slots,
+        cluster_rows(run) if state is RunState.RUNNING else (),
         _awaited(run, now) if state is RunState.RUNNING else None,
     )
 
@@ -404,7 +419,9 @@ def _count(history: History, run: Run, pool: Pool, pools: Pools | None) -> PoolC
     is_charged = pool.rules.judging or bool(pool.rules.limit)
     started = TrialCounts.of(run, pool).started if is_charged else _observing_trials(run, pool)
     limit = pools.limit(pool) if pools else None
-    return PoolCount(pool, started, limit, _endings(history, run, pool), Proposals.of(run, pool).refused)
+    proposals = Proposals.of(run, pool)
+    endings = _endings(history, run, pool)
+    return PoolCount(pool, started, limit, endings, proposals.refused, proposals.last_refusal)
 
 
 def _observing_trials(run: Run, pool: Pool) -> int:

@@ -137,7 +137,7 @@ def _status(
 ) -> RunStatus:
     if task is None:
         return status(history, run, now, is_alive)
-    return status(history, run, now, is_alive, task.pools, task.width, task.noise)
+    return status(history, run, now, is_alive, task.pools, task.width, task.noise, task.stated_width)
 
 
 def _changes(history: History, nodes: Sequence[NodeId]) -> Iterator[NodeChange]:
