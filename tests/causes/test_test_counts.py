@@ -59,7 +59,14 @@ IDLE_FOLDER = "make[3]: Entering directory '/tmp/tree/man'\nmake[3]: Nothing to 
     ],
 )
 def test_a_build_that_compiles_nothing_is_none(command, output, is_nothing):
-    assert has_built_nothing(command, output) is is_nothing
+    assert has_built_nothing(command, output, 1.0) is is_nothing
+
+
+def test_a_target_that_only_prints_what_there_is_to_build_has_built_nothing():
+    printed = "amalgamate - amalgamate files\nclean - remove built files\n"
+    assert has_built_nothing("make -j 4", printed, 0.02)
+    assert not has_built_nothing("make -j 4", printed, 3.0), "it prints little, and takes long"
+    assert not has_built_nothing("make -j 4", "cc -O2 -c a.c -o a.o\n", 0.02)
 
 
 def test_a_command_that_only_prints_how_it_is_used_has_measured_nothing():

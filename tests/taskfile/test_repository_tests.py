@@ -380,3 +380,19 @@ def test_a_benchmark_that_make_only_links_is_started_too(tmp_path):
     started = linked.replace("-o $@\n", "-o $@\n\t./$@\n")
     files = {"Makefile": started, "parser.c": "", "bench.c": ""}
     assert propose_tasks(facts_of(tmp_path / "run", files))[0].command == "make bench"
+
+
+def test_headers_that_a_package_of_python_has_as_data_are_not_its_language(tmp_path):
+    headers = {f"utils/fake/{name}.h": "" for name in "abc"}
+    facts = facts_of(tmp_path, {"pyproject.toml": "", "pkg/__init__.py": "", **headers})
+    assert facts.languages == ("python",)
+    assert facts_of(tmp_path, {"CMakeLists.txt": "", **headers}).languages == ("c",)
+
+
+def test_tests_in_one_file_at_the_top_are_run_and_never_loaded_as_the_package(tmp_path):
+    files = {"setup.py": "", "tests.py": "import unittest\n", "ext_tests.py": "", "jsonish.py": ""}
+    facts = facts_of(tmp_path, files)
+    assert repository_tests(facts)[0].line.endswith(" tests.py")
+    assert last_resort_line(facts).endswith(
+        """'python3 -m loopty_sdk.cpu_time '"'"'python3 -c "import jsonish"'"'"''"""
+    )

@@ -63,7 +63,7 @@ class DraftChecks:
         if draft.times_the_tests and has_run_no_tests(check.output):
             cause = known_cause(self._path, NO_TEST_RAN, (), output=check.output)
             check = replace(check, problem=NO_TEST_RAN, explanation=Explanation((), "", cause))
-        elif draft.last_resort and has_built_nothing(draft.command, check.output):
+        elif draft.last_resort and has_built_nothing(draft.command, check.output, _score(check)):
             check = replace(check, problem=_NOTHING_BUILT)
         elif draft.is_cpu_time and is_only_usage(check.output):
             check = replace(check, problem=_ONLY_USAGE)
@@ -92,3 +92,7 @@ class DraftChecks:
         finally:
             self.write(draft)
         return MeasuredNoise(metric, tuple(values)) if len(values) > 2 else None
+
+
+def _score(check: CheckResult) -> float:
+    return next(iter(check.outcome.metrics.values()))

@@ -27,6 +27,8 @@ _COMPILED = (
 )
 """What make prints for a call of a compiler, in full or in short."""
 
+_SHORTEST_BUILD = 0.1
+"""CPU seconds: a compiler takes longer."""
 _LONGEST_USAGE = 60
 
 
@@ -38,12 +40,16 @@ def has_run_no_tests(output: str) -> bool:
     return (bool(counts) or says_none) and not has_some
 
 
-def has_built_nothing(command: str, output: str) -> bool:
-    """Whether a build by make or CMake found nothing to compile; False for others, which say nothing about it."""
+def has_built_nothing(command: str, output: str, cpu_seconds: float) -> bool:
+    """Whether a build by make or CMake found nothing to compile; False for others, which say nothing about it.
+
+    A target of make that only prints what there is to build takes no time.
+    """
     if "cmake --build" in command:
         return re.search(r"^\[[ \d%/]+\] (?:Building|Linking) ", output, re.MULTILINE) is None
     is_idle = re.search(r"^make(?:\[\d+\])?: Nothing to be done for '[^']*'\.$", output, re.MULTILINE)
-    return is_idle is not None and re.search(_COMPILED, output, re.MULTILINE) is None
+    is_short = re.search(r"\bmake\b", command) is not None and cpu_seconds < _SHORTEST_BUILD
+    return (is_idle is not None or is_short) and re.search(_COMPILED, output, re.MULTILINE) is None
 
 
 def is_only_usage(output: str) -> bool:

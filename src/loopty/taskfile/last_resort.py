@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -85,7 +86,11 @@ def _python_packages(facts: RepositoryFacts) -> list[str]:
         if path.name == "__init__.py" and str(path.parent.parent) == root
     ]
     names += [path.stem for root in ("src", ".") for path in paths if str(path.parent) == root]
-    return [name for name in dict.fromkeys(names) if name.isidentifier() and name not in _NO_PACKAGES]
+    return [
+        name
+        for name in dict.fromkeys(names)
+        if name.isidentifier() and name not in _NO_PACKAGES and not re.search(r"(?:^|_)tests?(?:_|$)", name)
+    ]
 
 
 def _perl_lines(facts: RepositoryFacts) -> Iterator[str]:

@@ -22,6 +22,8 @@ _DEEPEST = 5
 """Levels of conditions in `exports` of package.json."""
 _NOT_NODE = ("browser", "worker", "react-native", "deno", "bun", "workerd", "edge-light", "types")
 """Conditions in `exports` of package.json that Node does not meet."""
+_PYTHON_PROJECTS = ("pyproject.toml", "setup.py")
+_COMPILED_SOURCES = (".c", ".cc", ".cpp", ".cxx")
 _LANGUAGES = {
     ".py": "python",
     ".c": "c",
@@ -44,7 +46,9 @@ _LANGUAGES = {
     ".pl": "perl",
 }
 _BENCHMARK = re.compile(r"(?:^|[_.-])(?:bench(?:mark)?s?|perf)(?:[_.-]|$)", re.IGNORECASE)
-_TEST = re.compile(r"(?:^|/)(?:tests?|spec|__tests__)/|^t/|(?:^|/)test_[^/]*$|_test\.\w+$|\.(?:test|spec)\.\w+$")
+_TEST = re.compile(
+    r"(?:^|/)(?:tests?|spec|__tests__)/|^t/|(?:^|/)(?:test_[^/]*|tests?\.py)$|_test\.\w+$|\.(?:test|spec)\.\w+$"
+)
 _ASIDE = re.compile(r"(?:^|/)(?:docs?|examples?|contrib|vendor|third_party|node_modules|dist|build|\.[^/]+)/")
 _RULE = re.compile(r"^([^\s:#=][^\n:#=]*):(?!=)", re.MULTILINE)
 _LINKED_PROGRAM = re.compile(r"^([A-Za-z][\w-]*):(?!=)[^\n]*\n\t[^\n]* -o (?:\$@|\1)[^\n]*\n(?!\t)", re.MULTILINE)
@@ -122,6 +126,10 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     aside = {*tests, *benchmarks}
     code = [path for path in files if _language(path) and path not in aside and not _ASIDE.search(path)]
     code = code or [path for path in files if _language(path) and path not in aside and _BUILT.search(path)]
+    if any(name in files for name in _PYTHON_PROJECTS) and not any(
+        path.endswith(_COMPILED_SOURCES) for path in code
+    ):
+        code = [path for path in code if not path.endswith((".h", ".hpp"))] or code  # headers alone are its data
     headers = "c++" if _is_cpp(code) else "c"
     language_of = {path: headers if path.endswith(".h") else _language(path) for path in code}
     languages = Counter(language_of.values())
