@@ -18,6 +18,8 @@ from loopty.testing.ray_cluster import RayCluster
 from loopty.testing.s3_server import S3Server, find_rclone
 
 _LONGEST_REASON = 110
+_ON_ONE_WORKER = ("tests/page/", "/test_ray.py::")
+"""Parts of names of tests that share something large: one browser, one cluster."""
 
 # Never the state of the person who runs the tests: `loopty trust` writes there.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="loopty-test-state-")
@@ -26,6 +28,18 @@ atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 # The same examples on every machine and every run, however slow: a red test is a change, never luck.
 settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fixed")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Tests of one kind run on one worker. By names, because marks of groups are lost in pytest 9.2."""
+    from xdist.scheduler import LoadGroupScheduling
+
+    class KindScheduling(LoadGroupScheduling):
+        def _split_scope(self, nodeid):
+            return next((part for part in _ON_ONE_WORKER if part in nodeid), nodeid)
+
+    return KindScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 # Not in the folder of the attacks: workers that run tests in parallel load no conftest below the given folder.

@@ -14,7 +14,6 @@ from .conftest import ECHO_X, PARAMETER_TASK
 from .test_kill import assert_soon_gone, processes_with
 from .test_workers import LIMIT, TOKEN, Driver, assert_sound, events, gated, started, wait_until
 
-pytestmark = pytest.mark.xdist_group("ray")
 __all__ = ["gated", "started"]  # fixtures
 
 

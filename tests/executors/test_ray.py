@@ -19,7 +19,6 @@ from loopty.testing.executor_suite import ExecutorConformance
 from loopty.testing.pool_harness import TOKEN, PoolHarness
 from loopty.testing.relay_worker import serve_function
 
-pytestmark = pytest.mark.xdist_group("ray")
 URL = str(WorkerUrl("10.0.0.1", 7700, "token", "f0" * 32))
 LIMIT = 300
 

@@ -13,7 +13,7 @@ from ..dashboard.story import git
 from .conftest import open_page, serve_site
 from .story import make_page_repository, tell_run
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("page")]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from loopty.record.sessions import SessionStarted
 from .conftest import PHONE, WAIT_MS, open_page, serve_site
 from .story import HostileStory, make_page_repository, tell_run
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("page")]
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture

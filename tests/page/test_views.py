@@ -7,7 +7,7 @@ import pytest
 from .conftest import PHONE, open_page, serve_site
 from .story import make_page_repository, tell_combination
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("page")]
+pytestmark = pytest.mark.browser
 
 AXE = Path(__file__).parents[2] / "page/node_modules/axe-core/axe.min.js"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import os
 import pickle
 import sys
@@ -54,7 +55,8 @@ async def serve_function(path: str, evaluate: Evaluate) -> asyncio.Server:
         except LooptyError as error:
             _send(writer, "error", error)
         finally:
-            listener.cancel()
+            with contextlib.suppress(LooptyError, OSError):
+                await listener  # the worker hangs up: what it still sends must not break its reading
             writer.close()
 
     return await asyncio.start_unix_server(answer, path, limit=_LONGEST_LINE)
@@ -71,6 +73,7 @@ def _asker(path: str) -> Evaluate:
         watch = asyncio.create_task(pass_cancel())
         try:
             _send(writer, "trial", trial)
+            is_stopped = False
             while True:
                 kind, value = await _receive(reader)
                 if kind == "end":
@@ -78,7 +81,8 @@ def _asker(path: str) -> Evaluate:
                     return outcome
                 if kind == "error":
                     raise value
-                if reason := on_metrics(*value):
+                if not is_stopped and (reason := on_metrics(*value)):
+                    is_stopped = True
                     _send(writer, "stop", reason)
         finally:
             watch.cancel()
