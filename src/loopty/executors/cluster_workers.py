@@ -19,9 +19,15 @@ from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import dataclass, field
 
 _POLL_SECONDS = 0.5
-_PATIENCE_SECONDS = "120"
+PATIENCE_SECONDS = "120"
 """A worker that finds no driver for this long ends: nobody else would end it."""
 _PR_SET_PDEATHSIG = 1
+_RENTED = ("cpus", "gpus", "minutes", "install")
+_OPTIONS = {
+    "slurm": ("cpus", "gpus", "minutes", "folder", "cluster"),
+    "sky": (*_RENTED, "spot"),
+    "modal": _RENTED,
+}
 
 Run = Callable[[], Awaitable[str]]
 
@@ -42,7 +48,7 @@ class ClusterSpec:
         place, _, query = rest.partition("?")
         options = dict(parse_qsl(query, keep_blank_values=True))
         workers = options.pop("workers", "1")
-        known = ("cpus", "gpus", "minutes", "folder", "cluster")
+        known = _OPTIONS[kind]
         unknown = [name for name in options if name not in known]
         if unknown or not workers.isdecimal() or not int(workers):
             raise Misuse(
@@ -60,7 +66,7 @@ class ClusterSpec:
 
 def run_worker(url: str) -> str:
     """Run a worker on the machine where this is called, until it ends; it dies with this process."""
-    command = [sys.executable, "-m", "loopty", "worker", "--trust", "--patience", _PATIENCE_SECONDS]
+    command = [sys.executable, "-m", "loopty", "worker", "--trust", "--patience", PATIENCE_SECONDS]
     done = subprocess.run(
         command,
         env={**os.environ, "LOOPTY_WORKER_URL": url},
@@ -105,7 +111,23 @@ async def run_slurm_worker(spec: ClusterSpec, url: str) -> str:
         raise
 
 
-RUNNERS: dict[str, Callable[[ClusterSpec, str], Awaitable[str]]] = {"slurm": run_slurm_worker}
+async def _run_sky(spec: ClusterSpec, url: str) -> str:
+    from loopty.executors.rented_workers import run_sky_worker
+
+    return await run_sky_worker(spec, url)
+
+
+async def _run_modal(spec: ClusterSpec, url: str) -> str:
+    from loopty.executors.rented_workers import run_modal_container
+
+    return await run_modal_container(spec, url)
+
+
+RUNNERS: dict[str, Callable[[ClusterSpec, str], Awaitable[str]]] = {
+    "slurm": run_slurm_worker,
+    "sky": _run_sky,
+    "modal": _run_modal,
+}
 
 
 def cluster_runs(host: str, url: Callable[[], str]) -> list[Run]:
