@@ -5,7 +5,8 @@ import importlib.util
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.executors.cluster_workers import RUNNERS, ClusterSpec
+from loopty.executors.cluster_spec import ClusterSpec
+from loopty.executors.cluster_workers import RUNNERS
 from loopty.executors.rented_workers import modal_function, requirement, sky_task, worker_line
 
 URL = "loopty://secret@driver:7700/?certificate=" + "a" * 64

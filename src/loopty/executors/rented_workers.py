@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from loopty.domain.errors import Misuse
-from loopty.executors.cluster_workers import PATIENCE_SECONDS, ClusterSpec
+from loopty.executors.cluster_spec import PATIENCE_SECONDS, ClusterSpec
 from loopty.version import __version__
 
 _IDLE_MINUTES = 5
