@@ -19,7 +19,7 @@ from loopty.workspaces.node_leftovers import NodeLeftovers
 def function_loop(context: CampaignContext, run: int, executor: FunctionExecutor) -> Loop:
     """The loop that drives the run of this campaign, whose trials are calls of the executor's function."""
     task, models = context.task, context.role_models(run)
-    factory = ProposerFactory(task, context.files, NodeLeftovers(context.state), models, _no_agents)
+    factory = ProposerFactory(task, context.files, NodeLeftovers(context.folders), models, _no_agents)
     judging = Judging(task.pools, task.noise)
     return Loop(
         context.recorder,

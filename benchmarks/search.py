@@ -51,6 +51,7 @@ SETTINGS = {
     "attempts": Setting("calls cost nothing, 120 trials", 1.0, 0.0, 120.0),
     "few": Setting("calls cost nothing, 60 trials, with fewer drafts", 1.0, 0.0, 60.0, 400_000),
     "few-confirm": Setting("the same, confirmed on other shapes", 1.0, 0.0, 60.0, 500_000),
+    "gepa": Setting("calls cost nothing, 60 trials, beside what GEPA does on the wire", 1.0, 0.0, 60.0, 700_000),
 }
 
 _OLD = (Operator.DIFF, Operator.REWRITE, Operator.CROSSOVER, Operator.FIX)
@@ -78,6 +79,12 @@ POLICIES: dict[str, Entry] = {
     "credit, no drafts, no fixes": (CodeOptions(operators=_DEFAULT[:2], drafts=0), (CHEAP,)),
     "credit, one draft first": (CodeOptions(drafts=1), (CHEAP,)),
     "credit, no draft first": (CodeOptions(drafts=0), (CHEAP,)),
+    "greedy diffs and rewrites": (
+        CodeOptions(
+            policy=Policy.WEIGHTS, weights={"diff": 0.7, "rewrite": 0.3}, operators=_DEFAULT[:2], drafts=0
+        ),
+        (CHEAP,),
+    ),
     "credit, top": (CodeOptions(parents="top"), (CHEAP,)),
     "credit, uct": (CodeOptions(parents="uct"), (CHEAP,)),
     "credit, islands": (CodeOptions(parents="islands"), (CHEAP,)),

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from page_tables import difference_text, replace_between
-from search import BUDGET, seeds_of
+from search import SETTINGS
 from search_landscape import GRID, Genome, Landscape, make_landscape
 from search_simulation import Simulation
 
@@ -30,6 +30,7 @@ from loopty.record.tunings import TunePoint
 RESULTS = Path(__file__).with_name("search_tuning_results.json")
 PAGE = Path(__file__).parents[1] / "docs" / "search.md"
 TRIALS = 16
+SETTING = SETTINGS["calls"]
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,10 @@ class TunedSimulation(Simulation):
         self._tune_rng = random.Random(f"tune {seed}")
 
     def _prepare(self, genome: Genome, is_broken: bool) -> Genome:
-        space = Space({str(i): Parameter(ParameterKind.INT, 0, GRID) for i in range(len(genome.constants))})
-        points: list[TunePoint] = []
-        params = {str(i): value for i, value in enumerate(genome.constants)}
+        space, points = self._space(genome), list[TunePoint]()
+        params = {name: genome.constants[int(name)] for name in space.parameters}
+        if not params:
+            return genome
         for _ in range(TRIALS):
             self._spent += self._part.share
             if is_broken:
@@ -72,26 +74,31 @@ class TunedSimulation(Simulation):
         self._known.add(tuned)
         return tuned
 
+    def _space(self, genome: Genome) -> Space:
+        """The parameters of this program."""
+        return Space({str(i): Parameter(ParameterKind.INT, 0, GRID) for i in range(len(genome.constants))})
+
     def _slice_score(self, genome: Genome, params: dict[str, int]) -> float:
         noise = self._part.noise + self._land.shape.noise
         return self._land.score(_with_params(genome, params))[0] + self._tune_rng.gauss(0, noise)
 
 
 def _with_params(genome: Genome, params: dict[str, int]) -> Genome:
-    return genome._replace(constants=tuple(params[str(i)] for i in range(len(genome.constants))))
+    values = (params.get(str(i), value) for i, value in enumerate(genome.constants))
+    return genome._replace(constants=tuple(values))
 
 
 def run_one(job: tuple[str, int]) -> tuple[str, list[float]]:
     name, seed = job
     land, part = make_landscape("random", seed), SLICES[name]
     simulation = TunedSimulation(land, seed, part) if part else Simulation(land, CodeOptions(), seed)
-    result = simulation.run(BUDGET)
+    result = simulation.run(SETTING.budget)
     return f"{name}|{seed}", [round(result.area, 6), round(result.final, 6), result.trials]
 
 
 def table(known: dict[str, list[float]], strata: dict[str, list[int]]) -> str:
     lines = [
-        f"Simulated, {TRIALS} tune trials for each proposal, {BUDGET:.0f} calls of budget for each arm, "
+        f"Simulated, {TRIALS} tune trials for each proposal, {SETTING.budget:.0f} calls of budget for each arm, "
         "differences to the same search without tune mode, paired by shape, with 95 % intervals:",
         "",
         "| | " + " | ".join(f"{name} roots: area | final" for name in strata) + " | shapes |",
@@ -113,7 +120,7 @@ def table(known: dict[str, list[float]], strata: dict[str, list[int]]) -> str:
 
 def main(count: int, workers: int) -> None:
     known: dict[str, list[float]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    strata = {"fresh": seeds_of(False, count), "mature": seeds_of(True, count)}
+    strata = {"fresh": SETTING.seeds(False, count), "mature": SETTING.seeds(True, count)}
     pairs = zip(*strata.values(), strict=True)
     jobs = [(name, seed) for pair in pairs for seed in pair for name in SLICES if f"{name}|{seed}" not in known]
     with multiprocessing.Pool(workers) as pool:

@@ -7,7 +7,7 @@
 The draw is a function of the seed: each group of names gives as many as its share, and a name of an earlier sample
 is not drawn again. A name is passed over, with the reason, where its release or what it depends on cannot be
 fetched here: the next of its group takes its place. Where `init` fails and its message has a line to paste, the
-line is pasted, once, and `init` tries again.
+line is pasted, once, and `init` tries again; a line that only gives `init` more time is not.
 """
 
 from __future__ import annotations
@@ -118,6 +118,8 @@ def try_init(checkout: Path, result: WildResult) -> WildResult:
 def paste(checkout: Path, line: str) -> InitRun | None:
     """Do what the line says, and try again; None where there is none, or where it fails itself."""
     task = checkout / "loopty.toml"
+    if " --within " in line:
+        return None  # more time than the sample gives
     if line.startswith("loopty "):
         return run_loopty(checkout, f"{line.removeprefix('loopty ')} --json")
     if re.match(r"[a-z_]+ = ", line) and task.exists():

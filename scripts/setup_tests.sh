@@ -1,5 +1,5 @@
 #!/bin/sh
-# Install what only the tests need, where this user may: a C compiler, Node, podman, PostgreSQL, and a browser. What is
+# Install what only the tests need, where this user may: a C compiler, Node, podman, PostgreSQL, sshd, and a browser. What is
 # still missing afterwards is skipped by the tests that need it, and they say so.
 set -eu
 cd "$(dirname "$0")/.."
@@ -16,6 +16,7 @@ want() { # want PROGRAM PACKAGE…
 want cc gcc libc6-dev
 want node nodejs
 want chromium chromium
+[ -x /usr/sbin/sshd ] || want sshd openssh-server # not on the path of every user
 if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
     say "installing postgresql"
     name=postgresql

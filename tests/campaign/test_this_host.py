@@ -18,6 +18,7 @@ def top(tmp_path):
         ".gitmodules": '[submodule "v"]\n\tpath = vendor/v\n\turl = ../v\n[submodule "w"]\n\tpath = ../../w\n',
         "src/pkg/__init__.py": "",
         "tool.py": "",
+        "tests/helpers.py": "",
         "data/set.csv": "",
         "data/readme": "",
         "node_modules/.bin/vitestx": "#!/bin/sh\n",
@@ -68,6 +69,7 @@ def test_modules_are_found_in_environments_and_in_source_folders(host):
     assert host.environment_with("other") is None
     assert [host.is_environment(name) for name in (".venv", "node_modules", "src")] == [True, True, False]
     assert (host.source_root("pkg"), host.source_root("tool"), host.source_root("x")) == ("src", "", None)
+    assert host.source_root("helpers") == "tests", "tests import what lies beside them"
 
 
 def test_modules_that_setup_py_builds_are_told_from_those_of_others(host, top):

@@ -395,7 +395,57 @@ CTEST_FAILS = (
     "The following tests FAILED:\n\t  2 - net.v6 (Failed)\n\t  5 - bad (SEGFAULT)\nErrors while running CTest"
 )
 
+CTEST_BUILT = f'cmake --build "$TMPDIR/build" -j 4 && {CTEST}'
+UNBUILT = (
+    "Test project /tmp/build\n        Start   1: clock_cast_test\nCould not find executable clock_cast_bin\n"
+    "Looked in the following places:\nclock_cast_bin\nRelease/clock_cast_bin\n"
+    "  1/3 Test   #1: clock_cast_test ....***Not Run   0.00 sec\n        Start   2: date_fail_test\n"
+    "  2/3 Test   #2: date_fail_test .....***Failed    0.01 sec\n        Start   3: tz_test\n"
+    "Could not find executable tz_bin\nLooked in the following places:\ntz_bin\n"
+    "  3/3 Test   #3: tz_test ............***Not Run   0.00 sec\n\n"
+    "0% tests passed, 3 tests failed out of 3\nUnable to find executable: clock_cast_bin"
+)
+
+SLOW = [
+    (
+        CTEST,
+        " 1/54 Test  #1: main_basic ......   Passed    0.02 sec\n      Start  2: epoll.regress\n"
+        " 2/54 Test  #2: epoll.regress ...   Passed  103.40 sec\n 3/54 Test  #3: bad .............***Failed    0.1"
+        " sec\n 4/54 Test  #4: poll.bench ......   Passed    1.20 sec\n      Start  5: poll.regress",
+        CTEST.replace("error", 'error -R "^(main_basic|poll[.]bench)$"'),
+    ),
+    (
+        "make check TESTS= && make check",
+        "make[2]: Entering directory '/loopty/tree/lib'\nPASS: one\n"
+        "make[3]: Entering directory '/loopty/tree/tests'\nPASS: test_a\nPASS: test_b.sh\nFAIL: test_c\n",
+        'make check TESTS= && make -C tests check TESTS="test_a test_b.sh"',
+    ),
+    (
+        "sh ./configure && make check",
+        "make[1]: Entering directory '/loopty/tree'\nPASS: capnp-test\n",
+        'sh ./configure && make check TESTS="capnp-test"',
+    ),
+    (
+        "perl Makefile.PL && make && make test",
+        "t/00-load.t .. ok\nt/01-deep.t .. ok\n",
+        'perl Makefile.PL && make && make test TEST_FILES="t/00-load.t t/01-deep.t"',
+    ),
+    (
+        "go test -count=1 -run '^$' ./... && go test -count=1 ./...",
+        "ok  \texample.org/a\t0.012s\nok  \texample.org/b\t1.500s\nok  \texample.org/slow\t61.000s\n",
+        "go test -count=1 -run '^$' example.org/a example.org/b && go test -count=1 example.org/a example.org/b",
+    ),
+]
+"""Suites that did not end in time, what they printed until then, and the part of them that is run."""
+
 OF_COMMANDS = [
+    (
+        CTEST_BUILT,
+        UNBUILT,
+        Facts(),
+        'cmake --build "$TMPDIR/build" -j 4 && cmake --build "$TMPDIR/build" -j 4 --target clock_cast_bin tz_bin '
+        + CTEST_BUILT.partition("-j 4 ")[2].replace("error", 'error -R "^(clock_cast_test|tz_test)$"'),
+    ),
     (PYTEST_STOPS, "FAILED tests/test_a.py::test_b - OSError: x\n1 failed in 0.1s", Facts(), PYTEST_GOES_ON),
     (
         PYTEST_GOES_ON,
@@ -650,6 +700,24 @@ def test_a_limit_and_a_result_elsewhere_have_their_remedy(reason, printed, remed
     assert remedy in cause.remedy
 
 
+def explain_slow(command: str, output: str) -> Cause | None:
+    lines = tuple(output.splitlines()[-5:])
+    return explain_failure(Failure("still running after 20 s", lines, task(command), output), Facts())
+
+
+@pytest.mark.parametrize(("command", "output", "line"), SLOW)
+def test_of_tests_that_take_too_long_those_that_ended_in_time_are_run(command, output, line):
+    cause = explain_slow(command, output)
+    assert cause.name == "tests-out-of-time"
+    assert [item.value for item in cause.settings] == [line]
+    assert explain_slow(line, output.replace("PASS", "pass").replace("ok", "no")).name == "out-of-time"
+
+
+def test_no_test_is_named_that_means_something_to_a_shell():
+    assert explain_slow(CTEST, " 1/2 Test  #1: a$(id) ...   Passed    0.02 sec\n").name == "out-of-time"
+    assert explain_slow("make check", "PASS: a;b\n").name == "out-of-time"
+
+
 def test_a_gate_that_fails_gets_a_command_of_its_own():
     failure = Failure("gate tests: exit code 2: E   ModuleNotFoundError: No module named 'pkg'", (), task())
     cause = explain_failure(failure, Facts(roots={"pkg": ""}))
@@ -698,6 +766,8 @@ def failures() -> Iterator[tuple[str, str, Cause]]:
         found = find_error_lines(output)
         last = output.splitlines()[-1].strip()
         yield f"exit code 1: {last}", f"exit code 1: {found.cause}", explain(output, facts, command=command)
+    for command, output, _ in SLOW:
+        yield "still running after 20 s", "still running after 20 s", explain_slow(command, output)
     for reason, printed, _ in WITHOUT_AN_ERROR:
         cause = explain_failure(Failure(reason, tuple(printed.splitlines()), task()), Facts())
         yield reason, f"{reason} (printed last: {printed.splitlines()[-1]})" if printed else reason, cause

@@ -45,7 +45,9 @@ def test_an_agent_tries_checks_and_notes_its_own_tree(code_place):
 @pytest.mark.parametrize(
     ("call", "answer"),
     [
-        ("submit id=1", "the tools here are"),
+        ("submit id=1", "you have one draft"),
+        ("submit", "submit takes mode=tune here"),
+        ("submit mode=tune", "the task has no [tune] slice"),
         ("open hypothesis=x", "the tools here are"),
         ("manage action=abort id=1", "the tools here are"),
         ("try id=1.1 command=ls", "you have one draft"),

@@ -6,6 +6,7 @@ from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
 from loopty.proposers.prompt_context import PromptContext
 from loopty.taskfile.read import load
+from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_leftovers import NodeLeftovers
 
 from .conftest import Place
@@ -46,7 +47,7 @@ def test_the_search_sees_its_own_logs_and_nothing_of_an_audit(place: Place):
     state, task, history = place.state_folder, load(place.top).without_held_out(), place.history()
     assert any(b"forty-two" in log.read_bytes() for log in (place.state / "audits").rglob("stdout.log"))
 
-    briefing = PromptContext(task.statement, task.access, NodeLeftovers(state).read)
+    briefing = PromptContext(task.statement, task.access, NodeLeftovers(NodeFolders(state)).read)
     ask = Ask(history, 1, Pool.ATTEMPT, random.Random, ())
     for node in map(history.__getitem__, list(history.ids)):
         text = briefing.text(ask, node)

@@ -110,11 +110,22 @@ def pipe(folder: Path) -> None:
     os.mkfifo(folder / "src/pipe")
 
 
+def test_a_read_only_file_of_a_draft_is_restored_by_the_line_of_the_message(hand_place):
+    node, folder = draft(hand_place)
+    (folder / "src/x.txt").write_text("7\n")
+    (folder / "bench.sh").unlink()
+    (folder / "bench.sh").write_text("exit 0\n")
+    error = hand_place.loopty("run", node, "--check", code=2).stderr
+    subprocess.run(error.strip().partition("restore it: ")[2], shell=True, check=True, cwd=hand_place.top)
+    hand_place.loopty("run", node, "--check")
+
+
 @pytest.mark.parametrize(
     ("edit", "flags", "word"),
     [
         (outside, (), "may not change setup.cfg"),
         (outside, ("--check",), "may not change setup.cfg"),
+        (outside, ("--check",), "; remove it: rm "),
         (benchmark_file, (), "src/fixed.txt: it is part of the benchmark"),
         (hidden_file, (), "may not change src/secret.txt"),
         (outside_the_block, (), "src/marked.py"),

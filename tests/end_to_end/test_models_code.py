@@ -83,6 +83,7 @@ def test_unusable_replies_get_one_retry_with_the_reason_and_cost_no_attempt(code
     status = code_place.loopty("status").stdout
     assert "attempts  2 of 2: 2 finished" in status
     assert "refused   2 proposals rejected before running; not counted as attempts" in status
+    assert "the last one because: may not change bench.sh" in status
     waste = {row["name"]: row["sum"]["calls"] for row in code_place.json("spend")["waste"]}
     assert sum(waste.values()) == 4
     assert "99" not in (code_place.top / "bench.sh").read_text()

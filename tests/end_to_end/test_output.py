@@ -72,7 +72,9 @@ def test_best_names_the_best_node(finished):
     best = finished.json("best")["id"]
     assert finished.json("show", "best")["id"] == best
     assert finished.json("diff", "best", "--baseline")["against"] == "1"
-    assert finished.loopty("best").stdout.split()[0] == best
+    name, score = finished.loopty("best").stdout.split()
+    assert name == best
+    assert f" {score}" in finished.loopty("status").stdout, "with the digits of the other verbs"
 
 
 def test_best_with_top_lists_that_many_nodes(finished):

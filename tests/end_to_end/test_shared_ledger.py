@@ -12,6 +12,7 @@ from loopty.domain.pool import Pool
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.sessions import SessionEnded
 from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.testing.postgres_server import PostgresServer
 
 from .conftest import ECHO_X, PARAMETER_TASK, Place
 
@@ -107,3 +108,35 @@ def change(place, parent, number):
     Path(made["workspace"], "src/x.txt").write_text(f"{number}\n")
     assert place.json("run", made["node"])["verdict"] == "kept"
     return made["node"]
+
+
+def test_a_database_that_is_restarted_loses_nothing_of_a_run(parameter_place, postgres):  # noqa: ARG001
+    task = PARAMETER_TASK.format(attempts=6, command=json.dumps(f"sleep 0.2; {ECHO_X}"))
+    parameter_place.write("loopty.toml", task)
+    parameter_place.commit()
+    server = PostgresServer()
+    driver = None
+    try:
+        parameter_place.loopty("ledger", server.url())
+        ledger, deadline = open_ledger(server.url()), time.monotonic() + _LIMIT_SECONDS
+        driver = parameter_place.start("optimize", "--quiet")
+        while sum(isinstance(item.event, TrialEnded) for item in ledger.read()) < 3:
+            assert driver.poll() is None, driver.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        server.kill()
+        server.start()
+        output, message = driver.communicate(timeout=_LIMIT_SECONDS)
+        assert driver.returncode == 0, (output, message)
+        events = [item.event for item in ledger.read()]
+        ended = [event for event in events if isinstance(event, TrialEnded)]
+        assert len({event.node for event in ended}) >= 7
+        assert all(event.outcome.ending is Ending.FINISHED for event in ended)
+        assert [event.lost for event in events if isinstance(event, SessionEnded)] == [False]
+        assert ledger.flaw() is None
+        ledger.close()
+    finally:
+        if driver and driver.poll() is None:
+            driver.kill()
+            driver.communicate()
+        server.remove()

@@ -17,8 +17,9 @@ import pytest
 from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
+from loopty.record.cohorts import CohortOpened
 from loopty.record.trials import TrialCounts, TrialEnded
-from loopty.record.workers import LeaseLost, TrialLeased, Workers
+from loopty.record.workers import LeaseLost, TrialLeased, WorkerJoined, Workers
 from loopty.workspaces.git_folders import GitFolders
 
 from .conftest import ECHO_X, PARAMETER_TASK
@@ -283,3 +284,54 @@ def test_a_strangers_task_starts_no_worker_unasked(place):
     done = place.loopty("optimize", "--quiet", code=2)
     assert "to start workers at 'ssh://me@box/a'" in done.stderr
     assert "loopty trust" in done.stderr
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two kinds of machines need two cores to tell apart")
+def test_machines_of_two_kinds_form_cohorts_and_one_that_changes_joins_the_other(place, started, tmp_path):
+    task = PARAMETER_TASK.format(attempts=100_000, command=json.dumps(f"sleep 0.05; {ECHO_X}"))
+    place.write("loopty.toml", f"{task}[noise]\nrepeat = 'never'\n")
+    place.commit()
+    driver = Driver(place)
+    core = str(min(os.sched_getaffinity(0)))
+    large, small = Worker(driver.url, tmp_path / "large"), None
+    started += [driver, large]
+    wait_until(lambda: events(place, TrialEnded), "the baseline is measured")
+    small = Worker(driver.url, tmp_path / "small", ("taskset", "-c", core))
+    started.append(small)
+
+    def prints(name):
+        return [event.fingerprint for event in events(place, WorkerJoined) if event.worker.startswith(name)]
+
+    opened = wait_until(lambda: events(place, CohortOpened), "the second kind of machine is opened")
+    assert [event.fingerprint for event in opened] == prints("small")
+    assert prints("large") != prints("small")
+    wait_until(
+        lambda: any(event.outcome.fingerprint == prints("small")[0] for event in events(place, TrialEnded)),
+        "a trial on the second kind",
+    )
+    rows = {row["name"]: row["cohort"] for row in place.json("status")["workers"]}
+    assert sorted(rows.values()) == ["other", "present"]
+    os.sched_setaffinity(large.process.pid, {int(core)})
+    wait_until(
+        lambda: prints("large")[1:] == prints("small"), "the machine that changed is known as what it is now"
+    )
+    assert "this machine has changed (cores:" in large.log.read_text()
+    place.loopty("stop")
+    assert driver.process.wait(LIMIT) is not None
+
+
+def test_a_worker_says_what_it_does_as_json(place, gated, started, tmp_path):
+    driver = Driver(place)
+    started.append(driver)
+    gated()
+    done = subprocess.run(
+        [sys.executable, *WORKER, driver.url, "--json", "--dir", tmp_path / "one"],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+    driver.result()
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all(isinstance(line["at"], float) for line in lines)
+    assert lines[0]["message"].startswith("joined as")
+    assert any(line["message"].startswith("runs 1") for line in lines)

@@ -8,7 +8,9 @@ from loopty.domain.task import Pools
 from loopty.domain.tune_spec import Tune
 from loopty.engine import decisions
 from loopty.judge.tuning import Tuning
+from loopty.kit.dataclass import replace
 from loopty.proposers.tune_samplers import draw_near_best
+from loopty.record.families import decode_event, encode_event
 from loopty.record.trials import TrialCounts, TrialEnded, TrialStarted
 from loopty.record.tunings import NodeTuned, SliceRecord, TunePointChosen, Tunings
 from loopty.record.verdicts import Incumbents
@@ -175,3 +177,84 @@ async def test_tune_mode_that_was_turned_off_promotes_the_best_so_far(bench):
 async def stop_after(made, loop, count):
     if TrialCounts.of(made.run, Pool.TUNE).started >= count:
         loop.stop("enough")
+
+
+DECLARED = '# loopty parameter: gain = {{ type = "float", low = 0.0, high = 2.0, default = 1.0 }}\n# {0}\n'
+
+
+def declaring(count):
+    edits = [{"a.py": DECLARED.format(n)} for n in range(count)]
+    return ScriptedProposer([Proposal("diff", ROOT, f"change {n}", edits=one) for n, one in enumerate(edits)])
+
+
+def gain_score(trial):
+    """The program reads its own parameter beside the task's; without it, it is a poor one."""
+    gain = trial.node.params.get("gain", 0.0)
+    value = 1 - abs(gain - 1.6) - abs(trial.node.params["x"] - 0.5)
+    return 10 * value if trial.slice else value
+
+
+def make_declaring(bench, **more):
+    made = make_bench(bench, score=gain_score, **more)
+    made.proposer, made.tuning = declaring(9), Tuning(Tune("dev", 8), SPACE, draw_near_best)
+    return made
+
+
+async def test_a_program_declares_its_own_parameters_and_they_are_tuned(bench):
+    made = make_declaring(bench)
+    await made.drive()
+    nodes = [made.history[node] for node in made.history.ids if node.parent]
+    assert all(node.tuned.proposed == {"x": 0.5, "gain": 1.0} for node in nodes)
+    assert any(node.params["gain"] != 1.0 for node in nodes)
+    assert all(node.tuned.score >= node.tuned.proposed_score for node in nodes)
+    assert all(10 * node.outcome.metrics["score"] == node.tuned.score for node in nodes)
+    assert made.history[ROOT].params == {"x": 0.5}, "the baseline declares nothing"
+    assert all(set(node.declared) == {"gain"} for node in nodes)
+
+
+async def test_declared_parameters_stay_with_the_code(bench):
+    made = make_declaring(bench, attempts=1)
+    await made.drive()
+    parent = made.history[NodeId("1.1")]
+    assert parent.tuned.trials == 8
+    made.proposer = ScriptedProposer(
+        [
+            Proposal("diff", parent.id, "its place was taken by the first attempt"),
+            Proposal("diff", parent.id, "another file", edits={"b.py": "y"}),
+            Proposal("random", parent.id, "the task's parameters alone", {"x": 0.25}),
+            Proposal("diff", parent.id, "the file without it", edits={"a.py": "y"}),
+        ]
+    )
+    made.task = replace(made.task, pools=Pools(attempts=4))
+    made.tuning = None
+    await made.drive()
+    same, moved, gone = (made.history[NodeId(f"1.1.{number}")] for number in (1, 2, 3))
+    assert same.params == parent.params
+    assert moved.params == {"x": 0.25, "gain": parent.params["gain"]}
+    assert gone.params == {"x": parent.params["x"]}
+    assert gone.declared == {}
+
+
+async def test_the_pool_is_never_overshot_by_declared_parameters(bench):
+    made = make_declaring(bench, tunes=5, width=3)
+    await made.drive()
+    assert TrialCounts.of(made.run, Pool.TUNE).started <= 5
+
+
+async def test_a_kill_in_a_tuning_of_declared_parameters_changes_nothing(bench):
+    whole, records = make_declaring(bench, attempts=1), []
+
+    async def keep_record(_trial):
+        records.append([item.event for item in whole.ledger.read()])
+
+    whole.executor._pause = keep_record
+    await whole.drive(owner="first")
+    for known in records[::3]:
+        again = make_declaring(bench, attempts=1)
+        again.ledger = type(whole.ledger)()
+        again.recorder = again.new_recorder()
+        again.recorder.record(lambda _, known=known: [decode_event(*encode_event(event)) for event in known])
+        again.recorder.record(lambda history: decisions.close_abandoned(history, lambda _: False))
+        await again.drive(owner="second")
+        assert again.tree() == whole.tree()
+        assert again.history[NodeId("1.1")].params == whole.history[NodeId("1.1")].params

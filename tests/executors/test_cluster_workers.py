@@ -4,14 +4,14 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.executors.cluster_spec import ClusterSpec
-from loopty.executors.cluster_workers import cluster_runs
+from loopty.executors.cluster_workers import ClusterTerms, cluster_runs
 
 
 def test_an_entry_asks_a_scheduler_for_workers():
     spec = ClusterSpec.parse("slurm:gpu?workers=3&gpus=2")
     assert (spec.kind, spec.place, spec.workers) == ("slurm", "gpu", 3)
     assert (spec.number("gpus", 0), spec.number("cpus", 1)) == (2.0, 1.0)
-    assert len(cluster_runs("slurm:gpu?workers=4", str)) == 4
+    assert len(cluster_runs("slurm:gpu?workers=4", ClusterTerms(), print)) == 4
 
 
 @pytest.mark.parametrize("host", ["slurm:gpu?workers=0", "slurm:gpu?workers=x", "slurm:a?gpu=1"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.machine import Machine, differences
-from loopty.executors.fingerprint import this_machine
+from loopty.executors.fingerprint import machine_drift, this_machine
 
 X86 = """processor\t: {number}
 vendor_id\t: GenuineIntel
@@ -80,6 +80,13 @@ def test_the_facts_are_those_that_a_person_would_ask_for(root):
     assert facts["system"].startswith("ubuntu 24.04, Linux 6.18")
     assert facts["python"] == f"{sys.implementation.name} {'.'.join(map(str, sys.version_info[:3]))}"
     assert facts["sandbox"] == "bubblewrap"
+
+
+def test_a_machine_that_changes_under_a_process_is_noticed(root):
+    facts = root.machine.facts
+    assert machine_drift(facts, root.top) == ""
+    root.write("proc/self/status", "Cpus_allowed_list:\t0-3\n")
+    assert machine_drift(facts, root.top) == "cores: 16 before, 4 now"
 
 
 def test_the_digest_has_twelve_characters_and_ignores_the_order_of_the_facts():

@@ -6,8 +6,14 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.executors.cluster_spec import ClusterSpec
-from loopty.executors.cluster_workers import RUNNERS
-from loopty.executors.rented_workers import modal_function, requirement, sky_task, worker_line
+from loopty.executors.rented_workers import (
+    modal_function,
+    requirement,
+    run_modal_container,
+    run_sky_worker,
+    sky_task,
+    worker_line,
+)
 
 URL = "loopty://secret@driver:7700/?certificate=" + "a" * 64
 
@@ -30,12 +36,12 @@ def test_an_option_of_another_scheduler_is_refused_with_those_that_there_are():
         ClusterSpec.parse("sky:aws?folder=/x")
 
 
-@pytest.mark.parametrize(("kind", "module"), [("sky", "sky"), ("modal", "modal")])
-async def test_without_the_library_the_error_says_what_to_install(kind, module):
-    if importlib.util.find_spec(module):
-        pytest.skip(f"{module} is installed")
+@pytest.mark.parametrize(("kind", "run"), [("sky", run_sky_worker), ("modal", run_modal_container)])
+async def test_without_the_library_the_error_says_what_to_install(kind, run):
+    if importlib.util.find_spec(kind):
+        pytest.skip(f"{kind} is installed")
     with pytest.raises(Misuse, match=rf"pip install 'loopty\[{kind}\]'"):
-        await RUNNERS[kind](ClusterSpec.parse(f"{kind}:"), URL)
+        await run(ClusterSpec.parse(f"{kind}:"), URL)
 
 
 def test_skypilot_gets_a_task_whose_machine_ends_by_itself():
@@ -56,4 +62,4 @@ async def test_modal_gets_a_function_and_without_a_login_the_error_says_how_to_l
     assert app.name == "loopty-workers"
     assert isinstance(function, modal.Function)
     with pytest.raises(Misuse, match="modal setup"):
-        await RUNNERS["modal"](spec, URL)
+        await run_modal_container(spec, URL)

@@ -90,6 +90,15 @@ def test_copies_and_pickles_are_equal() -> None:
     assert replace(Place(1), y=7) == Place(1, 7)
 
 
+def test_every_one_of_many_copies_has_the_other_fields() -> None:
+    version = Version(1, 5)
+    for number in range(120):
+        version = replace(version, major=number)
+        assert version == Version(number, 5)
+    with pytest.raises(TypeError, match="other"):
+        replace(version, other=7)  # type: ignore[call-arg]
+
+
 def test_a_copy_with_changes_refuses_a_name_that_is_no_field() -> None:
     for record in (Place(1), Point(1), Version(1, 2)):
         with pytest.raises(TypeError, match="other"):

@@ -34,11 +34,12 @@ from loopty.record.role_shares import RoleSharesChanged
 from loopty.record.rungs import LadderState
 from loopty.record.search_learning import SearchMoved
 from loopty.record.sessions import RunPaused, RunResumed, Session, StopRequested
+from loopty.record.stored_files import FilesStored
 from loopty.record.tickets import TicketEnded, TicketOpened
 from loopty.record.trials import TrialCounts, Trials
 from loopty.record.tunings import NodeTuned, TunePointChosen, TuningStarted
 from loopty.record.verdicts import Incumbents, NodeReopened, NodeRestored, VerdictWithdrawn
-from loopty.record.workers import LeaseLost, TrialLeased, WorkerJoined, WorkerLeft
+from loopty.record.workers import ClusterSeen, LeaseLost, TrialLeased, WorkerJoined, WorkerLeft
 
 from ..record.test_fold import fold
 from ..record.test_lazy_nodes import DraftingRun, answers
@@ -50,8 +51,9 @@ NEWER = {
     *(DirectiveSeen, NoteAdded, TicketOpened, TicketEnded),
     *(PoolFrozen, SearchMoved),
     *(NodeTuned, TunePointChosen, TuningStarted),
-    *(CohortOpened, WorkerJoined, WorkerLeft, TrialLeased, LeaseLost),
+    *(ClusterSeen, CohortOpened, WorkerJoined, WorkerLeft, TrialLeased, LeaseLost),
     *(AgentBenched, AgentPartEnded, AgentSearchStalled, AuditConcluded, RoleSharesChanged),
+    FilesStored,
 }
 """Events that the previous layout did not have."""
 RENAMED = {"asked_after": "known_event", "duel": "pairing", "elsewhere": "other_fingerprints"}

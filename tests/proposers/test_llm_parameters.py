@@ -7,7 +7,7 @@ import random
 import pytest
 
 from loopty.domain.errors import Exhausted
-from loopty.domain.model import ModelFault, Outage, Prompt
+from loopty.domain.model import ModelFault, Outage, Prompt, Reply, Usage
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, Refusal
@@ -289,3 +289,10 @@ async def test_a_model_finds_the_best_of_a_run_within_the_loop(tmp_path) -> None
     settled = [item.event for item in run.ledger.read() if isinstance(item.event, CallSettled)]
     assert len(settled) == len(model.prompts)
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 6
+
+
+async def test_a_reply_that_was_cut_off_tells_which_key_to_raise(desk) -> None:
+    desk = desk(*2 * [Reply('{"proposals": [{"reason": "a long', Usage(10, 77), whole=False)])
+    refusal = await make_proposer(desk).propose(desk.ask())
+    assert isinstance(refusal, Refusal)
+    assert "cut off after 77 tokens: raise max_output_tokens of the model" in refusal.reason

@@ -42,6 +42,7 @@ run 1  running (process 4711 on host)
   attempts  4 of 9: 2 finished, 1 failed; 1 since the best
   controls  1 of 3: 1 finished
   refused   1 proposal rejected before running; not counted as attempts
+            the last one because: the same as 1.1
   time      24 s, 12.5 trials/min
   models    1,200 tokens, $0.31
   remaining 5 attempts, 9 min 36 s, 8,800 tokens, $1.69

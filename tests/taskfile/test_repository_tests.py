@@ -6,6 +6,7 @@ import pytest
 
 from loopty.causes.absent_results import command_with_timer
 from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
+from loopty.taskfile.builds import repository_builds
 from loopty.taskfile.node_tests import names_known_files
 from loopty.taskfile.repository_tests import repository_tests
 from loopty.taskfile.task_proposal import last_resort_line, nothing_to_measure, propose_tasks
@@ -14,6 +15,12 @@ from loopty.workspaces.repository_facts import repository_facts
 BUILD = '"$TMPDIR/build"'
 LOAD = "how long the package takes to load"
 TEST = "npm test --silent"
+
+
+@pytest.fixture(autouse=True)
+def two_cores(monkeypatch):
+    """How many compilers run at once depends on the machine."""
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
 
 
 def facts_of(folder, files):
@@ -126,11 +133,13 @@ def test_tests_that_ctest_does_not_know_are_run_by_their_target_or_one_by_one(tm
     lists = (
         "add_executable(test_a a.cpp)\nadd_executable(${NAME}test b.cpp)\nadd_custom_target(testit COMMAND x)\n"
     )
-    target, programs = repository_tests(facts_of(tmp_path, {"CMakeLists.txt": lists, "a.cpp": ""}))
+    target, programs, part = repository_tests(facts_of(tmp_path, {"CMakeLists.txt": lists, "a.cpp": ""}))
     assert target.line == f"cmake --build {BUILD} --target testit"
-    assert programs.line == f'"$(find {BUILD} -type f -name test_a | head -n 1)"'
+    assert programs.line == part.line == f'"$(find {BUILD} -type f -name test_a | head -n 1)"'
+    assert part.is_part
+    assert part.setup == f"{programs.setup} --target test_a"
     known = facts_of(tmp_path, {"CMakeLists.txt": f"{lists}add_test(NAME a COMMAND test_a)\n", "a.cpp": ""})
-    assert [tests.line.split()[0] for tests in repository_tests(known)] == ["ctest", "cmake"]
+    assert [tests.line.split()[0] for tests in repository_tests(known)] == ["ctest", "cmake", part.line.split()[0]]
 
 
 def test_where_most_code_is_built_for_python_the_build_comes_before_its_tests(tmp_path):
@@ -159,10 +168,11 @@ def test_tests_of_unittest_have_a_second_way(tmp_path):
     assert lines[2] == "python3 -m unittest discover -q -s tests -t . -p 'test*.py'"
 
 
-def test_one_file_of_the_tests_is_tried_after_all_of_them(tmp_path):
+def test_single_files_of_the_tests_are_tried_after_all_of_them(tmp_path):
     files = {"pkg/a.py": "", **{f"tests/test_{name}.py": "" for name in "abc"}, "tests/util.py": ""}
     lines = [tests.line for tests in repository_tests(facts_of(tmp_path, files))]
-    assert [line.split()[-1] for line in lines] == ["tests", "tests/test_b.py"]
+    names = ["tests", "tests/test_b.py", "tests/test_a.py", "tests/test_c.py"]
+    assert [line.split()[-1] for line in lines] == names
 
 
 def test_a_script_of_npm_is_tried_without_its_linters(tmp_path):
@@ -334,3 +344,39 @@ def test_a_script_that_only_defines_benchmarks_is_none(tmp_path):
         facts_of(tmp_path, {"a_benchmarks.py": f"{text}\nfor size in DATA:\n    encode(size)\n"})
     )
     assert draft.command == "python3 a_benchmarks.py"
+
+
+def test_where_all_takes_too_long_one_library_is_built(tmp_path):
+    lists = "project(My CXX)\nadd_library(only INTERFACE)\nadd_library(${PROJECT_NAME} a.cpp)\n"
+    builds = repository_builds(facts_of(tmp_path, {"CMakeLists.txt": lists, "a.cpp": ""}))
+    assert [build.is_part for build in builds] == [False, True]
+    assert builds[1].line == f"cmake --build {BUILD} -j 4 --target My"
+    automake = (
+        "LIBS_LA = libmy.la \\\n  libmore.la\nlib_LTLIBRARIES = $(LIBS_LA)\nif X\nLIBS_LA += libssl.la\nendif\n"
+    )
+    files = {"configure": "", "Makefile.am": automake, "a.c": ""}
+    facts = facts_of(tmp_path / "second", files)
+    assert facts.automake_libraries == ("libmy.la", "libmore.la", "libssl.la")
+    assert repository_builds(facts)[-1].line == "make -j 4 libmy.la"
+
+
+def test_a_benchmark_that_needs_root_or_is_contributed_is_not_proposed(tmp_path):
+    files = {
+        "a.c": "",
+        "bench/fs.sh": "set -e\nsudo mount x\n",
+        "contrib/bench.sh": "echo 1\n",
+        "bench/run.sh": "",
+    }
+    assert facts_of(tmp_path, files).benchmarks == ("bench/run.sh",)
+
+
+def test_a_benchmark_that_make_only_links_is_started_too(tmp_path):
+    linked = (
+        "bench: parser.o bench.o\n\t$(CC) $(LDFLAGS) parser.o bench.o -o $@\n\nbench.o: bench.c\n\tcc -c bench.c\n"
+    )
+    draft = propose_tasks(facts_of(tmp_path, {"Makefile": linked, "parser.c": "", "bench.c": ""}))[0]
+    assert draft.command == "make bench && python3 -m loopty_sdk.cpu_time ./bench"
+    assert (draft.direction, draft.writable_copy) == ("min", True)
+    started = linked.replace("-o $@\n", "-o $@\n\t./$@\n")
+    files = {"Makefile": started, "parser.c": "", "bench.c": ""}
+    assert propose_tasks(facts_of(tmp_path / "run", files))[0].command == "make bench"

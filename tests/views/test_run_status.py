@@ -9,8 +9,12 @@ from loopty.domain.objective import Direction
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise, Pools
+from loopty.kit.dataclass import replace
 from loopty.record.sessions import SessionStarted
 from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.report.live_frame import remaining_seconds
+from loopty.report.pace import Throughput
+from loopty.report.status_text import status_text
 from loopty.views.run_status import Repeat, RunState, RunStatus, status
 from loopty.views.score_change import score_change
 
@@ -161,6 +165,27 @@ def test_calls_in_flight_reduce_the_remaining_budget() -> None:
     assert (remaining.attempts, remaining.tokens, remaining.money_usd) == (4, 700, 1.5)
     assert remaining.wall_seconds == pytest.approx(100 - found.elapsed_seconds)
     assert found.refusals == 1
+
+
+def test_a_model_that_does_not_answer_is_named_as_what_the_run_waits_for() -> None:
+    story = Story()
+    story.reserves(tokens=300, money_usd=0.5)
+    assert status_of(story).awaited is None, "each call takes a while"
+    story.now += 130
+    awaited = status_of(story).awaited
+    assert awaited is not None
+    assert (bool(awaited.name), awaited.seconds >= 130) == (True, True)
+    assert "waiting for" in status_text(status_of(story), columns=200)
+    assert status_of(story, alive=False).awaited is None
+    story.starts(story.adds("1"))
+    assert status_of(story).awaited is None, "a trial goes on"
+
+
+def test_in_a_pause_no_end_is_forecast() -> None:
+    found = status_of(Story(), Pools(attempts=5, wall_seconds=100.0))
+    pace = Throughput(1.0, 1.0)
+    assert remaining_seconds(found, pace) is not None
+    assert remaining_seconds(replace(found, is_paused=True), pace) is None
 
 
 def test_running_trials_have_an_age() -> None:

@@ -13,6 +13,7 @@ from loopty.domain.leftovers import Leftovers
 from loopty.domain.pool import Pool
 from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Node
+from loopty.workspaces.node_folders import CHANGE, NodeFolders
 from loopty.workspaces.node_leftovers import NodeLeftovers
 from loopty.workspaces.state_folder import StateFolder
 
@@ -27,7 +28,7 @@ def state(tmp_path: Path) -> StateFolder:
 
 
 def leftovers(state: StateFolder) -> Leftovers:
-    return NodeLeftovers(state).read(NODE)
+    return NodeLeftovers(NodeFolders(state)).read(NODE)
 
 
 def write(state: StateFolder, name: str, text: str) -> None:
@@ -136,3 +137,20 @@ def test_files_of_audits_and_repeated_measurements_are_never_read(state):
         (folder / "result.json").write_text(json.dumps({"score": 1, "note": secret}))
         (folder / "traces" / "task_a.json").write_text(json.dumps({"log": secret}))
     assert leftovers(state) == Leftovers()
+
+
+def test_a_change_that_was_just_kept_need_not_be_read(state: StateFolder) -> None:
+    folders = NodeFolders(state)
+    folders.add(NODE.id, {CHANGE: b"+1\n", "description.md": b"words"})
+    assert NodeLeftovers(folders).read_diff(NODE) == NodeLeftovers(NodeFolders(state)).read_diff(NODE) == "+1\n"
+    folders.remove(NODE.id)
+    assert NodeLeftovers(folders).read_diff(NODE) == ""
+
+
+def test_only_the_newest_changes_stay_in_memory(state: StateFolder) -> None:
+    folders = NodeFolders(state)
+    nodes = [NodeId(f"1.{number}") for number in range(1, 70)]
+    for node in nodes:
+        folders.add(node, {CHANGE: node.encode()})
+    assert [folders.new_change(nodes[0]), folders.new_change(nodes[-1])] == [None, b"1.69"]
+    assert folders.open(nodes[0]).read(CHANGE) == b"1.1"

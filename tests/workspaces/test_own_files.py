@@ -61,7 +61,8 @@ def test_the_state_folder_hands_out_no_path_but_the_top():
         if callable(function):
             returned[name] = typing.get_type_hints(function).get("return")
     assert set(returned.values()) <= {SafeFolder, SafeFile, StateFolder, str, bool, type(None)}
-    assert typing.get_type_hints(StateFolder) == {"top": Path, "home": SafeFolder, "given_ledger": str}
+    given = {"given_ledger": str, "given_store": str}
+    assert typing.get_type_hints(StateFolder) == {"top": Path, "home": SafeFolder, **given}
 
 
 def test_paths_for_programs_are_asked_for_only_where_a_program_needs_one():

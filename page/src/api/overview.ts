@@ -50,7 +50,7 @@ export interface Running {
 }
 
 export interface AlertRow {
-  kind: "lost" | "stalled" | "held" | "benched" | "budget" | "baseline" | "paused" | "tampered";
+  kind: "lost" | "stalled" | "held" | "benched" | "budget" | "baseline" | "paused" | "tampered" | "awaited";
   level: "bad" | "warn" | "info";
   text: string;
   node: NodeName | null;

@@ -20,6 +20,7 @@ const WORDS: Record<AlertRow["kind"], string> = {
   budget: "The budget runs out.",
   baseline: "The baseline has a problem.",
   paused: "Paused.",
+  awaited: "Waiting for a model.",
   tampered: "The record was changed by hand.",
 };
 

@@ -8,10 +8,10 @@ else the mean of the numbers. An exception is a failure, never a score.
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
 import sys
+from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 from typing import Any
@@ -20,6 +20,14 @@ from .json_text import encode
 from .publish import publish_once
 
 _RESULT_MODULE = "openevolve.evaluation_result"
+_USAGE = "usage: python3 -m loopty_sdk.evaluate_program EVALUATOR PROGRAM [--stage N]"
+_HELP = f"""{_USAGE}
+
+Score a program with evaluate(program_path).
+
+  EVALUATOR  the file that has the function
+  PROGRAM    the candidate's program
+  --stage N  call evaluate_stageN, for the cascade"""
 
 
 class EvaluationResult:
@@ -31,25 +39,46 @@ class EvaluationResult:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        prog="python3 -m loopty_sdk.evaluate_program", description="Score a program with evaluate(program_path)."
-    )
-    parser.add_argument("evaluator", help="the file that has the function")
-    parser.add_argument("program", help="the candidate's program")
-    parser.add_argument("--stage", type=int, metavar="N", help="call evaluate_stageN, for the cascade")
-    options = parser.parse_args()
-    name = "evaluate" if options.stage is None else f"evaluate_stage{options.stage}"
+    evaluator, program, name = _arguments(sys.argv[1:])
     stdout = os.dup(1)
     os.dup2(2, 1)  # what evaluator and program print is no result
-    function = getattr(_load(options.evaluator), name, None)
+    function = getattr(_load(evaluator), name, None)
     if function is None:
-        sys.exit(f"{options.evaluator} has no function {name}")
-    text = encode(result_of(function(os.path.abspath(options.program))))  # noqa: PTH100
+        sys.exit(f"{evaluator} has no function {name}")
+    text = encode(result_of(function(os.path.abspath(program))))  # noqa: PTH100
     path = os.environ.get("EVO_RESULT_PATH")
     if path:
         publish_once(path, text)
     else:
         os.write(stdout, f"{text}\n".encode())
+
+
+def _arguments(words: list[str]) -> tuple[str, str, str]:
+    """The evaluator's file, the program's, and the name of the function."""
+    # By hand: argparse takes longer than a short evaluation.
+    if "-h" in words or "--help" in words:
+        sys.stdout.write(f"{_HELP}\n")
+        sys.exit()
+    files, stage = [], ""
+    rest = iter(words)
+    for word in rest:
+        option, has_value, value = word.partition("=")
+        if option == "--stage":
+            stage = value if has_value else next(rest, "")
+            if not stage.isdecimal():
+                _refuse(f"--stage needs a number, not {stage!r}")
+        elif word.startswith("-"):
+            _refuse(f"there is no option {option}")
+        else:
+            files.append(word)
+    if len(files) != 2:
+        _refuse(f"it needs two files, not {len(files)}")
+    return files[0], files[1], f"evaluate_stage{int(stage)}" if stage else "evaluate"
+
+
+def _refuse(reason: str) -> None:
+    sys.stderr.write(f"{_USAGE}\n{reason}\n")
+    sys.exit(2)
 
 
 def result_of(returned: Any) -> dict[str, Any]:
@@ -72,7 +101,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _load(path: str) -> ModuleType:
-    _provide_result_class()
+    sys.meta_path.append(_ResultFinder)  # after all others: an installed package is used
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))  # noqa: PTH100, PTH120
     spec = spec_from_file_location("evaluator", path)
     if spec is None or spec.loader is None:
@@ -82,17 +111,24 @@ def _load(path: str) -> ModuleType:
     return module
 
 
-def _provide_result_class() -> None:
-    """Let `from openevolve.evaluation_result import EvaluationResult` work without the package."""
-    try:
-        from importlib import import_module
+class _ResultFinder:
+    """Lets `from openevolve.evaluation_result import EvaluationResult` work without the package."""
 
-        import_module(_RESULT_MODULE)
-    except ImportError:
-        package = sys.modules.setdefault("openevolve", ModuleType("openevolve"))
-        module = sys.modules[_RESULT_MODULE] = ModuleType(_RESULT_MODULE)
-        module.EvaluationResult = EvaluationResult  # type: ignore[attr-defined]
-        package.evaluation_result = module  # type: ignore[attr-defined]
+    @staticmethod
+    def find_spec(name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
+        is_package = name == _RESULT_MODULE.partition(".")[0]
+        if not is_package and name != _RESULT_MODULE:
+            return None
+        return ModuleSpec(name, _ResultFinder, is_package=is_package)  # type: ignore[arg-type]
+
+    @staticmethod
+    def create_module(_spec: ModuleSpec) -> None:
+        """Let the interpreter make it."""
+
+    @staticmethod
+    def exec_module(module: ModuleType) -> None:
+        if module.__name__ == _RESULT_MODULE:
+            module.EvaluationResult = EvaluationResult  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from loopty.campaign import hand_decisions
@@ -14,6 +14,7 @@ from loopty.campaign.new_drafts import remove_draft
 from loopty.campaign.run_entry import require_same_criteria
 from loopty.campaign.run_start import BASELINE
 from loopty.campaign.stoppable import never_prune, run_until_stopped, watch_nothing
+from loopty.domain.declared_parameters import complete_params
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
@@ -97,8 +98,8 @@ def check_working_tree(context: CampaignContext, unsafe: bool) -> CheckResult:
     """Run the real benchmark on the files as they are now, and change no state."""
     context.require_trust()
     task = context.task
-    base = context.repository.working_tree.snapshot("a check of the task")
-    params = task.space.baseline()
+    base = context.files.with_declarations(context.repository.working_tree.snapshot("a check of the task"))
+    params = complete_params(base.declared, task.space.baseline())
     root = Node(NodeId("1"), Pool.CHECK, BASELINE, "", base.commit, base.tree, 0.0, 1, 0, params=params)
     return check_trial_result(context, Trial(root, root, 0, Pool.CHECK, task.seed, task.gates), unsafe)
 
@@ -144,14 +145,15 @@ def _with_explanation(context: CampaignContext, trial: Trial, result: CheckResul
     if outcome.ending is Ending.CANCELLED:
         return result
     if result.problem is None:
-        logs = (_log(context, trial, name) for name in _LOGS)
-        return replace(result, output="\n".join(_end_of(log) for log in logs if log))
+        return replace(result, output=_ends_of_logs(context, trial, _LOGS))
     from loopty.causes.explanation import Explanation
 
     lines, cause = outcome.error_lines, None
     log = _log(context, trial, outcome.log) if outcome.log else None
     if trial.node.id.parent is None:
-        output = _end_of(log) if log else ""
+        others = _LOGS if outcome.log in _LOGS else ()  # a gate has a log of its own
+        names = (*(name for name in others if name != outcome.log), outcome.log)
+        output = _ends_of_logs(context, trial, names) if log else ""
         cause = known_cause(context.repository.top, result.problem, lines, context.task, output)
     explanation = Explanation(lines, str(log.shown_path) if log else "", cause)
     return replace(result, explanation=explanation)
@@ -162,6 +164,11 @@ def _log(context: CampaignContext, trial: Trial, name: str) -> SafeFile | None:
     checks = context.state.node_copy(trial.node.id).below("checks")
     log = checks.below(checks.names()[-1]).file_at(name) if checks.names() else None
     return log if log and log.exists() else None
+
+
+def _ends_of_logs(context: CampaignContext, trial: Trial, names: Sequence[str]) -> str:
+    logs = (_log(context, trial, name) for name in names)
+    return "\n".join(_end_of(log) for log in logs if log)
 
 
 def _end_of(log: SafeFile) -> str:

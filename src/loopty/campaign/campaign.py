@@ -120,14 +120,16 @@ class Campaign(CampaignReader):
         unsafe: bool = False,
         on_step: Callable[[str], None] = lambda _: None,
         listen: str = "",
+        hosts: Sequence[str] = (),
     ) -> OptimizeSession:
         """Wire the loop, ready to run: for callers that show progress or stop it themselves.
 
-        `on_step` is called with what it does next. With `listen`, trials run on workers that join there.
+        `on_step` is called with what it does next. With `listen`, trials run on workers that join there; with
+        `hosts`, on workers that are started there.
         """
-        from loopty.campaign.optimize_session import start_session, with_listener
+        from loopty.campaign.optimize_session import start_session, with_workers
 
-        return start_session(with_listener(self.context, listen), new_run, unsafe, on_step)
+        return start_session(with_workers(self.context, listen, hosts), new_run, unsafe, on_step)
 
     def optimize(self, new_run: bool = False, unsafe: bool = False) -> Finish:
         """Run experiments until the budget is spent; calling it again resumes."""
@@ -139,13 +141,13 @@ class Campaign(CampaignReader):
         return second.run_to_end() if second else finish
 
     def start_combination(
-        self, base: int, finish: Finish, unsafe: bool = False, listen: str = ""
+        self, base: int, finish: Finish, unsafe: bool = False, listen: str = "", hosts: Sequence[str] = ()
     ) -> OptimizeSession | None:
         """The session of the second stage, after the search `base` has finished; None where there is none."""
-        from loopty.campaign.optimize_session import start_combination, with_listener
+        from loopty.campaign.optimize_session import start_combination, with_workers
 
         is_over = finish.sound and not finish.resumable
-        return start_combination(with_listener(self.context, listen), base, unsafe) if is_over else None
+        return start_combination(with_workers(self.context, listen, hosts), base, unsafe) if is_over else None
 
     def ab(
         self,

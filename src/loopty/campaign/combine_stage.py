@@ -11,6 +11,7 @@ from loopty.campaign.run_start import start_run
 from loopty.domain.combine_spec import POOL_FOLDER
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.domain.space import Params
 from loopty.domain.task import Pools, RoleBudget, Task
 from loopty.engine.protocols import CommittedFiles
 from loopty.evaluators.artifact_copies import ARTIFACTS, LARGEST_FILE
@@ -23,7 +24,7 @@ from loopty.record.nodes import NodeAdded
 from loopty.record.run_record import Run
 from loopty.views.pool_choice import choose_pool
 from loopty.workspaces.node_files import NodeFiles
-from loopty.workspaces.node_folders import NodeFolder, NodeFolders
+from loopty.workspaces.node_folders import NodeFolder
 
 _FEWEST_MEMBERS = 2
 _REMEDY = "restore its file, or leave the node out of the pool with `loopty invalidate {node}`"
@@ -71,13 +72,13 @@ def _newest_combination(history: History, task: Task, base: int, data: str) -> i
 def _start_run(context: CampaignContext, task: Task, base: int, members: list[PoolMember], data: str) -> int:
     best = context.history[members[0].node]
     files = context.files.commit(best, _pool_files(context, members), f"The pool of run {base}")
-    stage_files = NodeFiles(context.repository, context.state, task)
+    stage_files = NodeFiles(context.repository, context.state, task, context.sharing)
     benchmark = stage_files.benchmark_digest(files.commit)
 
     def decide(history: History) -> list[Event]:
         if _newest_combination(history, task, base, data):
             return []  # another process was faster, and means the same run
-        return _stage_events(history, task, base, members, benchmark, data, files)
+        return _stage_events(history, task, base, members, benchmark, data, files, best.params)
 
     context.recorder.record(decide)
     number = _newest_combination(context.history, task, base, data)
@@ -95,18 +96,20 @@ def _stage_events(
     benchmark: str,
     data: str,
     files: CommittedFiles,
+    best_params: Params,
 ) -> list[Event]:
     nodes = tuple(member.node for member in members)
     why = f"combines {len(members)} nodes of run {base}"
     started, root = start_run(history, task, benchmark, data, files, why)
     assert isinstance(root, NodeAdded)
-    root = replace(root, summary=why, merged=nodes)
+    declared = {name: value for name, value in best_params.items() if name in files.declared}
+    root = replace(root, summary=why, merged=nodes, params={**root.params, **declared})
     return [started, root, PoolFrozen(root.node.run, base, tuple(members))]
 
 
 def _pool_files(context: CampaignContext, members: list[PoolMember]) -> dict[str, str | bytes | None]:
     """The pool as files of the tree: a folder for each member, and an index. No artifact is interpreted."""
-    folders = NodeFolders(context.state)
+    folders = context.folders
     files: dict[str, str | bytes | None] = {}
     try:
         for member in members:
@@ -137,7 +140,11 @@ def read_artifact(folder: NodeFolder, node: NodeId, digest: str) -> bytes:
 def _stage_context(context: CampaignContext, run: int) -> CampaignContext:
     base = FrozenPool.of(context.history.runs[run]).base
     task = _stage_task(context.task, context.history.runs[base])
-    return replace(context, task=task, files=NodeFiles(context.repository, context.state, task.without_held_out()))
+    return replace(
+        context,
+        task=task,
+        files=NodeFiles(context.repository, context.state, task.without_held_out(), context.sharing),
+    )
 
 
 def _stage_task(task: Task, base: Run) -> Task:

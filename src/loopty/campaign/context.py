@@ -37,6 +37,7 @@ from loopty.record.run_record import Run
 from loopty.record.runs import RunStarted
 from loopty.taskfile.task_requests import TaskRequest
 from loopty.workspaces.node_files import NodeFiles
+from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import OLD_LEDGER, StateFolder
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from loopty.engine.trial_runner import TrialRunner
     from loopty.evaluators.command import RunGates, RunInTree
     from loopty.judge.tuning import Tuning
+    from loopty.workspaces.node_sharing import NodeSharing
 
 Say = Callable[[str], None]
 """Shows a person one line about what happens."""
@@ -69,6 +71,8 @@ class CampaignContext:
     say: Say
     refused_requests: tuple[TaskRequest, ...] = ()
     """What the task asks for and the user has not allowed: as long as there is any, nothing of the task runs."""
+    sharing: NodeSharing | None = None
+    """How other clones get the files of nodes, where the user has chosen a store."""
     _role_models: dict[int | None, RoleModels] = field(default_factory=dict)
 
     @classmethod
@@ -93,16 +97,23 @@ class CampaignContext:
             say(f"{OLD_LEDGER}; remove it")
         ledger = open_ledger(state.ledger_url)
         recorder = Recorder(ledger, ledger.now, refold_progress(say))
+        recorder.on_wait = say
         owners = ledger.owners(ProcessLocks(state.owners))
         recorder.record(
             lambda history: decisions.close_abandoned(history, lambda owner: not owners.exclude(owner))
         )
-        files = NodeFiles(repository, state, task.without_held_out())
-        return cls(task, repository, state, ledger, owners, recorder, files, owners.claim(), say, refused)
+        sharing = _share_files(repository, state, recorder)
+        files = NodeFiles(repository, state, task.without_held_out(), sharing)
+        return cls(task, repository, state, ledger, owners, recorder, files, owners.claim(), say, refused, sharing)
 
     @property
     def history(self) -> History:
         return self.recorder.history
+
+    @property
+    def folders(self) -> NodeFolders:
+        """What is kept of nodes, here or in the shared store."""
+        return self.files.folders
 
     def gates(self, node: NodeId) -> tuple[Gate, ...]:
         """The gates that a node must pass: the task's, and those added to it or to its ancestors."""
@@ -206,7 +217,7 @@ class CampaignContext:
     def for_audit(self) -> CampaignContext:
         """The context whose trials see the held-out split; nothing is proposed in it."""
         task = self.task.for_audit()
-        return replace(self, task=task, files=NodeFiles(self.repository, self.state, task))
+        return replace(self, task=task, files=NodeFiles(self.repository, self.state, task, self.sharing))
 
     def _refuse_other_machine(self, run: Run, machine: Machine) -> None:
         """Refuse to continue a run whose incumbent was measured on another machine."""
@@ -233,18 +244,36 @@ class CampaignContext:
         )
 
     def _tuning(self) -> Tuning | None:
-        tune, space = self.task.tune, self.task.space
-        if not (tune and tune.trials and space):
+        tune = self.task.tune
+        if not (tune and tune.trials):
             return None
         from loopty.judge.tuning import Tuning
         from loopty.proposers.tune_samplers import make_draw
 
-        return Tuning(tune, space, make_draw(tune.sampler))
+        return Tuning(tune, self.task.space, make_draw(tune.sampler))
 
     def _traces_folder(self, trial: Trial) -> SafeFolder:
         from loopty.workspaces import stages
 
         return stages.results_folder(self.state, trial).below("traces")
+
+
+def _share_files(repository: Repository, state: StateFolder, recorder: Recorder) -> NodeSharing | None:
+    """Share the files of nodes with other clones, where the user has chosen a store."""
+    if not state.store_url:
+        return None
+    from loopty.campaign.shared_state import open_shared_files
+    from loopty.record.stored_files import FilesStored
+    from loopty.workspaces.node_sharing import NodeSharing
+
+    def note(node: NodeId, digest: str) -> None:
+        recorder.record(lambda _: [FilesStored(node, digest)])
+
+    shared = open_shared_files(state, repository.git)
+    assert shared is not None
+    repository.restore_with(shared.restore)
+    shared.send_what_waits()
+    return NodeSharing(shared, lambda: recorder.history, note)
 
 
 def _refuse_tracked_files(repository: Repository) -> None:

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loopty.campaign.saved_record import SavedRecord
 from loopty.causes.explanation import Explanation
 from loopty.domain.errors import Misuse
 from loopty.domain.outcome import Ending, Verdict
 from loopty.record.node_record import Node
-from loopty.workspaces.node_folders import NodeFolders
-from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from loopty.causes.cause import Cause
@@ -27,13 +26,13 @@ _KEYS_OF_STAGES = {"command", "timeout_seconds", "result", "direction"}
 _NO_FAILURE = (Ending.FINISHED, Ending.PRUNED, Ending.STOPPED, Ending.CANCELLED)
 
 
-def explain_node(state: StateFolder, node: Node) -> Explanation | None:
+def explain_node(record: SavedRecord, node: Node) -> Explanation | None:
     """The explanation of a node that failed, or None where it did not.
 
     Only for a baseline it has a cause: it is the user's own code, and what a candidate prints must not choose what
     the user is advised to do. A candidate runs under the settings that its baseline passed.
     """
-    outcome = node.outcome
+    outcome, state = node.outcome, record.state
     if outcome is None:
         return None
     is_failed_baseline = node.id.parent is None and node.verdict in (Verdict.DISCARDED, Verdict.REJECTED)
@@ -42,7 +41,7 @@ def explain_node(state: StateFolder, node: Node) -> Explanation | None:
     log = state.node_copy(node.id).file_at(outcome.log).shown_path if outcome.log else None
     if log:
         with contextlib.suppress(OSError):  # without room for a copy, the lines of the error have to do
-            NodeFolders(state).lay_out(node.id)
+            record.folders.lay_out(node.id)
     cause = known_cause(state.top, node.reason, outcome.error_lines) if is_failed_baseline else None
     return Explanation(outcome.error_lines, str(log or ""), cause)
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.ids import NodeId
+from loopty.domain.shared_store import StoreFault
 from loopty.executors.process_locks import ProcessLocks
 from loopty.kit.dataclass import dataclass
 from loopty.record.event import Event
@@ -20,6 +21,7 @@ from loopty.record.history import History
 from loopty.record.recorder import Recorder
 from loopty.record.removed_files import FilesRemoved
 from loopty.views.removable_nodes import removable_nodes
+from loopty.workspaces.node_sharing import folder_key
 from loopty.workspaces.node_storage import LonelyObjects, NodeStorage
 from loopty.workspaces.rebuildable_folders import RebuildableFolder, RebuildableFolders
 from loopty.workspaces.repository import Repository
@@ -56,6 +58,8 @@ class Garbage:
     cache_bytes: int
     branches: tuple[str, ...]
     """Branches that an earlier version made for nodes: they go, and what they hold moves to refs/loopty."""
+    stored: int = 0
+    """Contents of the shared store that only these nodes and those of earlier times need."""
 
     @property
     def total_bytes(self) -> int:
@@ -63,7 +67,7 @@ class Garbage:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.nodes or self.objects or self.exports or self.caches or self.branches)
+        return not (self.nodes or self.objects or self.exports or self.caches or self.branches or self.stored)
 
 
 class GarbageCollector:
@@ -110,6 +114,8 @@ class GarbageCollector:
         for name in garbage.caches:
             self._caches.remove(name, self._has_living_owner)
         self._storage.remove_objects(self._lonely_objects(recorder.refresh(), ()))
+        if self._record.shared:  # last: where the store is away, the next time goes on with it
+            self._record.shared.remove(*_stored_names(recorder.refresh(), ()))
         return garbage
 
     def _nodes_to_clear(self, history: History) -> list[NodeId]:
@@ -153,7 +159,16 @@ class GarbageCollector:
             tuple(cache.name for cache in caches),
             _size_of(caches),
             tuple(branches),
+            self._stored(history, chosen),
         )
+
+    def _stored(self, history: History, chosen: Collection[NodeId]) -> int:
+        """How many contents of the shared store nobody needs when the files of these nodes are gone."""
+        try:
+            shared = self._record.shared
+            return len(shared.removable(*_stored_names(history, chosen))) if shared else 0
+        except StoreFault:
+            return 0  # it is away; who removes hears of it
 
     def _lonely_objects(
         self, history: History, chosen: Collection[NodeId], branches: Collection[str] = ()
@@ -166,6 +181,13 @@ class GarbageCollector:
     def _has_living_owner(self) -> bool:
         """Whether any process works on this repository: it may use any export."""
         return any(self._locks.is_alive(f":{token}") for token in self._record.state.owners.names())
+
+
+def _stored_names(history: History, chosen: Collection[NodeId]) -> tuple[set[str], set[str]]:
+    """Under which keys, and as which commits, the shared store has what nobody needs."""
+    gone = {*chosen, *(node for node in history.ids if history[node].files_removed)}
+    commits = {str(history[node].commit) for node in gone} - _kept_commits(history, gone)
+    return {folder_key(history.runs[node.run], node) for node in gone}, commits
 
 
 def _until_it_fits(candidates: Iterable[T], size: Callable[[T], int], excess: float) -> Iterator[T]:

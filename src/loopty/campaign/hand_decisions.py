@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from loopty.domain.declared_parameters import carry_params
 from loopty.domain.errors import Misuse
 from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import SEARCH_POOLS
 from loopty.domain.proposal import identity
+from loopty.domain.space import Params
 from loopty.engine.protocols import CommittedFiles
 from loopty.record.event import Event
 from loopty.record.history import History
@@ -18,23 +20,27 @@ from loopty.record.nodes import DraftDropped, NodeSealed
 from loopty.record.verdicts import Incumbents, NodeJudged
 
 
-def seal_node(history: History, node: NodeId, files: CommittedFiles) -> list[Event]:
-    """The end of a draft. Refuses one that is no new experiment, before it costs an attempt."""
+def seal_node(history: History, node: NodeId, files: CommittedFiles, params: Params | None = None) -> list[Event]:
+    """The end of a draft, with these values of its parameters; by default its own.
+
+    Refuses one that is no new experiment, before it costs an attempt.
+    """
     found = history[node]
     if not found.draft:
         return []
     refuse_dropped(found)
-    if reason := _repetition(history, found, files):
+    point = carry_params(found.declared, files.declared, found.params if params is None else params)
+    if reason := _repetition(history, found, files, point):
         raise Misuse(f"node {node} {reason}; edit it, or drop it with `loopty drop {node}`")
-    return [NodeSealed(node, files.commit, files.tree)]
+    return [NodeSealed(node, files.commit, files.tree, files.declared, point if point != found.params else None)]
 
 
-def _repetition(history: History, draft: Node, files: CommittedFiles) -> str | None:
+def _repetition(history: History, draft: Node, files: CommittedFiles, params: Params) -> str | None:
     """Why the draft is no new experiment, or None."""
     parent = history[draft.id.parent] if draft.id.parent else None
-    if parent and identity(files.tree, draft.params) == parent.identity:
+    if parent and identity(files.tree, params) == parent.identity:
         return f"changes nothing of {parent.id} #{parent.handle}"
-    twins = (history.twin(draft.id.run, pool, identity(files.tree, draft.params)) for pool in SEARCH_POOLS)
+    twins = (history.twin(draft.id.run, pool, identity(files.tree, params)) for pool in SEARCH_POOLS)
     if twin := next((history[node] for node in twins if node), None):
         verdict = twin.verdict or "no verdict yet"
         return (

@@ -10,7 +10,8 @@ from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import dataclass
 from loopty.ledgers.open_ledger import SERVERS, open_ledger
 from loopty.ledgers.postgres_address import has_password, without_password
-from loopty.workspaces.state_folder import LEDGER_VARIABLE, StateFolder
+from loopty.stores.open_store import open_store
+from loopty.workspaces.state_folder import LEDGER_VARIABLE, STORE_VARIABLE, StateFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,22 @@ class LedgerChoice:
         """Use the repository's own file from now on."""
         self._refuse_override()
         self._state.ledger_choice.remove()
+
+    def choose_store(self, place: str) -> None:
+        """Share the files of nodes through this store from now on. Raises Misuse where it cannot be used."""
+        self._refuse_given_store()
+        open_store(place).prepare()
+        self._state.prepare()
+        self._state.store_choice.write(place.encode())
+
+    def forget_store(self) -> None:
+        """Share no files from now on. What other clones have sent stays in the store."""
+        self._refuse_given_store()
+        self._state.store_choice.remove()
+
+    def _refuse_given_store(self) -> None:
+        if self._state.given_store:
+            raise Misuse(f"{STORE_VARIABLE} names the store of this shell: unset it to choose another one")
 
     def _refuse_override(self) -> None:
         if self._state.given_ledger:

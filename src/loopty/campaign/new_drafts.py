@@ -10,6 +10,7 @@ from pathlib import Path
 from loopty.campaign import hand_decisions
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.run_entry import enter_run
+from loopty.domain.declared_parameters import join_space
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
@@ -66,11 +67,11 @@ def new_draft(
     elif parent == "1" and not context.history.runs:
         parent = context.history.runs[enter_run(context)].root
     above = context.history[parent]
-    point = _point(params, above.params, context.task.space)
+    point = point_with(params, above.params, join_space(context.task.space, above.declared))
     proposal = Proposal(
         BY_HAND, parent, message, point, author=claim.author, surface=claim.surface, merged=claim.merged
     )
-    files = CommittedFiles(above.commit, above.tree)
+    files = CommittedFiles(above.commit, above.tree, above.declared)
 
     def decide(history: History) -> list[Event]:
         claim.require_new(history, history[above.id])
@@ -97,7 +98,7 @@ def remove_draft(context: CampaignContext, node: Node) -> None:
     context.state.draft_layout(node.id).remove()
 
 
-def _point(given: Mapping[str, Value | str], before: Params, space: Space) -> dict[str, Value]:
+def point_with(given: Mapping[str, Value | str], before: Params, space: Space) -> dict[str, Value]:
     """The parent's parameters with these values set; empty when none is given."""
     values = {name: _value(name, value, space) for name, value in given.items()}
     point = space.complete_point({**before, **values}) if values else {}
@@ -111,11 +112,13 @@ def _value(name: str, value: Value | str, space: Space) -> Value:
     """The value of a parameter; a text that is no valid value is read as JSON."""
     if name not in space.parameters:
         known = ", ".join(space.parameters) or "none"
-        raise Misuse(f"the task has no parameter {name}: its parameters are {known}")
+        raise Misuse(f"there is no parameter {name}: the parameters are {known}")
     parameter = space.parameters[name]
     if isinstance(value, str) and not parameter.accepts(value):
         with contextlib.suppress(ValueError):
             value = json.loads(value)
     if not parameter.accepts(value):
-        raise Misuse(f"parameter {name} cannot be {value!r}: see [parameters.{name}] in loopty.toml")
+        raise Misuse(
+            f"parameter {name} cannot be {value!r}: see where it is declared, in loopty.toml or the program"
+        )
     return value

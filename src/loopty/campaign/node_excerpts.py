@@ -21,7 +21,7 @@ def node_excerpt(campaign: CampaignReader, node: Node, what: str, lines: int, lo
         printed = node.outcome.error_lines if node.outcome else ()
         text = "\n".join((f"verdict: {node.verdict}: {node.reason}", *gates, *printed)[-lines:])
         return fence_text(f"the gates of {name}, and what a failed one printed", text, longest)
-    left = NodeLeftovers(campaign.record.state).read(node)
+    left = NodeLeftovers(campaign.record.folders).read(node)
     if what == "log":
         outputs = {"stdout:": left.stdout, "stderr:": left.stderr}
         text = "\n".join("\n".join((head, *output.splitlines()[-lines:])) for head, output in outputs.items())

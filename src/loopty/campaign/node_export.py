@@ -19,7 +19,6 @@ from loopty.taskfile.read import load
 from loopty.version import __version__
 from loopty.workspaces.artifact_pack import pack_artifact
 from loopty.workspaces.manifest import Manifest
-from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
 
@@ -40,7 +39,7 @@ def export_node(record: SavedRecord, node: NodeId, to: Path | None, force: bool)
     # Absolute without resolving links: the path is shown as it was given, and made where that is.
     path = Path(os.path.abspath(to)) if to else _default_path(state, node)  # noqa: PTH100
     task_file = _task_file(repository, state, manifest)
-    digest = pack_artifact(repository, manifest, task_file, NodeFolders(state).open(node), path, force)
+    digest = pack_artifact(repository, manifest, task_file, record.folders.open(node), path, force)
     return ExportedArtifact(node, path, digest)
 
 

@@ -144,7 +144,7 @@ def start_session(
         recorder, owner = context.recorder, context.owner
         return AgentFactory(task.sandbox, unsafe, *places, models, recorder, owner, context).sessions(choice)
 
-    factory = ProposerFactory(task, context.files, NodeLeftovers(context.state), models, agent_sessions)
+    factory = ProposerFactory(task, context.files, NodeLeftovers(context.folders), models, agent_sessions)
     proposers = {Pool.ATTEMPT: factory.proposer()}
     if task.pools.control:
         proposers[Pool.CONTROL] = factory.control()
@@ -162,7 +162,7 @@ def start_session(
         PruneWatch(
             lambda: context.history,
             make_pruner(task.pruner),
-            functools.partial(_read_curve, NodeFolders(context.state)),
+            functools.partial(_read_curve, context.folders),
             executor.machine.fingerprint,
         ),
         models.purse,
@@ -183,11 +183,12 @@ def _open_pool(context: CampaignContext, run: int, unsafe: bool, runner: asyncio
     return pool
 
 
-def with_listener(context: CampaignContext, listen: str) -> CampaignContext:
-    """The context of a session whose trials run on workers that join at this address; the same without one."""
-    if not listen:
+def with_workers(context: CampaignContext, listen: str, hosts: Sequence[str]) -> CampaignContext:
+    """The context of a session whose trials run on workers that join or start there; the same without any."""
+    if not (listen or hosts):
         return context
-    executor = replace(context.task.executor, kind="pool", listen=listen)
+    spec = context.task.executor
+    executor = replace(spec, kind="pool", listen=listen or spec.listen, hosts=tuple(hosts) or spec.hosts)
     return replace(context, task=replace(context.task, executor=executor))
 
 

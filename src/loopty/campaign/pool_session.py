@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 from loopty.campaign.cohort_keeper import CohortKeeper
 from loopty.campaign.context import CampaignContext
@@ -10,12 +11,13 @@ from loopty.campaign.trial_packing import TrialPacking
 from loopty.domain.errors import Misuse
 from loopty.domain.machine import Machine
 from loopty.engine.trial_runner import TrialRunner
+from loopty.executors.cluster_workers import ClusterTerms
 from loopty.executors.host_workers import HostWorkers, is_cluster
 from loopty.executors.worker_door import WorkerDoor
 from loopty.executors.worker_pool import PoolTerms, WorkerPool
 from loopty.record.cohorts import Cohorts, note_machine
 from loopty.record.event import Event
-from loopty.record.workers import WorkerLeft, Workers
+from loopty.record.workers import ClusterNode, ClusterSeen, WorkerLeft, Workers
 
 
 class PoolSession:
@@ -51,7 +53,8 @@ class PoolSession:
         )
         self._url = ""
         admit = functools.partial(self.pool.admit, is_known=True)
-        self._hosts = HostWorkers(spec.hosts, admit, context.say, lambda: self._url)
+        terms = ClusterTerms(lambda: self._url, self._note_nodes)
+        self._hosts = HostWorkers(spec.hosts, admit, context.say, terms)
         self._keeper: CohortKeeper | None = None
         clusters = list(filter(is_cluster, spec.hosts))
         if clusters and not spec.listen:
@@ -101,6 +104,9 @@ class PoolSession:
 
     def _record(self, event: Event) -> None:
         self._context.recorder.record(lambda _: [event])
+
+    def _note_nodes(self, cluster: str, nodes: Sequence[ClusterNode]) -> None:
+        self._record(ClusterSeen(self._run, cluster, tuple(nodes)))
 
     def _note_machine(self, machine: Machine) -> None:
         self._context.recorder.record(

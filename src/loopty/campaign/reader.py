@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from loopty.campaign import lookup
 from loopty.campaign.saved_record import SavedRecord
+from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.workspaces.git_folders import GitFolders
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from loopty.views.run_summary import RunSummary
     from loopty.views.search_context import SearchContext
     from loopty.views.verdict_tally import Tally
+    from loopty.workspaces.shared_files import SharedFiles, StoreStanding
     from loopty.workspaces.state_folder import StateFolder
 
 
@@ -83,18 +85,16 @@ class CampaignReader:
 
     def node_folder(self, node: str) -> Path:
         """Where the copies of the node's diff, metrics, logs and traces are; they are made if they are missing."""
-        from loopty.workspaces.node_folders import NodeFolders
-
         found, state = self.find_node(node), self.record.state
         with contextlib.suppress(OSError):  # a copy that cannot be written must not hide the record
-            NodeFolders(state).lay_out(found)
+            self.record.folders.lay_out(found)
         return state.node_copy(found).shown_path
 
     def explanation(self, node: str) -> Explanation | None:
         """Why a node failed, with the path of its log and, for a baseline, the known cause; None if it did not."""
         from loopty.campaign.explanations import explain_node
 
-        return explain_node(self._state, self.node(node))
+        return explain_node(self.record, self.node(node))
 
     def status(self, run: int | None = None) -> RunStatus:
         """Where a run stands: best, budget, running trials, why it stopped."""
@@ -125,6 +125,28 @@ class CampaignReader:
         from loopty.workspaces.state_folder import StateFolder
 
         return LedgerChoice(StateFolder.of(self._folders))
+
+    def store_standing(self) -> StoreStanding | None:
+        """How it is with the shared store; None where the user has chosen none."""
+        shared = self._shared
+        return shared.standing() if shared else None
+
+    def send_files(self) -> None:
+        """Send to the shared store what it has not got yet. Raises Misuse where it does not take it."""
+        if (shared := self._shared) is None:
+            raise Misuse("no store is chosen: `loopty ledger --store DIR` or `--store s3://BUCKET/PREFIX`")
+        shared.send_now()
+
+    @property
+    def _shared(self) -> SharedFiles | None:
+        from loopty.workspaces.state_folder import StateFolder
+
+        if not (state := StateFolder.of(self._folders)).store_url:
+            return None
+        from loopty.campaign.shared_state import open_shared_files
+        from loopty.workspaces.git_command import GitCommand
+
+        return open_shared_files(state, GitCommand(self._folders.git_dir))
 
     def tally(self, run: int | None = None) -> Tally:
         """Verdicts, and the uplift over the control: a look at every node of the run."""

@@ -34,14 +34,14 @@ def enter_run(context: CampaignContext, new: bool = False) -> int:
             )
         return latest.number
     why = "the first run" if latest is None else "asked for" if new else "the criteria changed"
-    highest = _highest_run_with_refs(context.repository, say)
+    highest, files = _highest_run_with_refs(context.repository, say), context.files.with_declarations(base)
 
     def decide(history: History) -> list[Event]:
         found = _newest_search(history)
         newer = found and (latest is None or found.number > latest.number)
         if newer and found and found.criteria_parts == criteria:
             return []  # another process was faster, and means the same run
-        return start_run(history, task, benchmark, data, base, why, after=highest)
+        return start_run(history, task, benchmark, data, files, why, after=highest)
 
     context.recorder.record(decide)
     run = max(context.history.runs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 
+from loopty.domain.declared_parameters import complete_params
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.domain.task import Task, digest
@@ -33,9 +34,18 @@ def start_run(
     number = max(after, *history.runs, 0) + 1
     root = NodeId(str(number))
     parts = task.criteria(benchmark, data)
-    params = task.space.baseline()
+    params = complete_params(base.declared, task.space.baseline())
     secret = secrets.token_hex(16) if secret is None else secret
     return [
         RunStarted(number, digest(parts), task.objective, task.seed, why, benchmark, data, parts, secret),
-        NodeAdded(root, Pool.ATTEMPT, BASELINE, "the code as it is", base.commit, base.tree, params),
+        NodeAdded(
+            root,
+            Pool.ATTEMPT,
+            BASELINE,
+            "the code as it is",
+            base.commit,
+            base.tree,
+            params,
+            declared=base.declared,
+        ),
     ]

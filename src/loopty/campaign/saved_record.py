@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
 from loopty.executors.process_locks import ProcessLocks
@@ -15,6 +16,10 @@ from loopty.record.owners import Owners
 from loopty.workspaces.git_folders import GitFolders
 from loopty.workspaces.state_folder import OLD_LEDGER, StateFolder
 
+if TYPE_CHECKING:
+    from loopty.workspaces.node_folders import NodeFolders
+    from loopty.workspaces.shared_files import SharedFiles
+
 
 class SavedRecord:
     """What earlier processes recorded in a repository."""
@@ -23,6 +28,7 @@ class SavedRecord:
         """`on_progress` hears how far the history of an older loopty is made anew."""
         self.state = _find_state(folders)
         """Where this repository keeps its state."""
+        self._git_folders = folders
         self._on_progress = on_progress
 
     @functools.cached_property
@@ -40,6 +46,27 @@ class SavedRecord:
         if not history.runs:
             raise Misuse("nothing has run here yet: start with `loopty optimize`")
         return history
+
+    @functools.cached_property
+    def shared(self) -> SharedFiles | None:
+        """The files that this clone shares with others, where the user has chosen a store."""
+        if not self.state.store_url:
+            return None
+        from loopty.campaign.shared_state import open_shared_files
+        from loopty.workspaces.git_command import GitCommand
+
+        return open_shared_files(self.state, GitCommand(self._git_folders.git_dir))
+
+    @property
+    def folders(self) -> NodeFolders:
+        """What is kept of nodes, here or in the shared store."""
+        from loopty.workspaces.node_folders import NodeFolders
+
+        if self.shared is None:
+            return NodeFolders(self.state)
+        from loopty.workspaces.node_sharing import NodeSharing
+
+        return NodeFolders(self.state, NodeSharing(self.shared, lambda: self.history).fetch)
 
     def read_history(self, on_progress: OnProgress) -> History:
         """Open the history, and say how far that is: after an upgrade all events are folded once more."""

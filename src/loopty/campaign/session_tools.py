@@ -1,7 +1,8 @@
 """The tools of a coding agent that loopty has started, at a socket inside its sandbox.
 
 They are about the agent's own tree alone: it can try and check what it has edited, read about the search, and
-leave notes. It has no other draft, submits nothing (its edits are taken when it ends), and never sees the ledger.
+leave notes. It may measure its tree on the slice of `[tune]`. It has no other draft, submits no attempt (its edits
+are taken when it ends), and never sees the ledger.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from loopty.campaign.agent_records import SessionFolder
 from loopty.campaign.by_hand import check_trial
 from loopty.campaign.context import CampaignContext
+from loopty.campaign.draft_files import with_files
 from loopty.campaign.node_excerpts import node_excerpt
 from loopty.campaign.reader import CampaignReader
 from loopty.campaign.tool_arguments import check_arguments
@@ -24,15 +26,15 @@ from loopty.domain.errors import LooptyError, Misuse
 from loopty.domain.proposal import Proposal
 from loopty.engine.protocols import Trial
 from loopty.evaluators.tree_command import TreeCommand
-from loopty.kit.dataclass import replace
 from loopty.kit.fence import fence_text
 from loopty.kit.untrusted_files import Unreadable, json_object
 from loopty.record.node_record import Node
 from loopty.record.notes import NoteAdded
+from loopty.record.tickets import TicketMode
 from loopty.resident.tool_table import LARGEST_CALL
 from loopty.workspaces.agent_trees import AgentTrees
 
-_TOOLS = ("context", "try", "check", "wait", "show", "note")
+_TOOLS = ("context", "try", "check", "submit", "wait", "show", "note")
 _OWN = "draft"
 """The id of the agent's own tree."""
 _DEFAULT_WAIT_SECONDS = 20
@@ -98,7 +100,7 @@ class SessionTools:
             tool, given = call.get("tool"), call.get("arguments") or {}
             if tool not in _TOOLS or not isinstance(given, dict):
                 raise Misuse(f"the tools here are {', '.join(_TOOLS)}; your edits are taken when you end")
-            is_own = tool in ("try", "check")
+            is_own = tool in ("try", "check", "submit")
             arguments = check_arguments(tool, {"id": _OWN, **given} if is_own else given)
             if is_own and arguments["id"] != _OWN:
                 raise Misuse("you have one draft, the current directory: leave id out")
@@ -112,6 +114,7 @@ class SessionTools:
             "context": self._show_context,
             "try": lambda given: self._start(self._try(given["command"]), given),
             "check": lambda given: self._start(self._check(), given),
+            "submit": self._submit,
             "wait": self._wait,
             "show": self._show,
             "note": self._note,
@@ -197,6 +200,17 @@ class SessionTools:
         text = fence_text("what the gate printed", "\n".join(failed.printed.lines), _LOG_CHARS)
         return {"text": f"{failed.refusal}\n{text}", "problem": failed.refusal, "state": "done"}
 
+    async def _submit(self, arguments: Mapping[str, Any]) -> _Reply:
+        if arguments.get("mode") != TicketMode.TUNE or "patch" in arguments:
+            raise Misuse("your edits are taken when you end: submit takes mode=tune here, and params")
+        return await self._start(self._tune(arguments.get("params", {})), arguments)
+
+    async def _tune(self, values: Mapping[str, Any]) -> _Reply:
+        from loopty.campaign.session_tuning import tune_session
+
+        node = (await self._trial()).node
+        return await tune_session(self._context, self._unsafe, node, self._name, values, self._stop)
+
     async def _trial(self) -> Trial:
         """A trial of the tree as it is now. Raises Misuse where its edits would not be taken."""
         harvest = await asyncio.to_thread(self._trees.harvest, self._place.tree, self._place.layout)
@@ -209,4 +223,4 @@ class SessionTools:
         if reason := files.refusal(parent, Proposal(self._name, parent.id, "", edits=harvest.edits)):
             raise Misuse(f"your change {reason}")
         committed = await asyncio.to_thread(files.commit, parent, harvest.edits, "a check of an agent's work")
-        return check_trial(self._context, replace(parent, commit=committed.commit, tree=committed.tree))
+        return check_trial(self._context, with_files(parent, committed))

@@ -33,7 +33,7 @@ _TOOL_FOLDERS = (
 )
 """Where installers put programs that only an interactive shell knows."""
 _LIBRARY_FOLDERS = ("/usr/local/lib", "/usr/local/cuda/lib64", "/opt/*/lib", "~/miniconda3/lib", "~/anaconda3/lib")
-_SOURCE_FOLDERS = ("src", "lib", "python", "")
+_SOURCE_FOLDERS = ("src", "lib", "python", "", "tests", "test")
 
 
 class ThisHost:

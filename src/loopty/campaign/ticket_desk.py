@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from loopty.campaign import hand_decisions
 from loopty.campaign.combine_stage import context_of_run
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.draft_files import node_as_edited, sealable_files
+from loopty.campaign.new_drafts import point_with
 from loopty.campaign.run_entry import require_same_criteria
+from loopty.domain.declared_parameters import join_space
 from loopty.domain.errors import Misuse
 from loopty.domain.pool import Pool
+from loopty.domain.space import Params, Space, Value
 from loopty.engine.budget import trial_refusal
 from loopty.engine.protocols import CommittedFiles
+from loopty.kit.dataclass import dataclass
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -22,10 +26,26 @@ _MOST_OPEN = 64
 _MOST_OF_CLIENT = 16
 
 
-def open_ticket(context: CampaignContext, node: Node, mode: TicketMode, client: str, command: str = "") -> str:
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """What is measured: files, and the values of parameters where they are not the node's own."""
+
+    files: CommittedFiles
+    params: Params | None = None
+
+
+def open_ticket(
+    context: CampaignContext,
+    node: Node,
+    mode: TicketMode,
+    client: str,
+    command: str = "",
+    values: Mapping[str, Value | str] | None = None,
+) -> str:
     """Record that this is to be done, and return the ticket's name. For an attempt, the draft is sealed with it.
 
-    A node that is waiting for its verdict already has a ticket: that one is returned. Raises Misuse.
+    `values` are those of a draft's parameters, where they are not to be its own. A node that is waiting for its
+    verdict already has a ticket: that one is returned. Raises Misuse.
     """
     run = node.id.run
     context = context_of_run(context, run)
@@ -33,7 +53,8 @@ def open_ticket(context: CampaignContext, node: Node, mode: TicketMode, client: 
         require_same_criteria(context, node)
         if known := attempt_of(context.history, node):
             return known
-    files = _files(context, node, mode)
+    subject = _subject(context, node, mode, values or {})
+    files = subject.files
 
     def decide(history: History) -> Iterator[Event]:
         tickets = Tickets.of(history.runs[run])
@@ -41,11 +62,12 @@ def open_ticket(context: CampaignContext, node: Node, mode: TicketMode, client: 
             if attempt_of(history, node):
                 return  # another client was faster
             _require_budget(context, history, node)
-            yield from hand_decisions.seal_node(history, node.id, files)
+            yield from hand_decisions.seal_node(history, node.id, files, subject.params)
         elif mode is TicketMode.TUNE:
-            _require_limit(trial_refusal(history.runs[run], context.task.pools, Pool.TUNE))
+            require_limit(trial_refusal(history.runs[run], context.task.pools, Pool.TUNE))
         _refuse_flood(tickets, client)
-        yield TicketOpened(run, tickets.newest + 1, node.id, mode, client, files.commit, files.tree, command)
+        number, measured = tickets.newest + 1, (files.commit, files.tree)
+        yield TicketOpened(run, number, node.id, mode, client, *measured, command, subject.params)
 
     recorded = [item.event for item in context.recorder.record(decide)]
     opened = next((event for event in recorded if isinstance(event, TicketOpened)), None)
@@ -72,14 +94,28 @@ def end_ticket(context: CampaignContext, run: int, number: int, fault: str = "")
     return bool(context.recorder.record(decide))
 
 
-def _files(context: CampaignContext, node: Node, mode: TicketMode) -> CommittedFiles:
-    """The files to measure: what the draft holds now, or the node's own."""
+def _subject(
+    context: CampaignContext, node: Node, mode: TicketMode, values: Mapping[str, Value | str]
+) -> _Subject:
+    """What to measure: what the draft holds now, or the node itself."""
     if node.dropped:
         raise Misuse(f"node {node.id} was dropped: open a new one")
-    if mode is not TicketMode.ATTEMPT or not node.draft:
-        edited = node_as_edited(context, node)
-        return CommittedFiles(edited.commit, edited.tree)
-    return sealable_files(context, node, lambda _: None)
+    if not node.draft:
+        if values:
+            raise Misuse(f"{node.id} is no draft any more, and its values stay: open a draft with params")
+        return _Subject(CommittedFiles(node.commit, node.tree, node.declared))
+    edited = node_as_edited(context, node)
+    params = point_of(context.task.space, edited, values)
+    if mode is TicketMode.ATTEMPT:
+        files = sealable_files(context, node, lambda _: None, params)
+    else:
+        files = CommittedFiles(edited.commit, edited.tree, edited.declared)
+    return _Subject(files, params if params != node.params else None)
+
+
+def point_of(space: Space, node: Node, values: Mapping[str, Value | str]) -> Params:
+    """The node's parameters with these values; of the task's parameters and of those that its program declares."""
+    return point_with(values, node.params, join_space(space, node.declared)) or node.params
 
 
 def _require_budget(context: CampaignContext, history: History, node: Node) -> None:
@@ -90,10 +126,11 @@ def _require_budget(context: CampaignContext, history: History, node: Node) -> N
         for ticket in Tickets.of(run).open.values()
     )
     if node.trials == 0:
-        _require_limit(trial_refusal(run, context.task.pools, Pool.ATTEMPT, waiting))
+        require_limit(trial_refusal(run, context.task.pools, Pool.ATTEMPT, waiting))
 
 
-def _require_limit(reason: str | None) -> None:
+def require_limit(reason: str | None) -> None:
+    """Raise Misuse where a pool pays for no more."""
     if reason:
         raise Misuse(f"{reason}: raise the limit under [pools] in loopty.toml")
 

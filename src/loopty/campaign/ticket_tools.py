@@ -106,7 +106,8 @@ class TicketTools:
         self, node: Node, mode: TicketMode, arguments: Mapping[str, Any], command: str = ""
     ) -> dict[str, Any]:
         self._context.require_trust()
-        return self._await(open_ticket(self._context, node, mode, self._client, command), arguments)
+        values = arguments.get("params", {})
+        return self._await(open_ticket(self._context, node, mode, self._client, command, values), arguments)
 
     def _await(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The result of a ticket, or how far it is when the time is up."""

@@ -42,6 +42,8 @@ class TicketWork:
         if ticket.mode in (TicketMode.REMEASURE, TicketMode.GATE):
             return self._manage(ticket)
         node = replace(self._context.history[ticket.node], commit=ticket.commit, tree=ticket.tree)
+        if ticket.params is not None:
+            node = replace(node, params=ticket.params)
         trial, began = check_trial(self._context, node), time.monotonic()
         if ticket.mode is TicketMode.TUNE:
             return self._tune(ticket, trial)

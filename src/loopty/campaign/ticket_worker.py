@@ -73,7 +73,7 @@ class TicketWorker:
     def _place(self) -> Iterator[bool]:
         """Yield True while this is one of the `width` workers, else False."""
         for number in range(self._context.task.width):
-            with _lock(self._files.worker_lock(number)) as descriptor:
+            with lock_ticket(self._files.worker_lock(number)) as descriptor:
                 if descriptor is not None:
                     yield True
                     return
@@ -82,7 +82,7 @@ class TicketWorker:
     def _free_tickets(self) -> Iterator[tuple[int, int, OpenTicket]]:
         for run in list(self._context.recorder.refresh().runs.values()):
             for number, ticket in Tickets.of(run).open.items():
-                with _lock(self._files.lock(run.number, number)) as descriptor:
+                with lock_ticket(self._files.lock(run.number, number)) as descriptor:
                     is_free = descriptor is not None
                 if is_free:
                     yield run.number, int(number), ticket
@@ -91,7 +91,7 @@ class TicketWorker:
     def _take(self) -> Iterator[_HeldTicket | None]:
         """Lock the oldest open ticket that nobody works on."""
         for run, number, ticket in self._free_tickets():
-            with _lock(self._files.lock(run, number)) as descriptor:
+            with lock_ticket(self._files.lock(run, number)) as descriptor:
                 if descriptor is None or not self._is_open(run, number):
                     continue
                 before = os.pread(descriptor, 32, 0).split()
@@ -127,7 +127,7 @@ class TicketWorker:
 
 def worker_of(files: TicketFiles, run: int, number: int) -> int | None:
     """The number of the process that works on a ticket, or None."""
-    with _lock(files.lock(run, number)) as descriptor:
+    with lock_ticket(files.lock(run, number)) as descriptor:
         if descriptor is not None:
             return None
     written = files.lock(run, number).read(32).split()
@@ -135,7 +135,7 @@ def worker_of(files: TicketFiles, run: int, number: int) -> int | None:
 
 
 @contextlib.contextmanager
-def _lock(file: SafeFile) -> Iterator[int | None]:
+def lock_ticket(file: SafeFile) -> Iterator[int | None]:
     """Yield the descriptor of the file while it is locked here; None where another process holds it."""
     descriptor = file.open(_OPEN, 0o600)
     try:

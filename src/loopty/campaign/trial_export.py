@@ -30,10 +30,13 @@ class TrialExport:
         rows = trial_rows(self._record.history, self._record.events(), self._run)
         return export_to_mlflow(rows, address, f"loopty {self._repository} run {self._run}")
 
-    def send_to_wandb(self, project: str, folder: Path, offline: bool) -> int:
+    def send_to_wandb(self, project: str, offline: bool) -> int:
+        """Log a run; its files lie in `.loopty/wandb/`, which git ignores."""
         from loopty.exporters.wandb_run import export_to_wandb
 
         rows = trial_rows(self._record.history, self._record.events(), self._run)
+        self._record.state.prepare()
+        folder = self._record.state.work_folder.shown_path
         return export_to_wandb(rows, project, f"{self._repository} run {self._run}", folder, offline)
 
     def send_spans(self, address: str) -> int:

@@ -237,7 +237,7 @@ class TrialSetup:
             "evaluator": self.rig.benchmark_digest[:12],
             "data": self.rig.data_digest[:12],
             "environments": ", ".join(f"{one.path} {one.digest}" for one in tools.environments),
-            "devices": ", ".join(find_devices(self.rig.benchmark.devices).units),
+            "devices": find_devices(self.rig.benchmark.devices).fact,
             "installations": ", ".join(tools.toolchain.installations),
         }
         called = {name for name in ("node", "rustc", "go") if name in tools.programs}

@@ -61,8 +61,10 @@ def make_node_branch(record: SavedRecord, node: NodeId, branch: str | None, forc
     if found.draft:
         raise Misuse(f"node {node} is a draft: run `loopty run {node}` first")
     name = branch or node.branch
+    repository = open_own_repository(record.state.top)
+    repository.require_commit(found.commit)
     try:
-        open_own_repository(record.state.top).refs.make_branch(name, found.commit, move=force)
+        repository.refs.make_branch(name, found.commit, move=force)
     except Misuse as error:
         raise Misuse(f"{error}; name another with --name, or move it with --force") from None
     return NodeBranch(name, found.commit)

@@ -20,6 +20,7 @@ from loopty.domain.rig import Rig
 from loopty.domain.space import Space
 from loopty.domain.task import Noise, PluginChoice, Pools, Task
 from loopty.engine.protocols import CommittedFiles, Executor, Trial
+from loopty.executors.fingerprint import machine_drift
 from loopty.executors.worker_order import LONGEST_FILES, RigPackage, TrialReport, WorkerOrder
 from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.safe_folder import SafeFolder
@@ -52,6 +53,9 @@ class Bench:
     repository: Repository
     state: StateFolder
     base: CommittedFiles
+
+    def drift(self) -> str:
+        return machine_drift(self.machine.facts)
 
     def trial(self, order: WorkerOrder, block: bytes) -> Trial:
         """The trial of an order, whose node is a commit on the baseline here. Raises Misuse."""

@@ -14,6 +14,7 @@ from loopty.causes import (
     missing_programs,
     missing_servers,
     parallel_builds,
+    slow_suites,
     strict_compilers,
     trial_limits,
     unbuilt_extensions,
@@ -26,6 +27,7 @@ Rule = Callable[[Failure, HostFacts], Cause | None]
 """Recognises one cause in what a trial printed and in facts of the machine; None where it is another one."""
 
 RULES: tuple[Rule, ...] = (
+    slow_suites.tests_out_of_time,
     trial_limits.out_of_time,
     trial_limits.out_of_memory,
     trial_limits.too_many_processes,
@@ -39,6 +41,7 @@ RULES: tuple[Rule, ...] = (
     failing_tests.too_little_coverage,
     failing_tests.first_failed_test,
     failing_tests.failing_tests,
+    slow_suites.unbuilt_test_programs,
     failing_suites.failing_tests_of_a_suite,
     missing_modules.missing_python_module,
     missing_modules.missing_node_module,

@@ -46,7 +46,10 @@ def command(top: int, run: int | None, as_json: bool) -> None:
         if as_json:
             _print_row(campaign, best, 1, value)
         else:
-            declare.echo(f"{best} {value!r}")
+            from loopty.report.score_text import ScoreText
+
+            assert value is not None, "the best node has a score"
+            declare.echo(f"{best} {ScoreText.of_run(campaign.status(number)).score(value)}")
         return
     from loopty.report.best_text import leaderboard_text, other_cohorts_text
     from loopty.views.other_machines import other_cohorts

@@ -73,7 +73,7 @@ def command(
     elif mlflow:
         count, place = export.send_to_mlflow(mlflow), mlflow
     elif wandb:
-        count, place = export.send_to_wandb(wandb, Path.cwd(), offline), wandb
+        count, place = export.send_to_wandb(wandb, offline), wandb
     else:
         assert otlp
         count, place = export.send_spans(otlp), otlp

@@ -9,26 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from loopty.cli.output import here, json_option, print_json, say
+from loopty.cli.time_span import TimeSpan
 
 if TYPE_CHECKING:
     from loopty.campaign.garbage import Garbage
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-class Age(click.ParamType[float]):
-    """A number with a unit: 12h, 14d."""
-
-    name = "age"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", str(value))
-        if not found:
-            self.fail(f"{value!r} is no age: write 12h, 14d or 8w", param, ctx)
-        return float(found[1]) * _UNITS[found[2]]
 
 
 class Size(click.ParamType[int]):
@@ -46,7 +32,7 @@ class Size(click.ParamType[int]):
 
 
 @click.command("gc")
-@click.option("--older-than", type=Age(), metavar="AGE", help="Only what is older than this: 12h, 14d, 8w.")
+@click.option("--older-than", type=TimeSpan(), metavar="AGE", help="Only what is older than this: 12h, 14d, 8w.")
 @click.option("--max-size", type=Size(), metavar="SIZE", help="The oldest first, until the rest fits: 500M, 2G.")
 @click.option("--yes", is_flag=True, help="Remove it. Without this, it is only shown.")
 @json_option
@@ -86,6 +72,8 @@ def _lines(found: Garbage, removed: bool) -> Iterator[str]:
         yield f"  {plural(len(found.exports), 'export')}  {byte_size(found.export_bytes)}"
     if found.caches:
         yield f"  {plural(len(found.caches), 'build cache')}  {byte_size(found.cache_bytes)}"
+    if found.stored:
+        yield f"  {plural(found.stored, 'content')} of the shared store"
     if found.branches:
         move = "moved" if removed else "would move"
         yield f"{move} {_branches(len(found.branches))} of nodes to refs/loopty"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -10,6 +13,7 @@ import click
 
 from loopty.cli.output import columns, here, json_option, print_explanation, print_json, say, unsafe_option
 from loopty.cli.own_path import say_own_path
+from loopty.cli.time_span import TimeSpan
 from loopty.kit.dataclass import replace
 
 if TYPE_CHECKING:
@@ -52,6 +56,14 @@ DIRECTIONS = click.Choice(["max", "min"])
     metavar="SECONDS",
     help="Time limit of one trial.  [default: ten times the checked run]",
 )
+@click.option(
+    "--within",
+    type=TimeSpan(),
+    metavar="TIME",
+    default="10m",
+    show_default=True,
+    help="Time for all checks together, as 90s or 30m: what takes too long gives way to a part of it.",
+)
 @click.option("--attempts", type=int, metavar="N", help="Number of experiments.  [default: 100]")
 @click.option("--yes", is_flag=True, help="Accept what loopty proposes, without questions.")
 @click.option("--force", is_flag=True, help="Overwrite an existing loopty.toml.")
@@ -72,6 +84,7 @@ def command(
     statement: str | None,
     direction: str | None,
     timeout: float | None,
+    within: float,
     attempts: int | None,
     yes: bool,
     force: bool,
@@ -88,7 +101,9 @@ def command(
     """
     from importlib.util import find_spec
 
-    from loopty.campaign.proven_task import TaskProver
+    from loopty.campaign.check_time import CheckTime
+    from loopty.campaign.draft_checks import DraftChecks
+    from loopty.campaign.task_prover import TaskProver
     from loopty.domain.access import TASK_FILE
     from loopty.domain.errors import Misuse
     from loopty.domain.objective import Direction, Metric
@@ -162,7 +177,10 @@ def command(
     # Only what nobody chose may be replaced by another benchmark of the repository.
     others = proposed[1:] if yes and benchmark is None else []
     drafts = [draft, *(_with_answers(other, draft, timeout is not None) for other in others)]
-    prover = TaskProver(here, repository.top, _say_paragraph, questions.consent, unsafe, processes_per_core())
+    checks = DraftChecks(here, repository.top, unsafe)
+    time = CheckTime(within)
+    retry = _line_to_start_over(sys.argv[1:])
+    prover = TaskProver(checks, _say_paragraph, questions.consent, processes_per_core(), time, retry)
     given = {"timeout_seconds": timeout is not None, "direction": better != assumed or direction is not None}
     proven = prover.prove_first(drafts, frozenset(name for name, is_given in given.items() if is_given))
     if probe and proven.check.problem is None:
@@ -235,6 +253,19 @@ def _with_answers(other: TaskDraft, draft: TaskDraft, is_limit_given: bool) -> T
         write=draft.write,
         gates=other.gates if all(gate.is_proposed for gate in draft.gates) else draft.gates,
     )
+
+
+def _line_to_start_over(words: Sequence[str]) -> str:
+    """The line that the user gave, so that it starts over and asks nothing; without its limit of time."""
+    if not words or words[0] != "init":
+        return "loopty init --yes --force"  # another program called it
+    kept = [
+        word
+        for before, word in itertools.pairwise(words)
+        if "--within" not in (before, word) and not word.startswith("--within=") and word != "--json"
+    ]
+    more = [word for word in ("--yes", "--force") if word not in kept]
+    return shlex.join(["loopty", "init", *kept, *more])
 
 
 def _say_paragraph(text: str) -> None:

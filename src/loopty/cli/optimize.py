@@ -35,11 +35,19 @@ if TYPE_CHECKING:
 @click.option("--quiet", "-q", is_flag=True, help="Print only the result, no progress.")
 @click.option("--json", "as_json", is_flag=True, help="Print the final status as JSON.")
 @click.option("--listen", metavar="ADDRESS:PORT", help="Let other machines run the trials, with `loopty worker`.")
+@click.option("--on", "hosts", multiple=True, metavar="HOST", help="Start workers there, as executor.hosts does.")
 @click.option("--dashboard", is_flag=True, help="Show it in your browser, too, as `loopty dashboard` does.")
 @trust_option
 @unsafe_option
 def command(
-    new_run: bool, quiet: bool, as_json: bool, listen: str | None, dashboard: bool, trust: bool, unsafe: bool
+    new_run: bool,
+    quiet: bool,
+    as_json: bool,
+    listen: str | None,
+    hosts: tuple[str, ...],
+    dashboard: bool,
+    trust: bool,
+    unsafe: bool,
 ) -> None:
     """Run experiments until the budget is spent.
 
@@ -57,14 +65,14 @@ def command(
     campaign = here_with_trust(trust, talk)
     try:
         on_step = (lambda _: None) if quiet else line.show
-        session = campaign.start_session(new_run, unsafe, on_step, listen or "")
+        session = campaign.start_session(new_run, unsafe, on_step, listen or "", hosts)
     finally:
         line.erase()
     for warning in (*([NO_SANDBOX] if unsafe else []), *session.warnings):
         say(warning)
     with _dashboard(session) if dashboard else contextlib.nullcontext():
         finish = _run(session, quiet)
-        if second := campaign.start_combination(session.run, finish, unsafe, listen or ""):
+        if second := campaign.start_combination(session.run, finish, unsafe, listen or "", hosts):
             if not as_json:
                 _print_result(campaign, session.run, finish, as_json)
             session, finish = second, _run(second, quiet)

@@ -27,12 +27,14 @@ def command(run: int | None, as_json: bool) -> None:
     found = campaign.explanation(str(status.run)) if status.without_baseline else None
     place = here_to_meet()
     resident = process_number(place) if place else None
+    store = campaign.store_standing()
     tickets = len(Tickets.of(campaign.history.runs[status.run]).open)
     if as_json:
         from loopty.kit import codec
 
         cause = {"explanation": found.plain()} if found else {}
         running = {"resident": resident} if resident else {}
+        running |= {"store": codec.plain(store)} if store else {}
         running |= {"open_tickets": tickets} if tickets else {}
         print_json({**codec.plain(status), **codec.plain(tally or {}), **check.plain, **cause, **running})
         return
@@ -42,5 +44,9 @@ def command(run: int | None, as_json: bool) -> None:
     declare.echo(status_text(status, columns(), terminal(), tally, found))
     if tickets:
         declare.echo(f"  tickets   {tickets} open: agents wait for {'it' if tickets == 1 else 'them'}")
+    if store:
+        from loopty.report.store_text import store_line
+
+        declare.echo(f"  store     {store_line(store.place, store.unsent, store.unsent_bytes, store.fault)}")
     if resident:
         declare.echo(f"  resident  process {resident} runs the verbs here; `loopty serve --stop` ends it")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from pathlib import Path
 
 import click
@@ -10,6 +12,11 @@ import click
 from loopty.cli.output import say
 
 _VARIABLE = "LOOPTY_WORKER_URL"
+
+
+def _print_line(text: str) -> None:
+    """What happens now, as one line of JSON."""
+    click.echo(json.dumps({"at": round(time.time(), 3), "message": text}))
 
 
 @click.command("worker")
@@ -20,9 +27,16 @@ _VARIABLE = "LOOPTY_WORKER_URL"
 @click.option("--name", help="What `loopty status` calls it. Default: the name of this machine.")
 @click.option("--trust", is_flag=True, help="Give trials what their task asks of this machine beyond a sandbox.")
 @click.option("--patience", type=float, help="Seconds without a driver after which it ends. Default: it waits.")
+@click.option("--json", "as_json", is_flag=True, help="Write what it does as lines of JSON to standard output.")
 @click.option("--stdio", is_flag=True, help="Talk to the driver by standard input and output, as over ssh.")
 def command(
-    url: str | None, folder: Path | None, name: str | None, trust: bool, patience: float | None, stdio: bool
+    url: str | None,
+    folder: Path | None,
+    name: str | None,
+    trust: bool,
+    patience: float | None,
+    as_json: bool,
+    stdio: bool,
 ) -> None:
     """Run trials of a campaign that another machine drives.
 
@@ -33,7 +47,10 @@ def command(
     from loopty.campaign.worker_run import WorkerRun
     from loopty.executors.worker_url import WorkerUrl
 
-    run = WorkerRun(folder.absolute() if folder else None, name or os.uname().nodename, trust, say)
+    if stdio and as_json:
+        raise click.UsageError("name --stdio or --json, not both: standard output belongs to the driver")
+    tell = _print_line if as_json else say
+    run = WorkerRun(folder.absolute() if folder else None, name or os.uname().nodename, trust, tell)
     if stdio:
         run.serve_stdio()
         return

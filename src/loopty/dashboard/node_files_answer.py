@@ -18,7 +18,7 @@ from loopty.kit import codec
 from loopty.kit.safe_folder import SafeFile
 from loopty.models.archive import Archive
 from loopty.record.trials import trial_parts
-from loopty.workspaces.node_folders import NodeFolder, NodeFolders
+from loopty.workspaces.node_folders import NodeFolder
 
 _LOGS = ("stdout.log", "stderr.log", "metrics.csv", "result.json")
 _LOG_NAME = re.compile(r"(?:[a-z]+-[0-9]+/)?[A-Za-z0-9_.-]{1,100}\Z")
@@ -183,7 +183,7 @@ def raw_record(reader: CampaignReader, node: NodeId) -> dict[str, Any]:
 
 
 def _folder(reader: CampaignReader, node: NodeId) -> NodeFolder:
-    folders = NodeFolders(reader.record.state)
+    folders = reader.record.folders
     try:
         return folders.open(node)
     finally:

@@ -72,8 +72,9 @@ class Overview:
     def answer(self, name: str, running: list[dict[str, Any]]) -> dict[str, Any]:
         status, run, task = self.status, self.run, self.task
         steps = self._steps()
+        is_spending = status.state is RunState.RUNNING and not status.is_paused
         pools = budget_forecast.pool_answers(
-            run, task.pools if task else None, status.elapsed_seconds, self.now, status.state is RunState.RUNNING
+            run, task.pools if task else None, status.elapsed_seconds, self.now, is_spending
         )
         has_split = task is not None and task.audit != Audit()
         held = [self._ended(place) for place in self.columns.places_with(HELD)[-3:]]

@@ -38,6 +38,9 @@ def run_alerts(
         add("baseline", "bad", text, "fix the benchmark, then: loopty optimize --new-run")
     if status.state is RunState.STOPPED and session.stalls and "unavailable" in status.reason:
         add("stalled", "bad", f"A model is unavailable: {status.reason[:300]}", "loopty optimize")
+    if awaited := status.awaited:
+        text = f"The run waits for {awaited.name[:200]}, which has not answered for {awaited.seconds:.0f} s."
+        add("awaited", "info", text, "")
     for row in reversed(held):
         gain = row["gain_percent"]
         above = _above(gain)

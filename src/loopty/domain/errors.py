@@ -4,6 +4,7 @@ None of them is raised inside a trial: a trial that goes wrong is an Outcome.
 
     LooptyError
     ├── Misuse        a wrong task file, command line or state: one line with the remedy, exit 2
+    │   ├── StoreFault  the shared store is away, full or refuses (domain/shared_store.py)
     │   ├── Taken     another process was faster
     │   └── LostLease this process was taken for dead, and another one closed what it had begun
     ├── Exhausted     a proposer has nothing left to propose, or a cap leaves nothing to spend

@@ -19,8 +19,8 @@ class ExecutorSpec:
         choices=("local", "pool"),
     )
     hosts: tuple[str, ...] = option(
-        "Where the pool starts a worker each: directories of this machine, or `ssh://USER@HOST/DIRECTORY` on "
-        "machines that have loopty.",
+        "Where the pool starts a worker each: directories of this machine, `ssh://USER@HOST/DIRECTORY` on "
+        "machines that have loopty, `slurm:PARTITION?…` or `ray:ADDRESS?…`.",
         (),
     )
     listen: str = option(

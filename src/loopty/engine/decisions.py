@@ -25,6 +25,7 @@ from loopty.kit.dataclass import replace
 from loopty.record.calls import CallSettled, Spend
 from loopty.record.event import Event
 from loopty.record.history import History
+from loopty.record.inherited_params import inherit_params
 from loopty.record.node_gates import NodeGates
 from loopty.record.node_refusals import parent_refusal, refuse_dropped
 from loopty.record.nodes import NodeAdded
@@ -75,7 +76,7 @@ def add_node(
         if draft:
             raise Misuse(f"{reason}; choose another one with --parent")
         return [refuse_proposal(parent.id.run, pool, proposal.as_refusal(reason, Objection.FORBIDDEN))]
-    params = dict(proposal.params or parent.params)
+    params = inherit_params(history, proposal, files.declared)
     twin = None if draft else history.twin(parent.id.run, pool, identity(files.tree, params))
     if twin is not None:
         refusal = proposal.as_refusal(f"the same as {twin}", Objection.DUPLICATE)
@@ -101,6 +102,7 @@ def add_node(
             proposal.surface,
             proposal.merged,
             proposal.arm_reason,
+            files.declared,
         )
     ]
 

@@ -138,6 +138,7 @@ class Loop:
                 raise
             finally:
                 watch.cancel()
+                await self._recorder.wait_for_ledger()
                 self._recorder.record(lambda _: [SessionEnded(self._run, finish.reason)])
         return finish
 
@@ -176,6 +177,7 @@ class Loop:
             if not under_way and not self._requests.is_paused:
                 return self._limits.finish(self._limits.stop_reason() or self._why_idle())
             await self._wait_for_any(under_way)
+            await self._recorder.wait_for_ledger()
             self._collect()
 
     async def _wait_for_any(self, under_way: set[asyncio.Task[Any]]) -> None:

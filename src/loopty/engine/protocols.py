@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from loopty.domain.curve import Curve, Row
+from loopty.domain.declared_parameters import Declared
 from loopty.domain.gate_spec import Gate
 from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
@@ -218,6 +219,8 @@ class CommittedFiles:
 
     commit: ObjectName
     tree: ObjectName
+    declared: Declared = field(default_factory=dict)
+    """The parameters that the program declares itself."""
 
 
 class Workspaces(Protocol):

@@ -49,6 +49,7 @@ class RunControl:
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             with contextlib.suppress(Misuse):  # a ledger that cannot be read ends the next trial, with this reason
+                await self._recorder.wait_for_ledger()
                 self._recorder.refresh()
             self.obey(owner, clock)
 

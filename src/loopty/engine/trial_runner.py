@@ -112,6 +112,7 @@ class TrialRunner:
         """Measure the best node beside the baseline until there are this many fresh pairs, or a stop."""
         noise = self.judging.noise
         while not cancel.is_set():
+            await self._recorder.wait_for_ledger()
             recorded = self._record(lambda history: start_confirmation(history, run, self._owner, noise, pairs))
             self._conclude(recorded)
             trial = self.trial(recorded)
@@ -131,9 +132,11 @@ class TrialRunner:
             outcome = Outcome(Ending.CANCELLED, reason=str(error))
             if not _is_blameless(trial, error):
                 reason = str(error)
+                await self._recorder.wait_for_ledger()
                 self._conclude(self._record(lambda history: decisions.lose_trial(history, node, number, reason)))
             raise
         finally:
+            await self._recorder.wait_for_ledger()
             recorded = self._record(
                 lambda history: decisions.end_trial(history, node, number, outcome, self.judging)
             )

@@ -90,7 +90,7 @@ class BenchmarkRunner:
         Raises SandboxError when the sandbox failed and TamperingFound when the benchmark was changed.
         """
         top = self._paths.benchmark if self._benchmark.isolated else self._paths.tree
-        async with self._candidate_access(stage) as access:
+        async with self._candidate_access(trial, stage) as access:
             mounts = (*self._mounts, *command.mounts, *access.mounts)
             scratch = tuple(f"{top}/{path.strip('/')}" for path in self._benchmark.scratch)
             launch = Launch(
@@ -125,7 +125,10 @@ class BenchmarkRunner:
 
         seconds, tree = command.seconds or self._benchmark.timeout_seconds, self._paths.tree
         isolated = self._benchmark.isolated
-        environment = {} if isolated else contract.benchmark_environment(trial, self._benchmark, self._paths)
+        if isolated:
+            environment = contract.candidate_environment(trial, self._paths)
+        else:
+            environment = contract.benchmark_environment(trial, self._benchmark, self._paths)
         scratch = () if isolated else self._benchmark.scratch
         with temporary_folder("try") as folder:
             stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
@@ -169,7 +172,7 @@ class BenchmarkRunner:
         }[stop]
 
     @contextlib.asynccontextmanager
-    async def _candidate_access(self, stage: Stage) -> AsyncIterator[_CandidateAccess]:
+    async def _candidate_access(self, trial: Trial, stage: Stage) -> AsyncIterator[_CandidateAccess]:
         """The access of a command to the candidate when they run in separate sandboxes."""
         if not self._benchmark.isolated:
             yield _CandidateAccess({}, (), CandidateConduct())
@@ -178,6 +181,7 @@ class BenchmarkRunner:
 
         # The SDK is not on the candidate's path: it is not part of the candidate, and is started by its own path.
         env = {name: value for name, value in self._env.items() if name != "PYTHONPATH"}
+        env |= contract.candidate_environment(trial, self._paths)
         seconds, network = self._benchmark.timeout_seconds, self._benchmark.network
         paths = self._paths
         server = f"{paths.sdk}/serve.py"

@@ -56,6 +56,11 @@ def benchmark_environment(trial: Trial, benchmark: Benchmark, paths: SandboxPath
     return variables
 
 
+def candidate_environment(trial: Trial, paths: SandboxPaths) -> dict[str, str]:
+    """The environment of a candidate that runs apart from the benchmark: its own parameters, and nothing else."""
+    return {"LOOPTY_PARAMS": f"{paths.inbox}/params.json"} if trial.node.params else {}
+
+
 def gate_environment(trial: Trial, gate: Gate, benchmark: Benchmark, paths: SandboxPaths) -> dict[str, str]:
     """The environment of a gate, which reports nothing but its exit code."""
     return {**_common_environment(trial, benchmark, paths), "LOOPTY_GATE": gate.name}

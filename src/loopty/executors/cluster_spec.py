@@ -1,34 +1,36 @@
-"""What an entry under `[executor] hosts` asks a scheduler, or somebody who rents machines, for."""
+"""An entry of `[executor] hosts` that names a cluster: what to ask its scheduler for."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
 from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import dataclass, field
 
-PATIENCE_SECONDS = "120"
-"""A worker that finds no driver for this long ends: nobody else would end it."""
-_RENTED = ("cpus", "gpus", "minutes", "install")
 _OPTIONS = {
     "slurm": ("cpus", "gpus", "minutes", "folder", "cluster"),
-    "sky": (*_RENTED, "spot"),
-    "modal": _RENTED,
+    "ray": ("cpus", "gpus", "resources", "network"),
+    "sky": ("cpus", "gpus", "minutes", "install", "spot"),
+    "modal": ("cpus", "gpus", "minutes", "install"),
 }
+_PRIVATE = "private"
 
 
 @dataclass(frozen=True)
 class ClusterSpec:
-    """`slurm:PARTITION?…`: what to ask a scheduler for."""
+    """`slurm:PARTITION?…`, `ray:ADDRESS?…`, `sky:CLOUD?…` or `modal:?…`."""
 
+    host: str
+    """The whole entry."""
     kind: str
     place: str
     workers: int = 1
-    options: dict[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, host: str) -> ClusterSpec:
-        """Raises Misuse for options that no scheduler knows."""
+        """Raises Misuse for options that the scheduler does not know."""
         kind, _, rest = host.partition(":")
         place, _, query = rest.partition("?")
         options = dict(parse_qsl(query, keep_blank_values=True))
@@ -40,10 +42,31 @@ class ClusterSpec:
                 f"[executor] hosts names {host!r}: after the question mark, give workers=NUMBER"
                 f"{''.join(f', {name}=…' for name in known)}"
             )
-        return cls(kind, place, int(workers), options)
+        return cls(host, kind, place, int(workers), options)
 
     def number(self, name: str, default: float) -> float:
         try:
             return float(self.options.get(name, default))
         except ValueError:
             raise Misuse(f"[executor] hosts: {name} is {self.options[name]!r}, not a number") from None
+
+    def resources(self) -> dict[str, float]:
+        """The custom resources of `resources=NAME:AMOUNT,…`."""
+        found: dict[str, float] = {}
+        for part in filter(None, self.options.get("resources", "").split(",")):
+            name, _, amount = part.rpartition(":")
+            try:
+                found[name] = float(amount)
+            except ValueError:
+                found[name] = 0.0
+            if not name or not found[name] > 0:
+                raise Misuse(
+                    f"[executor] hosts names {self.host!r}: give resources=NAME:AMOUNT, as in resources=licence:1"
+                )
+        return found
+
+    def is_private(self) -> bool:
+        """Whether the user says that nobody else can listen on the network between the nodes."""
+        if (network := self.options.get("network", "")) not in ("", _PRIVATE):
+            raise Misuse(f"[executor] hosts names {self.host!r}: network may only be {_PRIVATE!r}")
+        return bool(network)

@@ -59,6 +59,17 @@ def this_machine(
     return Machine({name: fact for name, fact in facts.items() if fact})
 
 
+def machine_drift(facts: Mapping[str, str], root: Path = _ROOT) -> str:
+    """How this machine differs now from these facts, in words; empty where it does not.
+
+    Cores and memory change under a process when somebody changes its limits.
+    """
+    _recent.clear()
+    present = _recent_facts(root)
+    changes = (name for name, fact in present.items() if name in facts and fact and fact != facts[name])
+    return ", ".join(f"{name}: {facts[name]} before, {present[name]} now" for name in changes)
+
+
 def _recent_facts(root: Path) -> dict[str, str]:
     """The facts of this machine, at most a minute old: a process may set up one trial after the other."""
     if root != _ROOT:

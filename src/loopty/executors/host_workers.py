@@ -15,8 +15,9 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from loopty.domain.errors import Misuse
-from loopty.executors.cluster_workers import RUNNERS, Run, cluster_runs
+from loopty.executors.cluster_workers import KINDS, ClusterTerms, Run, cluster_runs
 from loopty.executors.frames import Link
+from loopty.executors.last_line import last_line
 
 _TRIES = 3
 """A host whose worker fails this often in a row, without joining, gets no further one."""
@@ -30,7 +31,7 @@ AdmitKnown = Callable[[Link, str], Awaitable[str]]
 
 def is_cluster(host: str) -> bool:
     """Whether an entry names a cluster, whose scheduler places workers."""
-    return host.partition(":")[0] in RUNNERS
+    return host.partition(":")[0] in KINDS
 
 
 def worker_command(host: str) -> list[str]:
@@ -67,12 +68,16 @@ class HostWorkers:
     """Keeps one worker running at each host."""
 
     def __init__(
-        self, hosts: Sequence[str], admit: AdmitKnown, say: Callable[[str], None], url: Callable[[], str] = str
+        self,
+        hosts: Sequence[str],
+        admit: AdmitKnown,
+        say: Callable[[str], None],
+        terms: ClusterTerms = ClusterTerms(),  # noqa: B008 - frozen
     ) -> None:
-        """`url` is what workers that a cluster places join by."""
+        """`terms` are for the workers that a cluster places."""
         self._admit = admit
         self._say = say
-        self._runs = [(host, run) for host in hosts for run in self._runs_at(host, url)]
+        self._runs = [(host, run) for host in hosts for run in self._runs_at(host, terms)]
         self._tasks: list[asyncio.Task[None]] = []
         self._given_up: dict[int, str] = {}
         self._is_closing = False
@@ -94,9 +99,9 @@ class HostWorkers:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _runs_at(self, host: str, url: Callable[[], str]) -> list[Run]:
+    def _runs_at(self, host: str, terms: ClusterTerms) -> list[Run]:
         if is_cluster(host):
-            return cluster_runs(host, url)
+            return cluster_runs(host, terms, self._say)
         return [functools.partial(self._run, host, worker_command(host))]
 
     async def _keep(self, number: int, entry: tuple[str, Run]) -> None:
@@ -126,21 +131,12 @@ class HostWorkers:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        messages = asyncio.create_task(_last_line(process.stderr))
+        messages = asyncio.create_task(last_line(process.stderr))
         try:
             reason = await self._admit(Link(process.stdout, process.stdin), host)
         finally:
             await _end(process)
         return await messages or reason
-
-
-async def _last_line(stream: asyncio.StreamReader) -> str:
-    """The last line that a worker wrote."""
-    last = ""
-    with contextlib.suppress(ValueError, OSError):
-        while line := await stream.readline():
-            last = line.decode(errors="replace").strip()[:500] or last
-    return last
 
 
 async def _end(process: Process) -> None:

@@ -13,19 +13,21 @@ import sys
 from typing import Any
 
 from loopty.domain.errors import Misuse
-from loopty.executors.cluster_spec import PATIENCE_SECONDS, ClusterSpec
+from loopty.executors.cluster_spec import ClusterSpec
 from loopty.version import __version__
 
 _IDLE_MINUTES = 5
 """A rented machine without a worker is given back after this time, by itself."""
 _MINUTES = 12 * 60
+_PATIENCE_SECONDS = 120
+"""A worker that finds no driver for this long ends: nobody else would end it."""
 _POLL_SECONDS = 10.0
 
 
 def worker_line(spec: ClusterSpec) -> str:
     """The command of a worker that ends without a driver, and at the latest when its minutes are over."""
     seconds = int(60 * spec.number("minutes", _MINUTES))
-    return f"timeout {seconds} loopty worker --trust --patience {PATIENCE_SECONDS}"
+    return f"timeout {seconds} loopty worker --trust --patience {_PATIENCE_SECONDS}"
 
 
 def requirement(spec: ClusterSpec) -> str:

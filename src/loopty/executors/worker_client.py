@@ -41,6 +41,10 @@ class WorkerBench(Protocol):
     @property
     def machine(self) -> Machine: ...
 
+    def drift(self) -> str:
+        """How this machine differs now from the one that joined; empty where it does not."""
+        ...
+
     def trial(self, order: WorkerOrder, block: bytes) -> Trial:
         """The trial of an order."""
         ...
@@ -140,14 +144,29 @@ class WorkerClient:
                 order = codec.build(WorkerOrder, frame.fields["order"])
                 # In a thread: on a slow disk the worker must still show that it lives.
                 trial = await asyncio.to_thread(bench.trial, order, frame.block)
+                if await self._leaves_for_drift(bench, link):
+                    return
                 self._say(f"runs {order.node}, trial {order.number}")
                 outcome = await bench.executor.execute(trial, on_metrics, self._cancel)
+                if await self._leaves_for_drift(bench, link):
+                    return
                 fields, block = pack_report(await asyncio.to_thread(bench.report, trial, outcome))
             except (LooptyError, OSError, KeyError, TypeError, ValueError) as error:
                 await link.send("fault", lease=lease, reason=str(error) or type(error).__name__)
                 return
             await asyncio.gather(*sent)
             await link.send("end", block, lease=lease, **fields)
+
+    async def _leaves_for_drift(self, bench: WorkerBench, link: Link) -> bool:
+        """Whether the machine is no longer the one that joined: then it joins again, as what it is now.
+
+        Its trial goes to another worker, because a result of two kinds of machines can be compared with nothing.
+        """
+        drift = await asyncio.to_thread(bench.drift)
+        if drift:
+            self._say(f"this machine has changed ({drift}): joining again as what it is now")
+            link.close()
+        return bool(drift)
 
     async def _end_trial(self) -> None:
         """Kill the trial that is running: nobody waits for its result any more."""

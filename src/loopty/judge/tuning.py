@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 
+from loopty.domain.declared_parameters import complete_params, join_space
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction
 from loopty.domain.pool import Pool
@@ -30,6 +31,7 @@ class Tuning:
 
     spec: Tune
     space: Space
+    """The task's own parameters; a program may declare further ones."""
     draw: DrawPoint
 
 
@@ -43,7 +45,7 @@ def tune_step(
     run = history.runs[node.id.run]
     known = Tunings.of(run, node.pool).open.get(node.id)
     if known is None:
-        if not _is_tunable(node, tuning) or spent:
+        if not _is_tunable(history, node, tuning) or spent:
             return
         assert tuning is not None
         spec = tuning.spec
@@ -56,7 +58,8 @@ def tune_step(
     generator = random.Random(f"{run.seed} tune {node.id} {len(known.points)}")
     params = dict(node.params)
     if known.points:
-        params = tuning.draw(tuning.space, known.points, _direction(history, node), generator)
+        space = join_space(tuning.space, node.declared)
+        params = tuning.draw(space, known.points, _direction(history, node), generator)
     number = node.trials + 1
     yield TrialStarted(node.id, number, Pool.TUNE, owner)
     yield TunePointChosen(node.id, number, params)
@@ -68,12 +71,22 @@ def promised_nodes(history: History, run: int, pool: Pool) -> list[Node]:
     return [node for node in nodes if node.is_pending]
 
 
-def _is_tunable(node: Node, tuning: Tuning | None) -> bool:
+def _is_tunable(history: History, node: Node, tuning: Tuning | None) -> bool:
     """Whether tuning the node makes sense: its code is new, and its parameters lie in the space."""
-    if tuning is None or not tuning.spec.trials or not tuning.space:
+    if tuning is None or not tuning.spec.trials or node.tuned is not None or node.pool is not Pool.ATTEMPT:
         return False
-    is_new = bool(node.edits) and node.tuned is None and node.pool is Pool.ATTEMPT
-    return is_new and tuning.space.fault(node.params) is None
+    space = join_space(tuning.space, node.declared)
+    is_new = bool(node.edits) or _is_untuned_draft(history, node)
+    return bool(space) and is_new and space.fault(node.params) is None
+
+
+def _is_untuned_draft(history: History, node: Node) -> bool:
+    """Whether a person or an agent made the program, which declares parameters, and chose no values for them."""
+    parent = history[node.id.parent] if node.id.parent else None
+    if parent is None or not node.declared or node.tree == parent.tree:
+        return False
+    inherited = {name: value for name, value in parent.params.items() if name in node.declared}
+    return complete_params(node.declared, {**node.task_params, **inherited}) == dict(node.params)
 
 
 def _end_reason(node: Node, known: OpenTuning, tuning: Tuning | None) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from operator import attrgetter
 from types import MemberDescriptorType
 from typing import Any, NamedTuple, TypeVar
@@ -11,24 +10,26 @@ from typing import Any, NamedTuple, TypeVar
 from loopty.kit.dataclass_methods import fields_of, only_sets_fields
 
 T = TypeVar("T")
+_COPIES_BEFORE_COMPILED = 50
 
 
 class _Plan(NamedTuple):
-    values: Callable[[Any], tuple[Any, ...]]
+    copy: Callable[[Any], Any]
     setters: dict[str, Callable[[Any, Any], None]]
+
+
+_PLANS: dict[Any, _Plan | None] = {}
 
 
 def replace(record: T, /, **changes: Any) -> T:
     """A copy with these values."""
     cls: Any = type(record)
-    plan = _plan(cls)
+    plan = _PLANS[cls] if cls in _PLANS else _PLANS.setdefault(cls, _make_plan(cls))
     if plan is None:
         kept = {field.name: getattr(record, field.name) for field in fields_of(cls) if field.init}
         whole: T = cls(**{**kept, **changes})
         return whole
-    copy: T = object.__new__(cls)
-    for set_field, value in zip(plan.setters.values(), plan.values(record), strict=True):
-        set_field(copy, value)
+    copy: T = plan.copy(record)
     for name, value in changes.items():
         if name not in plan.setters:
             raise TypeError(f"{cls.__name__} has no field {name!r}")
@@ -36,11 +37,33 @@ def replace(record: T, /, **changes: Any) -> T:
     return copy
 
 
-@cache
-def _plan(cls: Any) -> _Plan | None:
+def _make_plan(cls: Any) -> _Plan | None:
     """How to copy slot by slot, in a third of the constructor's time; None where the constructor has to do it."""
     slots: dict[str, Any] = {field.name: getattr(cls, field.name, None) for field in fields_of(cls)}
     has_slots = all(isinstance(slot, MemberDescriptorType) for slot in slots.values())
     if len(slots) < 2 or not has_slots or not only_sets_fields(cls):  # of one name, attrgetter gives no tuple
         return None
-    return _Plan(attrgetter(*slots), {name: slot.__set__ for name, slot in slots.items()})
+    setters = {name: slot.__set__ for name, slot in slots.items()}
+    values, set_all, left = attrgetter(*slots), tuple(setters.values()), _COPIES_BEFORE_COMPILED
+
+    def copy_at_first(record: Any) -> Any:
+        """Compiling pays after some dozen copies."""
+        nonlocal left
+        left -= 1
+        if not left:
+            _PLANS[cls] = _Plan(_compile_copy(cls, setters), setters)
+        copy = object.__new__(cls)
+        for set_field, value in zip(set_all, values(record), strict=True):
+            set_field(copy, value)
+        return copy
+
+    return _Plan(copy_at_first, setters)
+
+
+def _compile_copy(cls: Any, setters: dict[str, Callable[[Any, Any], None]]) -> Callable[[Any], Any]:
+    scope: dict[str, Any] = {"new": object.__new__, "cls": cls}
+    scope |= {f"set_{name}": set_field for name, set_field in setters.items()}
+    lines = ["copy = new(cls)", *(f"set_{name}(copy, record.{name})" for name in setters), "return copy"]
+    exec("def copy_fields(record):" + "".join(f"\n    {line}" for line in lines), scope)
+    copy_fields: Callable[[Any], Any] = scope["copy_fields"]
+    return copy_fields

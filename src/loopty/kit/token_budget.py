@@ -57,7 +57,7 @@ def lines_within(lines: Iterable[str], limit_tokens: int) -> list[str]:
     return kept
 
 
-@functools.lru_cache(maxsize=1024)  # the same lines appear in prompt after prompt
+@functools.lru_cache(maxsize=4096)  # the same lines appear in prompt after prompt
 def line_tokens(line: str) -> int:
     """Tokens of a line, its line end included."""
     return tokens(line) + 1

@@ -48,6 +48,12 @@ class MemoryLedger:
     def now(self) -> float:
         return time.time()
 
+    def is_away(self) -> bool:
+        return False
+
+    def wait_until_back(self) -> None:
+        return
+
     def owners(self, local: LocalOwners) -> Owners:
         return local
 

@@ -24,6 +24,12 @@ class PostgresLedger(RowLedger):
     def close(self) -> None:
         self._server.close()
 
+    def is_away(self) -> bool:
+        return self._server.line.is_away()
+
+    def wait_until_back(self) -> None:
+        self._server.line.wait_until_back()
+
     def owners(self, local: LocalOwners) -> Owners:
         return PostgresLeases(self._server, local)
 

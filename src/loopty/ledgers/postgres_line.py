@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import random
+import select
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
+from psycopg.pq import TransactionStatus
 
 from loopty.domain.errors import Misuse
 from loopty.ledgers.postgres_address import PostgresAddress
@@ -74,6 +76,22 @@ class PostgresLine:
             self._connection = self._open_patiently() if self._was_open else self._open_once()
             self._was_open = True
         return self._connection
+
+    def is_away(self) -> bool:
+        """Whether the server has hung up: between two questions it has nothing else to say."""
+        connection = self._connection
+        if connection is None or connection.closed:
+            return self._was_open
+        if connection.info.transaction_status is not TransactionStatus.IDLE:
+            return False
+        return bool(select.select([connection.fileno()], [], [], 0)[0])
+
+    def wait_until_back(self) -> None:
+        """Wait until a server answers that can be written; with a connection of its own, so in any thread."""
+        probe = PostgresLine(self.address, self._patience)
+        probe._was_open = True
+        probe.connection()
+        probe.drop()
 
     def repeat(self, work: Callable[[], T]) -> T:
         """Do this work, again where a connection breaks: then it must have changed nothing."""

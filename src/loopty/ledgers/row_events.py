@@ -47,7 +47,8 @@ class RowWriteLock:
         from loopty.record.families import encode_event
 
         tail = self._tail_before(events[0].number)
-        digest, total, rows = tail.event, self._pages.write(pages, tail.page_sum), []
+        total = self._pages.write(pages, tail.page_sum, is_alone=tail is self.tail)
+        digest, rows = tail.event, []
         for item in events:
             kind, body = encode_event(item.event)
             digest = event_digest(digest, item.number, item.at, kind, body)

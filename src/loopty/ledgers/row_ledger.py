@@ -27,12 +27,20 @@ class RowLedger:
         self._pages = RowPages(database)
         self._tail: Tail | None = None
         """What the last write of this process left, so that the next one need not ask."""
+        self._locked_number: int | None = None
+        """The last event when this process took the lock, which it holds."""
 
     @contextmanager
     def write_lock(self) -> Iterator[RowWriteLock]:
         with self._write() as lock:
-            self._refuse_other_fold()
-            yield lock
+            version, self._locked_number = self._database.row(
+                "SELECT version, (SELECT coalesce(max(number), 0) FROM events) FROM fold"
+            )
+            _refuse_other_fold(version)
+            try:
+                yield lock
+            finally:
+                self._locked_number = None
 
     def history(self, on_progress: OnProgress | None = None) -> History:
         version = self._fold_version()
@@ -45,6 +53,9 @@ class RowLedger:
         )
 
     def update(self, history: History) -> None:
+        if history.number == self._locked_number:
+            return
+
         def go_on() -> None:
             if (number := self._last_number()) != history.number:
                 history.update(number, self._pages.runs())
@@ -68,6 +79,12 @@ class RowLedger:
     def now(self) -> float:
         return self._database.now()
 
+    def is_away(self) -> bool:
+        return False
+
+    def wait_until_back(self) -> None:
+        return
+
     @contextmanager
     def _write(self) -> Iterator[RowWriteLock]:
         try:
@@ -75,18 +92,10 @@ class RowLedger:
                 lock = RowWriteLock(self._database, self._pages, self._tail)
                 yield lock
         except BaseException:
-            self._pages.forget_sizes()
+            self._pages.forget()
             self._tail = None
             raise
         self._tail = lock.tail
-
-    def _refuse_other_fold(self) -> None:
-        """Write no page of this version among those of another one."""
-        if (version := self._fold_version()) != FOLD_VERSION:
-            raise Misuse(
-                f"another version of loopty has taken this ledger over (fold {version}, here {FOLD_VERSION}): "
-                "use the same version everywhere, then start again; everything recorded is safe"
-            )
 
     def _events(self, after: int, only: str = "") -> Iterator[Recorded]:
         from loopty.record.families import decode_event  # reading verbs open saved pages, and need no events
@@ -134,3 +143,12 @@ class RowLedger:
 
     def _fold_version(self) -> int:
         return int(self._database.row("SELECT version FROM fold")[0])
+
+
+def _refuse_other_fold(version: int) -> None:
+    """Write no page of this version among those of another one."""
+    if version != FOLD_VERSION:
+        raise Misuse(
+            f"another version of loopty has taken this ledger over (fold {version}, here {FOLD_VERSION}): "
+            "use the same version everywhere, then start again; everything recorded is safe"
+        )

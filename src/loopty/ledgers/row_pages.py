@@ -13,6 +13,7 @@ from loopty.record.pages import FACTS_KEY, RUN_KEY, Page, facts_key
 
 _AT_ONCE = 10_000
 _HANDLES_AT_ONCE = 500
+_MOST_WRITTEN = 1_000
 _CHECKED = "key, body, handle, run, pool, waits, identity, facts, digest"
 _OF_KIND = f"SELECT {_CHECKED} FROM pages WHERE key >= ? AND key < ?"
 _POOLS = {pool.value: pool for pool in Pool}
@@ -27,6 +28,8 @@ class RowPages:
         """The size of a pool, with the newest handle when it was counted."""
         self._changed: dict[str, None] = {}
         """The keys of pages that were read and do not match their digests."""
+        self._written: dict[str, tuple[bytes, str | None]] = {}
+        """Digest and identity of pages that this process wrote last, while nobody else has written."""
 
     def runs(self) -> list[str]:
         """The pages of all runs."""
@@ -100,19 +103,25 @@ class RowPages:
         for row in rows:
             yield int(row[0].removeprefix(FACTS_KEY)), self._body_after_check(row)
 
-    def write(self, pages: Mapping[str, Page], total: bytes) -> bytes:
-        """Save the pages; returns the sum of all pages' digests, which was `total` before."""
+    def write(self, pages: Mapping[str, Page], total: bytes, *, is_alone: bool = False) -> bytes:
+        """Save the pages; returns the sum of all pages' digests, which was `total` before.
+
+        `is_alone`: nobody else has written since this process did.
+        """
+        if not is_alone or len(self._written) > _MOST_WRITTEN:
+            self._written.clear()
         for key, page in pages.items():
             total = self._write_page(key, page, total)
         return total
 
     def clear(self) -> None:
         self._db.execute("DELETE FROM pages")
-        self.forget_sizes()
+        self.forget()
 
-    def forget_sizes(self) -> None:
-        """Count the nodes of pools anew, because nodes were removed or a write was undone."""
+    def forget(self) -> None:
+        """Ask for everything anew, because nodes were removed or a write was undone."""
         self._pool_sizes.clear()
+        self._written.clear()
 
     def first_change_seen(self) -> str | None:
         """The key of the first page that was read and does not match its digest."""
@@ -154,7 +163,7 @@ class RowPages:
         return str(body)
 
     def _write_page(self, key: str, page: Page, total: bytes) -> bytes:
-        before = self._db.row("SELECT digest, identity FROM pages WHERE key = ?", (key,))
+        before = self._written.get(key) or self._db.row("SELECT digest, identity FROM pages WHERE key = ?", (key,))
         old_digest, old_identity = before or (NOTHING, None)
         columns: tuple[Any, ...]
         if place := page.place:
@@ -171,6 +180,7 @@ class RowPages:
             self._db.execute(query, (page.body, columns[3], digest, key))
             if identity != old_identity:
                 self._db.execute("UPDATE pages SET identity = ? WHERE key = ?", (identity, key))
+        self._written[key] = digest, identity
         return replace_in_sum(total, old_digest, digest)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 from collections.abc import Sequence
 
 from loopty.domain.errors import Crowded, Exhausted
@@ -50,7 +50,7 @@ class RunPurse:
         `maximum` is the most that the call can cost, where that is more. Raises Exhausted when a cap has no room
         for it, and Crowded when there may be room once the calls in flight are settled.
         """
-        call, price = uuid.uuid4().hex, Price(tokens, money_usd)
+        call, price = os.urandom(16).hex(), Price(tokens, money_usd)
         most = maximum or price
 
         def decide(history: History) -> Sequence[Event]:

@@ -28,6 +28,8 @@ class FleetMember:
     selector: Selector
     context: PromptContext
     weight: float = 1.0
+    has_slice: bool = False
+    """Whether the agent may measure its files on the slice of `[tune]`."""
 
     @property
     def name(self) -> str:

@@ -36,10 +36,18 @@ _TAIL = """\
 """
 
 
-def agent_prompt(parent: Node, context: str, choice: AgentChoice, stall: Stall | None = None) -> str:
+_TUNE = """\
+- `loopty tool submit mode=tune params='{"step": 2.0}'` measures your files on a short benchmark, with these
+  values of declared parameters; without params, with those that they have. It costs no attempt.
+"""
+
+
+def agent_prompt(
+    parent: Node, context: str, choice: AgentChoice, stall: Stall | None = None, has_slice: bool = False
+) -> str:
     """The whole prompt of a session; `context` is about the task and the search so far, also by other agents."""
     head = _HEAD.format(fences=FENCED_IS_DATA, node=parent.id.name)
-    own = ""
+    own = _TUNE if has_slice else ""
     if choice.surface:
         own += f"- Change only {', '.join(choice.surface)}: others work on the rest.\n"
     if choice.prompt:

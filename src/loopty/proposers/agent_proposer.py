@@ -49,7 +49,7 @@ class AgentProposer:
         if stall:
             member.sessions.note_search_stall(ask, stall)
         context = member.context.text(ask, selection.node)
-        prompt = agent_prompt(selection.node, context, member.choice, stall)
+        prompt = agent_prompt(selection.node, context, member.choice, stall, member.has_slice)
         with self._fleet.turn(member):
             try:
                 work = await member.sessions.work(ask, selection.node, prompt)
@@ -125,4 +125,5 @@ def _make_member(options: AgentOptions, services: Services) -> FleetMember:
         services.make_selector(options.parents),
         services.prompt_context(options.briefing, services.access),
         options.weight,
+        services.limits.tune_trials is not None,
     )

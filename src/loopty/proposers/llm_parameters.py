@@ -10,7 +10,7 @@ from loopty.domain.model import Prompt, Role, RoleModel
 from loopty.domain.proposal import Objection, Proposal, Refusal, identity
 from loopty.domain.space import Params, Space
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import dataclass, replace
 from loopty.proposers.parameters.parameter_prompts import configurations_prompt, retry_text
 from loopty.proposers.parameters.parameter_replies import ParameterReply, parse_reply
 from loopty.proposers.parameters.parameters_options import ParametersOptions
@@ -95,8 +95,12 @@ class ParametersProposer:
         if last:
             prompt = prompt.with_reply(last.text_to_repeat, retry_text(_faults(ask, parent, last.parsed)))
         answer = await self._model.ask(prompt, self.name, parent.id, ask.pool)
-        text = answer.reply.text
-        return _OpenReply(answer.call, text, self._parse(text, parent.params), prompt=prompt)
+        text, parsed = answer.reply.text, self._parse(answer.reply.text, parent.params)
+        if not answer.reply.whole and not parsed.points:
+            length = f"the reply was cut off after {answer.reply.usage.output_tokens:,} tokens"
+            fault = f"{length}: raise max_output_tokens of the model (and context_tokens, if that is the limit)"
+            parsed = replace(parsed, faults=(fault,))
+        return _OpenReply(answer.call, text, parsed, prompt=prompt)
 
     def _first_prompt(self, ask: Ask, parent: Node) -> Prompt:
         tried = self._tried_points.text(ask, parent)

@@ -134,7 +134,7 @@ class _OptunaProposer:
 
     def _fits(self, node: Node) -> bool:
         """Whether the node is a point of the current space: the task file may have changed."""
-        return self._space.fault(node.params) is None
+        return self._space.fault(node.task_params) is None
 
     def _proposal(self, ask: Ask, params: dict[str, Value]) -> Proposal:
         return Proposal(self.name, parameter_parent(ask).id, params_line(params), params)
@@ -170,7 +170,9 @@ class StatelessProposer(_OptunaProposer):
         for node in running:
             study.add_trial(
                 create_trial(
-                    state=TrialState.RUNNING, params=dict(node.params), distributions=self._distributions_of(node)
+                    state=TrialState.RUNNING,
+                    params=dict(node.task_params),
+                    distributions=self._distributions_of(node),
                 )
             )
         trial, params = self._ask_sampler(study, ask.rng)
@@ -219,7 +221,7 @@ class StatelessProposer(_OptunaProposer):
         study.add_trial(
             create_trial(
                 state=state,
-                params=dict(node.params),
+                params=dict(node.task_params),
                 distributions=self._distributions_of(node),
                 values=values,
                 intermediate_values=reports,  # type: ignore[arg-type]  # Optuna only compares steps
@@ -227,7 +229,7 @@ class StatelessProposer(_OptunaProposer):
         )
 
     def _distributions_of(self, node: Node) -> dict[str, BaseDistribution]:
-        return {name: self._distributions[name] for name in node.params}
+        return {name: self._distributions[name] for name in node.task_params}
 
 
 class StatefulProposer(_OptunaProposer):
@@ -276,7 +278,7 @@ class StatefulProposer(_OptunaProposer):
     def _tell_baseline(self, study: Study, ask: Ask, values: list[float]) -> None:
         import optuna
 
-        study.enqueue_trial(dict(ask.root.params))
+        study.enqueue_trial(dict(ask.root.task_params))
         trial, _ = self._ask_sampler(study, ask.generator_at(0))
         if isinstance(study.sampler, optuna.samplers.BaseGASampler):
             # Only what belongs to a generation becomes a parent, and the sampler gives a queued trial none.
@@ -298,7 +300,7 @@ class StatefulProposer(_OptunaProposer):
             trial, params = self._open_trials.pop(at_turn)
             node = self._node_at(ask, at_turn)
             self._own_nodes.pop(at_turn, None)
-            values = self._result(node, metrics) if node and dict(node.params) == params else None
+            values = self._result(node, metrics) if node and dict(node.task_params) == params else None
             if values:
                 study.tell(trial, values)
             else:

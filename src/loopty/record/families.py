@@ -39,6 +39,7 @@ _MODULES = (
     "tickets",
     "search_summary",  # after verdicts: it looks at the node with its verdict
     "removed_files",
+    "stored_files",
     "frozen_pools",
     "workers",
 )

@@ -16,7 +16,7 @@ from loopty.record.node_facts import FactsBlock, FactsKind, NodeFacts, block_num
 from loopty.record.node_record import Node
 from loopty.record.nodes_in_memory import NodesInMemory
 from loopty.record.pages import RUN_KEY, NodePlace, Page, SavedNodes, facts_key
-from loopty.record.pool_nodes import PoolNodes
+from loopty.record.pool_nodes import KnownPools
 from loopty.record.run_record import Run, RunPages
 from loopty.record.unsaved_nodes import UnsavedNodes
 
@@ -42,6 +42,7 @@ class FoldState:
         self._unsaved: dict[NodeId, Node] = {}
         """Nodes that changed since the last save."""
         self._index = UnsavedNodes()
+        self._pools = KnownPools()
         self._counting: dict[int, tuple[Objective, Outcome | None, tuple[Metric, ...]]] = {}
         """The counting metrics of each run, with what they follow from."""
         self._blocks: dict[int, FactsBlock] = {}
@@ -117,7 +118,7 @@ class FoldState:
 
     def nodes_of_pool(self, run: int, pool: Pool) -> Sequence[NodeId]:
         """The nodes of one pool of one run, oldest first; the baseline is among the attempts."""
-        return PoolNodes(self._saved, run, pool, self._index.of_pool(run, pool))
+        return self._pools.nodes(self._saved, run, pool, self._index.of_pool(run, pool))
 
     def nodes(self, run: int, pool: Pool) -> Iterator[Node]:
         return map(self.__getitem__, self.nodes_of_pool(run, pool))
@@ -188,6 +189,7 @@ class FoldState:
     def add_to_index(self, node: Node) -> None:
         """Index a node that was just put for the first time."""
         self._index.add(node)
+        self._pools.add(node.id, node.pool)
 
     def seal_in_index(self, node: Node) -> None:
         """Index the files of a node that was a draft until now."""

@@ -36,6 +36,7 @@ class History(FoldState):
         self.number = number
         self._forget_decoded()
         self._blocks.clear()
+        self._pools.clear()
         for body in runs:
             run = codec.build(Run, json.loads(body))
             self.runs[run.number] = run

@@ -55,6 +55,14 @@ class Ledger(Protocol):
         """Seconds since the epoch, by the clock that all its writers share."""
         ...
 
+    def is_away(self) -> bool:
+        """Whether its server has hung up, as far as this process has heard. Asks nobody, so it costs nothing."""
+        ...
+
+    def wait_until_back(self) -> None:
+        """Wait until the server answers again, in any thread. Raises Misuse where that takes too long."""
+        ...
+
     def owners(self, local: LocalOwners) -> Owners:
         """Who works on this ledger. `local` knows the processes of this machine by their lock files."""
         ...

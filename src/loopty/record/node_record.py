@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from loopty.domain.declared_parameters import Declared
 from loopty.domain.evidence import median
 from loopty.domain.git_names import ObjectName, TreePath
 from loopty.domain.ids import NodeId
@@ -124,6 +125,8 @@ class Node:
     """Whether the draft was given up before it ran."""
     files_removed: bool = False
     """Whether `loopty gc` removed its commit, folder and logs."""
+    stored: str = ""
+    """The hash of its folder, where drivers share a store."""
     known_event: int = 0
     """The last event that the proposer knew."""
     edits: tuple[TreePath, ...] = ()
@@ -182,6 +185,8 @@ class Node:
     """Its place among the best nodes of its pool when it was judged: 1 is the best, 0 is none."""
     tuned: TunedParams | None = None
     """None where its parameters are as they were proposed."""
+    declared: Declared = field(default_factory=dict)
+    """The parameters that its program declares itself."""
 
     @property
     def is_pending(self) -> bool:
@@ -208,6 +213,11 @@ class Node:
     def repeats(self) -> int:
         """How often the node and the incumbent beside it were measured again."""
         return len(self.samples) - 1 + len(self.pairing.theirs) if self.pairing else 0
+
+    @property
+    def task_params(self) -> Mapping[str, Value]:
+        """The values of the task's own parameters."""
+        return {name: value for name, value in self.params.items() if name not in self.declared}
 
     @property
     def identity(self) -> str:

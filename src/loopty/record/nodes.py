@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from loopty.domain.declared_parameters import Declared
 from loopty.domain.git_names import ObjectName, TreePath
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
@@ -50,6 +51,8 @@ class NodeAdded(Event):
     """Further parents, whose changes it holds as well."""
     arm_reason: str = ""
     """Why its operator and its model were chosen."""
+    declared: Declared = field(default_factory=dict)
+    """The parameters that its program declares itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,9 @@ class NodeSealed(Event):
     node: NodeId
     commit: ObjectName
     tree: ObjectName
+    declared: Declared = field(default_factory=dict)
+    params: Mapping[str, Value] | None = None
+    """Its values from now on; None where they stay as they were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,7 @@ def _add(state: FoldState, event: NodeAdded, at: float) -> None:
         surface=event.surface,
         merged=event.merged,
         arm_reason=event.arm_reason,
+        declared=event.declared,
     )
     if parent := event.node.parent:
         run = run.with_pool_part(event.pool, proposals.with_node(event.operator))
@@ -111,7 +118,9 @@ def _add(state: FoldState, event: NodeAdded, at: float) -> None:
 
 
 def _seal(state: FoldState, event: NodeSealed, _at: float) -> None:
-    node = replace(state[event.node], commit=event.commit, tree=event.tree, draft=False)
+    node = replace(state[event.node], commit=event.commit, tree=event.tree, draft=False, declared=event.declared)
+    if event.params is not None:
+        node = replace(node, params=event.params)
     state.put(node)
     state.seal_in_index(node)
 

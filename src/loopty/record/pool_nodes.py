@@ -13,16 +13,18 @@ _AT_ONCE = 10_000
 
 
 class PoolNodes(Sequence[NodeId]):
-    """The ids of one pool of one run, oldest first: the saved ones, then those that are not saved yet."""
+    """The ids of one pool of one run, oldest first: some that are saved, then newer ones that are in memory."""
 
-    def __init__(self, saved: SavedNodes, run: int, pool: Pool, unsaved: Sequence[NodeId]) -> None:
+    def __init__(self, saved: SavedNodes, run: int, pool: Pool, saved_count: int, newer: Sequence[NodeId]) -> None:
+        """`newer` may grow: the ids of this moment are meant."""
         self._saved = saved
         self._run, self._pool = run, pool
-        self._saved_count = saved.pool_size(run, pool)
-        self._unsaved = unsaved
+        self._saved_count = saved_count
+        self._newer = newer
+        self._count = saved_count + len(newer)
 
     def __len__(self) -> int:
-        return self._saved_count + len(self._unsaved)
+        return self._count
 
     @overload
     def __getitem__(self, index: int) -> NodeId: ...
@@ -49,4 +51,27 @@ class PoolNodes(Sequence[NodeId]):
     def _between(self, start: int, stop: int) -> list[NodeId]:
         count = self._saved_count
         saved = self._saved.nodes_of_pool(self._run, self._pool, start, min(stop, count)) if start < count else ()
-        return [*saved, *self._unsaved[max(start - count, 0) : max(stop - count, 0)]]
+        return [*saved, *self._newer[max(start - count, 0) : max(stop - count, 0)]]
+
+
+class KnownPools:
+    """What a process knows about each pool without asking: how many nodes were saved, and those added since."""
+
+    def __init__(self) -> None:
+        self._pools: dict[tuple[int, Pool], tuple[int, list[NodeId]]] = {}
+
+    def nodes(self, saved: SavedNodes, run: int, pool: Pool, unsaved: Sequence[NodeId]) -> PoolNodes:
+        """The nodes of a pool, of which these are not saved yet."""
+        known = self._pools.get((run, pool))
+        if known is None or len(known[1]) > _AT_ONCE:
+            known = self._pools[run, pool] = saved.pool_size(run, pool), list(unsaved)
+        return PoolNodes(saved, run, pool, *known)
+
+    def add(self, node: NodeId, pool: Pool) -> None:
+        """Note a node that this process adds."""
+        if known := self._pools.get((node.run, pool)):
+            known[1].append(node)
+
+    def clear(self) -> None:
+        """Forget everything, because another process may have added nodes."""
+        self._pools.clear()

@@ -10,6 +10,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
+from loopty.domain.space import Value
 from loopty.kit.dataclass import dataclass, field
 from loopty.kit.replace import replace
 from loopty.record.event import Event
@@ -51,6 +52,8 @@ class TicketOpened(Event):
     tree: ObjectName
     command: str = ""
     """The shell line to try; of a gate, its name and command as JSON."""
+    params: Mapping[str, Value] | None = None
+    """The values to measure a draft with; None: the node's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,7 @@ class OpenTicket:
     tree: ObjectName
     since: float
     command: str = ""
+    params: Mapping[str, Value] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,8 @@ def ticket_parts(name: str) -> tuple[int, int]:
 
 def _open(state: FoldState, event: TicketOpened, at: float) -> None:
     run = state.runs[event.run]
-    ticket = OpenTicket(event.node, event.mode, event.client, event.commit, event.tree, at, event.command)
+    files = event.commit, event.tree
+    ticket = OpenTicket(event.node, event.mode, event.client, *files, at, event.command, event.params)
     still_open = {**Tickets.of(run).open, str(event.number): ticket}
     run = _charge(run, 1) if event.mode is TicketMode.TUNE else run
     state.put_run(run.with_part(Tickets(still_open, event.number)))

@@ -55,6 +55,31 @@ class LeaseLost(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterNode:
+    """One node of a cluster that places workers."""
+
+    id: str
+    name: str
+    address: str
+    resources: Mapping[str, float] = field(default_factory=dict)
+
+
+def worker_name_on(node: str) -> str:
+    """What a worker is called that a cluster places on the node with this identifier."""
+    return f"node-{node[:12]}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeen(Event):
+    """Which nodes a cluster has from now on; none once nobody looks at it any more."""
+
+    run: int
+    cluster: str
+    """The entry of `[executor] hosts` that names it."""
+    nodes: tuple[ClusterNode, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerRecord:
     """One worker of the present session."""
 
@@ -79,6 +104,8 @@ class Workers(RunPart):
     last_loss: str = ""
     most: int = 0
     """The most workers that the run had at once."""
+    clusters: Mapping[str, tuple[ClusterNode, ...]] = field(default_factory=dict)
+    """The nodes of each cluster that places workers, by its entry."""
 
 
 def _join(state: FoldState, event: WorkerJoined, at: float) -> None:
@@ -122,8 +149,15 @@ def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
 
 def _forget_members(state: FoldState, event: SessionEnded, _at: float) -> None:
     run = state.runs[event.run]
-    if (workers := Workers.of(run)).members:
-        state.put_run(run.with_part(replace(workers, members={})))
+    workers = Workers.of(run)
+    if workers.members or workers.clusters:
+        state.put_run(run.with_part(replace(workers, members={}, clusters={})))
+
+
+def _see_cluster(state: FoldState, event: ClusterSeen, _at: float) -> None:
+    run = state.runs[event.run]
+    clusters = {**Workers.of(run).clusters, event.cluster: event.nodes}
+    state.put_run(run.with_part(replace(Workers.of(run), clusters=clusters)))
 
 
 def _put(state: FoldState, run: Run, name: str, member: WorkerRecord) -> None:
@@ -133,7 +167,7 @@ def _put(state: FoldState, run: Run, name: str, member: WorkerRecord) -> None:
 
 
 FAMILY = Family(
-    (WorkerJoined, WorkerLeft, TrialLeased, LeaseLost),
+    (WorkerJoined, WorkerLeft, TrialLeased, LeaseLost, ClusterSeen),
     {
         WorkerJoined: _join,
         WorkerLeft: _leave,
@@ -141,5 +175,6 @@ FAMILY = Family(
         LeaseLost: _lose,
         TrialEnded: _end,
         SessionEnded: _forget_members,
+        ClusterSeen: _see_cluster,
     },
 )

@@ -97,7 +97,9 @@ def pool_progress(status: RunStatus) -> str:
 
 
 def remaining_seconds(status: RunStatus, throughput: Throughput) -> float | None:
-    """The time until the pools or the wall clock are spent at this pace; None if unknown."""
+    """The time until the pools or the wall clock are spent at this pace; None if unknown, as in a pause."""
+    if status.is_paused:
+        return None
     estimates = []
     if throughput.verdicts_per_second:
         limited = [count for count in status.counts if count.pool.rules.searches and count.limit]

@@ -242,6 +242,8 @@ def _params(detail: NodeDetail, columns: int, terminal: Terminal) -> list[str]:
     lines = [terminal.paint("  parameters", "dim")]
     for name, value in detail.node.params.items():
         text = value_text(value)
+        if one := detail.node.declared.get(name):
+            text += f" (declared in {printable_line(one.path)})"
         if name in detail.changed_params:
             before = detail.changed_params[name]
             text += " (new)" if before is None else f" (was {value_text(before)})"

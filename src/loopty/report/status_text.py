@@ -27,7 +27,7 @@ from loopty.report.terminal import Terminal
 from loopty.report.tune_text import slice_text
 from loopty.report.workers_text import worker_lines
 from loopty.views.against_baseline import AgainstBaseline
-from loopty.views.run_status import NoiseFloor, PoolCount, Remaining, RunState, RunStatus
+from loopty.views.run_status import AwaitedModel, NoiseFloor, PoolCount, Remaining, RunState, RunStatus
 from loopty.views.verdict_tally import Tally
 
 _MAX_TRIALS = 8
@@ -96,6 +96,11 @@ def stalls_text(status: RunStatus) -> str:
     return f"a model was unavailable {count}, {lasted}; no attempt was charged for it"
 
 
+def awaited_text(awaited: AwaitedModel) -> str:
+    """`waiting for MODEL, which has not answered for 2 min 10 s`."""
+    return f"waiting for {printable_line(awaited.name)}, which has not answered for {duration(awaited.seconds)}"
+
+
 def integrity_text(status: RunStatus) -> str:
     """A warning if the best node could have cheated; empty if only its parameters differ."""
     weak = status.best is not None and status.best.edited and status.best.integrity is Integrity.WEAK
@@ -113,6 +118,8 @@ def _headline(status: RunStatus, columns: int, terminal: Terminal) -> str:
         RunState.STOPPED: "stopped",
         RunState.IDLE: "not started by `loopty optimize` yet",
     }[status.state]
+    if status.awaited:
+        state = f"{state}: {awaited_text(status.awaited)}"
     if status.is_paused:
         why = f": {printable_line(status.pause_reason)}" if status.pause_reason else ""
         state = f"paused{why}; `loopty resume` goes on ({state})"
@@ -183,6 +190,8 @@ def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | No
         yield Fact(
             "refused", f"{plural(status.refusals, 'proposal')} rejected before running; not counted as attempts"
         )
+        if why := next((count.last_refusal for count in status.counts if count.last_refusal), ""):
+            yield Fact("", f"the last one because: {printable_line(why)}")
     pace = f", {rate(status.trials_per_second)}" if status.trials_per_second else ""
     yield Fact("time", time_text(status) + pace)
     if status.tokens or status.money_usd:

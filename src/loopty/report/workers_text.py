@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from loopty.report.columns import printable_line
 from loopty.report.figures import duration, plural
+from loopty.views.cluster_rows import ClusterRow
 from loopty.views.run_status import RunStatus
 from loopty.views.worker_rows import WorkerRow
 from loopty.views.worker_slots import WorkerSlots
@@ -15,7 +16,10 @@ _COHORTS = {"present": "", "other": ", its own cohort", "closed": ", not ranked 
 
 
 def worker_lines(status: RunStatus) -> Iterator[str]:
-    """A line for each worker, then what was lost."""
+    """A line for each node of a cluster and each worker, then what was lost."""
+    yield from map(_node_text, status.nodes[:_MAX_WORKERS])
+    if len(status.nodes) > _MAX_WORKERS:
+        yield f"{len(status.nodes) - _MAX_WORKERS:,} more nodes"
     rows = status.workers
     if status.worker_slots:
         yield _slots_text(status.worker_slots)
@@ -36,6 +40,15 @@ def _slots_text(slots: WorkerSlots) -> str:
     if slots.bound == "width":
         return f"{text}: width = {slots.trials} of loopty.toml lets {slots.ranked - slots.trials:,} wait"
     return f"{text}: one on each that is ranked"
+
+
+def _node_text(row: ClusterRow) -> str:
+    name = f"{row.name} at {row.address}" if row.name != row.address else row.address
+    has = ", ".join(f"{kind} {amount:g}" for kind, amount in row.resources.items()) or "no resources"
+    text = (
+        f"node {row.node[:12]} of {row.cluster}, {name}: {has}; {row.busy} of {plural(row.workers, 'worker')} busy"
+    )
+    return printable_line(text)
 
 
 def _row_text(row: WorkerRow) -> str:

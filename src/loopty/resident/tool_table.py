@@ -83,6 +83,10 @@ TOOLS: dict[str, dict[str, object]] = {
             ("id",),
             id=_ID,
             mode={"type": "string", "enum": ["attempt", "tune"], "description": "Default: attempt."},
+            params={
+                "type": "object",
+                "description": "Values of parameters, also of those that the program declares.",
+            },
             patch={
                 "type": "string",
                 "maxLength": 256 << 10,

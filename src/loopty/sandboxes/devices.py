@@ -13,6 +13,8 @@ from loopty.kit.dataclass import dataclass
 _GPU = re.compile(r"gpu(?::(\d{1,3}))?")
 _NVIDIA_CONTROL = ("nvidiactl", "nvidia-uvm")
 """Every program on an NVIDIA GPU needs both; CUDA without the second ends in "unknown error"."""
+_ASSIGNED = "CUDA_VISIBLE_DEVICES"
+"""How Ray and Slurm say which NVIDIA GPUs are a process's own."""
 _AMD_CONTROL = ("kfd",)
 _NVIDIA_FACTS = ("/proc/devices", "/proc/driver/nvidia", "/proc/modules")
 _AMD_FACTS = ("/sys/bus/pci/devices", "/sys/class/drm", "/sys/class/kfd", "/sys/devices", "/sys/module/amdgpu")
@@ -34,6 +36,13 @@ class DeviceNodes:
     def resources(self) -> tuple[str, ...]:
         """Their names among the resources that trials take turns with."""
         return tuple(f"device {path}" for path in self.units)
+
+    @property
+    def fact(self) -> str:
+        """For the fingerprint. Of GPUs that a scheduler assigns, only the number counts: others are as good."""
+        assigned = [path for path in self.units if is_nvidia_gpu(path) and _ASSIGNED in os.environ]
+        names = [path for path in self.units if path not in assigned]
+        return ", ".join([*names, *([f"{len(assigned)} assigned GPUs"] if assigned else [])])
 
 
 def find_devices(names: tuple[str, ...], dev: Path = Path("/dev")) -> DeviceNodes:
@@ -71,12 +80,21 @@ def _gpus(dev: Path, number: str | None) -> DeviceNodes:
     nvidia = [str(path) for path in sorted(dev.glob("nvidia[0-9]*")) if path.is_char_device()]
     amd = [str(path) for path in sorted((dev / "dri").glob("renderD*")) if path.is_char_device()]
     kfd = [str(dev / name) for name in _AMD_CONTROL if (dev / name).is_char_device()]
+    nvidia = [path for path in nvidia if _is_assigned(path)]
     units = nvidia or (amd if kfd else [])
     if number is not None:
         wanted = f"{dev}/nvidia{number}" if nvidia else f"{dev}/dri/renderD{128 + int(number)}"
         units = [path for path in units if path == wanted]
     control = [str(dev / name) for name in _NVIDIA_CONTROL if (dev / name).is_char_device()] if nvidia else kfd
     return DeviceNodes(tuple(units), tuple(control))
+
+
+def _is_assigned(path: str) -> bool:
+    """Whether a scheduler left this NVIDIA GPU to this process, where it says so by numbers."""
+    assigned = os.environ.get(_ASSIGNED)
+    if assigned is None or not re.fullmatch(r"[\d,]*", assigned):
+        return True
+    return path.rpartition("nvidia")[2] in assigned.split(",")
 
 
 def _device(name: str) -> str:

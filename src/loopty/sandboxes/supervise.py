@@ -11,7 +11,8 @@ from loopty.domain.launch import Launch, Stop
 from loopty.sandboxes.outputs import Outputs
 
 _PERIOD_SECONDS = 0.2
-# Measuring takes at most this share of the watcher's time, no matter how large the tree.
+# Measuring takes at most this share of a core, no matter how large the tree. Waiting for a core does not count:
+# a watcher that looked less often on a busy machine would let a trial fill the disk.
 _WATCH_SHARE = 0.1
 
 
@@ -109,14 +110,20 @@ class _ExcessWatch:
     async def _watch(self) -> None:
         try:
             while True:
-                started = time.monotonic()
-                if (reason := await asyncio.to_thread(self._tree.excess)) is not None:
+                reason, cpu_seconds = await asyncio.to_thread(self._measure)
+                if reason is not None:
                     self._stop(reason)
                     return
-                await asyncio.sleep(max(_PERIOD_SECONDS, (time.monotonic() - started) / _WATCH_SHARE))
+                await asyncio.sleep(max(_PERIOD_SECONDS, cpu_seconds / _WATCH_SHARE))
         except Exception:
             self._tree.kill()
             raise
+
+    def _measure(self) -> tuple[Stop | None, float]:
+        """The bound that is exceeded, if any, and the CPU time that it took to find out."""
+        started = time.thread_time()
+        reason = self._tree.excess()
+        return reason, time.thread_time() - started
 
 
 def pipes_of(process: subprocess.Popen[bytes]) -> tuple[int | None, int]:

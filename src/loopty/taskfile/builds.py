@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -9,8 +10,8 @@ from pathlib import PurePosixPath
 from loopty.kit.dataclass import dataclass
 from loopty.workspaces.repository_facts import RepositoryFacts
 
-JOBS = "-j 4"
-"""Compilers at the same time: of many, the memory of a trial would not be enough."""
+_FEWEST_JOBS, _MOST_JOBS = 4, 8
+"""Compilers at the same time: of more, the memory of a trial would not be enough."""
 BUILD_FOLDER = '"$TMPDIR/build"'
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _C = ("c", "c++")
@@ -25,6 +26,13 @@ class RepositoryBuild:
     setup: str = ""
     writable_copy: bool = False
     """Whether it writes beside the sources."""
+    is_part: bool = False
+    """Whether it builds only one of the libraries, for where the whole takes too long or does not work."""
+
+
+def jobs_option() -> str:
+    """The option of make and CMake that uses all cores of this machine."""
+    return f"-j {min(max(os.cpu_count() or 1, _FEWEST_JOBS), _MOST_JOBS)}"
 
 
 def repository_builds(facts: RepositoryFacts) -> list[RepositoryBuild]:
@@ -64,16 +72,27 @@ def _all_builds(facts: RepositoryFacts) -> Iterator[RepositoryBuild]:
 
 
 def _c_builds(facts: RepositoryFacts, files: frozenset[str]) -> Iterator[RepositoryBuild]:
-    make = f"make {JOBS}"
-    if configure := configure_line(files):
+    make, cmake = f"make {jobs_option()}", f"cmake --build {BUILD_FOLDER} {jobs_option()}"
+    configure, setup = configure_line(files), cmake_configure(facts, with_tests=False)
+    if configure:
         yield RepositoryBuild(make, configure, writable_copy=True)
     if "CMakeLists.txt" in files:
-        yield RepositoryBuild(f"cmake --build {BUILD_FOLDER} {JOBS}", cmake_configure(facts, with_tests=False))
+        yield RepositoryBuild(cmake, setup)
     if "meson.build" in files:
-        setup = f"meson setup {BUILD_FOLDER} --buildtype release"
-        yield RepositoryBuild(f"meson compile -C {BUILD_FOLDER}", setup)
+        meson = f"meson setup {BUILD_FOLDER} --buildtype release"
+        yield RepositoryBuild(f"meson compile -C {BUILD_FOLDER}", meson)
     for folder in _make_folders(files):
-        yield RepositoryBuild(f"make -C {folder} {JOBS}" if folder else make, writable_copy=True)
+        yield RepositoryBuild(f"make -C {folder} {jobs_option()}" if folder else make, writable_copy=True)
+    if "CMakeLists.txt" in files and facts.cmake.libraries:
+        library = shlex.quote(facts.cmake.libraries[0])
+        yield RepositoryBuild(f"{cmake} --target {library}", setup, is_part=True)
+    if any(name in files for name in _MAKEFILES):
+        for folder in ("lib", "src"):
+            if any(f"{folder}/{name}" in files for name in _MAKEFILES):
+                yield RepositoryBuild(f"make -C {folder} {jobs_option()}", writable_copy=True, is_part=True)
+    if configure and facts.automake_libraries:
+        library = shlex.quote(facts.automake_libraries[0])
+        yield RepositoryBuild(f"{make} {library}", configure, writable_copy=True, is_part=True)
 
 
 def _plain_builds(facts: RepositoryFacts) -> Iterator[RepositoryBuild]:

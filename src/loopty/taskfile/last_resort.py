@@ -8,11 +8,12 @@ from pathlib import PurePosixPath
 
 from loopty.causes.absent_results import command_with_timer
 from loopty.kit.dataclass import dataclass
-from loopty.taskfile.builds import repository_builds
+from loopty.taskfile.builds import RepositoryBuild, repository_builds
 from loopty.taskfile.node_tests import build_line
 from loopty.workspaces.repository_facts import RepositoryFacts
 
 _LOAD, _BUILD = "how long the package takes to load", "how long the build takes"
+_LIBRARY = "how long the build of one of its libraries takes"
 _HEADERS = "how long its headers take to compile"
 _MOST_NAMES = 3
 _NO_PACKAGES = ("setup", "conftest", "docs", "doc", "examples", "noxfile", "tasks")
@@ -28,6 +29,8 @@ class LastResort:
     """What the score is, in words."""
     setup: str = ""
     writable_copy: bool = False
+    is_part: bool = False
+    """Whether only a part of the repository is built."""
 
     @property
     def line_with_timer(self) -> str:
@@ -35,7 +38,7 @@ class LastResort:
 
     @property
     def is_build(self) -> bool:
-        return self.measures == _BUILD
+        return self.measures in (_BUILD, _LIBRARY)
 
 
 def last_resorts(facts: RepositoryFacts) -> list[LastResort]:
@@ -43,9 +46,14 @@ def last_resorts(facts: RepositoryFacts) -> list[LastResort]:
     return [
         *(LastResort(line, _LOAD) for line in dict.fromkeys(_lines_that_load(facts))),
         *_node_loads_after_a_build(facts),
-        *(LastResort(build.line, _BUILD, build.setup, build.writable_copy) for build in repository_builds(facts)),
+        *(_build_resort(build) for build in repository_builds(facts)),
         *(LastResort(line, _HEADERS) for line in _lines_that_compile_headers(facts)),
     ]
+
+
+def _build_resort(build: RepositoryBuild) -> LastResort:
+    measures = _LIBRARY if build.is_part else _BUILD
+    return LastResort(build.line, measures, build.setup, build.writable_copy, build.is_part)
 
 
 def _lines_that_load(facts: RepositoryFacts) -> Iterator[str]:

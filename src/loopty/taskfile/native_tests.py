@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from loopty.taskfile.builds import BUILD_FOLDER, JOBS, cmake_configure, configure_line
+from loopty.taskfile.builds import BUILD_FOLDER, cmake_configure, configure_line, jobs_option
 from loopty.taskfile.tests_command import RepositoryTests
 from loopty.workspaces.repository_facts import RepositoryFacts
 
@@ -22,7 +22,7 @@ def native_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
         return
     if "configure" not in files:  # tests that do not build what they need
         for target in facts.make_tests:
-            yield RepositoryTests(f"make {target}", f"make {JOBS}", f"make {target}", writable_copy=True)
+            yield RepositoryTests(f"make {target}", f"make {jobs_option()}", f"make {target}", writable_copy=True)
     yield from _configured_tests(facts, files)
     if "CMakeLists.txt" in files:
         yield from _cmake_tests(facts)
@@ -35,7 +35,7 @@ def _configured_tests(facts: RepositoryFacts, files: frozenset[str]) -> Iterator
     """Tests of a Makefile that configure writes: it has `check` from Automake, or what its template has."""
     if not (configure := configure_line(files)):
         return
-    setup = f"{configure} && make {JOBS}"
+    setup = f"{configure} && make {jobs_option()}"
     # Automake builds the programs of the tests with the tests, and runs none where TESTS is empty.
     warm_up = "make check TESTS=" if "Makefile.am" in files else "make check"
     yield RepositoryTests("make check", setup, warm_up, writable_copy=True)
@@ -47,13 +47,20 @@ def _configured_tests(facts: RepositoryFacts, files: frozenset[str]) -> Iterator
 def _cmake_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
     """CTest where it knows the tests, then targets that run them, then the programs themselves."""
     cmake = facts.cmake
-    build = f"{cmake_configure(facts, with_tests=True)} && cmake --build {BUILD_FOLDER} {JOBS}"
+    configure = cmake_configure(facts, with_tests=True)
+    build = f"{configure} && cmake --build {BUILD_FOLDER} {jobs_option()}"
     if cmake.is_known_to_ctest or not (cmake.test_targets or cmake.test_programs):
         yield RepositoryTests(f"ctest --no-tests=error --test-dir {BUILD_FOLDER}", build)
     for target in cmake.test_targets:
         line = f"cmake --build {BUILD_FOLDER} --target {shlex.quote(target)}"
         yield RepositoryTests(line, build, line)
     if cmake.test_programs and not cmake.is_known_to_ctest:
-        names = cmake.test_programs[:_MOST_PROGRAMS]
-        found = (f'"$(find {BUILD_FOLDER} -type f -name {shlex.quote(name)} | head -n 1)"' for name in names)
-        yield RepositoryTests(" && ".join(found), build)
+        yield RepositoryTests(" && ".join(map(_built_program, cmake.test_programs[:_MOST_PROGRAMS])), build)
+    if cmake.test_programs:
+        # For where the whole takes too long, or one of the tests does not compile.
+        name = cmake.test_programs[0]
+        yield RepositoryTests(_built_program(name), f"{build} --target {shlex.quote(name)}", is_part=True)
+
+
+def _built_program(name: str) -> str:
+    return f'"$(find {BUILD_FOLDER} -type f -name {shlex.quote(name)} | head -n 1)"'

@@ -17,6 +17,8 @@ from loopty.taskfile.tests_command import RepositoryTests
 from loopty.workspaces.repository_facts import RepositoryFacts
 
 _PYTEST = "python3 -m pytest -q -x -p no:cacheprovider"
+_PARTS = (2, 1, 3)
+"""Which files are tried alone, in quarters of their list."""
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
 
 
@@ -55,7 +57,8 @@ def _python_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
         # often data.
         depth = min(path.count("/") for path in files)
         shallow = [path for path in files if path.count("/") == depth]
-        yield RepositoryTests(f"{_PYTEST} {shlex.quote(shallow[len(shallow) // 2])}", is_part=True)
+        for path in dict.fromkeys(shallow[len(shallow) * part // 4] for part in _PARTS):
+            yield RepositoryTests(f"{_PYTEST} {shlex.quote(path)}", is_part=True)
     if facts.uses_unittest:
         yield RepositoryTests(_unittest_line(facts, paths))
 

@@ -63,6 +63,10 @@ class TaskDraft:
     """Whether `init` proposed the time of the tests: then a run without any test proves nothing."""
     last_resort: str = ""
     """What is measured, in words, where `init` fell back on loading or building; else empty."""
+    is_part: bool = False
+    """Whether it builds or tests only a part, for where the whole takes too long."""
+    has_build: bool = False
+    """Whether the command builds the repository first."""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     proposer: str = "mutate"
     package: str = ""

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from loopty.causes.absent_results import CPU_TIMER
+from loopty.causes.absent_results import CPU_TIMER, command_with_timer
 from loopty.kit.dataclass import dataclass, replace
 from loopty.taskfile.last_resort import last_resorts
 from loopty.taskfile.node_tests import runnable_scripts
@@ -37,6 +37,8 @@ class BenchmarkProposal:
     timeout_seconds: float = FIRST_TIMEOUT
     last_resort: str = ""
     """What is measured where nothing better works; empty for a benchmark or tests of the repository."""
+    is_part: bool = False
+    """Whether it builds or tests only a part of the repository."""
 
 
 def benchmark_proposals(facts: RepositoryFacts) -> list[BenchmarkProposal]:
@@ -74,6 +76,8 @@ def _draft(facts: RepositoryFacts, found: BenchmarkProposal) -> TaskDraft:
         gates=() if found.times_the_tests else gates_from_tests(facts),
         times_the_tests=found.times_the_tests,
         last_resort=found.last_resort,
+        is_part=found.is_part,
+        has_build=found.timeout_seconds == BUILD_TIMEOUT,
     )
     return draft.with_note("command", found.why)
 
@@ -118,9 +122,7 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
     files = frozenset(facts.files)
     named = tuple(sorted({_folder_glob(path) for path in facts.benchmarks}))
     if target := next((name for name in _BENCHMARK_NAMES if name in facts.make_targets), None):
-        yield BenchmarkProposal(
-            f"make {target}", "file", "max", ("Makefile", *named), f"the Makefile has a target {target}"
-        )
+        yield _make_benchmark(target, target in facts.make_programs, ("Makefile", *named))
     scripts = runnable_scripts(facts)
     if script := next((name for name in _BENCHMARK_NAMES if name in scripts), None):
         why = f"package.json has a script {script}"
@@ -162,6 +164,7 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             times_the_tests=True,
             writable_copy=tests.writable_copy,
             timeout_seconds=BUILD_TIMEOUT if tests.setup or tests.warm_up else FIRST_TIMEOUT,
+            is_part=tests.is_part,
         )
     for resort in last_resorts(facts):
         yield BenchmarkProposal(
@@ -174,7 +177,17 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             writable_copy=resort.writable_copy,
             timeout_seconds=BUILD_TIMEOUT if resort.is_build else FIRST_TIMEOUT,
             last_resort=resort.measures,
+            is_part=resort.is_part,
         )
+
+
+def _make_benchmark(target: str, is_program: bool, sealed: tuple[str, ...]) -> BenchmarkProposal:
+    """The target of a Makefile that measures; one that only links a program is followed by the program."""
+    if not is_program:
+        return BenchmarkProposal(f"make {target}", "file", "max", sealed, f"the Makefile has a target {target}")
+    line = command_with_timer(f"./{target}", f"make {target}")
+    why = f"the Makefile builds a program {target}; this is the CPU seconds that it takes"
+    return BenchmarkProposal(line, "file", "min", sealed, why, writable_copy=True, timeout_seconds=BUILD_TIMEOUT)
 
 
 def nothing_to_measure() -> str:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from loopty.domain.declared_parameters import declare_after
 from loopty.domain.errors import Exhausted, LooptyError, Misuse
 from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
@@ -41,9 +42,10 @@ class MemoryWorkspaces:
 
     def commit(self, parent: Node, edits: Edits, message: str) -> CommittedFiles:  # noqa: ARG002
         if not edits:
-            return CommittedFiles(parent.commit, parent.tree)
+            return CommittedFiles(parent.commit, parent.tree, parent.declared)
         digest = hashlib.sha256(repr((parent.tree, sorted(edits.items()))).encode()).hexdigest()[:40]
-        return CommittedFiles(ObjectName(digest), ObjectName(digest[::-1]))
+        declared = declare_after(parent.declared, edits)
+        return CommittedFiles(ObjectName(digest), ObjectName(digest[::-1]), declared)
 
     def publish(self, node: Node, parent: Node | None) -> None:  # noqa: ARG002
         self.published.append(node.id)

@@ -42,6 +42,9 @@ class FunctionBench:
     async def execute(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
         return await self.evaluate(trial, on_metrics, cancel)
 
+    def drift(self) -> str:
+        return ""
+
     def trial(self, order: WorkerOrder, block: bytes) -> Trial:  # noqa: ARG002
         trial = trial_of(1, pool=order.pool)
         node = replace(trial.node, id=NodeId(order.node), params=order.params)

@@ -36,7 +36,8 @@ def find_programs() -> Path | None:
 class PostgresServer:
     """One server with an empty database. As root it runs as an unprivileged user, which PostgreSQL asks for."""
 
-    def __init__(self) -> None:
+    def __init__(self, primary: PostgresServer | None = None) -> None:
+        """With a primary, it is a replica of that one."""
         programs = find_programs()
         if programs is None:
             raise Misuse("PostgreSQL is not installed: its Debian package is `postgresql`")
@@ -45,23 +46,34 @@ class PostgresServer:
         self._user = _unprivileged_user()
         if self._user:
             os.chown(self.folder, self._user.pw_uid, self._user.pw_gid)
-        self._port = _free_port()
+        self.port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
-        options = ("--auth=trust", "--username=tester", "--no-sync", "--encoding=UTF8", "--locale=C")
-        made = self._run("initdb", "-D", str(self.folder / "data"), *options)
-        if made.returncode:
-            raise Misuse(f"initdb failed: {made.stderr.decode(errors='replace')[-500:]}")
+        if primary:
+            source = f"host={primary.folder} port={primary.port} user=tester"
+            self._make("pg_basebackup", "-D", str(self.folder / "data"), "-R", "-c", "fast", "-d", source)
+        else:
+            options = ("--auth=trust", "--username=tester", "--no-sync", "--encoding=UTF8", "--locale=C")
+            self._make("initdb", "-D", str(self.folder / "data"), *options)
         self.start()
 
     def url(self, ledger: str = "loopty") -> str:
         """The URL of one ledger on this server."""
-        return f"postgresql://tester@/postgres?host={self.folder}&port={self._port}&ledger={ledger}"
+        return f"postgresql://tester@/postgres?host={self.folder}&port={self.port}&ledger={ledger}"
+
+    def url_with(self, other: PostgresServer, ledger: str) -> str:
+        """The URL of one ledger on this server or the other one, whichever can be written."""
+        hosts, ports = f"{self.folder},{other.folder}", f"{self.port},{other.port}"
+        return f"postgresql://tester@/postgres?host={hosts}&port={ports}&ledger={ledger}"
+
+    def promote(self) -> None:
+        """Make a replica the primary, and wait until it is."""
+        self._make("pg_ctl", "promote", "-w", "-D", str(self.folder / "data"))
 
     def start(self) -> None:
         """Start it, and wait until it answers. After `kill`, processes of the old one may hold it up."""
         deadline = time.monotonic() + _START_SECONDS
         self._launch()
-        while self._run("pg_isready", "-h", str(self.folder), "-p", str(self._port)).returncode:
+        while self._run("pg_isready", "-h", str(self.folder), "-p", str(self.port)).returncode:
             if time.monotonic() > deadline:
                 raise Misuse(f"PostgreSQL did not start: {(self.folder / 'log').read_text()[-500:]}")
             time.sleep(0.05)
@@ -82,13 +94,18 @@ class PostgresServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _launch(self) -> None:
-        settings = {**_TEST_SETTINGS, "port": str(self._port), "unix_socket_directories": str(self.folder)}
+        settings = {**_TEST_SETTINGS, "port": str(self.port), "unix_socket_directories": str(self.folder)}
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         command = [str(self._programs / "postgres"), "-D", str(self.folder / "data"), *options]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self._identity()
             )
+
+    def _make(self, program: str, *arguments: str) -> None:
+        done = self._run(program, *arguments)
+        if done.returncode:
+            raise Misuse(f"{program} failed: {done.stderr.decode(errors='replace')[-500:]}")
 
     def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
         command = [str(self._programs / program), *arguments]

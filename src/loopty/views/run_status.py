@@ -32,6 +32,7 @@ from loopty.record.workers import Workers
 from loopty.views.against_baseline import AgainstBaseline, against_baseline
 from loopty.views.agent_rows import AgentRow, agent_rows
 from loopty.views.cascade_costs import StageCost, stage_costs
+from loopty.views.cluster_rows import ClusterRow, cluster_rows
 from loopty.views.comparable import machine_description, sigma
 from loopty.views.run_phase import RunPhase, run_phase
 from loopty.views.score_change import SIGMAS, ScoreChange, percent_of, score_change
@@ -41,6 +42,8 @@ from loopty.views.worker_rows import WorkerRow, worker_rows
 from loopty.views.worker_slots import WorkerSlots, worker_slots
 
 _FEWEST_SAMPLES = 2
+_LONG_CALL_SECONDS = 10.0
+"""From then on, an open call is named as what a run waits for."""
 
 
 class RunState(enum.StrEnum):
@@ -62,6 +65,8 @@ class PoolCount:
     limit: int | None
     endings: Mapping[str, int]
     refused: int
+    last_refusal: str = ""
+    """Why the newest of the refused ones got no trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +133,14 @@ class SlotUse:
     running: int
     questions: int
     asking: int
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedModel:
+    """A model that has not answered for a while: it thinks, or it is unavailable and asked again."""
+
+    name: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +215,10 @@ class RunStatus:
     """Since when gains do not carry over to the held-out split; empty while they do, or nobody looked."""
     worker_slots: WorkerSlots | None = None
     """How many trials run at once on the workers, and what bounds that; None without workers."""
+    nodes: tuple[ClusterRow, ...] = ()
+    """The nodes of clusters that place its workers."""
+    awaited: AwaitedModel | None = None
+    """The model that everything waits for; None while a trial runs, or where no call is open for long."""
 
     def count(self, pool: Pool) -> PoolCount:
         return next(count for count in self.counts if count.pool is pool)
@@ -296,7 +313,19 @@ def status(
         Workers.of(run).last_loss,
         AuditAnchors.of(run).text,
         slots,
+        cluster_rows(run) if state is RunState.RUNNING else (),
+        _awaited(run, now) if state is RunState.RUNNING else None,
     )
+
+
+def _awaited(run: Run, now: float) -> AwaitedModel | None:
+    """The model of the oldest open call, where nothing else goes on."""
+    calls = Spend.of(run).reservations.values()
+    if not calls or Trials.of(run).running:
+        return None
+    oldest = min(calls, key=lambda call: call.since)
+    seconds = now - oldest.since
+    return AwaitedModel(oldest.model or oldest.role, seconds) if seconds >= _LONG_CALL_SECONDS else None
 
 
 def _slot_use(run: Run, trials: int, questions: int) -> SlotUse | None:
@@ -390,7 +419,9 @@ def _count(history: History, run: Run, pool: Pool, pools: Pools | None) -> PoolC
     is_charged = pool.rules.judging or bool(pool.rules.limit)
     started = TrialCounts.of(run, pool).started if is_charged else _observing_trials(run, pool)
     limit = pools.limit(pool) if pools else None
-    return PoolCount(pool, started, limit, _endings(history, run, pool), Proposals.of(run, pool).refused)
+    proposals = Proposals.of(run, pool)
+    endings = _endings(history, run, pool)
+    return PoolCount(pool, started, limit, endings, proposals.refused, proposals.last_refusal)
 
 
 def _observing_trials(run: Run, pool: Pool) -> int:

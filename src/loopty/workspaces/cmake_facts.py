@@ -37,6 +37,12 @@ _REGISTERED = re.compile(
     r"\b(?:add_test|\w*_add_test|gtest_discover_tests|catch_discover_tests|doctest_discover_tests|gtest_add_tests)\s*\(",
     re.IGNORECASE,
 )
+_LIBRARY = re.compile(
+    r"^[^\S\n]*add_library\s*\(\s*([\w.+-]+|\$\{(?:CMAKE_)?PROJECT_NAME\})(?!\s+(?:INTERFACE|ALIAS|IMPORTED|OBJECT)\b)"
+    r"(?=[\s)])",
+    re.MULTILINE | re.IGNORECASE,
+)
+_PROJECT = re.compile(r"^[^\S\n]*project\s*\(\s*\"?([\w.+-]+)", re.MULTILINE | re.IGNORECASE)
 _COMMENT = re.compile(r"(?m)#(?!\[)[^\n]*$")
 
 
@@ -56,6 +62,8 @@ class CMakeFacts:
     """Programs named as tests."""
     is_known_to_ctest: bool = False
     """Whether a test is registered, so that CTest runs it."""
+    libraries: tuple[str, ...] = ()
+    """Targets that build a library, those nearest to the top first."""
 
 
 def cmake_facts(texts: Iterable[str]) -> CMakeFacts:
@@ -69,4 +77,12 @@ def cmake_facts(texts: Iterable[str]) -> CMakeFacts:
         tuple(dict.fromkeys(_TARGET.findall(text))),
         tuple(dict.fromkeys(name for name in _PROGRAM.findall(text) if "$" not in name)),
         _REGISTERED.search(text) is not None,
+        _libraries(text),
     )
+
+
+def _libraries(text: str) -> tuple[str, ...]:
+    """The libraries by name; one that is named as the project has the name of the first."""
+    project = _PROJECT.search(text)
+    names = (name if "$" not in name else project[1] if project else "" for name in _LIBRARY.findall(text))
+    return tuple(dict.fromkeys(name for name in names if name and "test" not in name.lower()))

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import apsw
 
+from loopty.kit.deflate import deflate
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
 
 _LARGEST = 64 << 20
@@ -38,7 +39,7 @@ class FoldedFolders:
     def fold(self, folder: SafeFolder, last_files: Mapping[str, bytes]) -> bool:
         """Put the folder and these files into the file, and remove it; false where that fails: then it stays."""
         try:
-            files = dict(_files_below(folder))
+            files = dict(files_below(folder))
         except FileNotFoundError:
             return self.add(folder.name, last_files)
         except OSError:
@@ -134,7 +135,7 @@ def _write_transaction(db: apsw.Connection) -> Iterator[None]:
 def encode_files(files: Mapping[str, bytes]) -> bytes:
     """The files as one compressed text: a line with their names and sizes, then one after the other."""
     head = json.dumps({name: len(content) for name, content in files.items()}).encode()
-    return zlib.compress(b"\n".join((head, b"".join(files.values()))), 6)
+    return deflate(b"\n".join((head, b"".join(files.values()))), 6)
 
 
 def decode_files(raw: bytes) -> dict[str, bytes]:
@@ -152,15 +153,15 @@ def _row(db: apsw.Connection, name: str) -> dict[str, bytes]:
     return decode_files(raw) if raw else {}
 
 
-def _files_below(folder: SafeFolder, prefix: str = "") -> Iterator[tuple[str, bytes]]:
+def files_below(folder: SafeFolder, prefix: str = "", limit_bytes: int = _LARGEST) -> Iterator[tuple[str, bytes]]:
     """The regular files below a folder by path; nothing else is in it. Raises OSError where it is too large."""
-    left = _LARGEST
+    left = limit_bytes
     with folder.handle() as top:
         for name in sorted(os.listdir(top)):  # noqa: PTH208
             try:
                 descriptor = folder.file(name).open_in(top, os.O_RDONLY)
             except IsADirectoryError:
-                yield from _files_below(folder.below(name), f"{prefix}{name}/")
+                yield from files_below(folder.below(name), f"{prefix}{name}/", limit_bytes)
                 continue
             except UnsafePath:
                 continue

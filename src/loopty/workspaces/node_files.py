@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
@@ -9,8 +10,11 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from loopty.domain.access import TASK_FILE, is_clean_path
+from loopty.domain.declared_parameters import MARK, declaration_refusal, declare_after
+from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.launch import SandboxError
 from loopty.domain.outcome import Verdict
@@ -18,6 +22,7 @@ from loopty.domain.proposal import Edits, Proposal
 from loopty.domain.task import Task
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit import globs
+from loopty.kit.dataclass import replace
 from loopty.kit.markers import change_outside_blocks
 from loopty.kit.safe_folder import UnsafePath
 from loopty.record.history import History
@@ -25,14 +30,19 @@ from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
 from loopty.workspaces.benchmark_imports import files_of_imports, module_files
 from loopty.workspaces.git_objects import DIRECTORY, LINK, REGULAR_FILES, TreeEntry
-from loopty.workspaces.node_folders import NodeFolders
+from loopty.workspaces.node_folders import CHANGE, NodeFolders
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
 from loopty.workspaces.three_way import MergedFiles, merge_files
 
+if TYPE_CHECKING:
+    from loopty.workspaces.node_sharing import NodeSharing
+
 _DESCRIPTION = "description.md"
 _LARGEST_SHOWN = 1_000_000
+_MOST_READ = 2_000
+"""Files of a baseline in which declarations are looked for."""
 _FOLDED = (Verdict.DISCARDED, Verdict.REJECTED, Verdict.QUARANTINED)
 _KEY_FILES = (
     "**/.env",
@@ -59,12 +69,16 @@ _KEY_FILES = (
 class NodeFiles:
     """Implements the Workspaces protocol over a git repository and its `.loopty/` folder."""
 
-    def __init__(self, repository: Repository, state: StateFolder, task: Task) -> None:
+    def __init__(
+        self, repository: Repository, state: StateFolder, task: Task, sharing: NodeSharing | None = None
+    ) -> None:
+        """`sharing` is how other clones get these files, where drivers share a store."""
         self._repository = repository
         self._state = state
         self._task = task
+        self._sharing = sharing
         self._refs = NodeRefs(repository)
-        self._folders = NodeFolders(state)
+        self.folders = NodeFolders(state, sharing.fetch if sharing else None)
         self._last_edits: tuple[str, Edits] | None = None
         """The commit and the edits that were checked last: a proposer asks before the loop does."""
         self._last_refusal: str | None = None
@@ -241,7 +255,19 @@ class NodeFiles:
                 return reason
             if path in entries and (reason := self._marker_fault(parent, path, content)):
                 return reason
-        return None
+        return declaration_refusal(parent.declared, edits, self._task.space)
+
+    def with_declarations(self, files: CommittedFiles) -> CommittedFiles:
+        """The files of a baseline with what they declare; they are looked at only where proposals are tuned."""
+        if not self._task.tune:
+            return files
+        paths = self.writable_files(files.commit)[:_MOST_READ]
+        small = {*self._repository.files_up_to(files.commit, _LARGEST_SHOWN)}
+        texts = {path: self.text(files.commit, path) for path in paths if path in small}
+        marked = {path: text for path, text in texts.items() if text and MARK in text}
+        if reason := declaration_refusal({}, marked, self._task.space):
+            raise Misuse(f"the baseline {reason}")
+        return replace(files, declared=declare_after({}, marked))
 
     def _placement_fault(self, path: str, entries: Mapping[str, TreeEntry], edits: Edits) -> str | None:
         """Why no file may be written at this path, or None: it would replace something other than a plain file."""
@@ -274,9 +300,11 @@ class NodeFiles:
 
     def commit(self, parent: Node, edits: Edits, message: str) -> CommittedFiles:
         if not edits:
-            return CommittedFiles(parent.commit, parent.tree)
+            return CommittedFiles(parent.commit, parent.tree, parent.declared)
         modes = self._repository.entries(parent.commit, edits)
-        return self._repository.commit(parent.commit, edits, modes, f"{message}\n")
+        files = self._repository.commit(parent.commit, edits, modes, f"{message}\n")
+        programs = {path: content for path, content in edits.items() if self._task.access.is_writable(path)}
+        return replace(files, declared=declare_after(parent.declared, programs))
 
     def publish(self, node: Node, parent: Node | None) -> None:
         text = f"# {node.id}\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
@@ -284,20 +312,23 @@ class NodeFiles:
         if self._has_description(node, description):
             return
         if parent is None or parent.commit != node.commit:
+            self._repository.require_commit(node.commit)
             self._refs.hold(node.id.run, [node.commit])
+        if self._sharing:
+            self._sharing.send_commit(self._repository, node, parent)
         self._refs.pack(node.id.run, node.handle)
         if self._repository.refs.wants_branches:
             self._repository.refs.make_branch(node.id.branch, node.commit)
         changed = parent is not None and parent.commit != node.commit
         params = {"params.json": f"{json.dumps(dict(node.params), indent=2)}\n".encode()} if node.params else {}
         patch = self._repository.patches.between(parent.commit, node.commit) if parent and changed else b""
-        diff = {"change.diff": patch} if patch else {}
+        diff = {CHANGE: patch} if patch else {}
         # The description is last: where they are plain files, its presence says that the rest is complete.
-        self._folders.add(node.id, {**params, **diff, _DESCRIPTION: description})
+        self.folders.add(node.id, {**params, **diff, _DESCRIPTION: description})
 
     def _has_description(self, node: Node, description: bytes) -> bool:
         try:
-            return self._folders.open(node.id).read(_DESCRIPTION) == description
+            return self.folders.open(node.id).read(_DESCRIPTION) == description
         except FileNotFoundError:
             return False
 
@@ -308,7 +339,7 @@ class NodeFiles:
     def finish_session(self, run: int) -> None:
         """Pack what the session has added to the repository, and leave no open file."""
         self._refs.finish_packs(run)
-        self._folders.close()
+        self.folders.close()
 
     def conclude(self, node: Node, history: History) -> None:
         """Write the analysis: what was measured, and the verdict with its reason. Fold what nobody needs soon."""
@@ -325,14 +356,17 @@ class NodeFiles:
                 lines.append(f"| {name} | {value:g} | {cells} |")
         analysis = {"analysis.md": "\n".join((*lines, "")).encode(errors="replace")}
         if node.verdict in _FOLDED and node.id.parent is not None:
-            self._folders.fold(node.id, analysis)
+            self.folders.fold(node.id, analysis)
         else:
-            self._folders.add(node.id, analysis)
+            self.folders.add(node.id, analysis)
             self._lay_out(node.id)
+        if self._sharing:
+            with contextlib.suppress(OSError):  # more than a store takes stays here
+                self._sharing.send_folder(node, self.folders.files(node.id))
 
     def _lay_out(self, node: NodeId) -> None:
         try:
-            self._folders.lay_out(node)
+            self.folders.lay_out(node)
         except UnsafePath as error:
             raise SandboxError(str(error)) from None
         except OSError:

@@ -7,15 +7,23 @@ others when they look.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from loopty.domain.ids import NodeId
 from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder
-from loopty.workspaces.folded_folders import FoldedFolders
+from loopty.workspaces.folded_folders import FoldedFolders, files_below
 from loopty.workspaces.rebuildable_folders import bytes_below
 from loopty.workspaces.state_folder import StateFolder
+
+CHANGE = "change.diff"
+"""The file with the node's change to its parent."""
+_NEW_CHANGES = 64
+_LONGEST_NEW_CHANGE = 256 << 10
+_LARGEST_FOLDED = 64 << 10
+"""Of a file that comes from the shared store; a larger one stays as it is."""
+_LARGEST_SENT = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +52,63 @@ class NodeFolder:
         return sorted({*self.plain.below(folder).names(), *inside})
 
 
+FetchFolder = Callable[[NodeId], Iterable[tuple[str, bytes]]]
+"""The files of a node that another clone has put into the shared store; none where there are none."""
+
+
 class NodeFolders:
     """The folders of all nodes."""
 
-    def __init__(self, state: StateFolder) -> None:
+    def __init__(self, state: StateFolder, fetch: FetchFolder | None = None) -> None:
         self._state = state
         self._folded = FoldedFolders(state.node_archive)
+        self._new_changes: dict[NodeId, bytes] = {}
+        """The newest changes that this process has kept: the next prompt shows them."""
+        self._fetch = fetch
 
     def close(self) -> None:
         """Leave no open file; the next use opens it again."""
         self._folded.close()
 
     def open(self, node: NodeId) -> NodeFolder:
-        return NodeFolder(self._state.node_folder(node), self._folded.files(node.name))
+        plain, folded = self._state.node_folder(node), self._folded.files(node.name)
+        if self._fetch and not folded and not plain.exists():
+            folded = self._keep_fetched(node, self._fetch(node))
+        return NodeFolder(plain, folded)
+
+    def _keep_fetched(self, node: NodeId, files: Iterable[tuple[str, bytes]]) -> Mapping[str, bytes]:
+        """Keep what came from the store: large files as they are, so that they need not be in memory together."""
+        folded, plain = {}, self._state.node_folder(node)
+        for path, content in files:
+            if len(content) > _LARGEST_FOLDED:
+                plain.file_at(path).write(content)
+            else:
+                folded[path] = content
+        if folded and not self._folded.add(node.name, folded):
+            for path, content in folded.items():
+                plain.file_at(path).write(content)
+        return folded
+
+    def files(self, node: NodeId) -> Iterator[tuple[str, bytes]]:
+        """All that is kept of the node here, by path."""
+        plain, folded = self._state.node_folder(node), self._folded.files(node.name)
+        seen = set()
+        with contextlib.suppress(FileNotFoundError):
+            for path, content in files_below(plain, limit_bytes=_LARGEST_SENT):
+                seen.add(path)
+                yield path, content
+        yield from ((path, content) for path, content in folded.items() if path not in seen)
+
+    def new_change(self, node: NodeId) -> bytes | None:
+        """The node's change to its parent, where this process has kept it a short while ago."""
+        return self._new_changes.get(node)
 
     def add(self, node: NodeId, files: Mapping[str, bytes]) -> None:
         """Keep these files of the node, in place of those of the same names."""
+        if len(change := files.get(CHANGE, b"")) in range(1, _LONGEST_NEW_CHANGE):
+            self._new_changes[node] = change
+            if len(self._new_changes) > _NEW_CHANGES:
+                self._new_changes.pop(next(iter(self._new_changes)), None)
         # One row costs less than a file each, also for a node that will be kept.
         plain = self._state.node_folder(node)
         known = set(plain.names())
@@ -76,8 +125,9 @@ class NodeFolders:
 
     def lay_out(self, node: NodeId) -> None:
         """Make the copy for people, or complete it. Raises UnsafePath where somebody has put a link in the way."""
-        plain, copy = self._state.node_folder(node), self._state.node_copy(node)
-        for name, content in self._folded.files(node.name).items():
+        copy, found = self._state.node_copy(node), self.open(node)
+        plain = found.plain
+        for name, content in found.folded.items():
             *above, last = PurePosixPath(name).parts
             copy.below(*above).file(last).write(content)
         if plain.exists():
@@ -90,6 +140,7 @@ class NodeFolders:
 
     def remove(self, node: NodeId) -> None:
         """Remove all of it."""
+        self._new_changes.pop(node, None)
         for folder in (self._state.node_folder(node), self._state.node_copy(node)):
             if folder.exists():
                 folder.remove_all()

@@ -14,8 +14,7 @@ from typing import Any
 from loopty.domain.leftovers import Leftovers
 from loopty.kit.dataclass import dataclass
 from loopty.record.node_record import Node
-from loopty.workspaces.node_folders import NodeFolder, NodeFolders
-from loopty.workspaces.state_folder import StateFolder
+from loopty.workspaces.node_folders import CHANGE, NodeFolder, NodeFolders
 
 _DIFF_BYTES = 64 << 10
 _TAIL_BYTES = 16 << 10
@@ -37,8 +36,8 @@ _TRACE_KEYS = ("status", "score", "summary", "failure_reason", "log")
 class NodeLeftovers:
     """The folders of nodes."""
 
-    def __init__(self, state: StateFolder) -> None:
-        self._folders = NodeFolders(state)
+    def __init__(self, folders: NodeFolders) -> None:
+        self._folders = folders
 
     def read(self, node: Node) -> Leftovers:
         """What the node's own trial left. Anything that is missing or unreadable is empty."""
@@ -53,11 +52,12 @@ class NodeLeftovers:
 
     def read_diff(self, node: Node) -> str:
         """Only its change to the parent."""
-        return _diff(self._folders.open(node.id))
+        known = self._folders.new_change(node.id)
+        return _diff(self._folders.open(node.id)) if known is None else _decode(known[:_DIFF_BYTES])
 
 
 def _diff(folder: NodeFolder) -> str:
-    return _decode(_read(folder, "change.diff", _DIFF_BYTES))
+    return _decode(_read(folder, CHANGE, _DIFF_BYTES))
 
 
 def _traces(folder: NodeFolder) -> Iterator[tuple[str, str]]:

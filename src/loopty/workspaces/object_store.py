@@ -5,12 +5,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import threading
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO, Generic, TypeVar
 
 from loopty.kit.atomic_file import write_atomically
+from loopty.kit.deflate import deflate
 from loopty.workspaces.git_session import GitError, GitSession, read_exactly, read_line
 from loopty.workspaces.pack_file import NewObject
 
@@ -54,6 +54,8 @@ class ObjectStore:
         self._on_write = on_write
         self._contents = BoundedCache[bytes](256)
         self._sizes = BoundedCache[int](1 << 18)
+        self.restore: Callable[[str], bool] = lambda _: False
+        """Brings a commit that another clone made, with its files; false where nobody has it."""
 
     def read(self, name: str) -> bytes:
         """The content of an object. Raises GitError when there is no such object."""
@@ -74,6 +76,10 @@ class ObjectStore:
             content = self._content_session.ask(f"{name}\n".encode(), read_answer)
         except EOFError:
             raise GitError("cat-file", f"ended before it returned {name}") from None
+        except GitError:
+            if not self.restore(name):
+                raise
+            content = self._content_session.ask(f"{name}\n".encode(), read_answer)
         self._remember(name, content)
         return content
 
@@ -122,7 +128,7 @@ class ObjectStore:
         raw = f"{kind} {len(content)}\0".encode() + content
         name = (hashlib.sha1 if len(known_id) == 40 else hashlib.sha256)(raw).hexdigest()
         # An object that exists is overwritten with itself: that is rare, and checking would cost more.
-        write_atomically(f"{self._folder()}/{name[:2]}", name[2:], zlib.compress(raw, 1), mode=0o444)
+        write_atomically(f"{self._folder()}/{name[:2]}", name[2:], deflate(raw, 1), mode=0o444)
         self._on_write(NewObject(name, kind, content))
         if kind == "blob":  # likely to be read soon
             self._sizes.put(name, len(content))
@@ -138,5 +144,6 @@ def _no_object(name: str) -> GitError:
     return GitError(
         "cat-file",
         f"there is no object {name} in this clone. If another clone made it, fetch the files of its nodes: "
-        "git fetch OTHER_CLONE '+refs/loopty/runs/*:refs/loopty/fetched/*'",
+        "git fetch OTHER_CLONE '+refs/loopty/runs/*:refs/loopty/fetched/*'. A store that both clones use "
+        "(`loopty ledger --store`) makes this unnecessary",
     )

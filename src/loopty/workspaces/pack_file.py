@@ -16,6 +16,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from loopty.kit.dataclass import dataclass
+from loopty.kit.deflate import deflate
 
 _KINDS = {"commit": 1, "tree": 2, "blob": 3}
 _LARGEST_OFFSET = 1 << 31
@@ -66,7 +67,7 @@ def _entry(item: NewObject) -> bytes:
         head[-1] |= 0x80
         head.append(size & 0x7F)
         size >>= 7
-    return bytes(head) + zlib.compress(item.content, 1)
+    return bytes(head) + deflate(item.content, 1)
 
 
 def _index(rows: Sequence[tuple[bytes, int, int]], checksum: bytes) -> bytes:

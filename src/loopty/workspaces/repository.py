@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from loopty.domain.access import is_clean_path
@@ -78,6 +78,19 @@ class Repository:
                 f"({settings_text(settings)}): allow it with `loopty trust`, or remove it from "
                 f"{self.folders.git_dir / 'config'}"
             )
+
+    def restore_with(self, restore: Callable[[str], bool]) -> None:
+        """Let commits that this clone lacks be brought by this function; false where nobody has them."""
+        self._store.restore = restore
+
+    def require_commit(self, commit: str) -> None:
+        """Bring the commit here, where another clone made it. Raises GitError where nobody has it."""
+        self._objects.tree_of(commit)
+
+    def parents(self, commit: str) -> list[str]:
+        """The parents of a commit."""
+        lines = self._store.read(commit).partition(b"\n\n")[0].decode(errors="replace").splitlines()
+        return [line.removeprefix("parent ") for line in lines if line.startswith("parent ")]
 
     def head(self) -> CommittedFiles:
         return head_of(self.git)

@@ -14,6 +14,9 @@ from loopty.kit.dataclass import dataclass, field
 from loopty.workspaces.cmake_facts import CMakeFacts, cmake_facts
 from loopty.workspaces.python_build import PythonBuild
 
+_AUTOMAKE_VALUE = r"\s*\+?=((?:[^\n]*\\\n)*[^\n]*)$"
+_AUTOMAKE_DEPTH = 3
+"""How often a variable of Automake names another one."""
 _LARGEST_FILE = 1 << 20
 _DEEPEST = 5
 """Levels of conditions in `exports` of package.json."""
@@ -42,8 +45,9 @@ _LANGUAGES = {
 }
 _BENCHMARK = re.compile(r"(?:^|[_.-])(?:bench(?:mark)?s?|perf)(?:[_.-]|$)", re.IGNORECASE)
 _TEST = re.compile(r"(?:^|/)(?:tests?|spec|__tests__)/|^t/|(?:^|/)test_[^/]*$|_test\.\w+$|\.(?:test|spec)\.\w+$")
-_ASIDE = re.compile(r"(?:^|/)(?:docs?|examples?|vendor|third_party|node_modules|dist|build|\.[^/]+)/")
+_ASIDE = re.compile(r"(?:^|/)(?:docs?|examples?|contrib|vendor|third_party|node_modules|dist|build|\.[^/]+)/")
 _RULE = re.compile(r"^([^\s:#=][^\n:#=]*):(?!=)", re.MULTILINE)
+_LINKED_PROGRAM = re.compile(r"^([A-Za-z][\w-]*):(?!=)[^\n]*\n\t[^\n]* -o (?:\$@|\1)[^\n]*\n(?!\t)", re.MULTILINE)
 _TARGET = re.compile(r"[A-Za-z][\w.-]*")
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _TEMPLATES = ("Makefile.in", "Makefile.am")
@@ -102,13 +106,18 @@ class RepositoryFacts:
     """The name in package.json, without its scope."""
     has_extensions: bool = False
     """Whether setup.py builds modules of Python from sources of another language."""
+    automake_libraries: tuple[str, ...] = ()
+    """Libraries that Automake builds in the folder at the top."""
+    make_programs: frozenset[str] = field(default_factory=frozenset)
+    """Targets of the Makefile that only link a program of their name."""
 
 
 def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     """The facts about these files below `top`."""
     tests = tuple(path for path in files if _TEST.search(path) and not _ASIDE.search(path))
     benchmarks = sorted(
-        (path for path in files if _is_benchmark(path)), key=lambda path: (path.count("/"), len(path), path)
+        (path for path in files if _is_benchmark(path) and not _needs_root(top / path)),
+        key=lambda path: (path.count("/"), len(path), path),
     )
     aside = {*tests, *benchmarks}
     code = [path for path in files if _language(path) and path not in aside and not _ASIDE.search(path)]
@@ -146,6 +155,8 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         _built_node_entry(top, files),
         str(_package_json(top, files).get("name", "")).rpartition("/")[2],
         "setup.py" in files and PythonBuild(top).has_extensions,
+        _automake_libraries(_text(top / "Makefile.am")) if "Makefile.am" in files else (),
+        _make_programs(top, files),
     )
 
 
@@ -157,6 +168,11 @@ def _is_benchmark(path: str) -> bool:
     return bool(_BENCHMARK.search(name.stem)) or any(
         re.fullmatch(r"bench(?:mark)?(?:s|es)?|perf", part, re.IGNORECASE) for part in name.parts[:-1]
     )
+
+
+def _needs_root(path: Path) -> bool:
+    """Whether a script calls sudo: no trial may do what it wants."""
+    return path.suffix == ".sh" and re.search(r"^\s*sudo\s", _text(path), re.MULTILINE) is not None
 
 
 def _language(path: str) -> str:
@@ -178,10 +194,31 @@ def _make_targets(top: Path, files: Sequence[str], places: Sequence[str]) -> fro
     return frozenset(word for word in names if _TARGET.fullmatch(word))
 
 
+def _make_programs(top: Path, files: Sequence[str]) -> frozenset[str]:
+    name = next((name for name in _MAKEFILES if name in files), None)
+    return frozenset(_LINKED_PROGRAM.findall(_text(top / name))) if name else frozenset()
+
+
 def _test_targets(targets: frozenset[str]) -> tuple[str, ...]:
     found = sorted(name for name in targets if _TEST_TARGET.fullmatch(name))
     usual = [name for name in _USUAL_TARGETS if name in found]
     return tuple([*usual, *(name for name in found if name not in usual)][:_MOST_TARGETS])
+
+
+def _automake_libraries(text: str) -> tuple[str, ...]:
+    words = [word for kind in ("lib_LTLIBRARIES", "lib_LIBRARIES") for word in _automake_words(text, kind, 0)]
+    return tuple(dict.fromkeys(word for word in words if re.fullmatch(r"lib[\w.+-]+\.l?a", word)))
+
+
+def _automake_words(text: str, name: str, depth: int) -> Iterator[str]:
+    """The words of a variable, with those of the variables that it names."""
+    for value in re.findall(rf"^{re.escape(name)}{_AUTOMAKE_VALUE}", text, re.MULTILINE):
+        for word in value.split():
+            other = re.fullmatch(r"\$[({](\w+)[)}]", word)
+            if other and depth < _AUTOMAKE_DEPTH:
+                yield from _automake_words(text, other[1], depth + 1)
+            elif not other:
+                yield word
 
 
 def cmake_of(top: Path, files: Sequence[str]) -> CMakeFacts:

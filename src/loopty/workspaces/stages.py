@@ -222,7 +222,7 @@ class Stages:
         export = Mount(self._benchmark_export(trial.root.commit).path_for_programs(), BENCHMARK)
         benchmark = (*sdk, export, *self._mounts.mounts(BENCHMARK), *self._data.mounts(BENCHMARK), *boxes)
         area = trial_folder.below("scratch")
-        candidate = (*tree, *self._scratch_mounts(area), *fill())
+        candidate = (*tree, *self._scratch_mounts(area), *fill(), *(boxes[:1] if trial.node.params else ()))
 
         def empty() -> None:
             area.remove_all()

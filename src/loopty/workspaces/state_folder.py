@@ -23,6 +23,8 @@ STATE_VARIABLE = "LOOPTY_STATE_DIR"
 """Names a directory of the user for the state of all repositories. No task file can set it."""
 LEDGER_VARIABLE = "LOOPTY_LEDGER"
 """Names the ledger of the user's choice by its URL. No task file can set it."""
+STORE_VARIABLE = "LOOPTY_STORE"
+"""Names the shared store of the user's choice. No task file can set it."""
 _LEDGER = "ledger.sqlite"
 _LONGEST_URL = 4_096
 OLD_LEDGER = f"{WORK_FOLDER}/{_LEDGER} is not used: it comes from an earlier loopty or from somebody else"
@@ -38,17 +40,19 @@ class StateFolder:
     """The state: nothing in it comes from anywhere else."""
     given_ledger: str = ""
     """The URL of the ledger that the user's environment names; empty where it names none."""
+    given_store: str = ""
+    """The shared store that the user's environment names; empty where it names none."""
 
     @classmethod
     def of(cls, folders: GitFolders, environ: Mapping[str, str] = os.environ) -> StateFolder:
         """The state of a repository: in its git directory, or where the user's environment says."""
-        ledger = environ.get(LEDGER_VARIABLE, "")
+        given = environ.get(LEDGER_VARIABLE, ""), environ.get(STORE_VARIABLE, "")
         if chosen := environ.get(STATE_VARIABLE, ""):
             root = Path(chosen).expanduser()
             if not root.is_absolute():
                 raise Misuse(f"{STATE_VARIABLE} is {chosen!r}: name an absolute path")
-            return cls(folders.top, SafeFolder(root, (_name_of(folders.common_dir),)), ledger)
-        return cls(folders.top, SafeFolder(folders.common_dir, ("loopty",)), ledger)
+            return cls(folders.top, SafeFolder(root, (_name_of(folders.common_dir),)), *given)
+        return cls(folders.top, SafeFolder(folders.common_dir, ("loopty",)), *given)
 
     @property
     def work_folder(self) -> SafeFolder:
@@ -72,10 +76,22 @@ class StateFolder:
     @property
     def saved_ledger_url(self) -> str:
         """What is in that file; empty where there is none."""
-        try:
-            return self.ledger_choice.read(_LONGEST_URL).decode().strip()
-        except (FileNotFoundError, UnicodeDecodeError):
-            return ""
+        return _saved_text(self.ledger_choice)
+
+    @property
+    def store_choice(self) -> SafeFile:
+        """The shared store that the user chose for this repository."""
+        return self.home.file("store.url")
+
+    @property
+    def store_url(self) -> str:
+        """The shared store that the environment names, else the one chosen for this repository; empty: none."""
+        return self.given_store or _saved_text(self.store_choice)
+
+    @property
+    def unsent(self) -> SafeFolder:
+        """What the shared store has not got yet."""
+        return self.home.below("unsent")
 
     def has_ledger(self) -> bool:
         """Whether something may be recorded: in the repository's own file, or elsewhere."""
@@ -194,3 +210,11 @@ def _name_of(common_dir: Path) -> str:
     """A name for a repository that no other repository on this machine has."""
     name = common_dir.parent.name if common_dir.name == ".git" else common_dir.name
     return f"{name}-{hashlib.sha256(os.fsencode(common_dir)).hexdigest()[:12]}"
+
+
+def _saved_text(file: SafeFile) -> str:
+    """The line in a file; empty where there is none."""
+    try:
+        return file.read(_LONGEST_URL).decode().strip()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return ""

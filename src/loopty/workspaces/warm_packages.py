@@ -13,6 +13,8 @@ from loopty.workspaces.package_imports import Imports, module_names, package_imp
 from loopty.workspaces.repository import Repository
 
 _SDK = "loopty_sdk"
+_MODULE_RUNNER = "runpy"
+"""What every interpreter imports for `-m`."""
 _OWN = "loopty"
 """A warm process has modules of loopty itself while it starts, so it shares none of that name."""
 
@@ -39,6 +41,8 @@ class WarmPackages:
         """The packages that a command of the benchmark imports, without those that the repository has."""
         own = self.names(commit) | {_OWN}
         found = package_imports(self._texts(commit, arguments))
+        if arguments[0] == "-m":
+            found = ((_MODULE_RUNNER, (), ()), *found)
         return tuple(entry for entry in found if entry[0].partition(".")[0] not in own)
 
     def _texts(self, commit: str, arguments: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -138,8 +138,8 @@ def head_of(git: GitCommand) -> CommittedFiles:
 def committed_files(git: GitCommand, revision: str) -> CommittedFiles:
     """The commit and the tree of a revision. Raises GitError."""
     # One by one: for several, git repeats --end-of-options among the answers.
-    names = (
+    commit, tree = (
         git.run("rev-parse", "--verify", END_OF_OPTIONS, f"{revision}^{{{kind}}}").strip()
         for kind in ("commit", "tree")
     )
-    return CommittedFiles(*map(ObjectName, names))
+    return CommittedFiles(ObjectName(commit), ObjectName(tree))

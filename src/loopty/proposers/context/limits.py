@@ -9,6 +9,7 @@ from loopty.domain.task import Pools, Task
 from loopty.engine.protocols import Ask
 from loopty.kit.dataclass import dataclass
 from loopty.kit.fence import one_line
+from loopty.proposers.context.declarations import declaration_lines
 from loopty.record.calls import Spend
 from loopty.record.trials import TrialCounts
 
@@ -25,11 +26,15 @@ class PromptLimits:
     processes: int
     network: bool
     pools: Pools
+    tune_trials: int | None = None
+    """Short runs that tune the parameters of a proposal; None where there is no slice to run."""
 
     @classmethod
     def of(cls, task: Task) -> PromptLimits:
         benchmark, limits = task.benchmark, task.limits
-        return cls(benchmark.timeout_seconds, limits.memory_mb, limits.processes, benchmark.network, task.pools)
+        tune_trials = task.tune.trials if task.tune else None
+        bounds = benchmark.timeout_seconds, limits.memory_mb, limits.processes
+        return cls(*bounds, benchmark.network, task.pools, tune_trials)
 
 
 def limits_text(ask: Ask, access: Access | None, limits: PromptLimits | None) -> str:
@@ -37,6 +42,7 @@ def limits_text(ask: Ask, access: Access | None, limits: PromptLimits | None) ->
     lines = [
         *(_access_lines(access) if access else ()),
         *(_trial_lines(limits, bool(access)) if limits else ()),
+        *(declaration_lines(limits.tune_trials) if access and limits and limits.tune_trials else ()),
         *(_budget_lines(ask, limits.pools) if limits else ()),
     ]
     return "\n".join(("# Limits", "", *(f"- {line}" for line in lines))) if lines else ""

@@ -27,22 +27,21 @@ class NodeLines:
         """`read_diff` reads the change of a node to its parent."""
         self._read_diff = read_diff
         self._cache: dict[tuple[NodeId, bool], tuple[Node, str]] = {}
-        """The line, with the record that it was made from."""
+        """The lines, with the record that they were made from."""
         self._changes: dict[NodeId, str] = {}
 
-    def of(self, history: History, node: Node, with_reason: bool = True) -> str:
-        """`1.3 | diff | unroll the loop | score 2.41 | kept: better than 1 by 0.21 in score (…)`."""
+    def with_change(self, history: History, node: Node, with_reason: bool = True) -> str:
+        """`1.3 | diff | unroll the loop | score 2.41 | kept: better than 1 by 0.21 in score (…)`.
+
+        Below it are at most six of the lines that the node changed in its parent.
+        """
         key = node.id, with_reason
         known = self._cache.get(key)
         if known is None or known[0] is not node:
             if len(self._cache) >= _MAX_CACHED:
                 self._cache.clear()
-            known = self._cache[key] = node, _node_line(history, node, with_reason)
+            known = self._cache[key] = node, _node_line(history, node, with_reason) + self._change(node)
         return known[1]
-
-    def with_change(self, history: History, node: Node, with_reason: bool = True) -> str:
-        """The line, and below it at most six of the lines that the node changed in its parent."""
-        return self.of(history, node, with_reason) + self._change(node)
 
     def without_result(self, node: Node) -> str:
         """What the node is and what it changed, for a node whose failure is shown elsewhere."""

@@ -104,7 +104,7 @@ class CommandCopy:
         sys.argv = ["-c", *order.copy[2:]] if order.copy[0] == "-c" else [*order.copy]
         if hasattr(sys, "orig_argv"):  # since Python 3.10
             sys.orig_argv = [*imports.interpreter, *order.copy]
-        end_process(_run(order.copy), imports.modules.values())
+        end_process(_run(order.copy), imports.module_identities)
 
     def _take_descriptors(self) -> None:
         first, second = self._outputs

@@ -7,14 +7,16 @@ import contextlib
 import ctypes
 import gc
 import sys
-from collections.abc import Iterable
 from types import ModuleType
 
 _FLUSH_FAILED = 120
+_SHARED_IN_A_ROW = 20
 
 
-def end_process(code: int, shared: Iterable[ModuleType]) -> None:
+def end_process(code: int, shared: frozenset[int]) -> None:
     """End this process with an exit code, after everything that an interpreter does for a program.
+
+    `shared` are the identities of modules that stay as they are.
 
     It waits for threads, calls exit functions, removes what the program's own modules hold, flushes the outputs
     and calls the exit functions of C libraries. Taking apart all other modules takes ten times as long.
@@ -45,16 +47,28 @@ def _flush(*, reports: bool = True) -> bool:
     return is_flushed
 
 
-def _clear_modules(shared: Iterable[ModuleType]) -> None:
+def _clear_modules(shared: frozenset[int]) -> None:
     """Remove what the modules hold that the program has loaded, `__main__` first, as an interpreter does."""
-    # By identity: a program may give any name to any module.
-    kept = set(map(id, shared))
-    names = ["__main__", *reversed([name for name in sys.modules if name != "__main__"])]
-    for module in [sys.modules.get(name) for name in names]:
+    for module in [sys.modules.get("__main__"), *_program_modules(shared)]:
         content = getattr(module, "__dict__", None)
-        if id(module) in kept or type(module) is not ModuleType or content is None:
+        if type(module) is not ModuleType or content is None:
             continue
         for is_private in (True, False):
             for key in list(content):
                 if key.startswith("_") is is_private and key != "__builtins__":
                     content[key] = None
+
+
+def _program_modules(shared: frozenset[int]) -> list[object]:
+    """The modules that were loaded since the copy began, newest first."""
+    found: list[object] = []
+    in_a_row = 0
+    for name in reversed(sys.modules):
+        # By identity: a program may give any name to any module.
+        if id(module := sys.modules[name]) not in shared:
+            found.append(module)
+            in_a_row = 0
+        elif (in_a_row := in_a_row + 1) == _SHARED_IN_A_ROW:
+            # All before them are shared, and a look at each would copy the memory in which it is.
+            break
+    return found

@@ -27,8 +27,11 @@ class WarmImports:
         self._printed: dict[int, bytes] = {}
         self._changed_variables: dict[str, str | None] = {}
         self._names: frozenset[str] = frozenset()
-        self.modules: dict[str, ModuleType] = {}
-        """All modules that a command finds loaded."""
+        self._own_modules: tuple[str, ...] = ()
+        self._passing_paths: tuple[str, ...] = ()
+        self._modules: dict[str, ModuleType] = {}
+        self.module_identities: frozenset[int] = frozenset()
+        """Which modules a command finds loaded."""
 
     @property
     def interpreter(self) -> tuple[str, ...]:
@@ -46,11 +49,19 @@ class WarmImports:
         before, after = self._order.variables, dict(os.environ)
         changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
         self._changed_variables = {name: after.get(name) for name in changed}
-        self.modules = {name: module for name, module in sys.modules.items() if not _is_own(name)}
-        self._names = frozenset(name.partition(".")[0] for name in self.modules if name not in self._known)
+        self._modules = {name: module for name, module in sys.modules.items() if not _is_own(name)}
+        self._names = frozenset(name.partition(".")[0] for name in self._modules if name not in self._known)
         if shared := sorted(self._names & frozenset(self._order.names)):
             return f"the repository has a module named like one that is imported ({', '.join(shared[:3])})"
         return leftovers.find()
+
+    def finish(self) -> None:
+        """Find out what is the same for all copies: whatever a copy looks at becomes memory of its own."""
+        self.module_identities = frozenset(map(id, self._modules.values()))
+        self._own_modules = tuple(name for name in sys.modules if _is_own(name))
+        # Outside the installation there may be other files in a trial than when the search path was read.
+        installation = (sys.prefix, sys.base_prefix, sys.exec_prefix)
+        self._passing_paths = tuple(path for path in sys.path_importer_cache if not path.startswith(installation))
 
     def _import_all(self) -> str:
         """Import the modules and keep what that prints; returns which one failed, and why, or an empty text."""
@@ -85,13 +96,11 @@ class WarmImports:
 
     def prepare(self, folder: str | None) -> None:
         """Bring the interpreter to the state in which it begins a command that is in this folder."""
-        for name in [name for name in sys.modules if _is_own(name)]:
+        for name in self._own_modules:
             del sys.modules[name]
         if folder is not None:
             sys.path[sys.path.index(_PLACE)] = folder
-        # Outside the installation there may be other files now than when the search path was read.
-        installation = (sys.prefix, sys.base_prefix, sys.exec_prefix)
-        for path in [path for path in sys.path_importer_cache if not path.startswith(installation)]:
+        for path in self._passing_paths:
             del sys.path_importer_cache[path]
         # The standard library seeds `random` anew after every fork.
         if (numbers := sys.modules.get("numpy.random")) is not None:

@@ -51,6 +51,7 @@ def main(known_modules: set[str], program_folder: str) -> None:
     if problem := imports.load():
         channel.send(FAILED + problem.encode(errors="replace")[:_MANY])
         os._exit(0)
+    imports.finish()
     # Memory that is not touched again is not copied for each trial.
     gc.collect()
     gc.freeze()

@@ -1,24 +1,27 @@
 """A draft is proven by checks; on a busy machine they may take longer."""
 
 from loopty import Campaign
+from loopty.campaign.check_time import CheckTime
+from loopty.campaign.draft_checks import DraftChecks
 from loopty.campaign.first_result import with_better_score
 from loopty.campaign.gate_changes import with_shorter_gate
-from loopty.campaign.proven_task import TaskProver
+from loopty.campaign.task_prover import TaskProver
 from loopty.domain.outcome import Ending, Outcome
 from loopty.kit.dataclass import replace
 from loopty.taskfile.read import load
 from loopty.taskfile.task_draft import GateDraft, TaskDraft
 
 
-def prover(place, said, patience):
-    return TaskProver(lambda: Campaign(place.top), place.top, said.append, lambda _: False, False, patience)
+def prover(place, said, patience, within=None):
+    checks = DraftChecks(lambda: Campaign(place.top), place.top, unsafe=False)
+    return TaskProver(checks, said.append, lambda _: False, patience, within)
 
 
 def test_on_a_busy_machine_a_check_may_take_longer_unless_the_user_gave_the_limit(code_place):
     said = []
     draft = TaskDraft("sh bench.sh", ("src/**",))
-    proven = prover(code_place, said, 3.0).prove_first([draft], frozenset())
-    assert said[0] == "checking for at most 360 s (the machine is busy; --timeout; Ctrl-C stops): sh bench.sh"
+    proven = prover(code_place, said, 2.0).prove_first([draft], frozenset())
+    assert said[0] == "checking for at most 240 s (the machine is busy; --timeout; Ctrl-C stops): sh bench.sh"
     assert proven.check.problem is None
     prover(code_place, said, 3.0).prove_first([draft], frozenset({"timeout_seconds"}))
     assert said[1].startswith("checking for at most 120 s (--timeout;")
@@ -95,3 +98,57 @@ def test_a_gate_that_takes_far_longer_than_the_benchmark_gives_way_to_fewer_test
     assert with_shorter_gate(draft, 90.0, 60.0) is None
     assert with_shorter_gate(draft, 20.0, 0.1) is None
     assert with_shorter_gate(changed, 90.0, 2.0) is None
+
+
+def test_what_takes_too_long_gives_way_to_a_part_of_it(code_place):
+    drafts = [
+        TaskDraft("sleep 600", ("src/**",), timeout_seconds=1.0, has_build=True),
+        TaskDraft("exit 5", ("src/**",), has_build=True),
+        TaskDraft("exit 6", ("src/**",), last_resort="how long the build takes", has_build=True),
+        TaskDraft("sh bench.sh", ("src/**",), last_resort="how long a part takes", has_build=True, is_part=True),
+    ]
+    said = []
+    proven = prover(code_place, said, 1.0).prove_first(drafts, frozenset())
+    assert proven.draft.command == "sh bench.sh"
+    assert proven.instead_of.is_out_of_time
+    assert not any("exit" in line for line in said), "another way to build all of it would take as long"
+
+
+def test_where_time_was_missing_the_line_to_paste_gives_more(code_place):
+    draft = TaskDraft("sleep 600", ("src/**",), timeout_seconds=1.0)
+    proven = prover(code_place, [], 1.0).prove_first([draft], frozenset())
+    assert proven.has_line
+    assert proven.check.explanation.cause.shell == "loopty init --yes --force --within 30m"
+
+
+def test_a_gate_for_which_no_time_is_left_is_left_out(code_place):
+    now = [0.0]
+
+    class Said(list):
+        def append(self, line):
+            super().append(line)
+            now[0] += 500.0 * ("trying again" in line)
+
+    gate = GateDraft("tests", "exit 3", is_proposed=True, smaller=("exit 4", "exit 5"))
+    draft = TaskDraft("sh bench.sh", ("src/**",), gates=(gate,))
+    proven = prover(code_place, Said(), 1.0, CheckTime(500.0, lambda: now[0])).prove_first([draft], frozenset())
+    assert proven.check.problem is None
+    assert proven.draft.gates == ()
+    assert proven.draft.notes["gates.tests"].startswith("exit 4 could not be checked in the time that init has")
+
+
+def test_each_check_gets_a_share_of_the_time_and_last_resorts_keep_theirs():
+    now = [0.0]
+    time = CheckTime(600.0, lambda: now[0])
+    time.expect(has_resorts=True)
+    usual, resort = TaskDraft("make check"), TaskDraft("make", last_resort="how long the build takes")
+    assert time.limit(usual) == 240
+    assert time.limit(usual, at_least=400) == 400
+    now[0] = 300.0
+    assert (time.limit(usual), time.limit(usual, at_least=400), time.limit(resort)) == (90, 180, 210)
+    now[0] = 470.0
+    assert not time.has_time_for(usual)
+    assert time.has_time_for(resort)
+    now[0] = 700.0
+    assert time.left == 0
+    assert not time.has_time_for(resort)

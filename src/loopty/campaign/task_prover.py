@@ -1,0 +1,220 @@
+"""Proves a draft of a task: write it, run the check, read the cause of a failure, change the draft, try again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from loopty.campaign.check_time import CheckTime
+from loopty.campaign.draft_checks import DraftChecks, TimedCheck
+from loopty.campaign.draft_order import DraftQueue
+from loopty.campaign.draft_remedies import OUT_OF_TIME, Consent, draft_with_remedy
+from loopty.campaign.first_result import with_better_score, with_direction, with_timeout
+from loopty.campaign.gate_changes import TaskChange, refusing_gate, with_less_gate, with_shorter_gate
+from loopty.campaign.proven_task import ProvenTask, most_promising
+from loopty.campaign.resource_probe import measure_profile
+from loopty.causes.cause import Cause
+from loopty.causes.explanation import Explanation
+from loopty.domain.outcome import Ending
+from loopty.kit.dataclass import dataclass, replace
+from loopty.taskfile.task_draft import TaskDraft
+
+if TYPE_CHECKING:
+    from loopty.campaign.by_hand import CheckResult
+
+_MOST_TRIES = 8
+_AS_BEFORE = 1.2
+"""A check with a remedy may take so many times as long as the one before."""
+_MORE_TIME = 3
+_TIMEOUT = "timeout_seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedDraft:
+    """A draft after the remedies that were found, and its last check."""
+
+    draft: TaskDraft
+    last: TimedCheck
+    changes: tuple[TaskChange, ...]
+
+    @property
+    def check(self) -> CheckResult:
+        return self.last.result
+
+
+class TaskProver:
+    """Tries drafts of a task until one works, within a time."""
+
+    def __init__(
+        self,
+        checks: DraftChecks,
+        say: Callable[[str], None],
+        consent: Consent,
+        patience: float = 1.0,
+        within: CheckTime | None = None,
+        retry_line: str = "loopty init --yes --force",
+    ) -> None:
+        """`patience` is how many times longer than on an idle machine a run may take here, now.
+
+        `retry_line` starts over; with more time, where that was missing.
+        """
+        self._checks = checks
+        self._say = say
+        self._consent = consent
+        self._patience = patience
+        self._time = within or CheckTime()
+        self._retry_line = retry_line
+
+    def prove_first(self, drafts: Sequence[TaskDraft], fixed: frozenset[str]) -> ProvenTask:
+        """Prove the drafts in turn until one works; without one, the file has the most promising of them.
+
+        `fixed` are the keys that the user gave: `timeout_seconds` and `direction` are not changed then.
+        """
+        failed: list[ProvenTask] = []
+        queue = DraftQueue(drafts)
+        self._time.expect(has_resorts=queue.has_resorts)
+        while draft := queue.next(failed[-1] if failed else None):
+            if self._patience > 1 and _TIMEOUT not in fixed:
+                draft = draft.with_patience(self._patience)
+            if failed:
+                if not self._time.has_time_for(draft):
+                    continue
+                self._say(f"that failed ({failed[-1].check.problem}); {_next_words(draft)}")
+            self._say_start(draft, fixed)
+            proven = self.prove(draft, fixed)
+            if proven.check.problem is None or proven.check.outcome.ending is Ending.CANCELLED:
+                return replace(proven, instead_of=most_promising(failed) if draft.last_resort else None)
+            failed.append(proven)
+        best = most_promising(failed)
+        assert best is not None, "the first draft is always tried"
+        self._checks.write(best.draft)
+        return best
+
+    def prove(self, draft: TaskDraft, fixed: frozenset[str]) -> ProvenTask:
+        """Check the draft until it works or no remedy is left; the file then has what was found."""
+        changes: tuple[TaskChange, ...] = ()
+        alone: RepairedDraft | None = None
+        if draft.gates:
+            # All tests for each remedy of the benchmark would take most of the time.
+            alone = self._repair(replace(draft, gates=()), fixed)
+            draft, changes = replace(alone.draft, gates=draft.gates), alone.changes
+            if alone.check.problem is not None:
+                return ProvenTask(draft, self._with_line(alone.check, fixed), changes, None)
+        whole = self._repair(draft, fixed)
+        if alone and whole.check.problem is not None and _has_only_proposed_gates(draft):
+            whole = _without_gates(alone, whole)
+        draft, check, changes = whole.draft, whole.check, (*changes, *whole.changes)
+        if check.problem is not None:
+            return ProvenTask(draft, self._with_line(check, fixed), changes, None)
+        draft, check, change = self._with_shorter_gate(draft, whole.last, fixed)
+        changes = (*changes, *change)
+        draft = with_direction(draft, check.outcome) if "direction" not in fixed else draft
+        if _TIMEOUT not in fixed:
+            draft = with_timeout(draft, check.outcome.seconds)
+        better = with_better_score(draft, check.outcome, self._patience)
+        if better != draft:
+            draft, check = better, self._checks.run(better).result
+        self._checks.write(draft)
+        noise = self._checks.noise(draft, check, self._time.left) if check.problem is None else None
+        return ProvenTask(draft, check, changes, noise)
+
+    def with_profile(self, proven: ProvenTask) -> ProvenTask:
+        """The task with what a trial uses, where its checks pass."""
+        profile = measure_profile(self._checks.run_again)
+        if profile is None:
+            return proven
+        draft = replace(proven.draft, profile=profile)
+        self._checks.write(draft)
+        return replace(proven, draft=draft)
+
+    def _repair(self, draft: TaskDraft, fixed: frozenset[str]) -> RepairedDraft:
+        """Check the draft, and again with each remedy that is found."""
+        changes: list[TaskChange] = []
+        before_gate: dict[str, TaskDraft] = {}
+        """The draft before anything was changed for a gate's sake."""
+        last = self._checks.run(self._limited(draft, fixed))
+        for _ in range(_MOST_TRIES):
+            check = last.result
+            if check.problem is None or check.outcome.ending is Ending.CANCELLED:
+                break
+            if gate := refusing_gate(draft, check):
+                before_gate.setdefault(gate.name, draft)
+            if changed := draft_with_remedy(draft, check, fixed, self._consent):
+                changed_draft, change = changed
+            elif gate and gate.is_proposed:
+                changed_draft, change = with_less_gate(before_gate.pop(gate.name), gate.name, check)
+            else:
+                break
+            if not self._time.has_time_for(draft):
+                break
+            draft = changed_draft
+            changes.append(change)
+            self._say(f"{change.why}: trying again with {change.line}")
+            last = self._checks.run(self._limited(draft, fixed, _AS_BEFORE * last.seconds))
+        return RepairedDraft(draft, last, tuple(changes))
+
+    def _with_shorter_gate(
+        self, draft: TaskDraft, last: TimedCheck, fixed: frozenset[str]
+    ) -> tuple[TaskDraft, CheckResult, tuple[TaskChange, ...]]:
+        """The draft, its check and what was changed, with fewer tests as its gate where all take too long."""
+        shorter = with_shorter_gate(draft, last.gate_seconds, last.result.outcome.seconds)
+        if shorter is None or not self._time.has_time_for(draft):
+            return draft, last.result, ()
+        changed, change = shorter
+        second = self._checks.run(self._limited(changed, fixed, last.seconds)).result
+        if second.problem is not None:
+            return draft, last.result, ()
+        self._say(change.why)
+        return changed, second, (change,)
+
+    def _limited(self, draft: TaskDraft, fixed: frozenset[str], at_least: float = 0.0) -> TaskDraft:
+        """The draft with the limit of its next check."""
+        if _TIMEOUT in fixed:
+            return draft
+        limit = float(math.ceil(self._time.limit(draft, at_least)))
+        gates = tuple(
+            replace(gate, timeout_seconds=min(gate.timeout_seconds, limit)) if gate.is_proposed else gate
+            for gate in draft.gates
+        )
+        return replace(draft, timeout_seconds=min(draft.timeout_seconds, limit), gates=gates)
+
+    def _say_start(self, draft: TaskDraft, fixed: frozenset[str]) -> None:
+        limited = self._limited(draft, fixed)
+        is_busy = self._patience > 1 and _TIMEOUT not in fixed
+        option = "--within" if limited.timeout_seconds < draft.timeout_seconds else "--timeout"
+        limit = f"{limited.timeout_seconds:g} s ({'the machine is busy; ' if is_busy else ''}{option}"
+        self._say(f"checking for at most {limit}; Ctrl-C stops): {draft.command}")
+
+    def _with_line(self, check: CheckResult, fixed: frozenset[str]) -> CheckResult:
+        """The failed check with the line that gives more time, where that was missing."""
+        if check.outcome.ending is not Ending.TIMED_OUT or _TIMEOUT in fixed:
+            return check
+        minutes = math.ceil(_MORE_TIME * self._time.seconds / 60)
+        cause = Cause(
+            OUT_OF_TIME,
+            "the check took longer than its share of the time that init has",
+            shell=f"{self._retry_line} --within {minutes}m",
+            advice="name a part of it with --command",
+        )
+        explanation = check.explanation or Explanation((), "")
+        return replace(check, explanation=replace(explanation, cause=cause))
+
+
+def _has_only_proposed_gates(draft: TaskDraft) -> bool:
+    return all(gate.is_proposed for gate in draft.gates)
+
+
+def _without_gates(alone: RepairedDraft, whole: RepairedDraft) -> RepairedDraft:
+    """The benchmark that works, without gates that could not be checked in the time."""
+    draft = alone.draft
+    for gate in whole.draft.gates:
+        why = f"{gate.command} could not be checked in the time that init has, so it is no gate yet"
+        draft = draft.with_note(f"gates.{gate.name}", why)
+    return RepairedDraft(draft, alone.last, whole.changes)
+
+
+def _next_words(draft: TaskDraft) -> str:
+    if draft.last_resort:
+        return f"a last resort is left, {draft.last_resort}"
+    return "trying the next that was found"

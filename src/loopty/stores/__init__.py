@@ -1,0 +1,1 @@
+"""Shared stores: where drivers on several machines find each other's files."""

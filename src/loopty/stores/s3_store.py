@@ -1,0 +1,195 @@
+"""A store in a bucket of S3, or of a server that speaks its protocol: five requests, by the standard library.
+
+A client library would bring a dozen packages for them. An object is there as a whole or not at all: S3 promises
+that, and that who reads after a write sees it.
+"""
+
+from __future__ import annotations
+
+import calendar
+import contextlib
+import html
+import http.client
+import re
+import ssl
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from urllib.parse import quote
+
+from loopty.domain.shared_store import StoredEntry, StoreFault
+from loopty.kit.dataclass import dataclass
+from loopty.stores.s3_address import S3Address, S3Keys
+from loopty.stores.s3_signature import query_text, signed_headers
+from loopty.stores.store_names import MARK, MARK_TEXT, is_store_name, require_name
+
+_CONNECT_SECONDS, _TIMEOUT_SECONDS = 10.0, 60.0
+_LARGEST_ANSWER = 16 << 20
+_ENTRY = re.compile(r"<Contents>(.*?)</Contents>", re.DOTALL)
+_REMEDIES = {
+    "NoSuchBucket": "make the bucket, or correct its name",
+    "InvalidAccessKeyId": "check AWS_ACCESS_KEY_ID",
+    "SignatureDoesNotMatch": "check AWS_SECRET_ACCESS_KEY",
+    "ExpiredToken": "get new keys",
+    "RequestTimeTooSkewed": "set the clock of this machine",
+    "AccessDenied": "check the keys, and that they may read, write and list this prefix",
+    "QuotaExceeded": "free some space there",
+    "XMinioStorageFull": "free some space there",
+    "MethodNotAllowed": "see that the bucket can be written",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    content: bytes
+
+
+class S3Store:
+    """The objects below one prefix of a bucket."""
+
+    def __init__(self, address: S3Address, find_keys: Callable[[], S3Keys]) -> None:
+        """The keys are found for each request: they change, and a verb that needs none asks for none."""
+        self._address = address
+        self._find_keys = find_keys
+        self._idle: list[http.client.HTTPConnection] = []
+        """Connections that nobody uses now: each is used by one thread at a time."""
+        self.shown = address.shown
+        weakref.finalize(self, _close_all, self._idle)
+
+    def prepare(self) -> None:
+        self.put(MARK, MARK_TEXT)
+
+    def put(self, name: str, content: bytes) -> None:
+        answer = self._ask("PUT", require_name(name), content=content)
+        if answer.status != 200:
+            raise self._fault(answer)
+
+    def get(self, name: str, limit_bytes: int) -> bytes | None:
+        answer = self._ask("GET", require_name(name), limit_bytes=limit_bytes)
+        if answer.status == 404 and _text(answer.content, "Code") != "NoSuchBucket":
+            return None
+        if answer.status != 200:
+            raise self._fault(answer)
+        return answer.content
+
+    def has(self, name: str) -> bool:
+        answer = self._ask("HEAD", require_name(name))
+        if answer.status not in (200, 404):
+            raise self._fault(answer)
+        return answer.status == 200
+
+    def entries(self, prefix: str) -> Iterator[StoredEntry]:
+        top, go_on = f"{self._address.prefix}{require_name(prefix.rstrip('/'))}/", ""
+        while True:
+            query = {"list-type": "2", "prefix": top} | ({"continuation-token": go_on} if go_on else {})
+            answer = self._ask("GET", "", query)
+            if answer.status != 200:
+                raise self._fault(answer)
+            for entry in _ENTRY.findall(answer.content.decode(errors="replace")):
+                name = _text(entry, "Key").removeprefix(self._address.prefix)
+                if is_store_name(name) and name.startswith(prefix):
+                    yield StoredEntry(name, _seconds(_text(entry, "LastModified")))
+            go_on = _text(answer.content, "NextContinuationToken")
+            if not go_on:
+                return
+
+    def remove(self, name: str) -> None:
+        answer = self._ask("DELETE", require_name(name))
+        if answer.status not in (200, 204, 404):
+            raise self._fault(answer)
+
+    def _ask(
+        self,
+        method: str,
+        name: str,
+        query: Mapping[str, str] | None = None,
+        content: bytes = b"",
+        limit_bytes: int = _LARGEST_ANSWER,
+    ) -> _Answer:
+        """The answer to a request; a connection that the server has closed meanwhile is made anew."""
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                break
+            with contextlib.suppress(OSError, http.client.HTTPException), self._in_use(connection):
+                return self._exchange(connection, method, name, query or {}, content, limit_bytes)
+        try:
+            connection = self._connect()
+            with self._in_use(connection):
+                return self._exchange(connection, method, name, query or {}, content, limit_bytes)
+        except (OSError, http.client.HTTPException) as error:
+            raise StoreFault(
+                f"the store {self.shown} cannot be reached ({str(error) or type(error).__name__}): see that its "
+                "server runs, and that this machine may connect to it"
+            ) from None
+
+    @contextlib.contextmanager
+    def _in_use(self, connection: http.client.HTTPConnection) -> Iterator[None]:
+        """Keep the connection for the next request, unless this one fails."""
+        try:
+            yield
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.append(connection)
+
+    def _exchange(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        name: str,
+        query: Mapping[str, str],
+        content: bytes,
+        limit_bytes: int,
+    ) -> _Answer:
+        address = self._address
+        path = quote(f"{address.path}{address.prefix}{name}" if name else address.path, safe="/~")
+        headers = signed_headers(
+            method, address.host, path, query, content, self._find_keys(), address.region, time.time()
+        )
+        connection.request(method, f"{path}?{query_text(query)}" if query else path, content or None, headers)
+        with connection.getresponse() as response:
+            limit = limit_bytes if response.status == 200 else _LARGEST_ANSWER
+            found = response.read(limit + 1)
+            if len(found) > limit:
+                raise StoreFault(f"{name} in the store {self.shown} is too large: it is none of loopty's files")
+            return _Answer(response.status, found)
+
+    def _connect(self) -> http.client.HTTPConnection:
+        host = self._address.host
+        connection = (
+            http.client.HTTPSConnection(host, timeout=_CONNECT_SECONDS, context=ssl.create_default_context())
+            if self._address.is_encrypted
+            else http.client.HTTPConnection(host, timeout=_CONNECT_SECONDS)
+        )
+        connection.connect()
+        connection.sock.settimeout(_TIMEOUT_SECONDS)
+        return connection
+
+    def _fault(self, answer: _Answer) -> StoreFault:
+        code = _text(answer.content, "Code")
+        name = f"{answer.status} {code}".strip()
+        remedy = _REMEDIES.get(code, "see what its server says, and check the keys and the bucket")
+        return StoreFault(f"the store {self.shown} refuses ({name}): {remedy}")
+
+
+def _close_all(connections: list[http.client.HTTPConnection]) -> None:
+    while connections:
+        connections.pop().close()
+
+
+def _text(content: bytes | str, tag: str) -> str:
+    """What stands between this tag, the first time; empty where it is missing."""
+    text = content if isinstance(content, str) else content[:_LARGEST_ANSWER].decode(errors="replace")
+    found = re.search(rf"<{tag}>([^<]*)</{tag}>", text)
+    return html.unescape(found[1]) if found else ""
+
+
+def _seconds(moment: str) -> float:
+    """A time of S3 in seconds since the epoch; one that cannot be read counts as now, which keeps it."""
+    try:
+        return float(calendar.timegm(time.strptime(moment[:19], "%Y-%m-%dT%H:%M:%S")))
+    except ValueError:
+        return time.time()
