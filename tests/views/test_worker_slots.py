@@ -26,7 +26,7 @@ def test_the_workers_bound_the_trials_unless_the_user_said_fewer(cohorts, stated
 
 
 class Status:
-    workers, lost_leases, last_loss = (), 0, ""
+    workers, nodes, lost_leases, last_loss = (), (), 0, ""
 
     def __init__(self, slots):
         self.worker_slots = slots

@@ -11,13 +11,15 @@ from loopty.kit.dataclass import dataclass, field
 _OPTIONS = {
     "slurm": ("cpus", "gpus", "minutes", "folder", "cluster"),
     "ray": ("cpus", "gpus", "resources", "network"),
+    "sky": ("cpus", "gpus", "minutes", "install", "spot"),
+    "modal": ("cpus", "gpus", "minutes", "install"),
 }
 _PRIVATE = "private"
 
 
 @dataclass(frozen=True)
 class ClusterSpec:
-    """`slurm:PARTITION?…` or `ray:ADDRESS?…`."""
+    """`slurm:PARTITION?…`, `ray:ADDRESS?…`, `sky:CLOUD?…` or `modal:?…`."""
 
     host: str
     """The whole entry."""

@@ -6,14 +6,20 @@ The scheduler runs no trial and retries nothing: leases, cancels and retries are
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from loopty.executors.cluster_spec import ClusterSpec
 from loopty.executors.ray_workers import NoteNodes, RayPlacer
+from loopty.executors.rented_workers import run_modal_container, run_sky_worker
 from loopty.executors.slurm_workers import run_slurm_worker
 from loopty.kit.dataclass import dataclass
 
-KINDS = ("slurm", "ray")
+_RUNNERS: Mapping[str, Callable[[ClusterSpec, str], Awaitable[str]]] = {
+    "slurm": run_slurm_worker,
+    "sky": run_sky_worker,
+    "modal": run_modal_container,
+}
+KINDS = (*_RUNNERS, "ray")
 Run = Callable[[], Awaitable[str]]
 """Runs one worker to its end; returns why it ended."""
 
@@ -40,6 +46,6 @@ def cluster_runs(host: str, terms: ClusterTerms, say: Callable[[str], None]) -> 
         return [placer.run] * spec.workers
 
     async def run() -> str:
-        return await run_slurm_worker(spec, terms.url())
+        return await _RUNNERS[spec.kind](spec, terms.url())
 
     return [run] * spec.workers
