@@ -95,9 +95,9 @@ def ray_commands():
     return [line.rpartition("#")[0].strip() for line in block[1].splitlines()]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ray_cluster(ray_commands):
-    """A Ray cluster of two nodes on this machine, started as the page says; its tests are in one group."""
+    """A Ray cluster of two nodes on this machine, started as the page says; it ends with the tests of its file."""
     pytest.importorskip("ray", reason="Ray is not installed: `pip install 'loopty[ray]'`")
     _, _, head, node, _ = ray_commands
     cluster = RayCluster()
