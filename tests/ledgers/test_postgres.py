@@ -248,8 +248,9 @@ def test_a_server_killed_during_writes_loses_and_doubles_nothing(postgres, open_
     command = [sys.executable, "-c", _WRITER, ledger_url, "40"]
     writers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     said = [[] for _ in writers]
-    for number, writer in enumerate(writers):  # each has begun when the server goes
-        said[number].append(writer.stdout.readline().strip())
+    for writer, lines in zip(writers, said, strict=True):  # all have begun when the server goes
+        lines.append(writer.stdout.readline().strip())
+    for _ in writers:
         postgres.kill()
         postgres.start()
     for writer, lines in zip(writers, said, strict=True):
