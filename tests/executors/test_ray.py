@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 from contextlib import asynccontextmanager
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from loopty.domain.errors import Misuse
 from loopty.executors.cluster_spec import ClusterSpec
 from loopty.executors.node_worker import run_worker
-from loopty.executors.ray_placement import Placement, PlacementOrder, Unusable
+from loopty.executors.ray_placement import Placement, PlacementOrder, Unusable, require_answer
 from loopty.executors.ray_workers import RayPlacer
 from loopty.executors.worker_door import WorkerDoor
 from loopty.executors.worker_url import WorkerUrl
@@ -158,3 +159,12 @@ async def test_a_cluster_that_is_not_there_is_a_reason_and_no_crash(monkeypatch)
     )
     placer = RayPlacer(ClusterSpec.parse("ray:127.0.0.1:1"), lambda: URL, print, print)
     assert await asyncio.wait_for(placer.run(), LIMIT) == "nobody answers"
+
+
+def test_an_address_at_which_nobody_listens_is_refused_with_the_remedy():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        require_answer(address)
+    with pytest.raises(Unusable, match=f"no Ray cluster answers at {address} .*ray start --head"):
+        require_answer(address)
+    require_answer("")  # Ray looks for the cluster of this machine

@@ -24,6 +24,7 @@ from loopty.executors.worker_url import WorkerUrl
 from loopty.kit.dataclass import dataclass, field, replace
 from loopty.record.workers import worker_name_on
 
+_ANSWER_SECONDS = 10.0
 _CONNECT_SECONDS = 180.0
 _LOOK_SECONDS = 0.3
 _NODES_SECONDS = 2.0
@@ -56,7 +57,7 @@ class Unusable(Exception):  # noqa: N818 - named after the cluster
 class Placement:
     """Workers on one Ray cluster."""
 
-    def __init__(self, order: PlacementOrder, ray: Any, notes: Notes) -> None:
+    def __init__(self, order: PlacementOrder, ray: Any, notes: DriverNotes) -> None:
         self._order = order
         self._ray = ray
         self._notes = notes
@@ -147,7 +148,7 @@ def run_on_node(url: str, program: tuple[str, ...]) -> WorkerEnd:
     return run_worker(url, ("--name", worker_name_on(node)), program)
 
 
-class Notes:
+class DriverNotes:
     """What goes to the driver."""
 
     def __init__(self) -> None:
@@ -167,7 +168,7 @@ class Notes:
 
 
 def main() -> None:
-    notes = Notes()
+    notes = DriverNotes()
     try:
         import ray
     except ImportError:
@@ -183,6 +184,7 @@ def main() -> None:
     limit.daemon = True
     limit.start()
     try:
+        require_answer(order.address)
         ray.init(address=order.address or "auto", log_to_driver=False, logging_level="ERROR")
         placement = Placement(order, ray, notes)
         placement.look_at_nodes()
@@ -192,6 +194,20 @@ def main() -> None:
         notes.fail(str(error))
     except Exception as error:  # noqa: BLE001 - the edge of this process; the driver shows it
         notes.fail(f"Ray at {shown}: {_last_line(error)}")
+
+
+def require_answer(address: str) -> None:
+    """Raise Unusable where nobody listens: Ray itself would try for minutes, and name no remedy."""
+    host, _, port = address.rpartition(":")
+    if not host:
+        return  # the cluster of this machine, which Ray finds
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
+    except OSError as error:
+        raise Unusable(
+            f"no Ray cluster answers at {address} ({error.strerror or error}): start one there with "
+            f"`ray start --head --port={port}`"
+        ) from None
 
 
 def _serve(placement: Placement, orders: queue.SimpleQueue[dict[str, int]]) -> None:
