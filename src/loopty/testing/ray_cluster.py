@@ -34,7 +34,7 @@ _PATIENCE = {
 
 
 class RayCluster:
-    """Its processes are those whose command line or environment names its folder; no other one is touched."""
+    """Its processes are those whose command line names its folder; agents of a node end by themselves after it."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="lr", dir="/tmp"))  # Ray's sockets need a short path
