@@ -175,6 +175,17 @@ async def test_without_workers_a_trial_waits_and_then_says_why():
         await harness.pool.execute(trial_of(1), never_prune, asyncio.Event())
 
 
+async def test_a_worker_that_nothing_can_be_sent_to_is_not_taken_again(harness):
+    await harness.add_worker(score_x)
+    await harness.add_worker(score_x)
+    broken = harness.pool.members[0]
+    broken._link.close()  # nobody who reads from it has noticed yet
+    outcome = await harness.pool.execute(trial_of(1, 4.0), never_prune, asyncio.Event())
+    assert outcome.metrics == {"score": 4.0}
+    assert len(kinds(harness, LeaseLost)) == 1
+    assert broken.lost_reason
+
+
 async def test_a_machine_of_another_kind_gets_no_trial_before_the_incumbent_was_measured_there(harness):
     await harness.add_worker(run_until_cancelled)
     offered = []
