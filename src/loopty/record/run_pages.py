@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, get_args
 
 from loopty.kit import codec
 from loopty.kit.dataclass import replace
-from loopty.kit.dataclass_methods import fields_of, is_dataclass
+from loopty.kit.dataclass_methods import field_types, fields_of, is_dataclass
 from loopty.record.entry_pages import LONG, EntryPages
 from loopty.record.pages import RUN_KEY, Page
 from loopty.record.run_record import Run, RunPart
@@ -83,17 +84,19 @@ class RunPages:
             return codec.text({name: item for name, item in part.items() if not mine.get(name)})
         if not isinstance(part, RunPart):
             return codec.text(part)
-        stated = codec.stated_fields(part)
-        long = {name for name, item in stated if _is_long(item)} | {name for name, known in mine.items() if known}
+        kind: type = type(part)
+        long = {name for name in _mappings(kind) if mine.get(name) or len(getattr(part, name)) >= LONG}
         if not long:
             return codec.text(part)
         for name in long:
             pages = self._entries.setdefault(place, {}).setdefault(name, EntryPages())
             changes = pages.change(getattr(part, name))
             entries |= {f"{place}.{name} {block}": Page(text) for block, text in changes}
-        return codec.text({name: item for name, item in stated if name not in long})
+        return codec.text({name: item for name, item in codec.stated_fields(part) if name not in long})
 
 
-def _is_long(item: Any) -> bool:
-    """Whether this is a mapping to dataclasses with so many entries that pages of their own pay."""
-    return isinstance(item, dict) and len(item) >= LONG and is_dataclass(type(next(iter(item.values()))))
+@cache
+def _mappings(cls: type) -> tuple[str, ...]:
+    """The fields of a part that map names to dataclasses: their entries get pages of their own where they pay."""
+    hints = ((name, get_args(hint)) for name, hint in field_types(cls).items())
+    return tuple(name for name, inner in hints if len(inner) == 2 and is_dataclass(inner[1]))
