@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from page_tables import difference_text, replace_between
+from page_tables import difference_table, replace_between
 from search import PAGE, Setting
 from search_landscape import make_landscape
 from search_simulation import Simulation
@@ -204,23 +204,12 @@ def table(known: dict[str, list[float]], group: str, count: int) -> list[str]:
     lines = [
         f"**{setting.title[0].upper()}{setting.title[1:]}**, 60 trials, seeds from {setting.first_seed:,} on:",
         "",
-        "| variant | fresh: area | final | mature: area | final | shapes |",
-        "|---|---|---|---|---|---|",
     ]
-    for name in rules:
-        cells, counts = [], []
-        for mature in (False, True):
-            both = [
-                (known[key], known[base])
-                for seed in setting.seeds(mature, count)
-                if (key := f"{group}|{name}|{seed}") in known and (base := f"{group}|credit|{seed}") in known
-            ]
-            counts.append(str(len(both)))
-            for place in (0, 1):
-                mine, theirs = [one[place] for one, _ in both], [other[place] for _, other in both]
-                cells.append(difference_text(mine, theirs))
-        lines.append(f"| {name} | {' | '.join(cells)} | {' and '.join(counts)} |")
-    return [*lines, ""]
+    strata = {
+        name: [lambda row, seed=seed: f"{group}|{row}|{seed}" for seed in setting.seeds(mature, count)]
+        for name, mature in (("fresh", False), ("mature", True))
+    }
+    return [*lines, *difference_table(known, "variant", list(rules), strata, "credit"), ""]
 
 
 def main(count: int, workers: int, groups: Sequence[str]) -> None:
