@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/search_variants.py [SHAPES] [WORKERS] [GROUP+GROUP…]
 
 It runs what is missing in `search_variants_results.json`, then writes the tables into docs/search.md. Calls cost
-nothing, the budget is 60 trials. Each group has shapes of its own. The rules and constants of a group, and what a
-variant has to show, were written down before its first run.
+nothing, the budget is 60 trials. Each group has shapes of its own. The rules and constants of drafts that follow
+what drafts show, and what they have to show, were written down before their first run.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ GROUPS: dict[str, tuple[Setting, dict[str, Rule]]] = {
         },
     ),
     "confirm": (
-        Setting("the one that passed, confirmed once on other shapes", 1.0, 0.0, TRIALS, 1_100_000),
+        Setting("the one that passed, looked at once on other shapes", 1.0, 0.0, TRIALS, 1_100_000),
         {"by the spread of drafts, without fixes": spread_no_fixes},
     ),
 }
