@@ -203,6 +203,12 @@ def test_the_users_models_do_not_change_the_criteria(write_config, top):
     )
 
 
+def test_further_models_of_the_user_role_and_their_weights_are_part_of_the_criteria():
+    user = TASK + FAST + '[roles.user]\nmodel = "fast"\n'
+    stated = [user, user + 'models = { "openai:m" = 1 }\n', user + 'models = { "openai:m" = 2 }\n']
+    assert len({parse(text).criteria("b", "d")["user model"] for text in stated}) == 3
+
+
 def test_the_allowance_of_a_trial_is_part_of_the_criteria():
     user = TASK + FAST + '[roles.user]\nmodel = "fast"\n'
     alone = parse(user).criteria("b", "d")
