@@ -73,7 +73,7 @@ def _start_run(context: CampaignContext, task: Task, base: int, members: list[Po
     best = context.history[members[0].node]
     files = context.files.commit(best, _pool_files(context, members), f"The pool of run {base}")
     stage_files = NodeFiles(context.repository, context.state, task, context.sharing)
-    benchmark = stage_files.benchmark_digest(files.commit)
+    benchmark = stage_files.benchmark.digest(files.commit)
 
     def decide(history: History) -> list[Event]:
         if _newest_combination(history, task, base, data):

@@ -208,7 +208,7 @@ def _require_trust(task: Task, tops: Sequence[Path], trust: bool) -> None:
 def _add_node(context: CampaignContext, unpacked: UnpackedArtifact, manifest: Manifest) -> NodeId:
     """Add the artifact's node to the new ledger: as a change to the baseline, or as the baseline itself."""
     task = replace(context.task, seed=manifest.seed)
-    benchmark = context.files.benchmark_digest(unpacked.baseline.commit)
+    benchmark = context.files.benchmark.digest(unpacked.baseline.commit)
     data, why = context.data_digest(), "to replay an artifact"
 
     def decide(history: History) -> Iterator[Event]:
