@@ -47,7 +47,8 @@ def unset_variable(failure: Failure, _facts: HostFacts) -> Cause | None:
     return Cause(
         "unset-variable",
         f"the benchmark reads ${name}, which this trial does not have",
-        advice=f"write the result to the file $EVO_RESULT_PATH; docs/contract.md lists what a trial has: {_VARIABLES}, …",
+        advice="write the result to the file $EVO_RESULT_PATH; docs/contract.md lists what a trial has: "
+        f"{_VARIABLES}, …",
     )
 
 
