@@ -167,6 +167,10 @@ GROUPS: dict[str, tuple[Setting, dict[str, Rule]]] = {
             "by the size of changes, without fixes": size_of_changes,
         },
     ),
+    "confirm": (
+        Setting("the one that passed, confirmed once on other shapes", 1.0, 0.0, TRIALS, 1_100_000),
+        {"by the spread of drafts, without fixes": spread_no_fixes},
+    ),
 }
 """Drafts that follow what drafts show. Each is the shipped `credit`, but for what follows.
 

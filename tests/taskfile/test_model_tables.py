@@ -90,6 +90,18 @@ def test_a_model_is_defined_and_named_by_roles():
             "roles.evolver.trial_tokens is only for [roles.user]: trials call no other role's model",
         ),
         ("[roles.verifier]\ntrial_money_usd = 0.1\n", "roles.verifier.trial_money_usd is only for [roles.user]"),
+        (
+            FAST + '[roles.user]\nmodel = "fast"\nmodels = { slow = 1 }\n',
+            "roles.user.models.slow is 'slow', which is not a known model",
+        ),
+        (
+            FAST + '[roles.verifier]\nmodel = "fast"\nmodels = { "openai:m" = -1 }\n',
+            "is -1.0: a weight is 0 or more",
+        ),
+        (
+            FAST + "[roles.verifier]\nmodels = { fast = 1 }\n",
+            'roles.verifier.models comes beside a first model: add model = "…"',
+        ),
         ("[roles.user]\ntrial_tokens = 0\n", "roles.user.trial_tokens must be above 0"),
         ('[verifier]\nreview = "flag"\n', "verifier.review needs a model"),
         ("[roles]\nshares = { evolver = 0.5 }\n", "roles.shares divide tokens or money_usd of [pools]"),

@@ -171,7 +171,7 @@ def _artifact_record(path: Path, keep: Path | None, trust: bool, say: Say) -> It
 def _task_for_replay(task: Task) -> Task:
     """The task as a replay uses it: nothing is proposed, and the user's own model of a name counts."""
     roles = Roles(user=task.roles.user, verifier=task.roles.verifier if task.verifier.judged else RoleBudget())
-    named = {roles.user.model, roles.verifier.model}
+    named = {*roles.user.names, *roles.verifier.names}
     known = {**task.models, **user_config_models(os.environ)}
     models = {name: spec for name, spec in known.items() if name in named}
     return replace(task, roles=roles, models=models, proposer=_NO_PROPOSER, control=_NO_PROPOSER)
@@ -185,7 +185,7 @@ def _require_trust(task: Task, tops: Sequence[Path], trust: bool) -> None:
     host_paths = (*task.benchmark.mounts, *task.benchmark.data)
     user_models = user_config_models(os.environ)
     if calls := list(model_requests(task, tops[0], user_models)):
-        names = {task.roles.of(role).model for role in Role} - {"", *user_models}
+        names = {name for role in Role for name in task.roles.of(role).names} - {*user_models}
         raise Misuse(
             f"the artifact's benchmark asks for {', '.join(map(str, calls))}, and a replay uses only models that "
             f"you have defined: define {', '.join(sorted(names))} under [models] in {user_config_file(os.environ)}"

@@ -79,8 +79,9 @@ class RoleBudget:
 
     model: str = option("A name under `[models]`, or `provider:model`.", "")
     models: Mapping[str, float] = option(
-        "Evolver only: further models beside `model`, each with its weight, where that of `model` is 1. "
-        "`llm-code` chooses among them by its policy: by credit, or by these weights.",
+        "Further models beside `model`, each with its weight, where that of `model` is 1. `llm-code` chooses "
+        "among the evolver's by its policy: by credit, or by these weights. Each conversation of a benchmark with "
+        "the user role, and each question to the verifier, goes to one model, drawn by these weights.",
         {},
     )
     tokens: int | None = option("Tokens that the role may use.", None, minimum=0)
@@ -104,6 +105,10 @@ class RoleBudget:
     def names(self) -> tuple[str, ...]:
         """The names of all its models; empty where it has none."""
         return tuple(dict.fromkeys(filter(None, (self.model, *self.models))))
+
+    def weight(self, name: str) -> float:
+        """The weight of one of its models."""
+        return self.models.get(name, 1.0)
 
     @property
     def allowance(self) -> tuple[int | None, float | None]:
@@ -373,12 +378,18 @@ class Task:
             "benchmark data": data_digest,
         }
         if self.roles.user.model:
-            stated["user model"] = self._model_identity(self.roles.user.model)
+            stated["user model"] = self._models_identity(self.roles.user)
             if (allowance := self.roles.user.allowance) != (None, None):
                 stated["allowance of a trial"] = allowance
         if self.verifier.judged:
-            stated["judged metrics"] = (self.verifier.judged, self._model_identity(self.roles.verifier.model))
+            stated["judged metrics"] = (self.verifier.judged, self._models_identity(self.roles.verifier))
         return {name: digest(part) for name, part in stated.items()}
+
+    def _models_identity(self, budget: RoleBudget) -> Any:
+        """What changes when a role asks other models, or asks them in other shares."""
+        if not budget.models:
+            return self._model_identity(budget.model)
+        return [(self._model_identity(name), budget.weight(name)) for name in budget.names]
 
     def _model_identity(self, model: str) -> Any:
         return self.models[model].identity if model in self.models else model

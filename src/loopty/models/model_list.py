@@ -56,7 +56,7 @@ def model_entries(
     catalogue = Catalogue(specs, environ, top)
     users_by_name: dict[str, list[str]] = {name: [] for name in specs}
     for role in Role:
-        if name := roles.of(role).model:
+        for name in roles.of(role).names:
             users_by_name.setdefault(name, []).append(role)
     for name in embedding_models:
         users_by_name.setdefault(name, []).append(EMBEDDING)

@@ -28,7 +28,7 @@ MODEL = "the-model"
 class ServedRun:
     """Serves trials of node 1.2 of one run."""
 
-    def __init__(self, folder, pools=None, budget=None, **spec):
+    def __init__(self, folder, pools=None, budget=None, more=None, **spec):
         self.folder = folder
         self.ledger = MemoryLedger()
         self.recorder = Recorder(self.ledger, lambda: 0.0)
@@ -38,6 +38,8 @@ class ServedRun:
         time = Time()
         defaults = {"provider": "openai", "model": MODEL, "key_env": "REAL_KEY", "max_output_tokens": 100}
         specs = {"user": ModelSpec(**{**defaults, **spec})}
+        for name, model in (more or {}).items():
+            specs[name] = ModelSpec(**{**defaults, **spec, "model": model})
         catalogue = Catalogue(specs, {"REAL_KEY": KEY}, folder, time.clock, time.sleep)
         self.serving = make_endpoint(
             catalogue,
