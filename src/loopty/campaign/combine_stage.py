@@ -11,8 +11,9 @@ from loopty.campaign.run_start import start_run
 from loopty.domain.combine_spec import POOL_FOLDER
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.domain.role_spec import RoleBudget
 from loopty.domain.space import Params
-from loopty.domain.task import Pools, RoleBudget, Task
+from loopty.domain.task import Pools, Task
 from loopty.engine.protocols import CommittedFiles
 from loopty.evaluators.artifact_copies import ARTIFACTS, LARGEST_FILE
 from loopty.kit.dataclass import replace

@@ -23,7 +23,8 @@ from loopty.domain.objective import Metric
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
-from loopty.domain.task import PluginChoice, RoleBudget, Roles, Task
+from loopty.domain.role_spec import RoleBudget, Roles
+from loopty.domain.task import PluginChoice, Task
 from loopty.engine import decisions
 from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.temporary_folder import temporary_folder

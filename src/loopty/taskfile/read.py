@@ -18,9 +18,10 @@ from loopty.domain.executor_spec import ExecutorSpec
 from loopty.domain.gate_spec import Gate
 from loopty.domain.model import ModelSpec
 from loopty.domain.objective import Objective
+from loopty.domain.role_spec import Roles, VerifierSpec
 from loopty.domain.round_size import ResourceProfile
 from loopty.domain.space import Parameter, Space
-from loopty.domain.task import Audit, Noise, PluginChoice, Pools, Roles, SandboxSpec, Task, VerifierSpec
+from loopty.domain.task import Audit, Noise, PluginChoice, Pools, SandboxSpec, Task
 from loopty.domain.tune_spec import Tune
 from loopty.evaluators.result_formats import FORMATS
 from loopty.executors.this_capacity import this_capacity
