@@ -15,6 +15,8 @@ _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _PRINTED_NUMBER = re.compile(
     rf"^\W*(?:(?P<name>[A-Za-z][\w ./%()-]{{0,40}}?)\s*[:=]\s*)?{_NUMBER}\s*[\w/%]{{0,8}}\W*$"
 )
+_ONE_NUMBER = re.compile(rf"(?<![\w.]){_NUMBER}(?![\d.])")
+_NAMED_NUMBER = re.compile(rf"[:=]\s*{_NUMBER}(?![\w.])")
 _TOOLS = {
     r"^\s*OPS: Operations Per Second|^-+ benchmark": "pytest-benchmark",
     r"^Benchmark\S+\s+\d+\s+[\d.]+ ns/op": "go-bench",
@@ -76,7 +78,7 @@ def score_on_stdout(failure: Failure, _facts: HostFacts) -> Cause | None:
         return Cause("printed-score", sentence, (to_stdout, Setting("benchmark", "score_key", numbers[0])))
     found = _PRINTED_NUMBER.match(last)
     # unittest ends with "OK (skipped=6)": what opens a bracket and does not close it is no name of a number.
-    if found and (found["name"] or "").count("(") == (found["name"] or "").count(")"):
+    if found and _is_readable(last) and (found["name"] or "").count("(") == (found["name"] or "").count(")"):
         printed = found["name"] or "a number"
         return Cause("printed-score", f"the benchmark prints {printed}, and writes no result file", (to_stdout,))
     return None
@@ -132,6 +134,11 @@ def other_score_key(failure: Failure, _facts: HostFacts) -> Cause | None:
         f"the result has no {found['wanted']}, and these numbers: {', '.join(names)}",
         (Setting("benchmark", "score_key", names[0]),),
     )
+
+
+def _is_readable(line: str) -> bool:
+    """Whether it is clear which number counts: in `Took 0.4s to parse 22KB: 53KB/s`, it is not."""
+    return len(_ONE_NUMBER.findall(line)) == 1 or _NAMED_NUMBER.search(line) is not None
 
 
 def _json_numbers(line: str) -> list[str] | None:

@@ -37,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     unbuilt_extensions.missing_build_requirement,
     unbuilt_extensions.unbuilt_extension,
     missing_modules.python_module_elsewhere,
+    missing_modules.script_inside_a_package,
     failing_tests.unknown_options,
     failing_tests.too_little_coverage,
     failing_tests.first_failed_test,

@@ -12,6 +12,11 @@ def matches(path: str, patterns: Iterable[str]) -> bool:
     return any(_compile(pattern).fullmatch(path) for pattern in patterns)
 
 
+def literal(path: str) -> str:
+    """The pattern that names this path alone, whatever signs its name has."""
+    return re.sub(r"[*?[]", r"[\g<0>]", path)
+
+
 def anchor(pattern: str) -> str:
     """The deepest literal path that is, or contains, everything the pattern names; empty for the top."""
     parts: list[str] = []
