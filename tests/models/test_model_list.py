@@ -3,7 +3,7 @@
 import pytest
 
 from loopty.domain.model import ModelSpec
-from loopty.domain.task import RoleBudget, Roles
+from loopty.domain.role_spec import RoleBudget, Roles
 from loopty.models.model_factory import client_problem
 from loopty.models.model_list import model_entries
 

@@ -6,7 +6,8 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec
-from loopty.domain.task import PluginChoice, RoleBudget, Roles, VerifierSpec
+from loopty.domain.role_spec import RoleBudget, Roles, VerifierSpec
+from loopty.domain.task import PluginChoice
 from loopty.taskfile.model_tables import check_roles, make_key_refusal, user_config_file, user_config_models
 from loopty.taskfile.read import load, parse
 from loopty.taskfile.schema import Checker

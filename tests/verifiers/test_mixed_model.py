@@ -4,7 +4,7 @@ import random
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Message, ModelOption, Prompt, Speaker
-from loopty.domain.task import JudgedMetric
+from loopty.domain.role_spec import JudgedMetric
 from loopty.verifiers.comparison import compare
 from loopty.verifiers.mixed_model import MixedModel
 from loopty.verifiers.verifier_question import VerifierModel

@@ -23,7 +23,6 @@ from loopty.domain.task import Task
 from loopty.engine import decisions
 from loopty.engine.protocols import Executor, Reviewer, Trial
 from loopty.executors.process_locks import ProcessLocks
-from loopty.judge.verdict_rules import Judging
 from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.open_ledger import open_ledger
@@ -204,6 +203,7 @@ class CampaignContext:
         A pool sees to that itself: it measures the incumbent on each machine first.
         """
         from loopty.engine.trial_runner import TrialRunner
+        from loopty.judge.verdict_rules import Judging
 
         machine = executor.machine
         if not (anywhere or is_pool):

@@ -23,7 +23,8 @@ from loopty.domain.objective import Metric
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
-from loopty.domain.task import PluginChoice, RoleBudget, Roles, Task
+from loopty.domain.role_spec import RoleBudget, Roles
+from loopty.domain.task import PluginChoice, Task
 from loopty.engine import decisions
 from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.temporary_folder import temporary_folder
@@ -208,7 +209,7 @@ def _require_trust(task: Task, tops: Sequence[Path], trust: bool) -> None:
 def _add_node(context: CampaignContext, unpacked: UnpackedArtifact, manifest: Manifest) -> NodeId:
     """Add the artifact's node to the new ledger: as a change to the baseline, or as the baseline itself."""
     task = replace(context.task, seed=manifest.seed)
-    benchmark = context.files.benchmark_digest(unpacked.baseline.commit)
+    benchmark = context.files.benchmark.digest(unpacked.baseline.commit)
     data, why = context.data_digest(), "to replay an artifact"
 
     def decide(history: History) -> Iterator[Event]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec, Role
-from loopty.domain.task import Roles
+from loopty.domain.role_spec import Roles
 from loopty.kit.dataclass import dataclass
 from loopty.models.catalogue import Catalogue, KeyRefusal
 from loopty.models.keys import key_of

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from loopty.domain.access import is_clean_path
 from loopty.domain.model import ModelSpec, Role
-from loopty.domain.task import PluginChoice, Pools, Roles, VerifierSpec
+from loopty.domain.role_spec import Roles, VerifierSpec
+from loopty.domain.task import PluginChoice, Pools
 from loopty.kit.dataclass import replace
 from loopty.taskfile.schema import WRONG, Checker
 from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
@@ -50,8 +51,18 @@ def user_config_file(environ: Mapping[str, str]) -> Path:
     return (config_home if config_home.is_absolute() else home / ".config") / "loopty" / "config.toml"
 
 
+def _config_text(path: Path) -> str | None:
+    """None where it is missing or not readable by this user; check_roles reports models it would have defined."""
+    try:
+        return read_text(path, str(path))
+    except OSError:
+        return None
+
+
 def user_config_models(environ: Mapping[str, str]) -> Mapping[str, ModelSpec]:
     """The models of the user's config file, if there is one. Raises Misuse with every fault and its line."""
+    if _config_text(user_config_file(environ)) is None:
+        return {}
     return user_config_permits(environ).models
 
 
@@ -60,10 +71,9 @@ def user_config_permits(environ: Mapping[str, str]) -> Permits:
     from loopty.models.permits import Permits
 
     path = user_config_file(environ)
-    try:
-        text = read_text(path, str(path))
-    except OSError:
-        return Permits()  # missing or not readable by this user; check_roles reports models it would have defined
+    text = _config_text(path)
+    if text is None:
+        return Permits()
     data, checker = parse_toml(text, str(path)), Checker()
     checker.check_keys(data, {"models": None, "keys": None, "notify": None}, ())
     models = parse_model_specs(data.get("models", {}), checker)

@@ -8,7 +8,8 @@ import httpx2
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import ModelSpec
-from loopty.domain.task import Pools, RoleBudget, Roles
+from loopty.domain.role_spec import RoleBudget, Roles
+from loopty.domain.task import Pools
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.archive import Archive

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from loopty.domain.model import ModelSpec
-from loopty.domain.task import RoleBudget
+from loopty.domain.role_spec import RoleBudget
 from loopty.models.endpoint.served_model import ServedModel, draw_model
 
 from ..server import ScriptedServer, answer

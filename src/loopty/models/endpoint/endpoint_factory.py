@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Role
-from loopty.domain.task import RoleBudget
+from loopty.domain.role_spec import RoleBudget
 from loopty.kit.safe_folder import SafeFolder
 from loopty.models import prices
 from loopty.models.archive import Archive
