@@ -279,6 +279,9 @@ def _strings(value: Any, depth: int = 0) -> Iterator[str]:
     """The paths of `exports` for the package itself, in their order."""
     if isinstance(value, str):
         yield value
+    elif isinstance(value, list) and depth < _DEEPEST:
+        for inner in value:
+            yield from _strings(inner, depth + 1)
     elif isinstance(value, dict) and depth < _DEEPEST:
         for key, inner in value.items():
             if key == "." or not (key.startswith(".") or key in _NOT_NODE):
