@@ -267,6 +267,7 @@ def test_what_a_package_builds_is_built_where_its_tests_do_not_work_without(tmp_
         ("node .", False),
         ("tsc --noEmit", False),
         ("tsc -p test", True),
+        ("mocha --reporter spec -R spec test/a.js", True),
     ],
 )
 def test_the_files_that_a_script_names_are_looked_up(script, known):
@@ -323,8 +324,16 @@ def test_where_nothing_is_found_the_time_to_load_is_the_last_resort(tmp_path, fi
     ],
 )
 def test_what_is_not_loaded_is_built_as_a_last_resort(tmp_path, files, command):
-    draft = propose_tasks(facts_of(tmp_path, files))[-1]
+    drafts = propose_tasks(facts_of(tmp_path, files))
+    draft = next(draft for draft in drafts if draft.last_resort)
     assert (draft.last_resort, draft.command) == ("how long the build takes", command)
+
+
+def test_where_a_release_lacks_what_its_build_wants_the_sources_that_it_has_are_compiled(tmp_path):
+    lists = "add_library(re2 re2/compile.cc re2/perl_groups.cc)\n"
+    files = {"CMakeLists.txt": lists, "re2/compile.cc": "", "re2/fuzzing/re2_fuzzer.cc": ""}
+    last = propose_tasks(facts_of(tmp_path, files))[-1]
+    assert last.command == "python3 -m loopty_sdk.cpu_time c++ -O2 -I. -Iinclude -Isrc -c re2/compile.cc"
 
 
 def test_a_package_that_is_not_complete_before_its_build_is_built_before_it_is_loaded(tmp_path):
@@ -381,7 +390,7 @@ def test_a_script_that_only_defines_benchmarks_is_none(tmp_path):
 def test_where_all_takes_too_long_one_library_is_built(tmp_path):
     lists = "project(My CXX)\nadd_library(only INTERFACE)\nadd_library(${PROJECT_NAME} a.cpp)\n"
     builds = repository_builds(facts_of(tmp_path, {"CMakeLists.txt": lists, "a.cpp": ""}))
-    assert [build.is_part for build in builds] == [False, True]
+    assert [build.is_part for build in builds] == [False, True, False]
     assert builds[1].line == f"cmake --build {BUILD} -j 4 --target My"
     automake = (
         "LIBS_LA = libmy.la \\\n  libmore.la\nlib_LTLIBRARIES = $(LIBS_LA)\nif X\nLIBS_LA += libssl.la\nendif\n"
@@ -389,7 +398,7 @@ def test_where_all_takes_too_long_one_library_is_built(tmp_path):
     files = {"configure": "", "Makefile.am": automake, "a.c": ""}
     facts = facts_of(tmp_path / "second", files)
     assert facts.automake_libraries == ("libmy.la", "libmore.la", "libssl.la")
-    assert repository_builds(facts)[-1].line == "make -j 4 libmy.la"
+    assert [build.line for build in repository_builds(facts) if build.is_part] == ["make -j 4 libmy.la"]
 
 
 def test_a_benchmark_that_needs_root_or_is_contributed_is_not_proposed(tmp_path):

@@ -27,6 +27,8 @@ _STARTED_FILE = re.compile(r"\bnode +[\w./]|\.[cm]?[jt]sx?\b")
 _TEST_PATH = re.compile(r"test|spec", re.IGNORECASE)
 _COMPILER = re.compile(r"\btsc\b")
 _BUNDLER = re.compile(r"\b(?:rollup|webpack|vite|esbuild|microbundle|parcel|tsup)\b")
+_REPORTER = re.compile(r"\s(?:-R|--reporter)[ =]\S+")
+"""An option whose value may be called spec, as a folder of tests is."""
 _NAMES_PROJECT = re.compile(r" (?:-p|--project)\b|\.tsx?\b")
 _TEST_FOLDER = re.compile(r"(?:\./)?(?:tests?|spec|__tests__)/?")
 _MOST_PARTS = 4
@@ -125,7 +127,7 @@ def compile_line(facts: RepositoryFacts) -> str:
 
 def names_known_files(script: str, files: frozenset[str]) -> bool:
     """Whether the files and test folders that a script of package.json names are there: releases lack many."""
-    for part in re.split(r"&&|;|\|\|", script):
+    for part in re.split(r"&&|;|\|\|", _REPORTER.sub(" ", script)):
         words = [word.strip("'\"") for word in part.split()]
         if words[:1] == ["tsc"] and "tsconfig.json" not in files and not _NAMES_PROJECT.search(part):
             return False  # the compiler would print its help

@@ -49,7 +49,9 @@ _BENCHMARK = re.compile(r"(?:^|[_.-])(?:bench(?:mark)?s?|perf)(?:[_.-]|$)", re.I
 _TEST = re.compile(
     r"(?:^|/)(?:tests?|spec|__tests__)/|^t/|(?:^|/)(?:test_[^/]*|tests?\.py)$|_test\.\w+$|\.(?:test|spec)\.\w+$"
 )
-_ASIDE = re.compile(r"(?:^|/)(?:docs?|examples?|contrib|vendor|third_party|node_modules|dist|build|\.[^/]+)/")
+_ASIDE = re.compile(
+    r"(?:^|/)(?:docs?|examples?|fuzz(?:ing|ers?)?|contrib|vendor|third_party|node_modules|dist|build|\.[^/]+)/"
+)
 _RULE = re.compile(r"^([^\s:#=][^\n:#=]*):(?!=)", re.MULTILINE)
 _LINKED_PROGRAM = re.compile(r"^([A-Za-z][\w-]*):(?!=)[^\n]*\n\t[^\n]* -o (?:\$@|\1)[^\n]*\n(?!\t)", re.MULTILINE)
 _TARGET = re.compile(r"[A-Za-z][\w.-]*")
