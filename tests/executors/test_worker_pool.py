@@ -358,3 +358,24 @@ def check_leases(events, nodes):
             case LeaseLost(node, _, lease, _):
                 assert open_leases.pop(node) == lease
     assert set(open_leases) == nodes
+
+
+async def test_while_nothing_can_be_recorded_workers_wait_and_running_trials_go_on(harness):
+    await harness.add_worker(score_x)
+    running = start(harness, trial_of(1))
+    assert (await running).is_finished
+    harness.is_ledger_there.clear()
+    link, _ = await harness.connect()
+    await link.send("hello", name="late", token=TOKEN, version=__version__)
+    assert (await link.receive(0, 1 << 20)).kind == "welcome"
+    await link.send("ready", facts=HERE, sandbox="none")
+    waits = start(harness, trial_of(2))
+    before = len(harness.events)
+    for _ in range(200):
+        await asyncio.sleep(0)
+    assert not waits.done()
+    assert (len(harness.events), len(harness.pool.members)) == (before, 1)
+    harness.is_ledger_there.set()
+    assert (await asyncio.wait_for(waits, WAIT_SECONDS)).is_finished
+    await wait_until(lambda: len(harness.pool.members) == 2)
+    assert kinds(harness, WorkerJoined) == [WorkerJoined] * 2

@@ -265,8 +265,9 @@ def test_a_server_killed_during_writes_loses_and_doubles_nothing(postgres, open_
     assert ledger.flaw() is None
 
 
-def test_a_server_that_is_not_there_is_reported_in_one_line_without_the_password(tmp_path):
+def test_a_server_that_is_not_there_is_reported_in_one_line_without_the_password(tmp_path, monkeypatch):
     pytest.importorskip("psycopg")
+    monkeypatch.setattr("loopty.ledgers.postgres_line.FIRST_PATIENCE_SECONDS", 0.1)
     with pytest.raises(Misuse, match="check that the server runs") as refusal:
         open_ledger(f"postgresql://me:hunter2@/db?host={tmp_path}")
     assert "hunter2" not in str(refusal.value)

@@ -5,9 +5,18 @@ import time
 
 import pytest
 
+from loopty.domain.errors import Misuse
+from loopty.domain.model import ModelSpec, Role, Usage
+from loopty.domain.task import Pools
+from loopty.ledgers import postgres_line
 from loopty.ledgers.open_ledger import open_ledger
+from loopty.models.meter import Meter, RequestSize, Settlements, Subject
+from loopty.models.purse import RunPurse
+from loopty.models.throttle import Throttle
 from loopty.record.recorder import Recorder
+from loopty.testing.executor_suite import score_x
 from loopty.testing.ledger_suite import child_events, run_events
+from loopty.testing.pool_harness import PoolHarness
 from loopty.testing.postgres_server import PostgresServer
 
 _LIMIT_SECONDS = 120.0
@@ -72,3 +81,62 @@ async def test_a_promoted_replica_is_found_and_nothing_is_lost(own_server):
         ledger.close()
     finally:
         replica.remove()
+
+
+async def test_reservations_and_workers_that_join_wait_beside_the_loop(own_server):
+    """A call of a model, a settlement, and a worker: none of them blocks the loop, and all are recorded later."""
+    ledger = open_ledger(own_server.url())
+    recorder = Recorder(ledger, time.time)
+    recorder.record(lambda _: run_events())
+    harness = PoolHarness(recorder=recorder)
+    purse = RunPurse(recorder, 1, Pools(), "owner")
+    model = ModelSpec("scripted", file="s")
+    meter = Meter(Role.EVOLVER, "m", model, None, purse, Throttle(None), Settlements(), time.monotonic)
+    size = RequestSize(10, 10, 10)
+    first = await meter.reserve(size, Subject("a"))
+    own_server.kill()
+    await until(ledger.is_away)
+    tasks = [
+        asyncio.create_task(first.close(Usage(10, 5), "")),
+        asyncio.create_task(meter.reserve(size, Subject("b"))),
+        asyncio.create_task(harness.add_worker(score_x)),
+    ]
+    done, _ = await asyncio.wait(tasks, timeout=1.0)  # the loop comes back, because nothing blocks it
+    assert not done
+    assert not harness.pool.members
+    own_server.start()
+    async with asyncio.timeout(_LIMIT_SECONDS):
+        await asyncio.gather(*tasks)
+    names = [type(item.event).__name__ for item in ledger.read()]
+    assert names.count("CallReserved") == 2
+    assert (names.count("CallSettled"), names.count("WorkerJoined")) == (1, 1)
+    await harness.close()
+    ledger.close()
+
+
+async def test_a_process_that_begins_while_the_server_restarts_waits_for_it(own_server, monkeypatch):
+    monkeypatch.setattr(postgres_line, "FIRST_PATIENCE_SECONDS", _LIMIT_SECONDS)
+    own_server.kill()
+    opening = asyncio.create_task(asyncio.to_thread(open_ledger, own_server.url()))
+    await asyncio.wait({opening}, timeout=0.5)
+    assert not opening.done()
+    own_server.start()
+    ledger = await asyncio.wait_for(opening, _LIMIT_SECONDS)
+    assert ledger.flaw() is None
+    ledger.close()
+
+
+def test_a_process_that_begins_says_why_nothing_answers_and_what_to_do(own_server, monkeypatch):
+    monkeypatch.setattr(postgres_line, "FIRST_PATIENCE_SECONDS", 0.3)
+    own_server.kill()
+    with pytest.raises(
+        Misuse, match=r"does not answer, also not after 0.3 s \(.*check that the server runs.*safe"
+    ):
+        open_ledger(own_server.url())
+
+
+def test_a_database_that_there_is_not_is_refused_at_once(own_server, monkeypatch):
+    """With an hour to wait, only an error that does not wait ends this test in time."""
+    monkeypatch.setattr(postgres_line, "FIRST_PATIENCE_SECONDS", 3600.0)
+    with pytest.raises(Misuse, match=r'cannot use the ledger.*"nobody" does not exist'):
+        open_ledger(own_server.url().replace("/postgres?", "/nobody?"))

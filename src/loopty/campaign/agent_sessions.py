@@ -109,6 +109,7 @@ class SandboxedSessions:
 
     async def work(self, ask: Ask, parent: Node, prompt: str) -> AgentWork:
         """Let the agent change the files of a node. Raises Exhausted when a cap is used up, and Outage."""
+        await self._books.purse.wait_for_ledger()
         call = self._books.reserve(ask, parent)
         place = self._folders.add(self._owner)
         record = AgentRecord(
@@ -127,6 +128,7 @@ class SandboxedSessions:
         """Go on with an interrupted session, after what it used is in the ledger."""
         stream, parent = AgentStream(self._driver.read_line), ask.history[record.node]
         read_output(place.folder, f"output-{record.part}", stream)
+        await self._books.purse.wait_for_ledger()
         if not record.is_booked and self._serve is None:
             lost = self._books.reserve(ask, parent, wants_proposal=False)
             self._books.close_lost(lost, stream.usage, stream.cost_usd, _INTERRUPTED)
@@ -179,6 +181,7 @@ class SandboxedSessions:
             usage = usage_since(stream.usage, start.usage_before)
             tokens = access.tokens if access else usage.tokens
             cost = PartCost(usage, stream.cost_usd, tokens, since)
+            await self._books.purse.wait_for_ledger()
             self._books.close_part(record, stream.text, cost, failure, end, resumes)
             after = replace(record, is_booked=True, has_ended=not failure)
             if resumes and end and end.stall:

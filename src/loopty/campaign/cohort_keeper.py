@@ -84,6 +84,7 @@ class CohortKeeper:
             self._pool.give_up_cohort(fingerprint)
             self._context.say(f"the workers with fingerprint {fingerprint} get no trials: {reason}")
             return
+        await self._context.recorder.wait_for_ledger()
         self._context.recorder.record(lambda history: self._decide(history, fingerprint))
         self._pool.open_cohort(fingerprint)
 
@@ -94,6 +95,7 @@ class CohortKeeper:
             for node in wanted:
                 if not self._pool.has_worker(fingerprint):
                     return "the last of them left"
+                await self._context.recorder.wait_for_ledger()
                 trial = replace(runner.start_observation(runner.history[node], Pool.REBASE), cohort=fingerprint)
                 outcome = await runner.run_observation(trial, watch_nothing, self._cancel)
                 if outcome.ending is Ending.CANCELLED:

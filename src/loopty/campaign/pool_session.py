@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Sequence
 
@@ -43,6 +44,7 @@ class PoolSession:
                 packing.pack,
                 packing.keep,
                 self._record,
+                context.recorder.wait_for_ledger,
                 self._note_machine,
                 context.say,
                 self._door.token(),
@@ -56,6 +58,8 @@ class PoolSession:
         terms = ClusterTerms(lambda: self._url, self._note_nodes)
         self._hosts = HostWorkers(spec.hosts, admit, context.say, terms)
         self._keeper: CohortKeeper | None = None
+        self._notes: set[asyncio.Task[None]] = set()
+        """What is about to be recorded."""
         clusters = list(filter(is_cluster, spec.hosts))
         if clusters and not spec.listen:
             raise Misuse(
@@ -96,6 +100,7 @@ class PoolSession:
         await self.pool.close()
         await self._hosts.close()
         await self._door.close()
+        await asyncio.gather(*self._notes)
 
     def _forget_workers(self) -> None:
         """Close the record of workers that a process left which died before its session began."""
@@ -106,7 +111,13 @@ class PoolSession:
         self._context.recorder.record(lambda _: [event])
 
     def _note_nodes(self, cluster: str, nodes: Sequence[ClusterNode]) -> None:
-        self._record(ClusterSeen(self._run, cluster, tuple(nodes)))
+        note = asyncio.create_task(self._record_later(ClusterSeen(self._run, cluster, tuple(nodes))))
+        self._notes.add(note)
+        note.add_done_callback(self._notes.discard)
+
+    async def _record_later(self, event: Event) -> None:
+        await self._context.recorder.wait_for_ledger()
+        self._record(event)
 
     def _note_machine(self, machine: Machine) -> None:
         # Facts are only ever added: where they are known, nothing is to be written, and no lock is needed.

@@ -8,7 +8,7 @@ import itertools
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from loopty.domain.executor_spec import MOST_WORKERS
 from loopty.domain.machine import Machine
@@ -40,6 +40,8 @@ class PoolTerms:
     keep: Callable[[Trial, Mapping[str, bytes]], None]
     """Keeps the files that a trial left."""
     record: Callable[[Event], None]
+    wait_for_ledger: Callable[[], Awaitable[None]]
+    """Waits while nothing can be recorded, and lets everything else go on."""
     note_machine: Callable[[Machine], None]
     """Records the facts behind a fingerprint."""
     say: Callable[[str], None]
@@ -139,6 +141,7 @@ class WorkerPool:
                 return Outcome(Ending.CANCELLED, reason="stopped while waiting for a worker")
             lease = secrets.token_hex(16)
             try:
+                await self._terms.wait_for_ledger()
                 self._terms.record(TrialLeased(trial.node.id, trial.number, member.name, lease))
                 # A trial is compared with its peers only where they ran on the same machine.
                 is_peer = member.fingerprint == self.machine.fingerprint
@@ -148,6 +151,7 @@ class WorkerPool:
                 member.lose(str(error))
                 losses.append(f"{member.name}: {error}")
                 self._terms.say(f"{trial.node.id} was lost by {losses[-1]}; another worker gets it")
+                await self._terms.wait_for_ledger()
                 self._terms.record(LeaseLost(trial.node.id, trial.number, lease, str(error)))
                 if cancel.is_set():
                     return Outcome(Ending.CANCELLED, reason="stopped on request")
@@ -203,14 +207,16 @@ class WorkerPool:
                 await link.send("refused", reason=reason)
                 return reason
             name = f"{_plain_text(greeting.text('name'), 60) or host}/{next(self._numbers)}"
-            member = await asyncio.wait_for(self._set_up(link, name, host), _SET_UP_SECONDS)
+            ready = await asyncio.wait_for(self._set_up(link, name), _SET_UP_SECONDS)
+            await self._terms.wait_for_ledger()
+            member = self._join(ready, name, host, link)
         except (LinkLost, TimeoutError) as error:
             return str(error) or "the worker took too long to join"
         else:
             try:
                 await member.serve(self._terms.lease_seconds)
             finally:
-                self._leave(member)
+                await self._leave(member)
             return member.lost_reason
         finally:
             link.close()
@@ -229,8 +235,8 @@ class WorkerPool:
             return f"the pool has {MOST_WORKERS} workers, the most it takes"
         return ""
 
-    async def _set_up(self, link: Link, name: str, host: str) -> PoolWorker:
-        """Give the worker its rig, and take what it reports about itself."""
+    async def _set_up(self, link: Link, name: str) -> Frame:
+        """Give the worker its rig; returns what it reports about itself."""
         terms = self._terms
         await link.send("welcome", name=name, package=message(terms.package), lease_seconds=terms.lease_seconds)
         while True:
@@ -242,7 +248,7 @@ class WorkerPool:
                 terms.say(f"{name} cannot run trials: {reason}")
                 raise LinkLost(reason)
             elif frame.kind == "ready":
-                return self._join(frame, name, host, link)
+                return frame
 
     def _join(self, frame: Frame, name: str, host: str, link: Link) -> PoolWorker:
         facts = frame.fields.get("facts")
@@ -262,11 +268,12 @@ class WorkerPool:
             self._offer_cohort(machine)
         return member
 
-    def _leave(self, member: PoolWorker) -> None:
+    async def _leave(self, member: PoolWorker) -> None:
         if self._members.pop(member.name, None):
             self._counts[member.fingerprint] -= 1
-            self._terms.record(WorkerLeft(terms_run(self._terms), member.name, member.lost_reason))
             self._tell_change()
+            await self._terms.wait_for_ledger()
+            self._terms.record(WorkerLeft(terms_run(self._terms), member.name, member.lost_reason))
 
     async def close(self) -> None:
         """Send all workers away."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import select
 import time
 from collections.abc import Callable
@@ -19,6 +20,12 @@ from loopty.ledgers.postgres_address import PostgresAddress
 T = TypeVar("T")
 PATIENCE_SECONDS = 300.0
 """How long a server may be away before a process gives up: a failover takes seconds to minutes."""
+FIRST_PATIENCE_SECONDS = 10.0
+"""How long a process that begins waits for a server that does not answer: a restart takes seconds."""
+_PASSES = re.compile(
+    r"refused|No such file|closed the connection|timeout|timed out|unreachable|read-only|starting up|shutting down"
+)
+"""Of libpq's own words for a server that may answer soon; a password or a name that is wrong stays wrong."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 _MOST_REPEATS = 20
 _AWAY = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow, errors.ReadOnlySqlTransaction)
@@ -48,6 +55,10 @@ def is_lost(error: psycopg.Error, connection: psycopg.Connection[Any] | None) ->
     return connection is None or bool(connection.closed)
 
 
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
 def _steady_seconds() -> float:
     """A clock that nobody sets, and that goes on while the machine sleeps, where there is one."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
@@ -71,9 +82,9 @@ class PostgresLine:
         return self._clock_offset + _steady_seconds()
 
     def connection(self) -> psycopg.Connection[Any]:
-        """The connection. The first one is tried once; a later one until the patience ends. Raises Misuse."""
+        """The connection. The first one is tried for seconds; a later one for the patience. Raises Misuse."""
         if self._connection is None or self._connection.closed:
-            self._connection = self._open_patiently() if self._was_open else self._open_once()
+            self._connection = self._open_patiently() if self._was_open else self._open_first()
             self._was_open = True
         return self._connection
 
@@ -114,31 +125,45 @@ class PostgresLine:
 
     def explanation(self, error: Exception) -> Misuse:
         """The error in one line with the remedy. It never holds a password."""
-        what = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        what = _first_line(error)
         return Misuse(
             f"cannot use the ledger {self.address.shown}: {what} (check that the server runs, the name of the "
             "database and your rights in it; a password comes from PGPASSWORD or ~/.pgpass)"
         )
 
-    def _open_once(self) -> psycopg.Connection[Any]:
+    def _open_first(self) -> psycopg.Connection[Any]:
         try:
-            return self._open()
+            return self._open_within(FIRST_PATIENCE_SECONDS, lambda error: bool(_PASSES.search(str(error))))
         except psycopg.Error as error:
-            raise self.explanation(error) from error
+            if not _PASSES.search(str(error)):
+                raise self.explanation(error) from error
+            raise Misuse(
+                f"the ledger {self.address.shown} does not answer, also not after {FIRST_PATIENCE_SECONDS:g} s "
+                f"({_first_line(error)}): check that the server runs and can be reached from here, then try "
+                f"again. Everything recorded is safe; a driver that runs waits {PATIENCE_SECONDS / 60:g} minutes "
+                "for the server, and its trials go on"
+            ) from error
 
     def _open_patiently(self) -> psycopg.Connection[Any]:
-        deadline, pause = time.monotonic() + self._patience, _FIRST_PAUSE
+        try:
+            return self._open_within(self._patience, lambda _: True)
+        except psycopg.Error as error:
+            self._was_open = False  # who gave up once does not wait as long for each thing that is left
+            raise Misuse(
+                f"the ledger {self.address.shown} has been away for {self._patience:g} s "
+                f"({_first_line(error)}): everything recorded is safe; when "
+                "its server is back, the same command goes on"
+            ) from error
+
+    def _open_within(self, seconds: float, may_pass: Callable[[psycopg.Error], bool]) -> psycopg.Connection[Any]:
+        """Open it, again and again after an error that may pass. Raises the last one."""
+        deadline, pause = time.monotonic() + seconds, _FIRST_PAUSE
         while True:
             try:
                 return self._open()
             except psycopg.Error as error:
-                if time.monotonic() + pause > deadline:
-                    self._was_open = False  # who gave up once does not wait as long for each thing that is left
-                    raise Misuse(
-                        f"the ledger {self.address.shown} has been away for {self._patience:g} s "
-                        f"({next(iter(str(error).strip().splitlines()), '')}): everything recorded is safe; when "
-                        "its server is back, the same command goes on"
-                    ) from error
+                if time.monotonic() + pause > deadline or not may_pass(error):
+                    raise
             time.sleep(pause * random.uniform(0.5, 1.0))  # drivers do not come back all at once
             pause = min(2 * pause, _LONGEST_PAUSE)
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from loopty.domain.errors import Crowded, Exhausted
 from loopty.domain.ids import NodeId
@@ -79,6 +79,16 @@ class ReservedCall:
     """The output is the longest reply that is reserved."""
     settle: Callable[[Usage | None, str], None]
     """Charge the usage, or with None the reserved amount; the text says why there was no reply, or is empty."""
+    wait_for_ledger: Callable[[], Awaitable[None]]
+
+    async def close(self, usage: Usage | None, failure: str) -> None:
+        """Settle it; where the ledger is away, other calls go on meanwhile."""
+        try:
+            await self.wait_for_ledger()
+        except asyncio.CancelledError:
+            self.settle(usage, failure)
+            raise
+        self.settle(usage, failure)
 
 
 class Settlements:
@@ -136,6 +146,7 @@ class Meter:
         while True:
             admission = await self._throttle.start(request.input + request.output)
             try:
+                await self._purse.wait_for_ledger()
                 return self._reserve_now(request, subject, admission)
             except Crowded:
                 self._throttle.undo(admission)
@@ -206,7 +217,7 @@ class Meter:
             self._purse.settle(call, spent, cost, used, failure)
             self._settlements.notify()
 
-        return ReservedCall(call, expected, settle)
+        return ReservedCall(call, expected, settle, self._purse.wait_for_ledger)
 
     def _is_capped(self, subject: Subject) -> bool:
         if subject.allowance and subject.allowance.is_limited:

@@ -61,7 +61,7 @@ class MeteredModel:
             failure = str(misuse)
             raise
         finally:
-            reservation.settle(usage, failure)
+            await reservation.close(usage, failure)
         return Answer(reservation.call, reply)
 
     def _outgoing_prompt(self, prompt: Prompt, reservation: ReservedCall) -> Prompt:

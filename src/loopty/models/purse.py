@@ -34,6 +34,10 @@ class RunPurse:
         self._roles = roles or Roles()
         self._owner = owner
 
+    async def wait_for_ledger(self) -> None:
+        """Wait while the ledger is away, before a reservation or a settlement: other calls go on meanwhile."""
+        await self._recorder.wait_for_ledger()
+
     def reserve(
         self,
         role: str,

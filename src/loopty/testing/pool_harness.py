@@ -21,6 +21,7 @@ from loopty.executors.worker_order import PackedOrder, RigPackage, TrialReport, 
 from loopty.executors.worker_pool import PoolTerms, WorkerPool
 from loopty.kit.dataclass import dataclass, field, replace
 from loopty.record.event import Event
+from loopty.record.recorder import Recorder
 from loopty.testing.executor_suite import Evaluate, trial_of
 
 HERE = {"cpu": "fast"}
@@ -90,6 +91,8 @@ class PoolHarness:
     lease_seconds: float = 30.0
     wait_seconds: float = 60.0
     most_trials: int | None = None
+    recorder: Recorder | None = None
+    """Records what the pool does in a ledger, too."""
     events: list[Event] = field(default_factory=list)
     files: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
     """What each trial left, by node."""
@@ -104,7 +107,8 @@ class PoolHarness:
             lambda: b"",
             pack_without_files,
             lambda trial, files: self.files.update({str(trial.node.id): files}),
-            self.events.append,
+            self._record,
+            self._wait_for_ledger,
             lambda _: None,
             self.said.append,
             TOKEN,
@@ -112,8 +116,21 @@ class PoolHarness:
             self.wait_seconds,
             self.most_trials,
         )
+        self.is_ledger_there = asyncio.Event()
+        """Clear it, and nothing can be recorded."""
+        self.is_ledger_there.set()
         self.pool = WorkerPool(terms)
         self._links: list[Link] = []
+
+    async def _wait_for_ledger(self) -> None:
+        await self.is_ledger_there.wait()
+        if self.recorder:
+            await self.recorder.wait_for_ledger()
+
+    def _record(self, event: Event) -> None:
+        if self.recorder:
+            self.recorder.record(lambda _: [event])
+        self.events.append(event)
 
     async def connect(self) -> tuple[Link, Link]:
         """Both ends of a connection of which the pool serves one: the worker's and the driver's."""

@@ -32,10 +32,10 @@ async def charge(meter: Meter, call: ForwardedCall, subject: Subject) -> AsyncIt
     reservation = await meter.reserve(call.size, subject)
     if reservation.expected.output_tokens < call.size.output:
         # The benchmark would score a reply cut short by a cap as if the candidate had been cut short.
-        reservation.settle(Usage(), "too little budget is left for a whole reply")
+        await reservation.close(Usage(), "too little budget is left for a whole reply")
         raise Exhausted(f"too little budget is left for a reply of {call.size.output} tokens to the benchmark")
     bill = Bill()
     try:
         yield bill
     finally:
-        reservation.settle(bill.usage, bill.failure)
+        await reservation.close(bill.usage, bill.failure)

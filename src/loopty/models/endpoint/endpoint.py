@@ -185,6 +185,7 @@ class Endpoint:
                 trial_request.keep = functools.partial(terms.cache.keep, key)
                 await model.source.answer(call, trial_request)
                 return
+        await terms.purse.wait_for_ledger()
         self._record_hit(model.name)
         await trial_request.exchange.answer(reply.status, reply.headers, reply.body)
 
