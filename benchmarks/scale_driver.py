@@ -177,7 +177,7 @@ def _end_times(url: str, attempts: int) -> list[float]:
     """When the trials of the baseline and of all attempts ended, each of them once.
 
     Others end only where workers have machines of several kinds, or one whose facts were not all found under load:
-    before anything is compared there, the best node and the baseline are measured on it. A lost lease is no end.
+    before anything is compared there, the best node and the baseline are measured. A lost lease ends nothing.
     """
     pools: dict[str, Pool] = {}
     ended, machines = [], 0
