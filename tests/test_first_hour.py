@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -92,7 +93,8 @@ def test_the_page_has_a_row_for_each_repository_that_was_drawn_and_the_figures_o
 def test_init_does_no_worse_than_it_did_in_a_repository_that_was_drawn(drawn: Any, tmp_path: Path) -> None:
     if not (drawn.proven or drawn.proven_with_line):
         pytest.skip("it was not proven before")
-    result = wild.try_wild(wild.WildRepository(drawn.name, drawn.registry, drawn.language), script.CACHE, tmp_path)
+    one = wild.WildRepository(drawn.name, drawn.registry, drawn.language)
+    result = wild.try_wild(one, script.CACHE, tmp_path, threading.Semaphore())
     if result.passed_over:
         pytest.skip(result.passed_over)
     assert result.proven or (drawn.proven_with_line and result.proven_with_line), result.message

@@ -152,3 +152,15 @@ def test_each_check_gets_a_share_of_the_time_and_last_resorts_keep_theirs():
     now[0] = 700.0
     assert time.left == 0
     assert not time.has_time_for(resort)
+
+
+def test_all_tests_leave_time_for_some_of_them():
+    now = [0.0]
+    time = CheckTime(600.0, lambda: now[0])
+    time.expect(has_resorts=True, has_parts=True)
+    whole, part = TaskDraft("pytest"), TaskDraft("pytest test_a.py", is_part=True)
+    assert (time.limit(whole), time.limit(whole, at_least=500)) == (210, 420)
+    now[0] = 420.0
+    assert not time.has_time_for(whole)
+    assert time.limit(part) == 60
+    assert time.limit(TaskDraft("make a", is_part=True, has_build=True)) == 30

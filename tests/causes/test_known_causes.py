@@ -111,6 +111,16 @@ NODE_MODULES = Facts(paths=("node_modules/left", "node_modules"), ignored=("node
 NOT_WRITTEN = "the result file was not written, and neither was the metrics CSV ($EVO_RESULT_PATH, …)"
 
 KNOWN = [
+    # a variable of the contract that is called otherwise
+    (
+        '  File "/loopty/tree/bench.py", line 4, in <module>\n'
+        '    json.dump(score, open(os.environ["LOOPTY_RESULT"], "w"))\n'
+        "KeyError: 'LOOPTY_RESULT'",
+        Facts(),
+        "write the result to the file $EVO_RESULT_PATH",
+    ),
+    ("sh: 1: EVO_RESULT: parameter not set", Facts(), "write the result to the file $EVO_RESULT_PATH"),
+    ("bash: LOOPTY_RESULT: unbound variable", Facts(), "write the result to the file $EVO_RESULT_PATH"),
     # program outside the sandbox
     ("Warning: prerequisite B::COW 0.004 not found.", Facts(), "run: cpan -T B::COW"),
     (
@@ -295,6 +305,7 @@ KNOWN = [
         Facts(),
         "writable_copy = true",
     ),
+    ("[Error: EROFS: read-only file system, rmdir 'build'] {\n  errno: -30,", Facts(), "writable_copy = true"),
     (
         "error: failed to create directory `/loopty/tree/target/debug`\n\nCaused by:\n"
         "  Read-only file system (os error 30)",
@@ -324,6 +335,11 @@ KNOWN = [
     ("PermissionError: [Errno 13] Permission denied: '/loopty/tree/out/x'", Facts(), 'scratch = ["out"]'),
     ("/bin/sh: 1: ./b.sh: Permission denied", Facts(paths=("b.sh",)), "chmod +x b.sh"),
     # compilers
+    (
+        "include/catch.hpp:6415:33: error: size of array ‘altStackMem’ is not an integral constant-expression",
+        Facts(),
+        'export CXXFLAGS=\\"-DCATCH_CONFIG_NO_POSIX_SIGNALS -DDOCTEST_CONFIG_NO_POSIX_SIGNALS $CXXFLAGS\\"; bench',
+    ),
     (
         "./minisat/core/SolverTypes.h:50:16: error: friend declaration of ‘mkLit(Minisat::Var, bool)’ specifies "
         "default arguments and isn’t a definition [-fpermissive]",
@@ -551,6 +567,7 @@ WITHOUT_AN_ERROR = [
         '"benchmark-js"',
     ),
     (NOT_WRITTEN, "12 passed in 0.52s", "$EVO_RESULT_PATH"),
+    (NOT_WRITTEN, "Took 0.433s to parse 22.7KB: 53KB/s.", "loopty_sdk.cpu_time bench"),
     (
         'the result file has no score: name one of its numbers under [benchmark], as in score_key = "ms" '
         "(it has ms, mb)",
@@ -664,6 +681,15 @@ def test_where_most_tests_fail_the_files_that_pass_are_run():
     assert setting.value == f"python3 -m pytest -q -x -p no:cacheprovider {tests}"
 
 
+def test_a_script_that_imports_its_package_is_started_as_a_module():
+    output = "    from .cu2qu import *\nImportError: attempted relative import with no known parent package"
+    packages = ("Lib/fontTools/__init__.py", "Lib/fontTools/cu2qu/__init__.py")
+    command = "python3 Lib/fontTools/cu2qu/benchmark.py"
+    (setting,) = explain(output, Facts(paths=packages), command=command).settings
+    assert setting.value == 'export PYTHONPATH="$PWD/Lib:$PYTHONPATH"; python3 -m fontTools.cu2qu.benchmark'
+    assert explain(output, Facts(), command=command) is None
+
+
 def test_what_is_no_name_of_a_module_is_not_installed():
     assert explain("E   ModuleNotFoundError: No module named 'test_axis()'") is None
 
@@ -735,6 +761,12 @@ def test_an_isolated_benchmark_is_told_from_a_missing_module():
 def test_what_is_in_the_task_already_stays_in_the_line_to_paste():
     output = "mkdir: cannot create directory ‘build’: Read-only file system"
     assert 'scratch = ["out", "build"]' in explain(output, more="scratch = ['out']").remedy
+
+
+def test_a_folder_that_starts_empty_and_still_cannot_be_written_gives_way_to_a_copy_of_the_tree():
+    output = "mkdir: cannot create directory ‘build’: Read-only file system"
+    cause = explain(output, more="scratch = ['build', 'out']")
+    assert [item.line for item in cause.settings] == ['scratch = ["out"]', "writable_copy = true"]
 
 
 def test_an_unknown_error_has_no_cause():

@@ -176,14 +176,44 @@ def test_single_files_of_the_tests_are_tried_after_all_of_them(tmp_path):
 
 
 def test_a_script_of_npm_is_tried_without_its_linters(tmp_path):
-    files = {"package.json": package(test="xo && ava && npm run check:types", unit="ava"), "lib/index.js": ""}
+    script = package(test="xo && ava && npm run check:types", unit="ava")
+    files = {"package.json": script, "lib/index.js": "", "test.js": ""}
     lines = [tests.line for tests in repository_tests(facts_of(tmp_path, files))]
     assert lines == ["ava", "npm test --silent", "npm run --silent unit"]
 
 
+def test_a_release_of_npm_without_its_tests_is_only_loaded(tmp_path):
+    files = {"package.json": package(test="xo && ava", bench="tsc"), "index.js": ""}
+    assert [draft.last_resort for draft in propose_tasks(facts_of(tmp_path, files))] == [LOAD]
+    assert propose_tasks(facts_of(tmp_path, {**files, "spec/a.js": ""}))[0].times_the_tests
+
+
+def test_where_a_bundler_follows_the_compiler_the_compiler_alone_is_tried_too(tmp_path):
+    scripts = {"test": "mocha test/*.cjs", "test:esm": "mocha test/*.mjs", "compile": "tsc && rollup -c"}
+    entries = [{"import": "./build/lib/index.js", "require": "./build/index.cjs"}, "./build/index.cjs"]
+    text = json.dumps({"name": "a", "exports": {".": entries}, "scripts": scripts})
+    tests = {"test/a.cjs": "", "test/b.mjs": ""}
+    files = {"package.json": text, "tsconfig.json": "", "lib/i.ts": "", **tests}
+    drafts = propose_tasks(facts_of(tmp_path, files))
+    timer = "python3 -m loopty_sdk.cpu_time"
+    assert drafts[4].command == f"tsc -p . && {timer} 'mocha test/*.mjs'"
+    resorts = [draft.command for draft in drafts if draft.last_resort]
+    builds = ("npm run --silent compile", "tsc -p .")
+    assert resorts == [f"{build} && {timer} node build/lib/index.js" for build in builds]
+
+
+def test_of_many_test_files_some_are_tried_together_before_one_alone(tmp_path):
+    files = {"pkg/a.py": "", **{f"tests/test_{number:02}.py": "" for number in range(20)}}
+    tests = repository_tests(facts_of(tmp_path, files))
+    some = " ".join(f"tests/test_{number:02}.py" for number in range(0, 20, 4))
+    assert tests[1].line == f"python3 -m pytest -q -x -p no:cacheprovider {some}"
+    assert tests[1].is_part
+    assert tests[2].line.endswith(" -p no:cacheprovider tests/test_10.py")
+
+
 def test_what_a_test_script_compiles_first_is_compiled_for_its_parts_too(tmp_path):
     scripts = {"test": "npm run compile && npm run all-tests", "compile": "tsc", "unit-tests": "node t.js"}
-    files = {"package.json": package(**scripts), "lib/index.js": "", "t.js": ""}
+    files = {"package.json": package(**scripts), "lib/index.js": "", "t.js": "", "tsconfig.json": ""}
     last = repository_tests(facts_of(tmp_path, files))[-1]
     assert last.gate_line == "npm run --silent compile && npm run --silent unit-tests"
     assert last.writable_copy
@@ -197,7 +227,7 @@ def test_scripts_that_call_missing_files_or_install_something_are_left_out(tmp_p
         "spec": "mocha",
         "bench": "npm i && node lib/index.js",
     }
-    facts = facts_of(tmp_path, {"package.json": package(**scripts), "lib/index.js": ""})
+    facts = facts_of(tmp_path, {"package.json": package(**scripts), "lib/index.js": "", "test/a.js": ""})
     assert [tests.line for tests in repository_tests(facts)] == ["npm run spec"]
     assert propose_tasks(facts)[0].times_the_tests
 
@@ -235,6 +265,9 @@ def test_what_a_package_builds_is_built_where_its_tests_do_not_work_without(tmp_
         ("rm -rf out && node scripts/make", False),
         ("node test/a", True),
         ("node .", False),
+        ("tsc --noEmit", False),
+        ("tsc -p test", True),
+        ("mocha --reporter spec -R spec test/a.js", True),
     ],
 )
 def test_the_files_that_a_script_names_are_looked_up(script, known):
@@ -291,8 +324,16 @@ def test_where_nothing_is_found_the_time_to_load_is_the_last_resort(tmp_path, fi
     ],
 )
 def test_what_is_not_loaded_is_built_as_a_last_resort(tmp_path, files, command):
-    draft = propose_tasks(facts_of(tmp_path, files))[-1]
+    drafts = propose_tasks(facts_of(tmp_path, files))
+    draft = next(draft for draft in drafts if draft.last_resort)
     assert (draft.last_resort, draft.command) == ("how long the build takes", command)
+
+
+def test_where_a_release_lacks_what_its_build_wants_the_sources_that_it_has_are_compiled(tmp_path):
+    lists = "add_library(re2 re2/compile.cc re2/perl_groups.cc)\n"
+    files = {"CMakeLists.txt": lists, "re2/compile.cc": "", "re2/fuzzing/re2_fuzzer.cc": ""}
+    last = propose_tasks(facts_of(tmp_path, files))[-1]
+    assert last.command == "python3 -m loopty_sdk.cpu_time c++ -O2 -I. -Iinclude -Isrc -c re2/compile.cc"
 
 
 def test_a_package_that_is_not_complete_before_its_build_is_built_before_it_is_loaded(tmp_path):
@@ -349,7 +390,7 @@ def test_a_script_that_only_defines_benchmarks_is_none(tmp_path):
 def test_where_all_takes_too_long_one_library_is_built(tmp_path):
     lists = "project(My CXX)\nadd_library(only INTERFACE)\nadd_library(${PROJECT_NAME} a.cpp)\n"
     builds = repository_builds(facts_of(tmp_path, {"CMakeLists.txt": lists, "a.cpp": ""}))
-    assert [build.is_part for build in builds] == [False, True]
+    assert [build.is_part for build in builds] == [False, True, False]
     assert builds[1].line == f"cmake --build {BUILD} -j 4 --target My"
     automake = (
         "LIBS_LA = libmy.la \\\n  libmore.la\nlib_LTLIBRARIES = $(LIBS_LA)\nif X\nLIBS_LA += libssl.la\nendif\n"
@@ -357,7 +398,7 @@ def test_where_all_takes_too_long_one_library_is_built(tmp_path):
     files = {"configure": "", "Makefile.am": automake, "a.c": ""}
     facts = facts_of(tmp_path / "second", files)
     assert facts.automake_libraries == ("libmy.la", "libmore.la", "libssl.la")
-    assert repository_builds(facts)[-1].line == "make -j 4 libmy.la"
+    assert [build.line for build in repository_builds(facts) if build.is_part] == ["make -j 4 libmy.la"]
 
 
 def test_a_benchmark_that_needs_root_or_is_contributed_is_not_proposed(tmp_path):

@@ -4,6 +4,7 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.space import Parameter, ParameterKind
+from loopty.kit.globs import matches
 from loopty.taskfile.glob_matches import require_matches
 from loopty.taskfile.param_flags import parse_parameter
 from loopty.taskfile.task_proposal import benchmark_proposals, propose_task, propose_tasks, writable_files
@@ -72,12 +73,23 @@ def test_tests_are_a_gate_and_nobody_may_change_them(tmp_path):
     [
         ({"Cargo.toml": "", "src/lib.rs": ""}, "cargo test --quiet"),
         ({"go.mod": "", "a.go": "", "a_test.go": ""}, "go test -count=1 ./..."),
-        ({"package.json": '{"scripts": {"test": "tap"}}', "i.js": ""}, "npm test --silent"),
+        ({"package.json": '{"scripts": {"test": "tap"}}', "test/i.js": ""}, "npm test --silent"),
         ({"Makefile": "check:\n\t./t\n", "a.c": ""}, "make check"),
     ],
 )
 def test_the_test_runner_of_each_language_is_known(tmp_path, files, command):
     assert propose_task(facts_of(tmp_path, files), "x").gates[0].command == command
+
+
+def test_a_name_with_a_space_or_a_sign_of_a_glob_is_named_as_it_is(tmp_path):
+    files = {"pkg/grammar.py before.py": "", "pages/[id].py": "", "pages/i.py": "", "tests/[a]/test_b.py": ""}
+    facts = facts_of(tmp_path, files)
+    draft = propose_tasks(facts)[0]
+    require_matches(draft.write, facts.files)
+    assert len(draft.write) == 3
+    assert [matches("pages/[id].py", (glob,)) for glob in draft.write].count(True) == 1
+    assert [matches("pages/i.py", (glob,)) for glob in draft.write].count(True) == 1
+    assert matches("tests/[a]/test_b.py", draft.files)
 
 
 def test_many_sources_are_named_by_their_folders(tmp_path):

@@ -13,6 +13,8 @@ _SHARE = 0.5
 _SHARE_OF_RESORT = 0.7
 _RESERVE = 0.2
 """Of all the time, kept for the last resorts."""
+_RESERVE_OF_PARTS = 0.1
+"""Of all the time, kept for a part of the tests, and then for the last resort: it loads what needed no build."""
 _LEAST_SECONDS = 15.0
 """Nothing is tried for less."""
 
@@ -25,10 +27,12 @@ class CheckTime:
         self._now = now
         self._ends_at = now() + seconds
         self._has_resorts = False
+        self._has_parts = False
 
-    def expect(self, has_resorts: bool) -> None:
-        """Keep a part of the time for last resorts, where there are some."""
+    def expect(self, has_resorts: bool, has_parts: bool = False) -> None:
+        """Keep some of the time for last resorts and for parts of the tests, where there are some."""
         self._has_resorts = has_resorts
+        self._has_parts = has_parts
 
     @property
     def left(self) -> float:
@@ -45,5 +49,13 @@ class CheckTime:
 
     def _open_to(self, draft: TaskDraft) -> float:
         """The time that this draft and what comes after it may take."""
-        reserve = _RESERVE * self.seconds if self._has_resorts and not draft.last_resort else 0.0
-        return self.left - reserve
+        return self.left - self.seconds * self._reserve(draft)
+
+    def _reserve(self, draft: TaskDraft) -> float:
+        """The share of all the time that is kept for what comes after this draft."""
+        if draft.last_resort:
+            return 0.0
+        if draft.is_part:
+            kept = _RESERVE if draft.has_build else _RESERVE_OF_PARTS
+            return kept if self._has_resorts else 0.0
+        return (_RESERVE if self._has_resorts else 0.0) + (_RESERVE_OF_PARTS if self._has_parts else 0.0)

@@ -211,7 +211,7 @@ class CampaignContext:
         self.recorder.record(lambda history: note_machine(history, run, machine.fingerprint, machine.facts))
         task, reviewer = self.task, None if anywhere else self._reviewer(run)
         review = reviewer.mode if reviewer else "off"
-        judging = Judging(task.pools, task.noise, review, None if anywhere else self._tuning())
+        judging = Judging(task.pools, task.noise, review, None if anywhere else self.tuning())
         return TrialRunner(self.recorder, judging, task.gates, executor, self.files, self.owner, reviewer)
 
     def for_audit(self) -> CampaignContext:
@@ -243,7 +243,8 @@ class CampaignContext:
             model, verifier.review, statement, verifier.rules, lambda: self.history, patch, limit
         )
 
-    def _tuning(self) -> Tuning | None:
+    def tuning(self) -> Tuning | None:
+        """How proposals of this task are tuned; None where they are not."""
         tune = self.task.tune
         if not (tune and tune.trials):
             return None

@@ -22,6 +22,11 @@ class DraftQueue:
     def has_resorts(self) -> bool:
         return bool(self._resorts)
 
+    @property
+    def has_parts(self) -> bool:
+        """Whether some of the tests can be run alone, without a build."""
+        return any(draft.is_part and not draft.has_build for draft in self._usual)
+
     def next(self, failed: ProvenTask | None) -> TaskDraft | None:
         """The next draft, or None; `failed` is the last that did not work."""
         if failed and failed.is_out_of_time:

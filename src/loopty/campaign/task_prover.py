@@ -73,7 +73,7 @@ class TaskProver:
         """
         failed: list[ProvenTask] = []
         queue = DraftQueue(drafts)
-        self._time.expect(has_resorts=queue.has_resorts)
+        self._time.expect(queue.has_resorts, queue.has_parts)
         while draft := queue.next(failed[-1] if failed else None):
             if self._patience > 1 and _TIMEOUT not in fixed:
                 draft = draft.with_patience(self._patience)

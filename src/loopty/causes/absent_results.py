@@ -15,6 +15,8 @@ _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _PRINTED_NUMBER = re.compile(
     rf"^\W*(?:(?P<name>[A-Za-z][\w ./%()-]{{0,40}}?)\s*[:=]\s*)?{_NUMBER}\s*[\w/%]{{0,8}}\W*$"
 )
+_ONE_NUMBER = re.compile(rf"(?<![\w.]){_NUMBER}(?![\d.])")
+_NAMED_NUMBER = re.compile(rf"[:=]\s*{_NUMBER}(?![\w.])")
 _TOOLS = {
     r"^\s*OPS: Operations Per Second|^-+ benchmark": "pytest-benchmark",
     r"^Benchmark\S+\s+\d+\s+[\d.]+ ns/op": "go-bench",
@@ -25,6 +27,9 @@ _TOOLS = {
 """What the outputs of benchmark tools look like, and the `result` that reads them."""
 _REPORTED = r"did not report (?P<wanted>[^(]+?) \(it reported (?P<names>[^)…]+)"
 _OTHER_NUMBERS = r"has no (?P<wanted>\S+): name one of its numbers .*\(it has (?P<names>[^)…]+)"
+_NAME = r"(?:LOOPTY|EVO)_[A-Z_]+"
+_UNSET_VARIABLE = rf"KeyError: '(?P<key>{_NAME})'|\b(?P<word>{_NAME}): (?:unbound variable|parameter not set)"
+_VARIABLES = "$EVO_TRACES_DIR, $LOOPTY_PARAMS, $LOOPTY_MODE, $LOOPTY_SEED, $LOOPTY_METRICS_CSV"
 _SCORE = "score"
 CPU_TIMER = "python3 -m loopty_sdk.cpu_time"
 """What runs a command and reports its CPU time as the score."""
@@ -33,6 +38,20 @@ WALL_SECONDS = "wall_seconds"
 _PLAIN_WORDS = re.compile(r"[\w./+-]+ [\w./=:,@%+ -]+")
 """A program and words that mean the same with and without a shell."""
 _OF_THE_SHELL = ("cd", "command", "eval", "exec", "export", "set", "source", "ulimit", ".")
+
+
+def unset_variable(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A variable of the contract that trials do not have: a name from memory."""
+    found = failure.match(_UNSET_VARIABLE)
+    if found is None:
+        return None
+    name = found["key"] or found["word"]
+    return Cause(
+        "unset-variable",
+        f"the benchmark reads ${name}, which this trial does not have",
+        advice="write the result to the file $EVO_RESULT_PATH; docs/contract.md lists what a trial has: "
+        f"{_VARIABLES}, …",
+    )
 
 
 def tool_output(failure: Failure, _facts: HostFacts) -> Cause | None:
@@ -59,7 +78,7 @@ def score_on_stdout(failure: Failure, _facts: HostFacts) -> Cause | None:
         return Cause("printed-score", sentence, (to_stdout, Setting("benchmark", "score_key", numbers[0])))
     found = _PRINTED_NUMBER.match(last)
     # unittest ends with "OK (skipped=6)": what opens a bracket and does not close it is no name of a number.
-    if found and (found["name"] or "").count("(") == (found["name"] or "").count(")"):
+    if found and _is_readable(last) and (found["name"] or "").count("(") == (found["name"] or "").count(")"):
         printed = found["name"] or "a number"
         return Cause("printed-score", f"the benchmark prints {printed}, and writes no result file", (to_stdout,))
     return None
@@ -115,6 +134,11 @@ def other_score_key(failure: Failure, _facts: HostFacts) -> Cause | None:
         f"the result has no {found['wanted']}, and these numbers: {', '.join(names)}",
         (Setting("benchmark", "score_key", names[0]),),
     )
+
+
+def _is_readable(line: str) -> bool:
+    """Whether it is clear which number counts: in `Took 0.4s to parse 22KB: 53KB/s`, it is not."""
+    return len(_ONE_NUMBER.findall(line)) == 1 or _NAMED_NUMBER.search(line) is not None
 
 
 def _json_numbers(line: str) -> list[str] | None:

@@ -13,6 +13,8 @@ _PYTHON = (
     r"PackageNotFoundError: No package metadata was found for (?P<name>[A-Za-z_][\w.-]*)",
 )
 _NODE = r"Cannot find (?:module|package) '(?P<name>[^'\s]+)'"
+_RELATIVE_IMPORT = r"attempted relative import with no known parent package"
+_SCRIPT = re.compile(r"\bpython3 (?P<path>(?:[A-Za-z_]\w*/)+[A-Za-z_]\w*)\.py(?=\s|$)")
 _PACKAGE = re.compile(r"^(?:@[a-z0-9._-]+/)?[a-z0-9._-]+", re.IGNORECASE)
 _DISTRIBUTIONS = {
     "PIL": "pillow",
@@ -67,6 +69,27 @@ def missing_python_module(failure: Failure, facts: HostFacts) -> Cause | None:
         "missing-python-module",
         f"{full} is not installed for the python3 of your shell, which trials use",
         shell=f"python3 -m pip install {_DISTRIBUTIONS.get(module, module)}",
+    )
+
+
+def script_inside_a_package(failure: Failure, facts: HostFacts) -> Cause | None:
+    """A script that imports its neighbours by dots: Python starts it by the name of its module."""
+    found = _SCRIPT.search(failure.command)
+    if found is None or not failure.match(_RELATIVE_IMPORT):
+        return None
+    *folders, name = found["path"].split("/")
+    count = len(folders)
+    while count and facts.has_path("/".join((*folders[:count], "__init__.py"))):
+        count -= 1
+    if count == len(folders):
+        return None
+    module = ".".join((*folders[count:], name))
+    line = failure.command.replace(found[0], f"python3 -m {module}", 1)
+    root = "".join(f"/{folder}" for folder in folders[:count])
+    return Cause(
+        "script-inside-a-package",
+        f"{found['path']}.py imports other files of its package, so it is started as the module {module}",
+        (failure.own_setting("command", f'export PYTHONPATH="$PWD{root}:$PYTHONPATH"; {line}'),),
     )
 
 

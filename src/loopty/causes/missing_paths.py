@@ -39,6 +39,7 @@ _READ_ONLY = (
     rf"(?:open|mkdir) {_PATH}: read-only file system",
     rf"failed to write {_PATH}$",
 )
+_REMOVED = r"EROFS: read-only file system, (?:rmdir|rename) '"
 _FILE = re.compile(r"output file|can't create|cannot create (?!directory)|cannot touch|cannot open|, open ")
 """Words that name a file; others may name a folder."""
 _DENIED = (
@@ -108,16 +109,23 @@ def read_only(failure: Failure, facts: HostFacts) -> Cause | None:
             advice="let the benchmark write to a folder of its own below $TMPDIR, or to one named in scratch",
         )
     is_file = refused is not None and _FILE.search(refused[0]) is not None
-    if path and (target := _new_folder(path, facts, is_file)):
+    target = _new_folder(path, facts, is_file) if path else None
+    scratch = failure.task.benchmark.scratch
+    if target and target not in scratch and not failure.match(_REMOVED):
         return Cause(
             "read-only",
             f"{failure.subject} writes to {target}, and a trial's files are read-only",
             (failure.setting_with("scratch", target),),
         )
+    # A folder of scratch can be emptied, but neither removed nor replaced.
+    kept = tuple(folder for folder in scratch if folder != target)
     return Cause(
         "read-only-beside-sources",
         f"{failure.subject} writes {path or 'files'} beside its sources, and a trial's files are read-only",
-        (Setting("benchmark", "writable_copy", True),),
+        (
+            *((Setting("benchmark", "scratch", kept),) if kept != scratch else ()),
+            Setting("benchmark", "writable_copy", True),
+        ),
     )
 
 

@@ -15,6 +15,11 @@ _FLAGS = {
         "the build takes warnings for errors, and the compiler of this machine has more warnings",
         'export CFLAGS="-Wno-error $CFLAGS" CXXFLAGS="-Wno-error $CXXFLAGS"',
     ),
+    r"altStackMem|SIGSTKSZ": (
+        "the test framework in the repository is too old for the C library of this machine: it takes a size for a "
+        "constant that no longer is one",
+        'export CXXFLAGS="-DCATCH_CONFIG_NO_POSIX_SIGNALS -DDOCTEST_CONFIG_NO_POSIX_SIGNALS $CXXFLAGS"',
+    ),
     r"multiple definition of .*first defined here": (
         "the C code defines variables in headers, which compilers took until a few years ago",
         'export CFLAGS="-fcommon $CFLAGS"',

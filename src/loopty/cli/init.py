@@ -144,8 +144,8 @@ def command(
     )
     draft = propose_task(facts, line)
     if not write and not parameters:
-        globs = questions.require("Files that may be changed (paths or globs)", "--write", " ".join(draft.write))
-        write = tuple(globs.split())
+        globs = questions.require("Files that may be changed (paths or globs)", "--write", shlex.join(draft.write))
+        write = _words(globs)
     require_matches(write, files)
     goal = questions.ask("What should improve", draft.statement) if statement is None else statement
     assumed = draft.direction
@@ -253,6 +253,14 @@ def _with_answers(other: TaskDraft, draft: TaskDraft, is_limit_given: bool) -> T
         write=draft.write,
         gates=other.gates if all(gate.is_proposed for gate in draft.gates) else draft.gates,
     )
+
+
+def _words(answer: str) -> tuple[str, ...]:
+    """The words of an answer; a name with a space is quoted, as in a shell."""
+    try:
+        return tuple(shlex.split(answer))
+    except ValueError:
+        return tuple(answer.split())  # a quote that is a part of a name
 
 
 def _line_to_start_over(words: Sequence[str]) -> str:

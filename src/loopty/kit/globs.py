@@ -12,6 +12,11 @@ def matches(path: str, patterns: Iterable[str]) -> bool:
     return any(_compile(pattern).fullmatch(path) for pattern in patterns)
 
 
+def literal(path: str) -> str:
+    """The pattern that names this path alone, whatever signs its name has."""
+    return re.sub(r"[*?[]", r"[\g<0>]", path)
+
+
 def anchor(pattern: str) -> str:
     """The deepest literal path that is, or contains, everything the pattern names; empty for the top."""
     parts: list[str] = []
@@ -21,6 +26,12 @@ def anchor(pattern: str) -> str:
         if part not in ("", "."):
             parts.append(part)
     return "/".join(parts)
+
+
+def anchors(patterns: Iterable[str]) -> tuple[str, ...]:
+    """The directories to search for the files that the patterns name; empty means everywhere."""
+    found = tuple(dict.fromkeys(map(anchor, patterns)))
+    return () if "" in found else found
 
 
 @functools.cache

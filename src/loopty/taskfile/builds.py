@@ -68,7 +68,8 @@ def _all_builds(facts: RepositoryFacts) -> Iterator[RepositoryBuild]:
         setup = "" if "go.mod" in files else "go mod init loopty.invalid/tests"
         yield RepositoryBuild("go build ./...", setup, writable_copy=bool(setup))
     if main in _C:
-        yield from list(_c_builds(facts, files)) or _plain_builds(facts)
+        yield from _c_builds(facts, files)
+        yield from _plain_builds(facts)
 
 
 def _c_builds(facts: RepositoryFacts, files: frozenset[str]) -> Iterator[RepositoryBuild]:
@@ -96,7 +97,7 @@ def _c_builds(facts: RepositoryFacts, files: frozenset[str]) -> Iterator[Reposit
 
 
 def _plain_builds(facts: RepositoryFacts) -> Iterator[RepositoryBuild]:
-    """Compile what is there, where no file says how: small libraries are meant to be copied into others."""
+    """Compile what is there, where no file says how, or a release lacks files that the build makes or wants."""
     compiler, suffixes = ("cc", (".c",)) if facts.languages[0] == "c" else ("c++", (".cc", ".cpp", ".cxx"))
     sources = [shlex.quote(path) for path in facts.sources if path.endswith(suffixes)]
     if 0 < len(sources) <= _MOST_SOURCES:

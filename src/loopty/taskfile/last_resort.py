@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from loopty.causes.absent_results import command_with_timer
 from loopty.kit.dataclass import dataclass
 from loopty.taskfile.builds import RepositoryBuild, repository_builds
-from loopty.taskfile.node_tests import build_line
+from loopty.taskfile.node_tests import build_line, compile_line
 from loopty.workspaces.repository_facts import RepositoryFacts
 
 _LOAD, _BUILD = "how long the package takes to load", "how long the build takes"
@@ -71,7 +71,7 @@ def _lines_that_load(facts: RepositoryFacts) -> Iterator[str]:
 def _node_loads_after_a_build(facts: RepositoryFacts) -> Iterator[LastResort]:
     """The same for a package that is not complete before its build."""
     entry = facts.node_entry or facts.built_node_entry
-    if entry and (build := build_line(facts)):
+    for build in filter(None, (build_line(facts), compile_line(facts)) if entry else ()):
         yield LastResort(f"node {shlex.quote(entry)}", _LOAD, build, writable_copy=True)
 
 

@@ -17,12 +17,19 @@ _NO_TESTS_THEMSELVES = re.compile(
 )
 """What scripts of package.json run beside the tests: linters, type checkers, audits."""
 _ONLY_TESTS = re.compile(
-    r"^(?:tests?[-:]only|(?:tests?[-:])?(?:unit|node|mocha|jest|tape)|mocha|jest|(?:unit|api)[-:_]?tests?)$"
+    r"^(?:tests?[-:](?:only|esm|cjs)|(?:tests?[-:])?(?:unit|node|mocha|jest|tape)|mocha|jest|(?:unit|api)[-:_]?tests?)$"
 )
 _BUILDS = ("compile", "build", "build:dev", "build:node", "build:cjs", "bundle", "prepare", "prepublish")
 """Scripts that make what the tests import, the most common names first."""
 _BUILD_SCRIPT = re.compile(r"\bnpm (?:run|run-script) (compile|build)\b")
 _SCRIPT_FILE = re.compile(r"[\w./*-]+\.[cm]?[jt]sx?")
+_STARTED_FILE = re.compile(r"\bnode +[\w./]|\.[cm]?[jt]sx?\b")
+_TEST_PATH = re.compile(r"test|spec", re.IGNORECASE)
+_COMPILER = re.compile(r"\btsc\b")
+_BUNDLER = re.compile(r"\b(?:rollup|webpack|vite|esbuild|microbundle|parcel|tsup)\b")
+_REPORTER = re.compile(r"\s(?:-R|--reporter)[ =]\S+")
+"""An option whose value may be called spec, as a folder of tests is."""
+_NAMES_PROJECT = re.compile(r" (?:-p|--project)\b|\.tsx?\b")
 _TEST_FOLDER = re.compile(r"(?:\./)?(?:tests?|spec|__tests__)/?")
 _MOST_PARTS = 4
 _CALL = re.compile(r"\b(?:npm(?: run| run-script)|yarn(?: run)?|pnpm(?: run)?)(?: -s| --silent)? ([\w:.-]+)")
@@ -32,8 +39,13 @@ _DEEPEST = 4
 
 
 def node_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
-    """The test script without its linters, as it is, after a build, and each of its parts alone."""
+    """The test script without its linters, as it is, after a build, and each of its parts alone.
+
+    None where no file looks like a test: most releases lack theirs, and the runner would find nothing.
+    """
     scripts = runnable_scripts(facts)
+    if not _has_tests(facts, scripts):
+        return
     setup = build_line(facts)
     builds_itself = _BUILD_SCRIPT.search(facts.node_scripts.get("test", "")) is not None
     for line in dict.fromkeys(_test_lines(facts.node_scripts, scripts)):
@@ -41,6 +53,16 @@ def node_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
             yield RepositoryTests(line)
         if setup:
             yield RepositoryTests(line, setup, writable_copy=True)
+    if compiler := compile_line(facts):
+        for name in sorted(scripts):
+            if _ONLY_TESTS.search(name) and not _NO_TESTS_THEMSELVES.search(scripts[name]):
+                yield RepositoryTests(scripts[name], compiler, writable_copy=True)
+
+
+def _has_tests(facts: RepositoryFacts, scripts: Mapping[str, str]) -> bool:
+    """Whether a file looks like a test, or a script of tests names one."""
+    named = (line for name, line in scripts.items() if _TEST_PATH.search(name) or _ONLY_TESTS.search(name))
+    return any(_TEST_PATH.search(path) for path in facts.files) or any(map(_STARTED_FILE.search, named))
 
 
 def runnable_scripts(facts: RepositoryFacts) -> dict[str, str]:
@@ -96,10 +118,19 @@ def build_line(facts: RepositoryFacts) -> str:
     return f"npm run --silent {shlex.quote(name)}" if name else ""
 
 
+def compile_line(facts: RepositoryFacts) -> str:
+    """The compiler of TypeScript by itself, where a build puts a bundler after it, which may fail; else empty."""
+    lines = facts.node_scripts.values()
+    has_both = any(_COMPILER.search(line) for line in lines) and any(_BUNDLER.search(line) for line in lines)
+    return "tsc -p ." if has_both and build_line(facts) and "tsconfig.json" in facts.files else ""
+
+
 def names_known_files(script: str, files: frozenset[str]) -> bool:
     """Whether the files and test folders that a script of package.json names are there: releases lack many."""
-    for part in re.split(r"&&|;|\|\|", script):
+    for part in re.split(r"&&|;|\|\|", _REPORTER.sub(" ", script)):
         words = [word.strip("'\"") for word in part.split()]
+        if words[:1] == ["tsc"] and "tsconfig.json" not in files and not _NAMES_PROJECT.search(part):
+            return False  # the compiler would print its help
         if words[:1] == ["node"] and len(words) == 2 and not _is_module(words[1], files):
             return False
         folders = [posixpath.normpath(word) for word in words[1:] if _TEST_FOLDER.fullmatch(word)]

@@ -19,6 +19,8 @@ from loopty.workspaces.repository_facts import RepositoryFacts
 _PYTEST = "python3 -m pytest -q -x -p no:cacheprovider"
 _PARTS = (2, 1, 3)
 """Which files are tried alone, in quarters of their list."""
+_MANY_FILES, _SOME_FILES = 12, 6
+"""Of so many files, so many are tried together before any of them alone."""
 _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
 
 
@@ -57,6 +59,9 @@ def _python_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
         # often data.
         depth = min(path.count("/") for path in files)
         shallow = [path for path in files if path.count("/") == depth]
+        if len(shallow) >= _MANY_FILES:
+            some = shallow[:: -(-len(shallow) // _SOME_FILES)]
+            yield RepositoryTests(f"{_PYTEST} {' '.join(map(shlex.quote, some))}", is_part=True)
         for path in dict.fromkeys(shallow[len(shallow) * part // 4] for part in _PARTS):
             yield RepositoryTests(f"{_PYTEST} {shlex.quote(path)}", is_part=True)
     if facts.uses_unittest:

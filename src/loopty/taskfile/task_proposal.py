@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from loopty.causes.absent_results import CPU_TIMER, command_with_timer
 from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.globs import literal
 from loopty.taskfile.last_resort import last_resorts
 from loopty.taskfile.node_tests import runnable_scripts
 from loopty.taskfile.repository_tests import common_paths, repository_tests
@@ -98,11 +99,11 @@ def writable_files(facts: RepositoryFacts, benchmark: BenchmarkProposal | None =
     sealed = benchmark.files if benchmark else ()
     sources = [path for path in facts.sources if path not in sealed and path != "conftest.py"]
     if len(sources) <= _MAX_FILES:
-        return tuple(sources)
+        return tuple(map(literal, sources))
     suffixes = sorted({PurePosixPath(path).suffix for path in sources})
     folders = sorted({path.partition("/")[0] if "/" in path else "" for path in sources})
     return tuple(
-        f"{folder}/**/*{suffix}" if folder else f"*{suffix}"
+        f"{literal(folder)}/**/*{suffix}" if folder else f"*{suffix}"
         for folder in folders
         for suffix in suffixes
         if any(
@@ -222,10 +223,10 @@ def _folder_glob(path: str) -> str:
     parts = PurePosixPath(path).parts
     for count, part in enumerate(parts[:-1], start=1):
         if part.lower().rstrip("s") in ("test", "bench", "benche", "benchmark", "perf", "spec", "__test__"):
-            return "/".join((*parts[:count], "**"))
+            return "/".join((literal("/".join(parts[:count])), "**"))
     if path.endswith("_test.go"):
         return "**/*_test.go"
-    return path
+    return literal(path)
 
 
 def with_proposer(draft: TaskDraft, has_samplers: bool) -> TaskDraft:

@@ -49,7 +49,9 @@ _BENCHMARK = re.compile(r"(?:^|[_.-])(?:bench(?:mark)?s?|perf)(?:[_.-]|$)", re.I
 _TEST = re.compile(
     r"(?:^|/)(?:tests?|spec|__tests__)/|^t/|(?:^|/)(?:test_[^/]*|tests?\.py)$|_test\.\w+$|\.(?:test|spec)\.\w+$"
 )
-_ASIDE = re.compile(r"(?:^|/)(?:docs?|examples?|contrib|vendor|third_party|node_modules|dist|build|\.[^/]+)/")
+_ASIDE = re.compile(
+    r"(?:^|/)(?:docs?|examples?|fuzz(?:ing|ers?)?|contrib|vendor|third_party|node_modules|dist|build|\.[^/]+)/"
+)
 _RULE = re.compile(r"^([^\s:#=][^\n:#=]*):(?!=)", re.MULTILINE)
 _LINKED_PROGRAM = re.compile(r"^([A-Za-z][\w-]*):(?!=)[^\n]*\n\t[^\n]* -o (?:\$@|\1)[^\n]*\n(?!\t)", re.MULTILINE)
 _TARGET = re.compile(r"[A-Za-z][\w.-]*")
@@ -279,6 +281,9 @@ def _strings(value: Any, depth: int = 0) -> Iterator[str]:
     """The paths of `exports` for the package itself, in their order."""
     if isinstance(value, str):
         yield value
+    elif isinstance(value, list) and depth < _DEEPEST:
+        for inner in value:
+            yield from _strings(inner, depth + 1)
     elif isinstance(value, dict) and depth < _DEEPEST:
         for key, inner in value.items():
             if key == "." or not (key.startswith(".") or key in _NOT_NODE):
