@@ -20,7 +20,7 @@ def function_loop(context: CampaignContext, run: int, executor: FunctionExecutor
     """The loop that drives the run of this campaign, whose trials are calls of the executor's function."""
     task, models = context.task, context.role_models(run)
     factory = ProposerFactory(task, context.files, NodeLeftovers(context.folders), models, _no_agents)
-    judging = Judging(task.pools, task.noise)
+    judging = Judging(task.pools, task.noise, tuning=context.tuning())
     return Loop(
         context.recorder,
         run,

@@ -13,13 +13,14 @@ from inspect import signature
 from judge_machines import Machine
 
 from loopty.domain.access import Access
+from loopty.domain.benchmark_spec import Benchmark, Limits
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric, Objective
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.space import Parameter, ParameterKind, Space
-from loopty.domain.task import Audit, Benchmark, Limits, Noise, PluginChoice, Pools, SandboxSpec, Task
+from loopty.domain.task import Audit, Noise, PluginChoice, Pools, SandboxSpec, Task
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.record.event import Event, Recorded

@@ -13,13 +13,14 @@ from sampler_problems import STEPS, Problem
 
 from loopty.campaign.run_start import start_run
 from loopty.domain.access import Access
+from loopty.domain.benchmark_spec import Benchmark, Limits
 from loopty.domain.curve import Row
 from loopty.domain.machine import Machine
 from loopty.domain.objective import SCORE, Direction, Objective
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.space import Parameter, ParameterKind, Params, Space, Value
-from loopty.domain.task import Audit, Benchmark, Limits, Noise, PluginChoice, Pools, SandboxSpec, Task
+from loopty.domain.task import Audit, Noise, PluginChoice, Pools, SandboxSpec, Task
 from loopty.engine.loop import Loop
 from loopty.engine.protocols import Ask, CommittedFiles, OnMetrics, Proposer, Trial
 from loopty.engine.prune_watch import PruneWatch

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,8 +15,10 @@ from pathlib import Path
 import repository
 
 from loopty.domain.outcome import Ending
+from loopty.domain.pool import Pool
 from loopty.ledgers.open_ledger import open_ledger
-from loopty.record.trials import TrialEnded
+from loopty.record.cohorts import MachineSeen
+from loopty.record.trials import TrialEnded, TrialStarted, trial_name
 
 _LOOPTY = (sys.executable, "-m", "loopty")
 _SIMULATED = Path(__file__).with_name("simulated_workers.py")
@@ -85,8 +88,7 @@ def measure_driver(
                     process.wait()
         if driver.returncode:
             raise RuntimeError((folder / "driver.log").read_text()[-2000:])
-        times = _end_times(ledger_url or f"sqlite://{top}/.git/loopty/ledger.sqlite")
-    assert len(times) > trials, (len(times), trials)
+        times = _end_times(ledger_url or f"sqlite://{top}/.git/loopty/ledger.sqlite", trials)
     first, last = len(times) // 10, len(times) - len(times) // 10 - 1
     return DriverFigures(
         workers,
@@ -171,7 +173,24 @@ def _wait(process: subprocess.Popen[bytes]) -> tuple[float, float]:
     return usage.ru_utime + usage.ru_stime, time.monotonic() - started
 
 
-def _end_times(url: str) -> list[float]:
-    found = [recorded for recorded in open_ledger(url).read() if isinstance(recorded.event, TrialEnded)]
-    assert all(recorded.event.outcome.ending is Ending.FINISHED for recorded in found)
-    return sorted(recorded.at for recorded in found)
+def _end_times(url: str, attempts: int) -> list[float]:
+    """When the trials of the baseline and of all attempts ended, each of them once.
+
+    Others end only where workers have machines of several kinds, or one whose facts were not all found under load:
+    before anything is compared there, the best node and the baseline are measured on it. A lost lease is no end.
+    """
+    pools: dict[str, Pool] = {}
+    ended, machines = [], 0
+    for recorded in open_ledger(url).read():
+        event = recorded.event
+        machines += isinstance(event, MachineSeen)
+        if isinstance(event, TrialStarted):
+            pools[trial_name(event.node, event.number)] = event.pool
+        elif isinstance(event, TrialEnded):
+            assert event.outcome.ending is Ending.FINISHED, event
+            ended.append((pools.pop(trial_name(event.node, event.number)), recorded.at))
+    assert not pools, pools
+    others = Counter(pool for pool, _ in ended if pool is not Pool.ATTEMPT)
+    assert set(others) <= ({Pool.REBASE} if machines > 1 else set()), (others, machines)
+    assert len(ended) - others.total() == attempts + 1, (len(ended), others, attempts)
+    return sorted(at for pool, at in ended if pool is Pool.ATTEMPT)

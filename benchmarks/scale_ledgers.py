@@ -59,20 +59,26 @@ def measure_ledgers(trials: int, records: Path, save: Callable[[dict[str, Any]],
     found: dict[str, Any] = {"trials": trials}
     server = PostgresServer()
     try:
-        for size in (SMALL, trials):
-            file = records / str(size) / "ledger.sqlite"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            _make_record(f"sqlite://{file}", size)
-            url = server.url(f"trials{size}")
-            _copy_rows(file, url)
-            for name, place in (("SQLite", f"sqlite://{file}"), ("PostgreSQL", url)):
-                costs = _measure(place, size)
+        places = {size: _make_ledgers(size, records, server) for size in (SMALL, trials)}
+        for name in ("SQLite", "PostgreSQL"):
+            for size in places:  # one right after the other, so that both meet the same load
+                costs = _measure(places[size][name], size)
                 found[f"{name} {size}"] = {what: asdict(cost) for what, cost in costs.items()}
                 found[f"load at {name} {size}"] = os.getloadavg()[0]
                 save(found)
     finally:
         server.remove()
     return found
+
+
+def _make_ledgers(size: int, records: Path, server: PostgresServer) -> dict[str, str]:
+    """The URLs of two ledgers with this many trials."""
+    file = records / str(size) / "ledger.sqlite"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    _make_record(f"sqlite://{file}", size)
+    url = server.url(f"trials{size}")
+    _copy_rows(file, url)
+    return {"SQLite": f"sqlite://{file}", "PostgreSQL": url}
 
 
 def ledger_rows(found: dict[str, Any]) -> Iterator[tuple[str, ...]]:

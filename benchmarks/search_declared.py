@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from page_tables import difference_text, replace_between
+from page_tables import difference_table, replace_between
 from search import SETTINGS
 from search_landscape import CONSTANTS, GRID, Genome, Landscape, make_landscape
 from search_simulation import Simulation
@@ -69,20 +69,12 @@ def table(known: dict[str, list[float]], seeds: Sequence[int]) -> str:
         f"Simulated, slice of 3 %, {TRIALS} tune trials for each proposal, {BUDGET:.0f} calls of budget for each "
         "arm, differences to the same search without tune mode, paired by shape, with 95 % intervals:",
         "",
-        "| parameters | " + " | ".join(f"{name}: area | final" for name in SHAPES.values()) + " | shapes |",
-        "|---|" + "---|" * (2 * len(SHAPES) + 1),
     ]
-    for arm in ARMS[1:]:
-        cells, counts = [], []
-        for shape in SHAPES:
-            done = [s for s in seeds if f"{shape}|{arm}|{s}" in known and f"{shape}|{OFF}|{s}" in known]
-            counts.append(str(len(done)))
-            for place in (0, 1):
-                mine = [known[f"{shape}|{arm}|{seed}"][place] for seed in done]
-                theirs = [known[f"{shape}|{OFF}|{seed}"][place] for seed in done]
-                cells.append(difference_text(mine, theirs))
-        lines.append(f"| {arm} | {' | '.join(cells)} | {' and '.join(counts)} |")
-    return "\n".join(lines)
+    strata = {
+        title: [lambda arm, shape=shape, seed=seed: f"{shape}|{arm}|{seed}" for seed in seeds]
+        for shape, title in SHAPES.items()
+    }
+    return "\n".join([*lines, *difference_table(known, "parameters", ARMS[1:], strata, OFF)])
 
 
 def main(count: int, workers: int) -> None:

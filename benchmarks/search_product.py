@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -52,7 +52,17 @@ kind = "llm-code"
 """
 
 
-def run_loopty(land: Landscape, seed: int, attempts: int, url: str, options: str) -> list[float]:
+Evaluate = Callable[[str, Landscape, Trial], float]
+"""The share of the way to the optimum that a trial of this program shows. Raises ProgramError."""
+
+
+def evaluate_trial(text: str, land: Landscape, _trial: Trial) -> float:
+    return evaluate(text, land)
+
+
+def run_loopty(
+    land: Landscape, seed: int, attempts: int, url: str, options: str, evaluate: Evaluate = evaluate_trial
+) -> list[float]:
     """The score of each attempt in its order; a program that does not run gains nothing."""
     with _repository(land, _TASK.format(seed=seed, attempts=attempts, url=url, options=options)) as folder:
         context = CampaignContext.open(folder, lambda _: None, allow=True)
@@ -61,12 +71,12 @@ def run_loopty(land: Landscape, seed: int, attempts: int, url: str, options: str
         def score(trial: Trial) -> Outcome:
             text = context.files.text(trial.node.commit, "program.py") or ""
             try:
-                value = evaluate(text, land)
+                value, outcome = evaluate(text, land, trial), None
             except ProgramError as fault:
-                scores.append(float("-inf"))
-                return Outcome(Ending.FAILED, reason=str(fault))
-            scores.append(value)
-            return outcome_of_score(shown_score(value, land))
+                value, outcome = float("-inf"), Outcome(Ending.FAILED, reason=str(fault))
+            if not trial.slice:
+                scores.append(value)
+            return outcome or outcome_of_score(shown_score(value, land))
 
         with contextlib.redirect_stdout(sys.stderr):
             asyncio.run(function_loop(context, enter_run(context), FunctionExecutor(score)).drive())

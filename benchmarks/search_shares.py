@@ -20,7 +20,7 @@ from search_roles import BUDGET, FIRST_SEED, HEAD, Candidate, RolePolicy, RoleSi
 
 from loopty.domain.objective import Objective
 from loopty.domain.pool import Pool
-from loopty.domain.task import Roles
+from loopty.domain.role_spec import Roles
 from loopty.models.role_allocation import next_shares
 from loopty.record.event import Recorded
 from loopty.record.history import History

@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from page_tables import difference_text, replace_between
+from page_tables import difference_table, replace_between
 from search import SETTINGS
 from search_landscape import GRID, Genome, Landscape, make_landscape
 from search_simulation import Simulation
@@ -101,21 +101,13 @@ def table(known: dict[str, list[float]], strata: dict[str, list[int]]) -> str:
         f"Simulated, {TRIALS} tune trials for each proposal, {SETTING.budget:.0f} calls of budget for each arm, "
         "differences to the same search without tune mode, paired by shape, with 95 % intervals:",
         "",
-        "| | " + " | ".join(f"{name} roots: area | final" for name in strata) + " | shapes |",
-        "|---|" + "---|" * (2 * len(strata) + 1),
     ]
-    first = next(iter(SLICES))
-    for name in list(SLICES)[1:]:
-        cells, counts = [], []
-        for seeds in strata.values():
-            done = [seed for seed in seeds if f"{name}|{seed}" in known and f"{first}|{seed}" in known]
-            counts.append(str(len(done)))
-            for place in (0, 1):
-                mine = [known[f"{name}|{seed}"][place] for seed in done]
-                theirs = [known[f"{first}|{seed}"][place] for seed in done]
-                cells.append(difference_text(mine, theirs))
-        lines.append(f"| {name} | {' | '.join(cells)} | {' and '.join(counts)} |")
-    return "\n".join(lines)
+    first, *rest = SLICES
+    keys = {
+        f"{name} roots": [lambda row, seed=seed: f"{row}|{seed}" for seed in seeds]
+        for name, seeds in strata.items()
+    }
+    return "\n".join([*lines, *difference_table(known, "tune mode", rest, keys, first)])
 
 
 def main(count: int, workers: int) -> None:

@@ -8,10 +8,11 @@ from loopty.campaign.context import CampaignContext
 from loopty.campaign.stoppable import never_prune
 from loopty.campaign.trial_setup import TrialSetup
 from loopty.domain.access import Access
+from loopty.domain.benchmark_spec import Benchmark, Limits
 from loopty.domain.ids import NodeId
 from loopty.domain.launch import Protection
 from loopty.domain.rig import Rig
-from loopty.domain.task import Audit, Benchmark, Limits, SandboxSpec
+from loopty.domain.task import Audit, SandboxSpec
 from loopty.kit import codec
 
 

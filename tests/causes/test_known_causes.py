@@ -111,6 +111,16 @@ NODE_MODULES = Facts(paths=("node_modules/left", "node_modules"), ignored=("node
 NOT_WRITTEN = "the result file was not written, and neither was the metrics CSV ($EVO_RESULT_PATH, …)"
 
 KNOWN = [
+    # a variable of the contract that is called otherwise
+    (
+        '  File "/loopty/tree/bench.py", line 4, in <module>\n'
+        '    json.dump(score, open(os.environ["LOOPTY_RESULT"], "w"))\n'
+        "KeyError: 'LOOPTY_RESULT'",
+        Facts(),
+        "write the result to the file $EVO_RESULT_PATH",
+    ),
+    ("sh: 1: EVO_RESULT: parameter not set", Facts(), "write the result to the file $EVO_RESULT_PATH"),
+    ("bash: LOOPTY_RESULT: unbound variable", Facts(), "write the result to the file $EVO_RESULT_PATH"),
     # program outside the sandbox
     ("Warning: prerequisite B::COW 0.004 not found.", Facts(), "run: cpan -T B::COW"),
     (

@@ -5,10 +5,13 @@ from pathlib import Path
 
 from loopty.domain.pool import Pool
 from loopty.record.tickets import Tickets
-from loopty.record.trials import TrialCounts
+from loopty.record.trials import TrialCounts, TrialEnded
+from loopty.record.tunings import NodeTuned, TunePointChosen
 
 from .serving import evolver, vendor, words
+from .state import events
 from .test_agent_command import AGENT, replies
+from .test_kill_stages import assert_all_closed, kill_after_event, started
 from .test_tools import call, finished
 
 TASK = """
@@ -64,6 +67,27 @@ def test_a_reply_declares_parameters_and_only_the_promoted_ones_are_an_attempt(p
     assert shown["params"]["height"] > 7
     applied = json.loads(place.loopty("apply", "1.1", "--json").stdout)
     assert applied["params"] == shown["params"]
+
+
+def test_declared_parameters_that_are_tuned_when_the_process_is_killed_go_on_at_the_same_point(place):
+    with vendor(REPLY) as server:
+        write_task(place, NOISE + evolver(server))
+        for trials in (1, 3):
+            kill_after_event(place, lambda: started(place, Pool.TUNE) >= trials, "optimize", "--quiet")  # noqa: B023
+        place.loopty("optimize", "--quiet")
+    assert len(server.requests) == 1, "the reply is not paid for twice"
+    found, history = events(place), place.history()
+    assert_all_closed(history.runs[1])
+    chosen = {(event.node, event.number): event.params for event in found if isinstance(event, TunePointChosen)}
+    whole = [event for event in found if isinstance(event, TrialEnded) and event.outcome.is_finished]
+    measured = [chosen[key] for event in whole if (key := (event.node, event.number)) in chosen]
+    assert measured[0] == {"height": 7}, "as it was proposed"
+    assert len(measured) == 4, "none is lost or repeated"
+    (tuned,) = [event for event in found if isinstance(event, NodeTuned)]
+    assert tuned.params == max(measured, key=lambda params: params["height"])
+    assert history["1.1"].params == tuned.params
+    assert history.score(history["1.1"]) == tuned.params["height"]
+    assert TrialCounts.of(history.runs[1], Pool.ATTEMPT).started == 1
 
 
 def test_without_tune_mode_no_prompt_speaks_of_it(place):

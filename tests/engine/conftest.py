@@ -6,11 +6,12 @@ import pytest
 
 from loopty.campaign.run_start import start_run
 from loopty.domain.access import Access
+from loopty.domain.benchmark_spec import Benchmark, Limits
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.pool import Pool
 from loopty.domain.space import Parameter, ParameterKind, Space
-from loopty.domain.task import Audit, Benchmark, Limits, Noise, PluginChoice, Pools, SandboxSpec, Task
+from loopty.domain.task import Audit, Noise, PluginChoice, Pools, SandboxSpec, Task
 from loopty.engine import decisions
 from loopty.engine.loop import Loop
 from loopty.engine.protocols import CommittedFiles

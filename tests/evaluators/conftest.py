@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import loopty_sdk
+from loopty.domain.benchmark_spec import Benchmark, Limits
 from loopty.domain.curve import Row
 from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
@@ -20,7 +21,6 @@ from loopty.domain.launch import Mount, Sandbox
 from loopty.domain.objective import Directions
 from loopty.domain.outcome import Outcome
 from loopty.domain.pool import Pool
-from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators.command import CommandEvaluator
 from loopty.evaluators.contract import SandboxPaths

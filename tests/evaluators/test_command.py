@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from loopty.domain.benchmark_spec import Benchmark, Limits
 from loopty.domain.curve import Row
 from loopty.domain.ids import NodeId
 from loopty.domain.launch import Mount
 from loopty.domain.objective import Direction, Directions
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
-from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import OnMetrics, Stage, Trial
 from loopty.evaluators.command import CommandEvaluator
 from loopty.evaluators.contract import SandboxPaths

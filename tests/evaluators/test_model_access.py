@@ -14,7 +14,7 @@ from loopty.domain.errors import Exhausted
 from loopty.domain.gate_spec import Gate
 from loopty.domain.model import Outage
 from loopty.domain.outcome import Ending
-from loopty.domain.task import RoleBudget
+from loopty.domain.role_spec import RoleBudget
 from loopty.record.calls import Spend
 from loopty.sandboxes.landlock import Landlock
 from loopty.sandboxes.landlock_supervisor import landlock_domain

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from loopty.domain.benchmark_spec import Benchmark
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
-from loopty.domain.task import Benchmark
 from loopty.engine.protocols import Trial
 from loopty.evaluators.python_command import PythonCommand
 from loopty.evaluators.warm_commands import WarmCommands

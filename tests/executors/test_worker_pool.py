@@ -8,13 +8,14 @@ from collections import Counter
 
 import pytest
 
+from loopty.domain.curve import Row
 from loopty.domain.machine import Machine
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.domain.worker_outage import TrialLosesWorkers, WorkerOutage
-from loopty.executors import worker_pool
+from loopty.executors import pool_worker, worker_pool
 from loopty.executors.frames import LinkLost
-from loopty.executors.worker_order import TrialReport, pack_report
+from loopty.executors.worker_order import TrialReport, message, pack_report
 from loopty.record.workers import LeaseLost, TrialLeased, WorkerJoined, WorkerLeft
 from loopty.testing.executor_suite import WAIT_SECONDS, never_prune, run_until_cancelled, score_x, trial_of
 from loopty.testing.fakes import outcome_of_score
@@ -144,6 +145,20 @@ async def test_a_worker_that_speaks_nonsense_is_sent_away(harness):
     assert not harness.files.get("1.1", {}).keys() & {"../x", "x"}
 
 
+async def test_a_worker_that_sends_metrics_without_end_is_sent_away(harness, monkeypatch):
+    monkeypatch.setattr(pool_worker, "MOST_ROWS", 100)
+    link = await RawWorker.join(harness)
+    outcome = start(harness, trial_of(1, 4.0))
+    worker = await RawWorker.take(link)
+    rows = message([Row(float(step), {"loss": 1.0}) for step in range(60)])
+    for _ in range(2):
+        await link.send("rows", lease=worker.lease, rows=rows, directions={})
+    await harness.add_worker(score_x)
+    assert (await asyncio.wait_for(outcome, WAIT_SECONDS)).metrics == {"score": 4.0}
+    (loss,) = (event for event in harness.events if isinstance(event, LeaseLost))
+    assert "more than 100 rows" in loss.reason
+
+
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", "", "a//b"])
 async def test_files_of_a_report_stay_below_its_folder(harness, name):
     link = await RawWorker.join(harness)
@@ -173,6 +188,17 @@ async def test_without_workers_a_trial_waits_and_then_says_why():
     harness.pool.exhaustion = lambda: "/scratch/a: in use"
     with pytest.raises(WorkerOutage, match="/scratch/a: in use"):
         await harness.pool.execute(trial_of(1), never_prune, asyncio.Event())
+
+
+async def test_a_worker_that_nothing_can_be_sent_to_is_not_taken_again(harness):
+    await harness.add_worker(score_x)
+    await harness.add_worker(score_x)
+    broken = harness.pool.members[0]
+    broken._link.close()  # nobody who reads from it has noticed yet
+    outcome = await harness.pool.execute(trial_of(1, 4.0), never_prune, asyncio.Event())
+    assert outcome.metrics == {"score": 4.0}
+    assert len(kinds(harness, LeaseLost)) == 1
+    assert broken.lost_reason
 
 
 async def test_a_machine_of_another_kind_gets_no_trial_before_the_incumbent_was_measured_there(harness):

@@ -29,6 +29,7 @@ from loopty.record.node_gates import NodeGates
 from loopty.record.nodes import DraftDropped, NodeCount
 from loopty.record.notes import NoteAdded
 from loopty.record.proposals import Proposals
+from loopty.record.recorder import Recorder
 from loopty.record.removed_files import FilesRemoved
 from loopty.record.role_shares import RoleSharesChanged
 from loopty.record.rungs import LadderState
@@ -40,6 +41,7 @@ from loopty.record.trials import TrialCounts, Trials
 from loopty.record.tunings import NodeTuned, TunePointChosen, TuningStarted
 from loopty.record.verdicts import Incumbents, NodeReopened, NodeRestored, VerdictWithdrawn
 from loopty.record.workers import ClusterSeen, LeaseLost, TrialLeased, WorkerJoined, WorkerLeft
+from loopty.testing.ledger_suite import run_events
 
 from ..record.test_fold import fold
 from ..record.test_lazy_nodes import DraftingRun, answers
@@ -246,3 +248,39 @@ def test_one_process_rebuilds_the_pages_and_the_others_wait_for_it(old_ledger, m
     assert heard == [(0, heard[0][1])] * 2
     other.close()
     waiting.close()
+
+
+def test_workers_that_were_saved_in_the_page_of_the_run_get_pages_of_their_own(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    ledger = SqliteLedger(path)
+    recorder = Recorder(ledger, lambda: 1.0)
+    recorder.record(lambda _: run_events())
+    recorder.record(lambda _: [WorkerJoined(1, f"w{number}", "host", "f0", "none") for number in range(40)])
+    whole = codec.text(recorder.history.runs[1])
+    ledger.close()
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.execute("DELETE FROM pages WHERE key LIKE 'run 1 %'")
+        db.execute("UPDATE pages SET body = ? WHERE key = 'run 1'", (whole,))
+        db.execute("UPDATE fold SET version = 22")
+    again = SqliteLedger(path)
+    assert codec.plain(again.history().runs[1]) == json.loads(whole)
+    assert again.flaw() is None
+    assert [key for key in old_pages(path) if key.startswith("run ")] == [
+        "run 1",
+        *(f"run 1 Workers.members {block}" for block in range(5)),
+    ]
+
+
+def test_an_entry_that_was_changed_by_hand_is_named(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    ledger = SqliteLedger(path)
+    recorder = Recorder(ledger, lambda: 1.0)
+    recorder.record(lambda _: run_events())
+    recorder.record(lambda _: [WorkerJoined(1, f"w{number}", "host", "f0", "none") for number in range(40)])
+    ledger.close()
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE pages SET body = replace(body, 'host', 'hast') WHERE key = 'run 1 Workers.members 3'")
+    again = SqliteLedger(path)
+    again.history()
+    assert again.flaw() == "the record of run 1 Workers.members 3 was changed"
+    assert again.flaw(1, 1) == "the record of run 1 Workers.members 3 was changed"

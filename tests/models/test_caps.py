@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Message, ModelFault, ModelSpec, Outage, Prompt, Reply, Role, Speaker, Usage
-from loopty.domain.task import Pools, RoleBudget, Roles
+from loopty.domain.role_spec import RoleBudget, Roles
+from loopty.domain.task import Pools
 from loopty.engine import decisions
 from loopty.executors.process_locks import ProcessLocks
 from loopty.kit.safe_folder import SafeFolder

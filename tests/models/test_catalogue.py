@@ -7,7 +7,8 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Message, ModelSpec, Outage, Prompt, Role, Speaker
-from loopty.domain.task import Pools, RoleBudget, Roles
+from loopty.domain.role_spec import RoleBudget, Roles
+from loopty.domain.task import Pools
 from loopty.models.catalogue import Catalogue
 from loopty.proposers.code.code_options import CodeOptions
 from loopty.proposers.parameters.parameters_options import ParametersOptions

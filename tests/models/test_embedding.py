@@ -8,7 +8,8 @@ import pytest
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Message, ModelSpec, Prompt, Role, Speaker, Usage
 from loopty.domain.pool import Pool
-from loopty.domain.task import Pools, RoleBudget, Roles
+from loopty.domain.role_spec import RoleBudget, Roles
+from loopty.domain.task import Pools
 from loopty.models.catalogue import Catalogue
 from loopty.models.prices import Rates, rates_of, unknown_price
 from loopty.record.calls import Spend

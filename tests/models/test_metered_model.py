@@ -7,7 +7,8 @@ import pytest
 
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.model import Message, ModelFault, ModelSpec, Outage, Prompt, Reply, Role, Speaker, Usage
-from loopty.domain.task import Pools, RoleBudget, Roles
+from loopty.domain.role_spec import RoleBudget, Roles
+from loopty.domain.task import Pools
 from loopty.models.meter import USEFUL_OUTPUT, RequestSize
 from loopty.models.scripted_model import ScriptedModel
 from loopty.models.throttle import Throttle

@@ -3,7 +3,7 @@
 import pytest
 
 from loopty.domain.model import ModelSpec
-from loopty.domain.task import RoleBudget, Roles
+from loopty.domain.role_spec import RoleBudget, Roles
 from loopty.models.model_factory import client_problem
 from loopty.models.model_list import model_entries
 
@@ -98,3 +98,12 @@ def test_a_model_that_only_embeds_is_listed_with_its_address(tmp_path):
     known = entries["openai:text-embedding-3-small"]
     assert (known.roles, known.key) == (("embedding",), "missing")
     assert known.price, "the price of embedding is known, although it has no price of output"
+
+
+def test_further_models_of_a_role_are_listed_with_it(tmp_path):
+    roles = Roles(verifier=RoleBudget("m", {"openai:other": 0.5}))
+    entries = {entry.name: entry for entry in model_entries({"m": ModelSpec("openai", "x")}, roles, {}, tmp_path)}
+    assert {name: entry.roles for name, entry in entries.items()} == {
+        "m": ("verifier",),
+        "openai:other": ("verifier",),
+    }

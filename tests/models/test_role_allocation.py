@@ -7,7 +7,8 @@ from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
-from loopty.domain.task import Pools, Roles
+from loopty.domain.role_spec import Roles
+from loopty.domain.task import Pools
 from loopty.models.role_allocation import WINDOW, screened_share
 from loopty.record.nodes import NodeAdded
 from loopty.record.role_shares import RoleFigures, RoleShares, RoleSharesChanged

@@ -6,7 +6,8 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec
-from loopty.domain.task import PluginChoice, RoleBudget, Roles, VerifierSpec
+from loopty.domain.role_spec import RoleBudget, Roles, VerifierSpec
+from loopty.domain.task import PluginChoice
 from loopty.taskfile.model_tables import check_roles, make_key_refusal, user_config_file, user_config_models
 from loopty.taskfile.read import load, parse
 from loopty.taskfile.schema import Checker
@@ -90,6 +91,18 @@ def test_a_model_is_defined_and_named_by_roles():
             "roles.evolver.trial_tokens is only for [roles.user]: trials call no other role's model",
         ),
         ("[roles.verifier]\ntrial_money_usd = 0.1\n", "roles.verifier.trial_money_usd is only for [roles.user]"),
+        (
+            FAST + '[roles.user]\nmodel = "fast"\nmodels = { slow = 1 }\n',
+            "roles.user.models.slow is 'slow', which is not a known model",
+        ),
+        (
+            FAST + '[roles.verifier]\nmodel = "fast"\nmodels = { "openai:m" = -1 }\n',
+            "is -1.0: a weight is 0 or more",
+        ),
+        (
+            FAST + "[roles.verifier]\nmodels = { fast = 1 }\n",
+            'roles.verifier.models comes beside a first model: add model = "…"',
+        ),
         ("[roles.user]\ntrial_tokens = 0\n", "roles.user.trial_tokens must be above 0"),
         ('[verifier]\nreview = "flag"\n', "verifier.review needs a model"),
         ("[roles]\nshares = { evolver = 0.5 }\n", "roles.shares divide tokens or money_usd of [pools]"),
@@ -189,6 +202,12 @@ def test_the_users_models_do_not_change_the_criteria(write_config, top):
     assert (
         load(top, write_config('[models.other]\nprovider = "openai"\nmodel = "m"\n')).criteria("b", "d") == alone
     )
+
+
+def test_further_models_of_the_user_role_and_their_weights_are_part_of_the_criteria():
+    user = TASK + FAST + '[roles.user]\nmodel = "fast"\n'
+    stated = [user, user + 'models = { "openai:m" = 1 }\n', user + 'models = { "openai:m" = 2 }\n']
+    assert len({parse(text).criteria("b", "d")["user model"] for text in stated}) == 3
 
 
 def test_the_allowance_of_a_trial_is_part_of_the_criteria():

@@ -12,7 +12,8 @@ from loopty.domain.model import Outage
 from loopty.domain.objective import Direction, Metric, Objective
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
-from loopty.domain.task import JudgedMetric, Noise, Pools
+from loopty.domain.role_spec import JudgedMetric
+from loopty.domain.task import Noise, Pools
 from loopty.engine.protocols import Trial
 from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Node

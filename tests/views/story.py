@@ -170,7 +170,7 @@ class Story:
             folded.apply(recorded)
         pages = folded.take_changed_pages()
         saved.save(pages)
-        return History.open(folded.number, [pages["run 1"].body], saved), saved.read
+        return History.open(folded.number, {"run 1": pages["run 1"].body}, saved), saved.read
 
     def _finished(self, metrics: Mapping[str, float]) -> Outcome:
         return Outcome(Ending.FINISHED, metrics, seconds=0.5, integrity=self.integrity, fingerprint=self.machine)

@@ -9,7 +9,8 @@ from loopty.domain.model import Usage
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
-from loopty.domain.task import Pools, RoleBudget, Roles
+from loopty.domain.role_spec import RoleBudget, Roles
+from loopty.domain.task import Pools
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.nodes import NodeAdded
 from loopty.record.proposals import ProposalRefused

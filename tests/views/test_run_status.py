@@ -15,7 +15,8 @@ from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.report.live_frame import remaining_seconds
 from loopty.report.pace import Throughput
 from loopty.report.status_text import status_text
-from loopty.views.run_status import Repeat, RunState, RunStatus, status
+from loopty.views.run_status import RunState, RunStatus, status
+from loopty.views.running_trials import Repeat
 from loopty.views.score_change import score_change
 
 from .story import OWNER, Story

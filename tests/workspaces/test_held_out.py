@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from loopty.domain.benchmark_spec import Benchmark
 from loopty.domain.errors import Misuse
-from loopty.domain.task import Audit, Benchmark
+from loopty.domain.task import Audit
 from loopty.kit import globs
 from loopty.workspaces.held_out import HeldOutSplit
 

@@ -128,7 +128,7 @@ def test_the_benchmark_consists_of_the_files_that_its_command_names(
 ) -> None:
     commit = user.commits({"evaluate.py": "e", "data dir/x.csv": "1", "src/a.py": "a"})
     files = files_of(user, Access(), command=command)
-    assert [path for path in user.repository.files(commit) if files.is_benchmark_file(path)] == sorted(expected)
+    assert [path for path in user.repository.files(commit) if files.benchmark.includes(path)] == sorted(expected)
 
 
 def test_only_a_literal_name_in_write_makes_a_file_in_the_command_the_candidate(
@@ -146,7 +146,7 @@ def test_the_digest_changes_with_the_benchmark_and_with_nothing_else(
     first = user.commits({"evaluate.py": "e", "src/a.py": "a"})
     second = user.commits({"src/a.py": "b"})
     third = user.commits({"evaluate.py": "f"})
-    digest = files_of(user, Access()).benchmark_digest
+    digest = files_of(user, Access()).benchmark.digest
     assert digest(first) == digest(second) != digest(third)
 
 
@@ -185,7 +185,7 @@ def test_a_directory_in_the_command_is_the_benchmarks_unless_write_names_it(
     assert broad.writable_files(commit) == ["src/a.py"]
     closer = files_of(user, Access(write=("src/**",)), command="pytest src")
     assert closer.writable_files(commit) == ["src/a.py"]
-    assert not files_of(user, Access(write=("**",)), command="make bench").has_benchmark_files(commit)
+    assert not files_of(user, Access(write=("**",)), command="make bench").benchmark.has_any(commit)
 
 
 def test_a_file_in_place_of_a_mount_is_refused(refusal: Callable[..., str | None]) -> None:
@@ -255,11 +255,13 @@ def test_what_the_benchmark_s_files_load_belongs_to_it_but_nothing_that_may_be_w
     access = Access(write=("mine.py",), hidden=("bench/secret.py",))
     files = files_of(user, access, command=command)
     own = {
-        path for path in IMPORTS if files.belongs_to_benchmark(path, commit) and not files.is_benchmark_file(path)
+        path
+        for path in IMPORTS
+        if files.benchmark.includes_or_loads(path, commit) and not files.benchmark.includes(path)
     }
     assert own == set(imports.split())
-    digest = files.benchmark_digest
+    digest = files.benchmark.digest
     assert digest(user.commits({"mine.py": "x"})) == digest(commit)
     assert digest(user.commits({imports.split()[-1]: "changed"})) != digest(commit)
     named = files_of(user, access, command=command, files=("bench/**",))
-    assert not named.belongs_to_benchmark("tools/clock.py", commit)
+    assert not named.benchmark.includes_or_loads("tools/clock.py", commit)

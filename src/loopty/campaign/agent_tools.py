@@ -62,10 +62,10 @@ def _answer(start: Path, call: Mapping[str, Any], reply: Reply) -> Mapping[str, 
     if not isinstance(tool, str):
         raise Misuse("the call names no tool")
     arguments = check_arguments(tool, call.get("arguments") or {})
-    return _Tools(Campaign(start), client_name(call.get("client")), reply).call(tool, arguments)
+    return _ClientTools(Campaign(start), client_name(call.get("client")), reply).call(tool, arguments)
 
 
-class _Tools:
+class _ClientTools:
     """The tools of one client, for one call."""
 
     def __init__(self, campaign: Campaign, client: str, reply: Reply) -> None:

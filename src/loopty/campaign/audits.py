@@ -121,7 +121,7 @@ def _held_out_split(
     files, baseline = NodeFiles(repository, state, search), history[history.runs[run].root]
 
     def is_shown(path: str) -> bool:
-        return files.is_benchmark_file(path) or search.access.is_visible(path)
+        return files.benchmark.includes(path) or search.access.is_visible(path)
 
     return HeldOutSplit(repository, task.audit, task.benchmark, baseline.commit, is_shown)
 

@@ -11,8 +11,9 @@ from loopty.campaign.run_start import start_run
 from loopty.domain.combine_spec import POOL_FOLDER
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.domain.role_spec import RoleBudget
 from loopty.domain.space import Params
-from loopty.domain.task import Pools, RoleBudget, Task
+from loopty.domain.task import Pools, Task
 from loopty.engine.protocols import CommittedFiles
 from loopty.evaluators.artifact_copies import ARTIFACTS, LARGEST_FILE
 from loopty.kit.dataclass import replace
@@ -73,7 +74,7 @@ def _start_run(context: CampaignContext, task: Task, base: int, members: list[Po
     best = context.history[members[0].node]
     files = context.files.commit(best, _pool_files(context, members), f"The pool of run {base}")
     stage_files = NodeFiles(context.repository, context.state, task, context.sharing)
-    benchmark = stage_files.benchmark_digest(files.commit)
+    benchmark = stage_files.benchmark.digest(files.commit)
 
     def decide(history: History) -> list[Event]:
         if _newest_combination(history, task, base, data):

@@ -23,7 +23,6 @@ from loopty.domain.task import Task
 from loopty.engine import decisions
 from loopty.engine.protocols import Executor, Reviewer, Trial
 from loopty.executors.process_locks import ProcessLocks
-from loopty.judge.verdict_rules import Judging
 from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.open_ledger import open_ledger
@@ -204,6 +203,7 @@ class CampaignContext:
         A pool sees to that itself: it measures the incumbent on each machine first.
         """
         from loopty.engine.trial_runner import TrialRunner
+        from loopty.judge.verdict_rules import Judging
 
         machine = executor.machine
         if not (anywhere or is_pool):
@@ -211,7 +211,7 @@ class CampaignContext:
         self.recorder.record(lambda history: note_machine(history, run, machine.fingerprint, machine.facts))
         task, reviewer = self.task, None if anywhere else self._reviewer(run)
         review = reviewer.mode if reviewer else "off"
-        judging = Judging(task.pools, task.noise, review, None if anywhere else self._tuning())
+        judging = Judging(task.pools, task.noise, review, None if anywhere else self.tuning())
         return TrialRunner(self.recorder, judging, task.gates, executor, self.files, self.owner, reviewer)
 
     def for_audit(self) -> CampaignContext:
@@ -243,7 +243,8 @@ class CampaignContext:
             model, verifier.review, statement, verifier.rules, lambda: self.history, patch, limit
         )
 
-    def _tuning(self) -> Tuning | None:
+    def tuning(self) -> Tuning | None:
+        """How proposals of this task are tuned; None where they are not."""
         tune = self.task.tune
         if not (tune and tune.trials):
             return None

@@ -8,8 +8,8 @@ from typing import Any
 
 from loopty.campaign.campaign import Campaign
 from loopty.campaign.ticket_tools import TicketTools
+from loopty.domain.agent_spec import AgentRight
 from loopty.domain.errors import Misuse
-from loopty.domain.task import AgentRight
 from loopty.record.tickets import TicketMode
 
 

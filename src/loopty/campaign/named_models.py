@@ -11,7 +11,7 @@ from loopty.campaign.trust_store import TrustStore, refusal_text
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Message, ModelFault, ModelSpec, Prompt, Reply, Role, Speaker
-from loopty.domain.task import Roles
+from loopty.domain.role_spec import Roles
 from loopty.kit.dataclass import dataclass
 from loopty.models.catalogue import Catalogue
 from loopty.models.model_list import ModelEntry, model_entries

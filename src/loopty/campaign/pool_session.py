@@ -109,6 +109,9 @@ class PoolSession:
         self._record(ClusterSeen(self._run, cluster, tuple(nodes)))
 
     def _note_machine(self, machine: Machine) -> None:
+        # Facts are only ever added: where they are known, nothing is to be written, and no lock is needed.
+        if machine.fingerprint in Cohorts.of(self._context.history.runs[self._run]).machines:
+            return
         self._context.recorder.record(
             lambda history: note_machine(history, self._run, machine.fingerprint, machine.facts)
         )

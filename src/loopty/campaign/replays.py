@@ -23,7 +23,8 @@ from loopty.domain.objective import Metric
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
-from loopty.domain.task import PluginChoice, RoleBudget, Roles, Task
+from loopty.domain.role_spec import RoleBudget, Roles
+from loopty.domain.task import PluginChoice, Task
 from loopty.engine import decisions
 from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.temporary_folder import temporary_folder
@@ -171,7 +172,7 @@ def _artifact_record(path: Path, keep: Path | None, trust: bool, say: Say) -> It
 def _task_for_replay(task: Task) -> Task:
     """The task as a replay uses it: nothing is proposed, and the user's own model of a name counts."""
     roles = Roles(user=task.roles.user, verifier=task.roles.verifier if task.verifier.judged else RoleBudget())
-    named = {roles.user.model, roles.verifier.model}
+    named = {*roles.user.names, *roles.verifier.names}
     known = {**task.models, **user_config_models(os.environ)}
     models = {name: spec for name, spec in known.items() if name in named}
     return replace(task, roles=roles, models=models, proposer=_NO_PROPOSER, control=_NO_PROPOSER)
@@ -185,7 +186,7 @@ def _require_trust(task: Task, tops: Sequence[Path], trust: bool) -> None:
     host_paths = (*task.benchmark.mounts, *task.benchmark.data)
     user_models = user_config_models(os.environ)
     if calls := list(model_requests(task, tops[0], user_models)):
-        names = {task.roles.of(role).model for role in Role} - {"", *user_models}
+        names = {name for role in Role for name in task.roles.of(role).names} - {*user_models}
         raise Misuse(
             f"the artifact's benchmark asks for {', '.join(map(str, calls))}, and a replay uses only models that "
             f"you have defined: define {', '.join(sorted(names))} under [models] in {user_config_file(os.environ)}"
@@ -208,7 +209,7 @@ def _require_trust(task: Task, tops: Sequence[Path], trust: bool) -> None:
 def _add_node(context: CampaignContext, unpacked: UnpackedArtifact, manifest: Manifest) -> NodeId:
     """Add the artifact's node to the new ledger: as a change to the baseline, or as the baseline itself."""
     task = replace(context.task, seed=manifest.seed)
-    benchmark = context.files.benchmark_digest(unpacked.baseline.commit)
+    benchmark = context.files.benchmark.digest(unpacked.baseline.commit)
     data, why = context.data_digest(), "to replay an artifact"
 
     def decide(history: History) -> Iterator[Event]:

@@ -36,7 +36,7 @@ class RoleModels:
         self._archive = Archive(state.calls)
         self._catalogue = Catalogue(task.models, os.environ, state.top, key_refusal=make_key_refusal(os.environ))
         self.of = functools.cache(self._role_model)
-        """The model of a role. Raises Misuse where the role has none, or one that cannot be asked."""
+        """The model of a role; of the verifier, all of them as one. Raises Misuse where it has none to ask."""
         self.embedder = functools.cache(self._make_embedder)
         """Turns texts into vectors by the model of this name. Raises Misuse where it cannot be asked."""
 
@@ -46,14 +46,14 @@ class RoleModels:
 
     def all_of(self, role: Role) -> Mapping[ModelOption, RoleModel]:
         """All models of a role, each with its weight and its listed price, the first one first."""
-        names, weights = self._names(role), self._task.roles.of(role).models
+        names, budget = self._names(role), self._task.roles.of(role)
         rates = {name: prices.rates_of(self._catalogue.spec(name)) for name in names}
         listed = {name: rate.input_usd * _INPUT_SHARE + rate.output_usd for name, rate in rates.items() if rate}
         least = min(listed.values(), default=0.0) if len(listed) == len(names) else 0.0
         return {
             ModelOption(
                 self._catalogue.spec(name).display_name(name),
-                weights.get(name, 1.0),
+                budget.weight(name),
                 listed[name] / least if least else 1.0,
             ): self._catalogue.role_model(role, name, self.purse, self._archive)
             for name in names
@@ -96,6 +96,10 @@ class RoleModels:
         return [warning for warning in warnings if warning]
 
     def _role_model(self, role: Role) -> RoleModel:
+        if role is Role.VERIFIER and len(self._names(role)) > 1:
+            from loopty.verifiers.mixed_model import MixedModel
+
+            return MixedModel(self.all_of(role))
         return self._catalogue.role_model(role, self._model_name(role), self.purse, self._archive)
 
     def _make_embedder(self, name: str) -> Embedder:

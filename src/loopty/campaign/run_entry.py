@@ -23,7 +23,7 @@ def enter_run(context: CampaignContext, new: bool = False) -> int:
     context.require_trust()
     task, say, latest = context.task, context.say, _newest_search(context.history)
     base = context.repository.working_tree.snapshot("The working tree when a run began")
-    benchmark, data = context.files.benchmark_digest(base.commit), context.data_digest()
+    benchmark, data = context.files.benchmark.digest(base.commit), context.data_digest()
     criteria = task.criteria(benchmark, data)
     if latest is not None and not new and latest.criteria_parts == criteria:
         changes = context.repository.changes(context.history[latest.root].commit, base.commit)
@@ -50,7 +50,7 @@ def enter_run(context: CampaignContext, new: bool = False) -> int:
             f"{_change_text(latest.criteria_parts, criteria)}: results are not comparable with run "
             f"{latest.number}, so this is run {run} with a new baseline"
         )
-    if task.access.write and not context.files.has_benchmark_files(base.commit):
+    if task.access.write and not context.files.benchmark.has_any(base.commit):
         say(
             "warning: no file is known to belong to the benchmark, so proposals may change it: "
             "name its files under benchmark.files"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 
 from loopty.domain.declared_parameters import complete_params
 from loopty.domain.ids import NodeId
@@ -35,7 +35,7 @@ def start_run(
     root = NodeId(str(number))
     parts = task.criteria(benchmark, data)
     params = complete_params(base.declared, task.space.baseline())
-    secret = secrets.token_hex(16) if secret is None else secret
+    secret = os.urandom(16).hex() if secret is None else secret
     return [
         RunStarted(number, digest(parts), task.objective, task.seed, why, benchmark, data, parts, secret),
         NodeAdded(

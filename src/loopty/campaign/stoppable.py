@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
 from loopty.domain.curve import Row
@@ -17,15 +18,45 @@ T = TypeVar("T")
 
 def run_until_stopped(work: Callable[[asyncio.Event], Awaitable[T]]) -> T:
     """The result of the work; SIGINT and SIGTERM set the event that asks it to end."""
-    return asyncio.run(_run(work))
+    signals = _StopSignals()
+    with signals.caught():
+        return asyncio.run(signals.run(work))
 
 
-async def _run(work: Callable[[asyncio.Event], Awaitable[T]]) -> T:
-    cancel = asyncio.Event()
-    with contextlib.suppress(NotImplementedError, RuntimeError):  # no signals here, or not in the main thread
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, cancel.set)
-    return await work(cancel)
+class _StopSignals:
+    """Sets an event at each signal to end. asyncio's own way imports `inspect`, a fortieth of a `run`."""
+
+    def __init__(self) -> None:
+        self._came = False
+        self._set_event: Callable[[], object] | None = None
+
+    @contextlib.contextmanager
+    def caught(self) -> Iterator[None]:
+        before = {}
+        try:
+            with contextlib.suppress(ValueError):  # not in the main thread
+                for number in (signal.SIGINT, signal.SIGTERM):
+                    before[number] = signal.signal(number, self._on_signal)
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    async def run(self, work: Callable[[asyncio.Event], Awaitable[T]]) -> T:
+        cancel = asyncio.Event()
+        # From a signal: it wakes the loop, which may be waiting.
+        self._set_event = functools.partial(asyncio.get_running_loop().call_soon_threadsafe, cancel.set)
+        if self._came:
+            cancel.set()
+        try:
+            return await work(cancel)
+        finally:
+            self._set_event = None
+
+    def _on_signal(self, _number: int, _frame: object) -> None:
+        self._came = True
+        if self._set_event:
+            self._set_event()
 
 
 def watch_nothing(_trial: Trial) -> OnMetrics:

@@ -36,7 +36,9 @@ class TrialPacking:
 
     def _is_shown(self, path: str) -> bool:
         root = self.context.history[self.context.history.runs[self.run].root]
-        return self.rig.access.is_visible(path) or self.context.files.belongs_to_benchmark(path, root.commit)
+        return self.rig.access.is_visible(path) or self.context.files.benchmark.includes_or_loads(
+            path, root.commit
+        )
 
     @property
     def package(self) -> RigPackage:

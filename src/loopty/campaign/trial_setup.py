@@ -96,7 +96,7 @@ class TrialSetup:
 
     def _evaluator(
         self,
-        tools: _Tools,
+        tools: _TrialPrograms,
         sandbox: Sandbox,
         trial_owner: tuple[int, int] | None,
         serve_model: ServeTrial | None,
@@ -156,7 +156,7 @@ class TrialSetup:
         )
 
     def _warm_commands(
-        self, sandbox: Sandbox, tools: _Tools, stages: Stages, sdk: Mount, say: Callable[[str], None]
+        self, sandbox: Sandbox, tools: _TrialPrograms, stages: Stages, sdk: Mount, say: Callable[[str], None]
     ) -> WarmCommands:
         """What starts commands as copies of a warm process."""
         from loopty.evaluators.warm_commands import WarmCommands
@@ -170,7 +170,7 @@ class TrialSetup:
         targets = tuple(f"{inside}/{name}" for name in sorted(folders))
         return WarmCommands(benchmark, sandbox.name, packages, stages.package_mounts, targets, say)
 
-    def _bytecode(self, sandbox: Sandbox, tools: _Tools, sdk: Mount, python: str) -> Bytecode:
+    def _bytecode(self, sandbox: Sandbox, tools: _TrialPrograms, sdk: Mount, python: str) -> Bytecode:
         """The byte code of this interpreter."""
         place = Path((tools.path and shutil.which(python, path=tools.path)) or self.repository.top / python)
         try:
@@ -188,7 +188,7 @@ class TrialSetup:
         in_tree = ("CARGO_TARGET_DIR",) if has_target else ()
         return {name: value for name, value in toolchain.variables.items() if name not in in_tree}
 
-    def _editable_folders(self, sandbox: Sandbox, tools: _Tools) -> Iterator[str]:
+    def _editable_folders(self, sandbox: Sandbox, tools: _TrialPrograms) -> Iterator[str]:
         """Folders to import from, where the repository's path on the host does not lead to the trial's files."""
         if sandbox.name not in ("landlock", "unsafe") or self.rig.benchmark.isolated:
             return
@@ -196,7 +196,7 @@ class TrialSetup:
             for folder in editable_folders(environment.folder, self.repository.top):
                 yield f"{TREE}/{folder}"
 
-    def _tools(self, sandbox: Sandbox) -> _Tools:
+    def _tools(self, sandbox: Sandbox) -> _TrialPrograms:
         """What the task's commands call: the user's programs, except in a container, whose image has its own."""
         top = self.repository.top
         environments = [
@@ -205,7 +205,7 @@ class TrialSetup:
             if self.rig.access.is_visible(environment.path)
         ]
         if sandbox.name.startswith("container"):
-            return _Tools(Toolchain((), ""), "", tuple(environments), frozenset())
+            return _TrialPrograms(Toolchain((), ""), "", tuple(environments), frozenset())
         benchmark, audit = self.rig.benchmark, self.rig.audit
         commands = (*benchmark.commands, audit.command, *self.rig.gate_commands)
         programs = command_programs(filter(None, commands), top)
@@ -214,7 +214,7 @@ class TrialSetup:
         )
         # After the shell's own: a program is the one that the user's shell finds, if it finds one.
         path = ":".join((toolchain.path, *(f"{top}/{environment.programs}" for environment in environments)))
-        return _Tools(toolchain, path, tuple(environments), programs)
+        return _TrialPrograms(toolchain, path, tuple(environments), programs)
 
     def _sandbox(self) -> tuple[Sandbox, tuple[int, int] | None]:
         """The back end, and the uid and gid that own a trial's files when that is not this user."""
@@ -227,7 +227,7 @@ class TrialSetup:
 
         return choose_sandbox(self.rig.sandbox, self.state.probes), trial_owner()
 
-    def _machine(self, sandbox: str, tools: _Tools) -> Machine:
+    def _machine(self, sandbox: str, tools: _TrialPrograms) -> Machine:
         from loopty.executors.fingerprint import this_machine
 
         limits = self.rig.limits
@@ -249,7 +249,7 @@ class TrialSetup:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tools:
+class _TrialPrograms:
     """The programs and environments that trials see."""
 
     toolchain: Toolchain

@@ -39,6 +39,8 @@ from loopty.workspaces.state_folder import StateFolder
 from loopty.workspaces.working_tree import committed_files
 
 _NONE = PluginChoice("none")
+_MOST_BASES = 8
+"""Baselines that a worker keeps, so that a run that goes on finds its own."""
 _FIRST_FILES = ("result.json", "metrics.csv", "artifacts", "traces")
 """What is sent before logs, where not everything can be."""
 
@@ -80,7 +82,7 @@ class Bench:
         return self.repository.commit(self.base.commit, edits, modes, "a trial\n") if edits else self.base
 
     def report(self, trial: Trial, outcome: Outcome) -> TrialReport:
-        """The outcome with the files that the trial left; they are removed here."""
+        """The outcome with the files that the trial left; they are removed here, and so is the trial's commit."""
         folder, files, left = results_folder(self.state, trial), {}, LONGEST_FILES
         for name in sorted(_file_names(folder), key=lambda name: name.split("/")[0] not in _FIRST_FILES):
             content = folder.file_at(name).read(left + 1)
@@ -88,6 +90,7 @@ class Bench:
                 files[name] = content
                 left -= len(content)
         folder.remove_all()
+        self.repository.packs.forget_loose()
         return TrialReport(outcome, files)
 
 
@@ -122,13 +125,21 @@ class WorkerFolder:
                     f"the driver sent the files of tree {baseline.tree} as {package.tree}: start it again"
                 )
             unfinished.rename(top)
+            self._remove_old_bases()
         finally:
             bundle.unlink(missing_ok=True)
             shutil.rmtree(unfinished, ignore_errors=True)
 
+    def _remove_old_bases(self) -> None:
+        """Keep the baselines that were used last."""
+        bases = sorted(self.folder.glob("bases/*/"), key=lambda base: base.stat().st_mtime, reverse=True)
+        for old in bases[_MOST_BASES:]:
+            shutil.rmtree(old, ignore_errors=True)
+
     def bench(self, package: RigPackage) -> Bench:
         """What runs trials of this rig here. Raises LooptyError when this machine cannot."""
         top, rig = self._top(package), package.rig
+        os.utime(top)
         self._require_trust(rig, top)
         folders = GitFolders(top, top / ".git", top / ".git")
         repository, state = Repository(folders, is_own=False), StateFolder.of(folders)
@@ -142,6 +153,7 @@ class WorkerFolder:
         if gaps := ", ".join(setup.sandbox_gaps()):
             # Part of the fingerprint: a weaker machine forms a cohort of its own.
             facts["unenforced"], sandbox = gaps, f"{sandbox} without {gaps}"
+        repository.packs.forget_loose()  # of a worker that was killed
         base = committed_files(repository.git, "refs/heads/baseline")
         return Bench(executor, sandbox, Machine(facts), repository, state, base)
 

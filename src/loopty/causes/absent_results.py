@@ -28,6 +28,9 @@ _TOOLS = {
 """What the outputs of benchmark tools look like, and the `result` that reads them."""
 _REPORTED = r"did not report (?P<wanted>[^(]+?) \(it reported (?P<names>[^)…]+)"
 _OTHER_NUMBERS = r"has no (?P<wanted>\S+): name one of its numbers .*\(it has (?P<names>[^)…]+)"
+_NAME = r"(?:LOOPTY|EVO)_[A-Z_]+"
+_UNSET_VARIABLE = rf"KeyError: '(?P<key>{_NAME})'|\b(?P<word>{_NAME}): (?:unbound variable|parameter not set)"
+_VARIABLES = "$EVO_TRACES_DIR, $LOOPTY_PARAMS, $LOOPTY_MODE, $LOOPTY_SEED, $LOOPTY_METRICS_CSV"
 _SCORE = "score"
 CPU_TIMER = "python3 -m loopty_sdk.cpu_time"
 """What runs a command and reports its CPU time as the score."""
@@ -36,6 +39,20 @@ WALL_SECONDS = "wall_seconds"
 _PLAIN_WORDS = re.compile(r"[\w./+-]+ [\w./=:,@%+ -]+")
 """A program and words that mean the same with and without a shell."""
 _OF_THE_SHELL = ("cd", "command", "eval", "exec", "export", "set", "source", "ulimit", ".")
+
+
+def unset_variable(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A variable of the contract that trials do not have: a name from memory."""
+    found = failure.match(_UNSET_VARIABLE)
+    if found is None:
+        return None
+    name = found["key"] or found["word"]
+    return Cause(
+        "unset-variable",
+        f"the benchmark reads ${name}, which this trial does not have",
+        advice="write the result to the file $EVO_RESULT_PATH; docs/contract.md lists what a trial has: "
+        f"{_VARIABLES}, …",
+    )
 
 
 def tool_output(failure: Failure, _facts: HostFacts) -> Cause | None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from loopty.cli.findings import Finding
 from loopty.domain.model import ModelSpec, Role
-from loopty.domain.task import Roles, Task
+from loopty.domain.role_spec import Roles
+from loopty.domain.task import Task
 from loopty.models.catalogue import Catalogue
 from loopty.models.model_factory import FILE_PROVIDERS, client_problem
 from loopty.models.model_list import EMBEDDING, ModelEntry, model_entries

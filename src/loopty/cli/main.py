@@ -8,12 +8,15 @@ from loopty.version import __version__
 
 _SWITCH = "LOOPTY_RESIDENT"
 """`0`: this verb runs in its own process; `1`: where there is no resident process, it starts one for the next."""
-_OBJECTS_BETWEEN_COLLECTIONS = 50_000
-"""Python's 700 makes imports a sixth slower: they make many objects and little garbage."""
+_OBJECTS_BETWEEN_COLLECTIONS = 100_000
+"""Python's 700 makes imports a sixth slower: they make many objects and little garbage. `run` makes 60,000."""
 _OWN_PROCESS = ("serve", "--help", "-h")
 """What the resident process is not asked for."""
-_SELDOM_USED = ("inspect", "ssl", "asyncio.sslproto", "asyncio.staggered", "tokenize", "ipaddress", "textwrap")
-"""What asyncio, pathlib and traceback import, and verbs do not need."""
+_SELDOM_USED = (
+    *("inspect", "ssl", "asyncio.sslproto", "asyncio.staggered", "tokenize", "ipaddress", "textwrap"),
+    *("ast", "base64", "bz2", "csv", "locale", "lzma", "ntpath", "random", "secrets", "tempfile"),
+)
+"""What asyncio, pathlib, subprocess and loopty itself import, and most verbs do not need."""
 
 
 def main() -> None:

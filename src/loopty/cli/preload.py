@@ -22,11 +22,13 @@ def import_verbs() -> None:
     from loopty.domain.task import Task
     from loopty.kit.codec import prepare
     from loopty.kit.dataclass_methods import compile_constructors
+    from loopty.kit.later_pattern import compile_patterns
     from loopty.record.families import prepare_events
     from loopty.record.node_record import Node
     from loopty.record.run_record import Run
 
     compile_constructors()
+    compile_patterns()
     prepare_events()
     for kind in (Run, Node, Task):
         prepare(kind)

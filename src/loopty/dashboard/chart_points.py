@@ -40,7 +40,7 @@ def chart_points(history: History, fold: RunFold, axis: str, width: int, height:
         mark, handle = MARKS[columns.marks[place]], columns.handles[place]
         return [handle, _round(xs[place]), columns.score(place), mark, short_id(ids.get(place, ""), handle)]
 
-    grid = _Grid(x_range, y_range, width, height)
+    grid = _PlotCells(x_range, y_range, width, height)
     hidden = Counter[int]() if len(as_points) == len(shown) else grid.count(columns, xs)
     for place in as_points if hidden else ():
         hidden[grid.cell(xs[place], columns.scores[place], columns.marks[place])] -= 1
@@ -65,7 +65,7 @@ _ROWS, _MARKS = 4_096, 16
 _OUTSIDE = -1
 
 
-class _Grid:
+class _PlotCells:
     """The cells of a plot."""
 
     def __init__(self, x_range: Sequence[float], y_range: Sequence[float], width: int, height: int) -> None:

@@ -17,7 +17,8 @@ from loopty.record.history import History
 from loopty.record.node_record import Pairing
 from loopty.record.run_record import Run
 from loopty.record.trials import Trials, trial_parts
-from loopty.views.run_status import RunningTrialRow, RunState, RunStatus
+from loopty.views.run_status import RunState, RunStatus
+from loopty.views.running_trials import RunningTrialRow
 from loopty.workspaces import stages
 from loopty.workspaces.state_folder import StateFolder
 

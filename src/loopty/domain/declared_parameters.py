@@ -17,13 +17,14 @@ from loopty.domain.proposal import Edits
 from loopty.domain.space import Parameter, ParameterKind, Params, Space, Value
 from loopty.kit.dataclass import dataclass
 from loopty.kit.fence import one_line
+from loopty.kit.later_pattern import later_pattern
 
 MARK = "loopty parameter:"
-_LINE = re.compile(r"^[ \t]*(?:#+|//+|--|;+|%+|!|/\*+|\*|<!--)[ \t]*" + MARK + "(.*)$", re.MULTILINE)
+_LINE = later_pattern(r"^[ \t]*(?:#+|//+|--|;+|%+|!|/\*+|\*|<!--)[ \t]*" + MARK + "(.*)$", re.MULTILINE)
 """A comment of any language that begins with the mark; prose about it is none."""
 MOST_DECLARED = 12
 _KEYS = {"type", "low", "high", "log", "step", "choices", "default"}
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
+_NAME = later_pattern(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 _LONGEST_LINE = 600
 _LONGEST_TEXT = 80
 _MOST_CHOICES = 32

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from loopty.domain.access import Access
-from loopty.domain.task import Audit, Benchmark, Limits, SandboxSpec
+from loopty.domain.benchmark_spec import Benchmark, Limits
+from loopty.domain.task import Audit, SandboxSpec
 from loopty.kit.dataclass import dataclass
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import enum
 import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from loopty.domain.access import Access
-from loopty.domain.cascade_spec import CascadeStage
+from loopty.domain.agent_spec import AgentRights
+from loopty.domain.benchmark_spec import Benchmark, Limits
 from loopty.domain.combine_spec import POOL_FOLDER, Combine
 from loopty.domain.executor_spec import MOST_WORKERS, ExecutorSpec
 from loopty.domain.gate_spec import Gate
-from loopty.domain.launch import Bounds, Protection
-from loopty.domain.model import ModelSpec, Role
+from loopty.domain.launch import Protection
+from loopty.domain.model import ModelSpec
 from loopty.domain.objective import Objective
 from loopty.domain.pool import Pool
+from loopty.domain.role_spec import RoleBudget, Roles, VerifierSpec
 from loopty.domain.round_size import (
     AttemptFigures,
     Capacity,
@@ -34,104 +35,6 @@ from loopty.kit.option import option
 
 Criteria = Mapping[str, str]
 """Digests by the name of the part."""
-
-
-@dataclass(frozen=True, slots=True)
-class Benchmark:
-    """The command that scores a candidate."""
-
-    command: str | tuple[str, ...] = option(
-        "The command to run in the candidate's tree: a shell line, or a list of arguments."
-    )
-    timeout_seconds: float = option("Wall-clock limit of one trial, from the start of its execution.", above=0)
-    files: tuple[str, ...] = option(
-        "The benchmark's own files: never writable, and a change to them starts a new run. "
-        "Default: the files that the command names and `write` does not, and what they load (imports, "
-        "sourced files).",
-        (),
-        glob=True,
-    )
-    result: str = option(
-        "Where the result is. `file`: the benchmark writes it to $EVO_RESULT_PATH or $LOOPTY_METRICS_CSV; "
-        "`stdout`: it prints one JSON object, or a last line like `score: 1.2`. Or the tool that measures: "
-        "`pytest-benchmark`, `hyperfine`, `google-benchmark`, `criterion`, `go-bench`, `benchmark-js`, "
-        "`perf-stat`, `pyperf` (see `docs/benchmarks.md`).",
-        "file",
-    )
-    score_key: str = option(
-        "The number of the result that is the score, with dots into nested objects, as in `metrics.accuracy` or "
-        "`test_sort.min`. Default: `score` or `combined_score`; of a tool, the median time.",
-        "",
-    )
-    scratch: tuple[str, ...] = option(
-        "Directories that start empty and writable, for build output.", (), glob=True
-    )
-    caches: tuple[str, ...] = option(
-        "Directories like `scratch` that start with what the baseline's benchmark left in them (`target`, "
-        "`build`): every trial has its own copy.",
-        (),
-        glob=True,
-    )
-    writable_copy: bool = option(
-        "Whether the commands run in a private, writable copy of the tree, for builds that write beside their "
-        "sources. The copy is in $TMPDIR; a candidate can change the benchmark's files in it.",
-        False,
-    )
-    warm: bool = option(
-        "Whether a Python benchmark starts as a copy of a process that has imported its packages, in a sandbox of "
-        "its own as always (see `docs/benchmarks.md`).",
-        False,
-    )
-    isolated: bool = option(
-        "Whether the benchmark sees only its own files, and the SDK calls the candidate in a sandbox of its own.",
-        False,
-    )
-    data: tuple[str, ...] = option(
-        "Host paths with the benchmark's data, mounted at the same path, but not for an isolated candidate; "
-        "a change to them starts a new run.",
-        (),
-    )
-    env: Mapping[str, str] = option("Environment variables; your shell's are not inherited.", {})
-    mounts: tuple[str, ...] = option("Host paths mounted read-only: toolchains, data, environments.", ())
-    network: bool = option("Whether the trial may use the network.", False)
-    resources: tuple[str, ...] = option(
-        "Things that only one trial can use at a time (a GPU, a port): trials take turns.", ()
-    )
-    devices: tuple[str, ...] = option(
-        "Devices that a trial may use: `gpu` (all NVIDIA or AMD GPUs), `gpu:0`, or the path of a character "
-        "device. Trials take turns with them.",
-        (),
-    )
-    share_devices: bool = option("Whether trials may use the devices at the same time.", False)
-    grace_seconds: float = option(
-        "Time that a stopped trial has to end by itself before it is killed.", 5.0, minimum=0
-    )
-    cascade: tuple[CascadeStage, ...] = option(
-        "Cheap commands that run first and stop weak candidates, one `[[benchmark.cascade]]` table each.",
-        (),
-    )
-
-    @property
-    def commands(self) -> tuple[str | tuple[str, ...], ...]:
-        """Its command, and those of its cascade."""
-        return (self.command, *(stage.command for stage in self.cascade))
-
-    @property
-    def argv(self) -> tuple[str, ...]:
-        return ("/bin/sh", "-c", self.command) if isinstance(self.command, str) else self.command
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of one trial."""
-
-    memory_mb: int = option("Memory of the whole process tree.", 2048, above=0)
-    processes: int = option("Processes and threads.", 256, above=0)
-    output_mb: int = option("Output to stdout and stderr.", 64, above=0)
-    disk_mb: int = option("Files written to disk and to /tmp.", 1024, above=0)
-
-    def bounds(self, seconds: float) -> Bounds:
-        return Bounds(seconds, self.memory_mb, self.processes, self.output_mb, self.disk_mb)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,103 +72,6 @@ class Pools:
     def limit(self, pool: Pool) -> int | None:
         """How many trials of this pool may start; None where there is no limit."""
         return getattr(self, pool.rules.limit) if pool.rules.limit else None
-
-
-@dataclass(frozen=True, slots=True)
-class RoleBudget:
-    """A role's model, and what it may spend."""
-
-    model: str = option("A name under `[models]`, or `provider:model`.", "")
-    models: Mapping[str, float] = option(
-        "Evolver only: further models beside `model`, each with its weight, where that of `model` is 1. "
-        "`llm-code` chooses among them by its policy: by credit, or by these weights.",
-        {},
-    )
-    tokens: int | None = option("Tokens that the role may use.", None, minimum=0)
-    money_usd: float | None = option("Money that the role may spend.", None, minimum=0)
-    trial_tokens: int | None = option(
-        "User role only: tokens that all calls of one trial may use together; a candidate that needs more fails.",
-        None,
-        above=0,
-    )
-    trial_money_usd: float | None = option(
-        "User role only: money that all calls of one trial may cost together.", None, above=0
-    )
-    cache: str = option(
-        "User role only: which replies are reused for equal requests, free of charge. "
-        "`auto`: replies at temperature 0 or with a seed; `always`: all replies; `never`: none.",
-        "auto",
-        choices=("auto", "always", "never"),
-    )
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all its models; empty where it has none."""
-        return tuple(dict.fromkeys(filter(None, (self.model, *self.models))))
-
-    @property
-    def allowance(self) -> tuple[int | None, float | None]:
-        """Tokens and money that one trial may spend; None for no limit."""
-        return self.trial_tokens, self.trial_money_usd
-
-
-@dataclass(frozen=True, slots=True)
-class Roles:
-    """The roles that use models, one table each: `[roles.evolver]`, `[roles.user]`, `[roles.verifier]`."""
-
-    evolver: RoleBudget = option("Proposes changes.", RoleBudget())
-    user: RoleBudget = option(
-        "Works inside the benchmark, through an endpoint that loopty provides.", RoleBudget()
-    )
-    verifier: RoleBudget = option("Judges proposals and winners, as set under `[verifier]`.", RoleBudget())
-    shares: Mapping[str, float] = option(
-        "The share of `tokens` and `money_usd` of `[pools]` that each role may use, as in "
-        "`{ evolver = 0.6, user = 0.3, verifier = 0.1 }`. A role that is not named has no share of its own. "
-        "Reviews of winners are never refused for a share.",
-        {},
-    )
-    allocation: str = option(
-        "`static`: shares stay as stated. `adaptive`: every eight nodes they move by what each role brought, and "
-        "how many proposals the verifier screens follows its objections (see docs/models.md).",
-        "static",
-        choices=("static", "adaptive"),
-    )
-
-    def of(self, role: str) -> RoleBudget:
-        return {Role.EVOLVER: self.evolver, Role.USER: self.user, Role.VERIFIER: self.verifier}[Role(role)]
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedMetric:
-    """A metric from the verifier: how often it prefers a node's artifact to the baseline's."""
-
-    name: str = option("Name of the metric; list it under [[objective.metrics]] to make it count.")
-    artifact: str = option(
-        "The file in $EVO_TRACES_DIR to compare, named `task_NAME.json`: no other file is kept."
-    )
-    question: str = option("The criterion: what makes one result better than the other.")
-    comparisons: int = option("Number of comparisons; half of them are in swapped order.", 4, minimum=2)
-
-
-@dataclass(frozen=True, slots=True)
-class VerifierSpec:
-    """What the verifier does. It can only reject: it never keeps a node that the metric would not keep."""
-
-    screen: bool = option(
-        "Whether the verifier sees every proposal before its trial and can advise against it.", False
-    )
-    review: str = option(
-        "What happens to a winner that breaks the rules: `off` does not review, `flag` keeps it with a note, "
-        "`reject` rejects it.",
-        "off",
-        choices=("off", "flag", "reject"),
-    )
-    rules: str = option(
-        "Rules of this task, in words, in addition to the usual ones (no gaming, no removed checks, …).", ""
-    )
-    judged: tuple[JudgedMetric, ...] = option(
-        "Metrics that come from the verifier, one `[[verifier.judged]]` table each.", ()
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,32 +150,6 @@ class SandboxSpec:
     gpus: bool = option(
         "Whether the container sees the machine's GPUs; `benchmark.devices` works in every sandbox.",
         False,
-    )
-
-
-class AgentRight(enum.StrEnum):
-    """What an agent may do to work that is not its own draft."""
-
-    ABORT = "abort"
-    DISCARD = "discard"
-    GATE = "gate"
-    INVALIDATE = "invalidate"
-    REMEASURE = "remeasure"
-
-
-@dataclass(frozen=True, slots=True)
-class AgentRights:
-    """How coding agents work through loopty's tools, and what they may do besides making experiments."""
-
-    may: tuple[AgentRight, ...] = option(
-        "`abort` a ticket or a draft, `discard` or `invalidate` a node, `remeasure` what lost against it, add a "
-        "`gate`. Default: none of them.",
-        (),
-    )
-    depth: int | None = option(
-        "Submissions of one agent in a round. Default: chosen from the time of an attempt and the noise.",
-        None,
-        minimum=1,
     )
 
 
@@ -497,12 +277,18 @@ class Task:
             "benchmark data": data_digest,
         }
         if self.roles.user.model:
-            stated["user model"] = self._model_identity(self.roles.user.model)
+            stated["user model"] = self._models_identity(self.roles.user)
             if (allowance := self.roles.user.allowance) != (None, None):
                 stated["allowance of a trial"] = allowance
         if self.verifier.judged:
-            stated["judged metrics"] = (self.verifier.judged, self._model_identity(self.roles.verifier.model))
+            stated["judged metrics"] = (self.verifier.judged, self._models_identity(self.roles.verifier))
         return {name: digest(part) for name, part in stated.items()}
+
+    def _models_identity(self, budget: RoleBudget) -> Any:
+        """What changes when a role asks other models, or asks them in other shares."""
+        if not budget.models:
+            return self._model_identity(budget.model)
+        return [(self._model_identity(name), budget.weight(name)) for name in budget.names]
 
     def _model_identity(self, model: str) -> Any:
         return self.models[model].identity if model in self.models else model

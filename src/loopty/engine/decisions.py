@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse, Taken
 from loopty.domain.gate_spec import metric_refusal
@@ -14,12 +15,6 @@ from loopty.domain.pool import GateScope, Pool
 from loopty.domain.proposal import Objection, Proposal, identity
 from loopty.engine.budget import trial_refusal
 from loopty.engine.protocols import CommittedFiles
-from loopty.judge.incumbents import unseat_failing_incumbent
-from loopty.judge.judge import apply_review, judge
-from loopty.judge.leaps import hold_leap
-from loopty.judge.pairs import MeasureAgain
-from loopty.judge.tuning import tune_step
-from loopty.judge.verdict_rules import Judging
 from loopty.kit.dataclass import replace
 from loopty.record.calls import CallSettled, Spend
 from loopty.record.event import Event
@@ -33,6 +28,9 @@ from loopty.record.sessions import Session, SessionEnded, SessionStarted
 from loopty.record.trials import SplitShown, TrialEnded, Trials, TrialStarted, trial_name, trial_parts
 from loopty.record.tunings import Tunings
 from loopty.record.verdicts import NodeJudged
+
+if TYPE_CHECKING:
+    from loopty.judge.verdict_rules import Judging
 
 LOSSES_UNTIL_QUARANTINE = 5
 
@@ -101,6 +99,8 @@ def start_trial(history: History, node: NodeId, owner: str, judging: Judging) ->
     is_promised = node in Tunings.of(run, found.pool).open
     if node.parent and (reason := trial_refusal(run, judging.pools, found.pool, promised=-is_promised)):
         raise Taken(f"{reason}: raise the limit under [pools] in loopty.toml")
+    from loopty.judge.tuning import tune_step  # the judge where it judges: many verbs only add a node
+
     yield from tune_step(history, found, owner, judging.tuning, trial_refusal(run, judging.pools, Pool.TUNE))
     if not history[node].running:
         yield TrialStarted(node, history[node].trials + 1, found.pool, owner)
@@ -149,6 +149,11 @@ def _late_refusal(history: History, node: NodeId, pool: Pool, outcome: Outcome) 
 
 def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
     """The verdict about a node that has a result, or the measurement or review that it still needs."""
+    from loopty.judge.incumbents import unseat_failing_incumbent
+    from loopty.judge.judge import apply_review, judge
+    from loopty.judge.leaps import hold_leap
+    from loopty.judge.pairs import MeasureAgain
+
     yield from unseat_failing_incumbent(history, node)
     affordable = trial_refusal(history.runs[node.run], judging.pools, Pool.REPEAT) is None
     ruling = judge(history, node, judging.noise_for(history[node]), affordable)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
 import random
-import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
@@ -143,7 +143,7 @@ class Trial:
     pool: Pool
     seed: int
     gates: tuple[Gate, ...] = ()
-    token: str = field(default_factory=lambda: secrets.token_hex(16), compare=False)
+    token: str = field(default_factory=lambda: os.urandom(16).hex(), compare=False)
     """Names what the candidate may see of the trial, such as its folder: it tells neither node nor role."""
     slice: str = ""
     """What a tune trial measures instead of everything; empty for every other trial."""

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from loopty.domain.benchmark_spec import Benchmark, Limits
 from loopty.domain.launch import Exit, Launch, Mount, Protection, Sandbox, Stop, WarmStart
 from loopty.domain.outcome import Integrity
-from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators import contract
 from loopty.evaluators.candidate_stillness import CandidateConduct

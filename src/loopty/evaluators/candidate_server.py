@@ -16,8 +16,8 @@ import socket
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
+from loopty.domain.benchmark_spec import Limits
 from loopty.domain.launch import Exit, Launch, Mount, Sandbox, SandboxError, Stop
-from loopty.domain.task import Limits
 from loopty.engine.protocols import Stage
 from loopty.evaluators import candidate_files, candidate_requests, harvest
 from loopty.evaluators.candidate_stillness import CandidateConduct, CandidateStillness

@@ -6,11 +6,11 @@ import hashlib
 import re
 from collections.abc import Sequence
 
+from loopty.domain.benchmark_spec import Benchmark
 from loopty.domain.cascade_spec import CascadeStage, StageResult
 from loopty.domain.curve import Row
 from loopty.domain.objective import Directions
 from loopty.domain.outcome import Ending, Outcome
-from loopty.domain.task import Benchmark
 from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators import contract
 from loopty.evaluators.benchmark_runner import Command

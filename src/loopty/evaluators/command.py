@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+from loopty.domain.benchmark_spec import Benchmark, Limits
 from loopty.domain.curve import Row
 from loopty.domain.gate_spec import Gate, When, command_gates, metric_refusal
 from loopty.domain.launch import Exit, Mount, Sandbox, SandboxError, Stop, WarmProcessLost
 from loopty.domain.objective import Directions
 from loopty.domain.outcome import Ending, Integrity, Outcome
 from loopty.domain.pool import GateScope
-from loopty.domain.task import Benchmark, Limits
 from loopty.engine.protocols import MakeStage, OnMetrics, Stage, Trial
 from loopty.evaluators import cascade_climb, contract, harvest
 from loopty.evaluators.artifact_copies import ARTIFACTS, keep_artifacts

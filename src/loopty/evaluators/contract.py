@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from loopty.domain.benchmark_spec import Benchmark
 from loopty.domain.gate_spec import Gate
 from loopty.domain.pool import Pool
-from loopty.domain.task import Benchmark
 from loopty.engine.protocols import Trial
 from loopty.evaluators.result_formats import load_format
 from loopty.evaluators.trial_output import RESULT

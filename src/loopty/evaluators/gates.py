@@ -6,9 +6,9 @@ import asyncio
 import hashlib
 import re
 
+from loopty.domain.benchmark_spec import Benchmark
 from loopty.domain.gate_spec import Gate
 from loopty.domain.launch import Stop
-from loopty.domain.task import Benchmark
 from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators import contract, harvest
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command

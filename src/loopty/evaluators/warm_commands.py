@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from loopty.domain.benchmark_spec import Benchmark
 from loopty.domain.launch import Mount, WarmStart
-from loopty.domain.task import Benchmark
 from loopty.engine.protocols import Trial
 from loopty.evaluators.python_command import PythonCommand
 

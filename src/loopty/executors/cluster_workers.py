@@ -9,8 +9,9 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping
 
 from loopty.executors.cluster_spec import ClusterSpec
+from loopty.executors.modal_workers import run_modal_container
 from loopty.executors.ray_workers import NoteNodes, RayPlacer
-from loopty.executors.rented_workers import run_modal_container, run_sky_worker
+from loopty.executors.sky_workers import run_sky_worker
 from loopty.executors.slurm_workers import run_slurm_worker
 from loopty.kit.dataclass import dataclass
 

@@ -18,6 +18,8 @@ from loopty.kit.dataclass import dataclass, field
 
 CANCEL_SECONDS = 20.0
 """How long a worker may take to stop a trial."""
+MOST_ROWS = 1_000_000
+"""Rows of metrics that one trial may send."""
 
 
 class TrialFault(LooptyError):  # noqa: N818 - named after what happened
@@ -102,6 +104,8 @@ class PoolWorker:
             directions = {str(name): Direction(value) for name, value in fields["directions"].items()}
         except (KeyError, TypeError, ValueError, AttributeError):
             raise LinkLost("the worker sent metrics that cannot be read") from None
+        if len(lease.rows) > MOST_ROWS:
+            raise LinkLost(f"the worker sent more than {MOST_ROWS:,} rows of metrics")
         if reason := lease.on_metrics(lease.rows, directions):
             await self._link.send("stop", lease=lease.name, reason=reason)
 

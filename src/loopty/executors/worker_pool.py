@@ -7,6 +7,7 @@ import hmac
 import itertools
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from loopty.domain.executor_spec import MOST_WORKERS
@@ -55,6 +56,8 @@ class WorkerPool:
     def __init__(self, terms: PoolTerms) -> None:
         self._terms = terms
         self._members: dict[str, PoolWorker] = {}
+        self._counts: Counter[str] = Counter()
+        """The members by fingerprint: the loop asks for the width several times a trial."""
         self._machine: Machine | None = None
         self._open: set[str] = set()
         self._pending: set[str] = set()
@@ -71,7 +74,7 @@ class WorkerPool:
     @property
     def width(self) -> int:
         """As many trials as there are workers for the search, or as the user said; one waits without a worker."""
-        workers = sum(member.fingerprint in self._open for member in self._members.values())
+        workers = sum(self._counts[fingerprint] for fingerprint in self._open)
         return max(1, min(workers, self._terms.most_trials or workers))
 
     @property
@@ -109,7 +112,7 @@ class WorkerPool:
         self._tell_change()
 
     def has_worker(self, fingerprint: str) -> bool:
-        return any(member.fingerprint == fingerprint for member in self._members.values())
+        return self._counts[fingerprint] > 0
 
     async def wait_for_worker(self, is_wanted: Callable[[PoolWorker], bool]) -> PoolWorker | None:
         """The first worker of this kind; None where none comes in time."""
@@ -141,8 +144,8 @@ class WorkerPool:
                 is_peer = member.fingerprint == self.machine.fingerprint
                 report = await member.run(packed, lease, on_metrics if is_peer else _never_prune, cancel)
             except (LinkLost, TrialFault) as error:
-                if isinstance(error, TrialFault):
-                    member.lose(str(error))
+                # Also where sending failed, and who reads has not noticed yet: else it would be taken again.
+                member.lose(str(error))
                 losses.append(f"{member.name}: {error}")
                 self._terms.say(f"{trial.node.id} was lost by {losses[-1]}; another worker gets it")
                 self._terms.record(LeaseLost(trial.node.id, trial.number, lease, str(error)))
@@ -250,6 +253,7 @@ class WorkerPool:
         machine = Machine(facts)
         member = PoolWorker(name, host, machine, _plain_text(frame.text("sandbox"), 200), link)
         self._members[name] = member
+        self._counts[member.fingerprint] += 1
         self._terms.note_machine(machine)
         joined = WorkerJoined(terms_run(self._terms), name, host, machine.fingerprint, member.sandbox)
         self._terms.record(joined)
@@ -260,6 +264,7 @@ class WorkerPool:
 
     def _leave(self, member: PoolWorker) -> None:
         if self._members.pop(member.name, None):
+            self._counts[member.fingerprint] -= 1
             self._terms.record(WorkerLeft(terms_run(self._terms), member.name, member.lost_reason))
             self._tell_change()
 

@@ -21,7 +21,7 @@ from loopty.record.tunings import NodeTuned, OpenTuning, TunePoint, TunePointCho
 
 _LOSSES_UNTIL_END = 5
 
-DrawPoint = Callable[[Space, Sequence[TunePoint], Direction, random.Random], dict[str, Value]]
+DrawPoint = Callable[[Space, Sequence[TunePoint], Direction, "random.Random"], dict[str, Value]]
 """Draws the next point from those that were measured. The same points and generator give the same answer."""
 
 

@@ -28,6 +28,12 @@ def anchor(pattern: str) -> str:
     return "/".join(parts)
 
 
+def anchors(patterns: Iterable[str]) -> tuple[str, ...]:
+    """The directories to search for the files that the patterns name; empty means everywhere."""
+    found = tuple(dict.fromkeys(map(anchor, patterns)))
+    return () if "" in found else found
+
+
 @functools.cache
 def _compile(pattern: str) -> re.Pattern[str]:
     body = "/".join(part for part in pattern.split("/") if part not in ("", "."))

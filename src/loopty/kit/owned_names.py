@@ -6,7 +6,6 @@ import contextlib
 import functools
 import os
 import re
-import secrets
 from pathlib import Path
 
 _PREFIX = "loopty"
@@ -15,7 +14,7 @@ _PREFIX = "loopty"
 def fresh_name(purpose: str = "") -> str:
     """A new name for something that this process creates; its purpose is one word, for people."""
     ours = prefix_of(os.getpid()).removeprefix(_PREFIX)
-    return f"{_PREFIX}{f'-{purpose}' if purpose else ''}{ours}-{secrets.token_hex(8)}"
+    return f"{_PREFIX}{f'-{purpose}' if purpose else ''}{ours}-{os.urandom(8).hex()}"
 
 
 def prefix_of(pid: int) -> str:

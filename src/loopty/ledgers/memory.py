@@ -35,12 +35,12 @@ class MemoryLedger:
 
     def history(self, on_progress: OnProgress | None = None) -> History:  # noqa: ARG002
         with self._lock:
-            return History.open(len(self._events), list(self._runs.values()), self._nodes)
+            return History.open(len(self._events), self._runs, self._nodes)
 
     def update(self, history: History) -> None:
         with self._lock:
             if history.number != len(self._events):
-                history.update(len(self._events), list(self._runs.values()))
+                history.update(len(self._events), self._runs)
 
     def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:  # noqa: ARG002
         return None

@@ -31,10 +31,10 @@ class RowPages:
         self._written: dict[str, tuple[bytes, str | None]] = {}
         """Digest and identity of pages that this process wrote last, while nobody else has written."""
 
-    def runs(self) -> list[str]:
-        """The pages of all runs."""
+    def runs(self) -> dict[str, str]:
+        """The pages of all runs, by key."""
         rows = self._db.rows(f"{_OF_KIND} ORDER BY place", _range_of(RUN_KEY))
-        return [self._body_after_check(row) for row in rows]
+        return {row[0]: self._body_after_check(row) for row in rows}
 
     def page(self, node: NodeId) -> str | None:
         return self._body(str(node))

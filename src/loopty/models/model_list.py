@@ -7,7 +7,7 @@ from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec, Role
-from loopty.domain.task import Roles
+from loopty.domain.role_spec import Roles
 from loopty.kit.dataclass import dataclass
 from loopty.models.catalogue import Catalogue, KeyRefusal
 from loopty.models.keys import key_of
@@ -56,7 +56,7 @@ def model_entries(
     catalogue = Catalogue(specs, environ, top)
     users_by_name: dict[str, list[str]] = {name: [] for name in specs}
     for role in Role:
-        if name := roles.of(role).model:
+        for name in roles.of(role).names:
             users_by_name.setdefault(name, []).append(role)
     for name in embedding_models:
         users_by_name.setdefault(name, []).append(EMBEDDING)

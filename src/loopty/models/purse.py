@@ -9,7 +9,8 @@ from loopty.domain.errors import Crowded, Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.pool import Pool
-from loopty.domain.task import Pools, Roles
+from loopty.domain.role_spec import Roles
+from loopty.domain.task import Pools
 from loopty.models import spend_caps
 from loopty.models.role_allocation import next_shares
 from loopty.models.spend_caps import Price

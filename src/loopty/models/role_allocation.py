@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from loopty.domain.model import Role
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
-from loopty.domain.task import Roles
+from loopty.domain.role_spec import Roles
 from loopty.record.calls import Spend
 from loopty.record.proposals import Proposals
 from loopty.record.reviews import Reviews

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from loopty.domain.task import Pools, Roles
+from loopty.domain.role_spec import Roles
+from loopty.domain.task import Pools
 from loopty.kit.dataclass import dataclass
 from loopty.record.budgets import pools_in_force
 from loopty.record.calls import Reservation, Spend

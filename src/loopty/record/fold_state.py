@@ -17,7 +17,8 @@ from loopty.record.node_record import Node
 from loopty.record.nodes_in_memory import NodesInMemory
 from loopty.record.pages import RUN_KEY, NodePlace, Page, SavedNodes, facts_key
 from loopty.record.pool_nodes import KnownPools
-from loopty.record.run_record import Run, RunPages
+from loopty.record.run_pages import RunPages
+from loopty.record.run_record import Run
 from loopty.record.unsaved_nodes import UnsavedNodes
 
 _MOST_DECODED = 1_000_000
@@ -197,12 +198,12 @@ class FoldState:
 
     def take_changed_pages(self) -> dict[str, Page]:
         """Take the pages that changed since the last call, to save them: from then on they are read back."""
-        pages = {
-            key: Page(self._run_pages.text(self.runs[int(key[4:])]))
-            if key.startswith(RUN_KEY)
-            else self._page(NodeId(key))
-            for key in self._changed
-        }
+        pages: dict[str, Page] = {}
+        for key in self._changed:
+            if key.startswith(RUN_KEY):
+                pages |= self._run_pages.changed_pages(self.runs[int(key.removeprefix(RUN_KEY))])
+            else:
+                pages[key] = self._page(NodeId(key))
         pages |= self._facts_pages()
         self._changed.clear()
         for node in self._unsaved.values():

@@ -1,23 +1,20 @@
 """The history: the fold of the ledger, or what is true now. Constant work per event.
 
-The fold is kept as pages (one per run, one per node, one for the facts of each block of nodes) that the ledger
-saves in the same commit as the events, so that a reader opens a long history without replaying it, and reads only
-the nodes that it asks for. The events stay the truth: `History` folded from all events equals `History` opened
-from the pages.
+The fold is kept as pages (one per run and some for its long mappings, one per node, one for the facts of each
+block of nodes) that the ledger saves in the same commit as the events, so that a reader opens a long history
+without replaying it, and reads only the nodes that it asks for. The events stay the truth: `History` folded from
+all events equals `History` opened from the pages.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Mapping
 
-from loopty.kit import codec
 from loopty.record.event import Recorded
 from loopty.record.fold_state import FoldState
 from loopty.record.pages import SavedNodes
-from loopty.record.run_record import Run
 
-FOLD_VERSION = 22
+FOLD_VERSION = 23
 """Increases when the fold changes, so that a ledger knows that its saved pages come from an older one."""
 
 
@@ -25,21 +22,19 @@ class History(FoldState):
     """Every run and node; grows by `apply`."""
 
     @classmethod
-    def open(cls, number: int, runs: Iterable[str], nodes: SavedNodes) -> History:
+    def open(cls, number: int, runs: Mapping[str, str], nodes: SavedNodes) -> History:
         """The history after this event, with these pages of runs; nodes are read when they are asked for."""
         history = cls(nodes)
         history.update(number, runs)
         return history
 
-    def update(self, number: int, runs: Iterable[str]) -> None:
+    def update(self, number: int, runs: Mapping[str, str]) -> None:
         """Go on to this event, which another process wrote: it has saved these pages of runs, and the nodes."""
         self.number = number
         self._forget_decoded()
         self._blocks.clear()
         self._pools.clear()
-        for body in runs:
-            run = codec.build(Run, json.loads(body))
-            self.runs[run.number] = run
+        self.runs.update((run.number, run) for run in self._run_pages.read(runs))
 
     def apply(self, recorded: Recorded) -> None:
         """Fold one event in: each family that subscribes to its type, in the order of the table."""

@@ -1,6 +1,7 @@
 """Pages: the parts of the fold that a ledger saves, and how it gives them back.
 
-There is one per run, one per node, and one for the facts of each block of nodes.
+There is one per run and one for each block of entries of its long mappings, one per node, and one for the facts of
+each block of nodes.
 """
 
 from __future__ import annotations

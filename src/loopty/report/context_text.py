@@ -14,7 +14,7 @@ from loopty.record.node_record import Node
 from loopty.report.figures import figure
 from loopty.report.node_name import node_name, shorten_ids
 from loopty.report.score_text import ScoreText
-from loopty.views.run_status import Remaining
+from loopty.views.pool_counts import Remaining
 from loopty.views.search_context import FocusNode, NodeChange, SearchContext
 
 FEWEST_WORDS = 60

@@ -16,7 +16,8 @@ from loopty.report.node_name import node_name, shorten_ids
 from loopty.report.pace import Throughput
 from loopty.report.score_text import ScoreText
 from loopty.views.run_phase import PhaseName, RunPhase
-from loopty.views.run_status import RunningTrialRow, RunStatus
+from loopty.views.run_status import RunStatus
+from loopty.views.running_trials import RunningTrialRow
 
 LatestRow = Callable[[NodeId], Row | None]
 """Returns the newest row of a running trial's metrics stream, or None."""

@@ -27,7 +27,9 @@ from loopty.report.terminal import Terminal
 from loopty.report.tune_text import slice_text
 from loopty.report.workers_text import worker_lines
 from loopty.views.against_baseline import AgainstBaseline
-from loopty.views.run_status import AwaitedModel, NoiseFloor, PoolCount, Remaining, RunState, RunStatus
+from loopty.views.model_slots import AwaitedModel
+from loopty.views.pool_counts import PoolCount, Remaining
+from loopty.views.run_status import NoiseFloor, RunState, RunStatus
 from loopty.views.verdict_tally import Tally
 
 _MAX_TRIALS = 8

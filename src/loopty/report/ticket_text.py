@@ -10,7 +10,7 @@ from loopty.report.context_text import remaining_text
 from loopty.report.figures import figure, sign
 from loopty.report.node_name import node_name, shorten_ids
 from loopty.views.node_detail import NodeDetail
-from loopty.views.run_status import Remaining
+from loopty.views.pool_counts import Remaining
 
 MOST_WORDS = 80
 _REASON_WORDS, _DIRECTIVE_WORDS, _LINE_WORDS, _MOST_LINES = 20, 16, 8, 10

@@ -7,7 +7,6 @@ import fcntl
 import functools
 import os
 import re
-import secrets
 import signal
 import time
 from collections.abc import Iterator
@@ -227,7 +226,7 @@ def _may_create_in(folder: Path) -> bool:
 def _make_group(parent: Path) -> Cgroup:
     """Create a group that this process owns until it removes the group or dies. Raises OSError."""
     while True:
-        folder = parent / f"loopty-{secrets.token_hex(8)}"
+        folder = parent / f"loopty-{os.urandom(8).hex()}"
         folder.mkdir()
         # In the moment before it is locked, another process may take it for an abandoned one.
         if (lock := _lock_of(folder)) is not None:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import dataclass
+from loopty.kit.later_pattern import later_pattern
 
-_GPU = re.compile(r"gpu(?::(\d{1,3}))?")
+_GPU = later_pattern(r"gpu(?::(\d{1,3}))?")
 _NVIDIA_CONTROL = ("nvidiactl", "nvidia-uvm")
 """Every program on an NVIDIA GPU needs both; CUDA without the second ends in "unknown error"."""
 _ASSIGNED = "CUDA_VISIBLE_DEVICES"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from loopty.domain.access import is_clean_path
 from loopty.domain.model import ModelSpec, Role
-from loopty.domain.task import PluginChoice, Pools, Roles, VerifierSpec
+from loopty.domain.role_spec import Roles, VerifierSpec
+from loopty.domain.task import PluginChoice, Pools
 from loopty.kit.dataclass import replace
 from loopty.taskfile.schema import WRONG, Checker
 from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
@@ -50,8 +51,18 @@ def user_config_file(environ: Mapping[str, str]) -> Path:
     return (config_home if config_home.is_absolute() else home / ".config") / "loopty" / "config.toml"
 
 
+def _config_text(path: Path) -> str | None:
+    """None where it is missing or not readable by this user; check_roles reports models it would have defined."""
+    try:
+        return read_text(path, str(path))
+    except OSError:
+        return None
+
+
 def user_config_models(environ: Mapping[str, str]) -> Mapping[str, ModelSpec]:
     """The models of the user's config file, if there is one. Raises Misuse with every fault and its line."""
+    if _config_text(user_config_file(environ)) is None:
+        return {}
     return user_config_permits(environ).models
 
 
@@ -60,10 +71,9 @@ def user_config_permits(environ: Mapping[str, str]) -> Permits:
     from loopty.models.permits import Permits
 
     path = user_config_file(environ)
-    try:
-        text = read_text(path, str(path))
-    except OSError:
-        return Permits()  # missing or not readable by this user; check_roles reports models it would have defined
+    text = _config_text(path)
+    if text is None:
+        return Permits()
     data, checker = parse_toml(text, str(path)), Checker()
     checker.check_keys(data, {"models": None, "keys": None, "notify": None}, ())
     models = parse_model_specs(data.get("models", {}), checker)
@@ -125,7 +135,7 @@ def check_roles(
                 )
     _check_further_models(roles, checker)
     named: list[tuple[KeyPath, str]] = [(("roles", role, "model"), roles.of(role).model) for role in Role]
-    named += [(("roles", "evolver", "models", name), name) for name in roles.evolver.models]
+    named += [(("roles", role, "models", name), name) for role in Role for name in roles.of(role).models]
     for path, model in (*named, *embedding_entries(proposer)):
         provider, colon, provider_model = model.partition(":")
         if not model or model in known:
@@ -171,14 +181,13 @@ def check_shares(roles: Roles, pools: Pools, checker: Checker) -> None:
 
 
 def _check_further_models(roles: Roles, checker: Checker) -> None:
-    for role in (Role.USER, Role.VERIFIER):
-        if roles.of(role).models:
-            checker.add_fault(("roles", role, "models"), "is only for [roles.evolver]: name one `model` here")
-    if roles.evolver.models and not roles.evolver.model:
-        checker.add_fault(("roles", "evolver", "models"), 'comes beside a first model: add model = "…"')
-    for name, weight in roles.evolver.models.items():
-        if not 0 <= weight < float("inf"):
-            checker.add_fault(("roles", "evolver", "models", name), f"is {weight}: a weight is 0 or more")
+    for role in Role:
+        budget = roles.of(role)
+        if budget.models and not budget.model:
+            checker.add_fault(("roles", role, "models"), 'comes beside a first model: add model = "…"')
+        for name, weight in budget.models.items():
+            if not 0 <= weight < float("inf"):
+                checker.add_fault(("roles", role, "models", name), f"is {weight}: a weight is 0 or more")
 
 
 def _with_absolute_file(model: ModelSpec, folder: Path) -> ModelSpec:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.access import TASK_FILE, Access
+from loopty.domain.agent_spec import AgentRights
+from loopty.domain.benchmark_spec import Benchmark, Limits
 from loopty.domain.combine_spec import POOL_FOLDER, Combine
 from loopty.domain.errors import Misuse
 from loopty.domain.evidence import can_win
@@ -16,21 +18,10 @@ from loopty.domain.executor_spec import ExecutorSpec
 from loopty.domain.gate_spec import Gate
 from loopty.domain.model import ModelSpec
 from loopty.domain.objective import Objective
+from loopty.domain.role_spec import Roles, VerifierSpec
 from loopty.domain.round_size import ResourceProfile
 from loopty.domain.space import Parameter, Space
-from loopty.domain.task import (
-    AgentRights,
-    Audit,
-    Benchmark,
-    Limits,
-    Noise,
-    PluginChoice,
-    Pools,
-    Roles,
-    SandboxSpec,
-    Task,
-    VerifierSpec,
-)
+from loopty.domain.task import Audit, Noise, PluginChoice, Pools, SandboxSpec, Task
 from loopty.domain.tune_spec import Tune
 from loopty.evaluators.result_formats import FORMATS
 from loopty.executors.this_capacity import this_capacity

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator
 
 from loopty.causes.cause import SettingValue, toml_value
+from loopty.domain.benchmark_spec import Limits
 from loopty.domain.space import Parameter, ParameterKind
-from loopty.domain.task import Limits
 from loopty.kit import codec
 from loopty.kit.printable import escape_hidden
 from loopty.taskfile.task_draft import TaskDraft

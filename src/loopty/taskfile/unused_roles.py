@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.model import Role
-from loopty.domain.task import RoleBudget, Task
+from loopty.domain.role_spec import RoleBudget
+from loopty.domain.task import Task
 from loopty.taskfile.model_tables import AGENT_PROPOSER, MODEL_PROPOSERS, proposer_kinds, verifier_use
 
 

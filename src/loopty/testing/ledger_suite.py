@@ -15,6 +15,8 @@ from loopty.record.ledger import Ledger
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 from loopty.record.runs import RunStarted
+from loopty.record.sessions import SessionEnded
+from loopty.record.workers import TrialLeased, WorkerJoined, WorkerLeft, Workers
 
 _COMMIT, _TREE = ObjectName("c0" * 20), ObjectName("e0" * 20)
 
@@ -32,6 +34,10 @@ def child_events(history: History) -> list[Event]:
     """The event of one more child of the baseline."""
     node = NodeId("1").child(history[NodeId("1")].children + 1)
     return [NodeAdded(node, Pool.ATTEMPT, "hand", "a change", _COMMIT, _TREE, {"x": 0.1 + 0.2})]
+
+
+def _joined(number: int) -> Event:
+    return WorkerJoined(1, f"worker-{number}", "host", "f0", "none")
 
 
 class LedgerConformance:
@@ -79,6 +85,21 @@ class LedgerConformance:
         one.record(child_events)
         assert set(one.history.ids) == {"1", "1.1", "1.2"}
         assert set(two.refresh().ids) == set(one.history.ids)
+
+    def test_many_workers_are_saved_as_two_writers_leave_them(self, ledger: Ledger) -> None:
+        one, two = Recorder(ledger, lambda: 0.0), Recorder(ledger, lambda: 0.0)
+        one.record(lambda _: run_events())
+        one.record(lambda _: [_joined(number) for number in range(40)])
+        for number in (3, 17, 39):
+            two.record(lambda _, number=number: [TrialLeased(NodeId("1"), 1, f"worker-{number}", str(number))])  # type: ignore[misc]
+            one.record(lambda _, number=number: [WorkerLeft(1, f"worker-{number + 1}", "gone")])  # type: ignore[misc]
+        two.record(lambda _: [_joined(4), SessionEnded(1, "")])
+        one.record(lambda _: [_joined(number) for number in range(30, 0, -1)])
+        expected = _comparable_form(_fold(list(ledger.read())))
+        for history in (ledger.history(), one.history, two.refresh()):
+            assert _comparable_form(history) == expected
+            assert list(Workers.of(history.runs[1]).members) == [f"worker-{number}" for number in range(30, 0, -1)]
+        assert ledger.flaw() is None
 
     def test_a_decision_that_raises_records_nothing_and_the_recorder_goes_on(self, ledger: Ledger) -> None:
         recorder = Recorder(ledger, lambda: 0.0)

@@ -8,11 +8,12 @@ import socket
 from collections.abc import Mapping
 
 from loopty.domain.access import Access
+from loopty.domain.benchmark_spec import Benchmark, Limits
 from loopty.domain.ids import NodeId
 from loopty.domain.machine import Machine
 from loopty.domain.outcome import Outcome
 from loopty.domain.rig import Rig
-from loopty.domain.task import Audit, Benchmark, Limits, SandboxSpec
+from loopty.domain.task import Audit, SandboxSpec
 from loopty.engine.protocols import OnMetrics, Trial
 from loopty.executors.frames import Link, LinkLost
 from loopty.executors.worker_client import WorkerClient

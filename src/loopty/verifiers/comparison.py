@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage, Prompt
-from loopty.domain.task import JudgedMetric
+from loopty.domain.role_spec import JudgedMetric
 from loopty.kit.dataclass import dataclass
 from loopty.kit.scrub import strip_hidden
 from loopty.verifiers.change_excerpt import excerpt

@@ -13,7 +13,7 @@ from loopty.domain.model import RoleModel
 from loopty.domain.objective import Direction
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
-from loopty.domain.task import JudgedMetric
+from loopty.domain.role_spec import JudgedMetric
 from loopty.engine.protocols import Executor, OnMetrics, Trial
 from loopty.kit.dataclass import replace
 from loopty.kit.safe_folder import SafeFile, SafeFolder

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from loopty.domain.model import Role
 from loopty.domain.outcome import Verdict
-from loopty.domain.task import Pools, Roles
+from loopty.domain.role_spec import Roles
+from loopty.domain.task import Pools
 from loopty.kit.dataclass import dataclass
 from loopty.record.budgets import pools_in_force
 from loopty.record.event import Recorded

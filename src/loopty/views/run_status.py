@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
-from loopty.domain.ids import NodeId
-from loopty.domain.model import Role
 from loopty.domain.objective import Direction, Metric
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import BUDGETED_POOLS, Pool
@@ -18,15 +15,13 @@ from loopty.record.audit_anchors import AuditAnchors
 from loopty.record.budgets import pools_in_force
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
-from loopty.record.confirmations import Confirmation
 from loopty.record.frozen_pools import FrozenPool
 from loopty.record.history import History
-from loopty.record.node_record import Node, Pairing
-from loopty.record.proposals import Proposals
+from loopty.record.node_record import Node
 from loopty.record.run_record import Run
 from loopty.record.rungs import LadderState
 from loopty.record.sessions import Session
-from loopty.record.trials import RunningTrial, TrialCounts, Trials, trial_parts
+from loopty.record.trials import TrialCounts
 from loopty.record.verdicts import Incumbents
 from loopty.record.workers import Workers
 from loopty.views.against_baseline import AgainstBaseline, against_baseline
@@ -34,7 +29,10 @@ from loopty.views.agent_rows import AgentRow, agent_rows
 from loopty.views.cascade_costs import StageCost, stage_costs
 from loopty.views.cluster_rows import ClusterRow, cluster_rows
 from loopty.views.comparable import machine_description, sigma
+from loopty.views.model_slots import AwaitedModel, SlotUse, awaited_model, slot_use
+from loopty.views.pool_counts import PoolCount, Remaining, pool_count, pools_in_use, remaining_budget
 from loopty.views.run_phase import RunPhase, run_phase
+from loopty.views.running_trials import RunningTrialRow, running_trials
 from loopty.views.score_change import SIGMAS, ScoreChange, percent_of, score_change
 from loopty.views.slice_value import SliceValue, slice_value
 from loopty.views.verifier_totals import VerifierTotals, verifier_totals
@@ -42,8 +40,6 @@ from loopty.views.worker_rows import WorkerRow, worker_rows
 from loopty.views.worker_slots import WorkerSlots, worker_slots
 
 _FEWEST_SAMPLES = 2
-_LONG_CALL_SECONDS = 10.0
-"""From then on, an open call is named as what a run waits for."""
 
 
 class RunState(enum.StrEnum):
@@ -53,20 +49,6 @@ class RunState(enum.StrEnum):
     """Its process died without ending the session; the next `loopty optimize` resumes it."""
     IDLE = "idle"
     """No session has driven it yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class PoolCount:
-    """What one pool has spent, without the baseline."""
-
-    pool: Pool
-    started: int
-    """Trials that ended or are running; cancelled ones are refunded."""
-    limit: int | None
-    endings: Mapping[str, int]
-    refused: int
-    last_refusal: str = ""
-    """Why the newest of the refused ones got no trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,60 +69,6 @@ class NoiseFloor:
     """Of the baseline's score; None if that score is too close to zero."""
     measurements: int
     """Number of baseline measurements so far."""
-
-
-@dataclass(frozen=True, slots=True)
-class Remaining:
-    """The rest of the budget; None means no limit."""
-
-    attempts: int
-    wall_seconds: float | None
-    tokens: int | None
-    money_usd: float | None
-    tunes: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """The purpose of a repeated measurement."""
-
-    subject: NodeId
-    rival: NodeId | None
-    """The incumbent that the subject is measured against, in turns; None if it is measured alone."""
-    number: int
-    """The number of the pair, or of the measurement if there is no incumbent."""
-    subject_handle: int = 0
-    rival_handle: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class RunningTrialRow:
-    """A running trial."""
-
-    node: NodeId
-    number: int
-    pool: Pool
-    age_seconds: float
-    repeat: Repeat | None
-    handle: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SlotUse:
-    """How many slots there are for trials and for proposals of models, and how many are taken now."""
-
-    trials: int
-    running: int
-    questions: int
-    asking: int
-
-
-@dataclass(frozen=True, slots=True)
-class AwaitedModel:
-    """A model that has not answered for a while: it thinks, or it is unavailable and asked again."""
-
-    name: str
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +188,7 @@ def status(
     metric = next(iter(history.metrics(history[run.root])), Metric("score", run.objective.direction))
     fingerprint = Cohorts.of(run).fingerprint
     best = against_baseline(history, Incumbents.of(run, Pool.ATTEMPT).best, fingerprint, metric)
-    shown = [pool for pool in Pool if pool is Pool.ATTEMPT or _is_in_use(run, pool, pools)]
+    shown = pools_in_use(run, pools)
     best_control = Incumbents.of(run, Pool.CONTROL).best if Pool.CONTROL in shown else None
     control = against_baseline(history, best_control, fingerprint, metric) if _has_run(run, Pool.CONTROL) else None
     compared = control if _has_run(run, Pool.ATTEMPT) else None
@@ -271,69 +199,51 @@ def status(
     trials_at_once = slots.trials if slots else max(trials_at_once, Workers.of(run).most)
     by_hand = busy > seconds * max(trials_at_once, Workers.of(run).most)
     return RunStatus(
-        run.number,
-        run.criteria,
-        state,
-        Session.of(run).driver,
-        Session.of(run).ended,
-        metric.name,
-        metric.direction,
-        tuple(_count(history, run, pool, pools) for pool in shown),
-        against_baseline(history, run.root, fingerprint, metric),
-        _baseline_failure(history[run.root]),
-        best,
-        control,
-        _uplift(best, compared, metric, sigma(run, fingerprint, metric.name)),
-        tuple(_other_fingerprints(history, run, metric)),
-        _noise_floor(history, run, metric),
-        Incumbents.of(run, Pool.ATTEMPT).since_best,
-        seconds,
-        busy,
-        by_hand,
-        ended / seconds if ended and seconds > 0 and not by_hand else None,
-        Spend.of(run).total_tokens,
-        Spend.of(run).total_money_usd,
-        _remaining(run, pools, seconds) if pools else None,
-        tuple(_running_trial(history, name, trial, now) for name, trial in _trials_in_order(history, run)),
-        verifier_totals(run),
-        _rung(run),
-        len(Spend.of(run).reservations),
-        Session.of(run).stalls,
-        Session.of(run).stalled_seconds,
-        run_phase(history, run, noise),
-        _slot_use(run, trials_at_once, (pools and pools.questions) or trials_at_once),
-        stage_costs(run),
-        agent_rows(history, run, now),
-        slice_value(run),
-        FrozenPool.of(run) if FrozenPool.of(run).base else None,
-        Session.of(run).is_paused,
-        Session.of(run).pause_reason,
-        rows,
-        Workers.of(run).lost_leases,
-        Workers.of(run).last_loss,
-        AuditAnchors.of(run).text,
-        slots,
-        cluster_rows(run) if state is RunState.RUNNING else (),
-        _awaited(run, now) if state is RunState.RUNNING else None,
+        run=run.number,
+        criteria=run.criteria,
+        state=state,
+        driver=Session.of(run).driver,
+        reason=Session.of(run).ended,
+        metric=metric.name,
+        direction=metric.direction,
+        counts=tuple(pool_count(history, run, pool, pools) for pool in shown),
+        baseline=against_baseline(history, run.root, fingerprint, metric),
+        without_baseline=_baseline_failure(history[run.root]),
+        best=best,
+        control=control,
+        uplift=_uplift(best, compared, metric, sigma(run, fingerprint, metric.name)),
+        other_fingerprints=tuple(_other_fingerprints(history, run, metric)),
+        noise=_noise_floor(history, run, metric),
+        since_best=Incumbents.of(run, Pool.ATTEMPT).since_best,
+        elapsed_seconds=seconds,
+        busy_seconds=busy,
+        by_hand=by_hand,
+        trials_per_second=ended / seconds if ended and seconds > 0 and not by_hand else None,
+        tokens=Spend.of(run).total_tokens,
+        money_usd=Spend.of(run).total_money_usd,
+        left=remaining_budget(run, pools, seconds) if pools else None,
+        running=running_trials(history, run, now),
+        verified=verifier_totals(run),
+        rung=_rung(run),
+        asking=len(Spend.of(run).reservations),
+        stalls=Session.of(run).stalls,
+        stalled_seconds=Session.of(run).stalled_seconds,
+        phase=run_phase(history, run, noise),
+        slots=slot_use(run, trials_at_once, (pools and pools.questions) or trials_at_once),
+        cascade=stage_costs(run),
+        agents=agent_rows(history, run, now),
+        tuning=slice_value(run),
+        combines=FrozenPool.of(run) if FrozenPool.of(run).base else None,
+        is_paused=Session.of(run).is_paused,
+        pause_reason=Session.of(run).pause_reason,
+        workers=rows,
+        lost_leases=Workers.of(run).lost_leases,
+        last_loss=Workers.of(run).last_loss,
+        audit=AuditAnchors.of(run).text,
+        worker_slots=slots,
+        nodes=cluster_rows(run) if state is RunState.RUNNING else (),
+        awaited=awaited_model(run, now) if state is RunState.RUNNING else None,
     )
-
-
-def _awaited(run: Run, now: float) -> AwaitedModel | None:
-    """The model of the oldest open call, where nothing else goes on."""
-    calls = Spend.of(run).reservations.values()
-    if not calls or Trials.of(run).running:
-        return None
-    oldest = min(calls, key=lambda call: call.since)
-    seconds = now - oldest.since
-    return AwaitedModel(oldest.model or oldest.role, seconds) if seconds >= _LONG_CALL_SECONDS else None
-
-
-def _slot_use(run: Run, trials: int, questions: int) -> SlotUse | None:
-    spend = Spend.of(run)
-    asking = sum(call.pool is not None for call in spend.reservations.values())
-    if not asking and Role.EVOLVER not in spend.seconds:
-        return None
-    return SlotUse(trials, len(Trials.of(run).running), questions, asking)
 
 
 def _state(run: Run, is_alive: Callable[[str], bool]) -> RunState:
@@ -378,73 +288,3 @@ def _noise_floor(history: History, run: Run, metric: Metric) -> NoiseFloor | Non
         return None
     score = baseline.outcome.metrics[metric.name]
     return NoiseFloor(noise, percent_of(noise, score, noise), len(baseline.samples))
-
-
-def _trials_in_order(history: History, run: Run) -> list[tuple[str, RunningTrial]]:
-    """Running trials by the node they serve, which keeps its place while it and the incumbent take turns."""
-    return sorted(
-        Trials.of(run).running.items(), key=lambda item: history[item[1].subject or trial_parts(item[0])[0]].order
-    )
-
-
-def _running_trial(history: History, name: str, trial: RunningTrial, now: float) -> RunningTrialRow:
-    node, number = trial_parts(name)
-    age, repeat = max(now - trial.since, 0.0), _repeat(history, trial)
-    return RunningTrialRow(node, number, trial.pool, age, repeat, history.handle(node))
-
-
-def _repeat(history: History, trial: RunningTrial) -> Repeat | None:
-    if trial.subject is None or trial.pool is Pool.REVIEW:
-        return None
-    node, pairing = history[trial.subject], history[trial.subject].pairing
-    if trial.pool is Pool.CONFIRM:
-        known = Confirmation.of(history.runs[node.id.run])
-        pairing = (known.pairing if known.node == node.id else None) or Pairing(history.runs[node.id.run].root)
-    if pairing is None:
-        return Repeat(node.id, None, len(node.samples) + 1, node.handle)
-    incumbent = pairing.incumbent
-    return Repeat(node.id, incumbent, len(pairing.pairs_so_far) + 1, node.handle, history.handle(incumbent))
-
-
-def _is_in_use(run: Run, pool: Pool, pools: Pools | None) -> bool:
-    if pool is Pool.REVIEW:  # `verified` reports it: the endings of reviews are not endings of trials
-        return False
-    counts, refused = TrialCounts.of(run, pool), Proposals.of(run, pool).refused
-    planned = pool is Pool.CONTROL and pools is not None and pools.control > 0
-    observed = not pool.rules.judging and bool(counts.endings)
-    return planned or counts.started > 0 or refused > 0 or observed
-
-
-def _count(history: History, run: Run, pool: Pool, pools: Pools | None) -> PoolCount:
-    is_charged = pool.rules.judging or bool(pool.rules.limit)
-    started = TrialCounts.of(run, pool).started if is_charged else _observing_trials(run, pool)
-    limit = pools.limit(pool) if pools else None
-    proposals = Proposals.of(run, pool)
-    endings = _endings(history, run, pool)
-    return PoolCount(pool, started, limit, endings, proposals.refused, proposals.last_refusal)
-
-
-def _observing_trials(run: Run, pool: Pool) -> int:
-    """The number of observing trials, including those of the baseline."""
-    ended = sum(count for ending, count in TrialCounts.of(run, pool).endings.items() if ending != Ending.CANCELLED)
-    return ended + sum(trial.pool is pool for trial in Trials.of(run).running.values())
-
-
-def _endings(history: History, run: Run, pool: Pool) -> dict[str, int]:
-    """How the pool's trials ended, most frequent first."""
-    endings = Counter(TrialCounts.of(run, pool).endings)
-    baseline = history[run.root].outcome
-    if pool is Pool.ATTEMPT and baseline:
-        endings[baseline.ending] -= 1
-    return {ending: count for ending, count in endings.most_common() if count > 0}
-
-
-def _remaining(run: Run, pools: Pools, seconds: float) -> Remaining:
-    wall, tokens, money, tunes = pools.wall_seconds, pools.tokens, pools.money_usd, pools.tunes
-    return Remaining(
-        max(pools.attempts - TrialCounts.of(run, Pool.ATTEMPT).started, 0),
-        None if wall is None else max(wall - seconds, 0.0),
-        None if tokens is None else max(tokens - Spend.of(run).total_tokens, 0),
-        None if money is None else max(money - Spend.of(run).total_money_usd, 0.0),
-        None if tunes is None else max(tunes - TrialCounts.of(run, Pool.TUNE).started, 0),
-    )

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
+from loopty.domain.benchmark_spec import Benchmark
 from loopty.domain.errors import Misuse
-from loopty.domain.task import Audit, Benchmark, digest
+from loopty.domain.task import Audit, digest
 from loopty.kit import globs
 from loopty.workspaces import seals
 from loopty.workspaces.git_objects import REGULAR_FILES, TreeEntry

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import hashlib
-import itertools
 import json
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from loopty.domain.access import TASK_FILE, is_clean_path
+from loopty.domain.access import TASK_FILE
 from loopty.domain.declared_parameters import MARK, declaration_refusal, declare_after
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
@@ -27,9 +23,9 @@ from loopty.kit.markers import change_outside_blocks
 from loopty.kit.safe_folder import UnsafePath
 from loopty.record.history import History
 from loopty.record.node_record import Node
-from loopty.record.verdicts import Incumbents
-from loopty.workspaces.benchmark_imports import files_of_imports, module_files
+from loopty.workspaces.benchmark_files import BenchmarkFiles
 from loopty.workspaces.git_objects import DIRECTORY, LINK, REGULAR_FILES, TreeEntry
+from loopty.workspaces.node_analysis import analysis_text
 from loopty.workspaces.node_folders import CHANGE, NodeFolders
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
@@ -77,94 +73,21 @@ class NodeFiles:
         self._state = state
         self._task = task
         self._sharing = sharing
+        self.benchmark = BenchmarkFiles(repository, task)
         self._refs = NodeRefs(repository)
         self.folders = NodeFolders(state, sharing.fetch if sharing else None)
         self._last_edits: tuple[str, Edits] | None = None
         """The commit and the edits that were checked last: a proposer asks before the loop does."""
         self._last_refusal: str | None = None
-        self._named_in_command = frozenset(
-            name for command in task.benchmark.commands for name in _paths_in_command(command)
-        )
-        self._named_in_gates = frozenset(name for gate in task.gates for name in _paths_in_command(gate.command))
-
-    def is_benchmark_file(self, path: str) -> bool:
-        """Whether the path is part of the benchmark: as the task says, else because its command names it.
-
-        A path that the command names, and that `write` names as closely, is the candidate itself. A path that a
-        gate names and that no proposal may write belongs to the benchmark, too. The held-out split of audits does
-        not.
-        """
-        if globs.matches(path, self._task.audit.files):
-            return False
-        if _names_for_path(self._named_in_gates, path) and not globs.matches(path, self._task.access.write):
-            return True
-        if self._task.benchmark.files:
-            return globs.matches(path, self._task.benchmark.files)
-        names = _names_for_path(self._named_in_command, path)
-        return bool(names) and not any(
-            globs.matches(path, [pattern]) and len(globs.anchor(pattern)) >= len(names[0])
-            for pattern in self._task.access.write
-        )
-
-    def belongs_to_benchmark(self, path: str, commit: str) -> bool:
-        """Whether the path is a file of the benchmark, or one that these files load."""
-        return self.is_benchmark_file(path) or path in self._benchmark_imports(commit)
-
-    @functools.lru_cache(maxsize=16)  # noqa: B019 - one for each process
-    def _benchmark_imports(self, commit: str) -> frozenset[str]:
-        """The visible files that the benchmark's own files load and no proposal may write.
-
-        A task that names its files names all of them.
-        """
-        task = self._task
-        if task.benchmark.files:
-            return frozenset()
-        paths = self._repository.files(commit)
-
-        def follows(path: str) -> bool:
-            return (
-                paths[path].mode in REGULAR_FILES
-                and task.access.is_visible(path)
-                and not globs.matches(path, (*task.access.write, *task.audit.files))
-            )
-
-        starts = [path for path in self._files_by_name(commit) if paths[path].mode in REGULAR_FILES]
-        commands = (*task.benchmark.commands, *(gate.command for gate in task.gates))
-        modules = [name for command in commands for name in _modules_in_command(command)]
-        named = {path for name in modules for path in module_files(name, ".", paths) if follows(path)}
-        return frozenset(named) | files_of_imports(
-            (*starts, *named), paths, lambda path: self.text(commit, path), follows
-        )
-
-    def benchmark_digest(self, commit: str) -> str:
-        """A digest of the benchmark's files: when it changes, old results are no longer comparable."""
-        lines = [f"{path} {entry.mode} {entry.blob}" for path, entry in self._benchmark_files(commit).items()]
-        return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
-
-    def has_benchmark_files(self, commit: str) -> bool:
-        """Whether any file is known to be part of the benchmark, and so protected from proposals."""
-        return bool(self._benchmark_files(commit))
-
-    def _benchmark_files(self, commit: str) -> dict[str, TreeEntry]:
-        imports = self._repository.entries(commit, sorted(self._benchmark_imports(commit)))
-        return {**self._files_by_name(commit), **imports}
-
-    def _files_by_name(self, commit: str) -> dict[str, TreeEntry]:
-        files = self._task.benchmark.files
-        directories = _anchors(files) if files else tuple(sorted(self._named_in_command))
-        everywhere = files and not directories
-        directories = () if everywhere else (*directories, *sorted(self._named_in_gates))
-        listing = self._repository.files(commit, directories) if directories or everywhere else {}
-        return {path: entry for path, entry in listing.items() if self.is_benchmark_file(path)}
 
     def writable_files(self, commit: str) -> list[str]:
         """The regular files that a proposal may change."""
         access = self._task.access
-        listing = self._repository.files(commit, _anchors(access.write))
+        listing = self._repository.files(commit, globs.anchors(access.write))
         return [
             path
             for path, entry in listing.items()
-            if entry.mode in REGULAR_FILES and access.is_writable(path) and not self.is_benchmark_file(path)
+            if entry.mode in REGULAR_FILES and access.is_writable(path) and not self.benchmark.includes(path)
         ]
 
     def files_outside_access(self, commit: str) -> list[str]:
@@ -174,7 +97,7 @@ class NodeFiles:
             path
             for path, entry in self._repository.files(commit).items()
             if entry.mode in (*REGULAR_FILES, LINK)
-            and (self.is_benchmark_file(path) or (access.is_visible(path) and not access.is_writable(path)))
+            and (self.benchmark.includes(path) or (access.is_visible(path) and not access.is_writable(path)))
         ]
 
     def is_shown_to_agents(self, path: str) -> bool:
@@ -187,12 +110,12 @@ class NodeFiles:
             path != TASK_FILE
             and self._task.access.is_visible(path)
             and not globs.matches(path.lower(), _KEY_FILES)
-            and not (self._task.benchmark.isolated and self.is_benchmark_file(path))
+            and not (self._task.benchmark.isolated and self.benchmark.includes(path))
         )
 
     def may_change(self, path: str) -> bool:
         """Whether a proposal may change this file."""
-        return self._task.access.is_writable(path) and not self.is_benchmark_file(path)
+        return self._task.access.is_writable(path) and not self.benchmark.includes(path)
 
     def writable_folders(self, commit: str) -> list[str]:
         """The outermost folders that hold everything a proposal may change; the top is an empty name."""
@@ -224,10 +147,7 @@ class NodeFiles:
 
     def text(self, commit: str, path: str) -> str | None:
         """The text of a file, or None when it is not text."""
-        try:
-            return self._repository.content(commit, path).decode()
-        except UnicodeDecodeError:
-            return None
+        return self._repository.text(commit, path)
 
     def merge(self, ancestor: str, ours: str, theirs: str, names: tuple[str, str]) -> MergedFiles:
         """The changes from the ancestor to `theirs` on top of `ours`; `names` stand at the marks of conflicts."""
@@ -249,7 +169,7 @@ class NodeFiles:
             return reason
         entries = self._repository.entries(parent.commit, _with_parents(edits))
         for path, content in edits.items():
-            if self.is_benchmark_file(path):
+            if self.benchmark.includes(path):
                 return f"may not change {path}: it is part of the benchmark"
             if reason := self._placement_fault(path, entries, edits):
                 return reason
@@ -343,18 +263,7 @@ class NodeFiles:
 
     def conclude(self, node: Node, history: History) -> None:
         """Write the analysis: what was measured, and the verdict with its reason. Fold what nobody needs soon."""
-        lines = [f"# {node.id}: {node.verdict}", "", node.reason, ""]
-        best = Incumbents.of(history.runs[node.id.run], node.pool).best
-        compared = {"baseline": history.runs[node.id.run].root, "before": node.against, "best": best}
-        columns = {name: history[other] for name, other in compared.items() if other}
-        if node.outcome and node.outcome.metrics:
-            lines += [f"| metric | {node.id} | {' | '.join(f'{k} {n.id}' for k, n in columns.items())} |"]
-            lines += ["|---" * (2 + len(columns)) + "|"]
-            for name, value in node.outcome.metrics.items():
-                others = (n.outcome.metrics.get(name) if n.outcome else None for n in columns.values())
-                cells = " | ".join("–" if other is None else f"{other:g}" for other in others)
-                lines.append(f"| {name} | {value:g} | {cells} |")
-        analysis = {"analysis.md": "\n".join((*lines, "")).encode(errors="replace")}
+        analysis = {"analysis.md": analysis_text(node, history).encode(errors="replace")}
         if node.verdict in _FOLDED and node.id.parent is not None:
             self.folders.fold(node.id, analysis)
         else:
@@ -374,39 +283,8 @@ class NodeFiles:
             return
 
 
-def _names_for_path(names: frozenset[str], path: str) -> list[str]:
-    """The names that cover this path: its own and those of the directories above it, the closest first."""
-    return [str(name) for name in (path, *PurePosixPath(path).parents) if str(name) in names]
-
-
-def _paths_in_command(command: str | tuple[str, ...]) -> frozenset[str]:
-    """The words of the command that may be files of the repository."""
-    words = _shell_words(command) if isinstance(command, str) else command
-    return frozenset(path for word in words if is_clean_path(path := word.removeprefix("./")))
-
-
-def _modules_in_command(command: str | tuple[str, ...]) -> list[str]:
-    """The modules that the command runs with `python -m`."""
-    words = _shell_words(command) if isinstance(command, str) else command
-    pairs = itertools.pairwise(words)
-    return [name for option, name in pairs if option == "-m" and name.replace(".", "").isidentifier()]
-
-
-def _shell_words(line: str) -> Sequence[str]:
-    try:
-        return shlex.split(line)
-    except ValueError:  # a shell line that only the shell can read
-        return line.split()
-
-
 def _prefix(folder: str) -> str:
     return f"{folder}/" if folder else ""
-
-
-def _anchors(patterns: Iterable[str]) -> tuple[str, ...]:
-    """The directories to search for the files that the patterns name; empty means everywhere."""
-    anchors = tuple(dict.fromkeys(map(globs.anchor, patterns)))
-    return () if "" in anchors else anchors
 
 
 def _with_parents(paths: Iterable[str]) -> set[str]:

@@ -119,6 +119,15 @@ class ObjectPacks:
         for name in names:
             self._graph.loose_object(name).unlink(missing_ok=True)
 
+    def forget_loose(self) -> None:
+        """Remove all loose objects, in a repository of loopty's own in which everything that lasts is packed."""
+        self._new, self._new_bytes = {}, 0
+        with contextlib.suppress(*_HARMLESS):
+            for folder in self._graph.folder().glob("[0-9a-f][0-9a-f]"):
+                for path in folder.iterdir():
+                    path.unlink(missing_ok=True)
+                folder.rmdir()
+
     def packs(self) -> list[ObjectPack]:
         """The packs that loopty wrote, the smallest first; without those that the user told git to keep."""
         found = []

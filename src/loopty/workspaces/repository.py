@@ -157,6 +157,13 @@ class Repository:
             raise GitError("cat-file", f"there is no {path} in {commit}")
         return self._store.read(entry.blob)
 
+    def text(self, commit: str, path: str) -> str | None:
+        """The text of a file, or None when it is not text."""
+        try:
+            return self.content(commit, path).decode()
+        except UnicodeDecodeError:
+            return None
+
     def blob(self, blob: str) -> bytes:
         return self._store.read(blob)
 

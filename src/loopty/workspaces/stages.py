@@ -276,7 +276,7 @@ class Stages:
                 benchmark_files = [
                     path
                     for path in self._repository.files(commit)
-                    if self._files.belongs_to_benchmark(path, commit)
+                    if self._files.benchmark.includes_or_loads(path, commit)
                 ]
                 self._seal(commit, self._exports[commit], benchmark_files)
         return self._exports[commit]
@@ -289,7 +289,7 @@ class Stages:
         if known not in self._exports:
             self._exports[known] = self._make_export(
                 commit,
-                lambda path: self._files.belongs_to_benchmark(path, commit),
+                lambda path: self._files.benchmark.includes_or_loads(path, commit),
                 self._data.mount_points(),
                 name,
                 bytecode,
@@ -334,7 +334,7 @@ class Stages:
         """Whether this file is in the tree of a trial."""
         if self._held_out.includes(path):
             return False
-        is_own = self._files.belongs_to_benchmark(path, commit)
+        is_own = self._files.benchmark.includes_or_loads(path, commit)
         if self._rig.benchmark.isolated and (is_own or self._data.includes(path)):
             return False
         return is_own or self._rig.access.is_visible(path)

@@ -34,7 +34,7 @@ class WarmPackages:
         return module_names(
             path
             for path in self._repository.files(commit)
-            if not self._isolated or self._files.belongs_to_benchmark(path, commit)
+            if not self._isolated or self._files.benchmark.includes_or_loads(path, commit)
         )
 
     def imports(self, commit: str, arguments: Sequence[str]) -> Imports:
@@ -55,7 +55,7 @@ class WarmPackages:
                 yield _SDK, file.read_text(encoding="utf-8")
 
         def is_frozen(path: str) -> bool:
-            return paths[path].mode in REGULAR_FILES and self._files.belongs_to_benchmark(path, commit)
+            return paths[path].mode in REGULAR_FILES and self._files.benchmark.includes_or_loads(path, commit)
 
         named = (word.removeprefix("./") for word in arguments if is_clean_path(word.removeprefix("./")))
         starts = [*named, *(module_files(module, ".", paths) if module else ())]

@@ -8,7 +8,8 @@ import httpx2
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import ModelSpec
-from loopty.domain.task import Pools, RoleBudget, Roles
+from loopty.domain.role_spec import RoleBudget, Roles
+from loopty.domain.task import Pools
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.archive import Archive
@@ -28,7 +29,7 @@ MODEL = "the-model"
 class ServedRun:
     """Serves trials of node 1.2 of one run."""
 
-    def __init__(self, folder, pools=None, budget=None, **spec):
+    def __init__(self, folder, pools=None, budget=None, more=None, **spec):
         self.folder = folder
         self.ledger = MemoryLedger()
         self.recorder = Recorder(self.ledger, lambda: 0.0)
@@ -38,6 +39,8 @@ class ServedRun:
         time = Time()
         defaults = {"provider": "openai", "model": MODEL, "key_env": "REAL_KEY", "max_output_tokens": 100}
         specs = {"user": ModelSpec(**{**defaults, **spec})}
+        for name, model in (more or {}).items():
+            specs[name] = ModelSpec(**{**defaults, **spec, "model": model})
         catalogue = Catalogue(specs, {"REAL_KEY": KEY}, folder, time.clock, time.sleep)
         self.serving = make_endpoint(
             catalogue,

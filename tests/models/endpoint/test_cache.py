@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from loopty.domain.model import Usage
-from loopty.domain.task import RoleBudget
+from loopty.domain.role_spec import RoleBudget
 from loopty.models.endpoint import cache
 from loopty.record.calls import Spend
 

@@ -6,7 +6,7 @@ import pytest
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Outage
-from loopty.domain.task import RoleBudget
+from loopty.domain.role_spec import RoleBudget
 from loopty.record.calls import Spend
 
 from .served_run import ServedRun, chat

@@ -8,7 +8,8 @@ import pytest
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Outage, Usage
-from loopty.domain.task import Pools, RoleBudget
+from loopty.domain.role_spec import RoleBudget
+from loopty.domain.task import Pools
 from loopty.record.calls import Spend
 
 from ..server import (

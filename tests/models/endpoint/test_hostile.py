@@ -7,7 +7,8 @@ import httpx2
 import pytest
 
 from loopty.domain.model import ModelSpec, Usage
-from loopty.domain.task import Pools, RoleBudget
+from loopty.domain.role_spec import RoleBudget
+from loopty.domain.task import Pools
 from loopty.models.endpoint import endpoint, http_exchange, usage_reader
 from loopty.models.endpoint.answer_source import HttpResponse
 from loopty.models.endpoint.provider_faults import provider_fault

@@ -7,7 +7,8 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Outage
-from loopty.domain.task import Pools, RoleBudget
+from loopty.domain.role_spec import RoleBudget
+from loopty.domain.task import Pools
 from loopty.record.calls import Spend
 
 from ..server import ScriptedServer, answer, hang, hang_up

@@ -30,6 +30,8 @@ class TrialRequest:
     exchange: Exchange
     keep: Callable[[HttpResponse], None]
     """Called with a reply that may be cached, before its end is sent."""
+    model: str = ""
+    """The name in the ledger of the model that answers."""
     fault: str = ""
     """Why the provider has not answered so far."""
     refusal: str = ""

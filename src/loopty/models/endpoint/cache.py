@@ -20,18 +20,17 @@ _ALL_REPLIES = 1 << 30
 class Cache:
     """A folder of replies, shared by all trials; `when` is `auto`, `always` or `never`."""
 
-    def __init__(self, folder: SafeFolder, when: str, model: str) -> None:
+    def __init__(self, folder: SafeFolder, when: str) -> None:
         self._folder = folder
         self._when = when
-        self._model = model
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._bytes: int | None = None
 
-    def key(self, call: ForwardedCall) -> str | None:
-        """The key of a call's reply, or None when the reply is not cached."""
+    def key(self, call: ForwardedCall, model: str) -> str | None:
+        """The key of this model's reply to a call, or None when the reply is not cached."""
         if self._when == "never" or (self._when == "auto" and not call.repeatable):
             return None
-        return hashlib.sha256(f"{self._model} {call.digest}".encode()).hexdigest()
+        return hashlib.sha256(f"{model} {call.digest}".encode()).hexdigest()
 
     @contextlib.asynccontextmanager
     async def lock(self, key: str) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""Serves a role's model to one trial or one coding agent, at a socket that only its sandbox can see."""
+"""Serves a role's models to one trial or one coding agent, at a socket that only its sandbox can see."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from collections.abc import AsyncIterator
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
-from loopty.domain.model import CACHED_CALL, ModelSpec, Outage, Role, Usage
+from loopty.domain.model import CACHED_CALL, Outage, Role, Usage
 from loopty.kit.dataclass import dataclass, replace
 from loopty.models.allowance import Allowance, AllowanceExceeded
-from loopty.models.endpoint import forwarded_call
-from loopty.models.endpoint.answer_source import AnswerSource, BrokenAnswer, NoAnswer, TrialRequest
+from loopty.models.endpoint.answer_source import BrokenAnswer, NoAnswer, TrialRequest
 from loopty.models.endpoint.cache import Cache
-from loopty.models.endpoint.forwarded_call import ForwardedCall
 from loopty.models.endpoint.http_exchange import (
     NO_RETRY,
     ClientGone,
@@ -26,6 +24,7 @@ from loopty.models.endpoint.http_exchange import (
     RequestBytes,
     RequestRefused,
 )
+from loopty.models.endpoint.served_model import ServedCall, ServedModel, parse_served_call
 from loopty.models.endpoint.trial_access import TrialAccess
 from loopty.models.meter import Subject
 from loopty.models.purse import RunPurse
@@ -44,10 +43,8 @@ _TOO_MANY, _BAD_GATEWAY = 429, 502
 class EndpointTerms:
     """What is the same for all trials."""
 
-    model: str
-    """The name that the ledger shows."""
-    spec: ModelSpec
-    source: AnswerSource
+    models: tuple[ServedModel, ...]
+    """The first one's name is the one that trials are told."""
     purse: RunPurse
     cache: Cache
     allowance: Price
@@ -63,7 +60,7 @@ class Endpoint:
         self._terms = terms
         self._node = node
         allowance = Allowance(terms.allowance)
-        self._access = TrialAccess(terms.spec.model or terms.model, allowance)
+        self._access = TrialAccess(terms.models[0].requested_name, allowance)
         self._subject = Subject(terms.operator, node, allowance=allowance, on_call=self._access.calls.append)
         self._connections: set[asyncio.Task[None]] = set()
         self._answers: set[asyncio.Task[None]] = set()
@@ -119,7 +116,9 @@ class Endpoint:
     async def _handle_request(self, exchange: Exchange) -> None:
         """Read one request and answer it, unless the client disconnects first."""
         try:
-            trial_request = TrialRequest(await exchange.request(), self._subject, exchange, keep=lambda _: None)
+            trial_request = TrialRequest(
+                await exchange.request(), self._subject, exchange, lambda _: None, self._terms.models[0].name
+            )
             answer_task = asyncio.create_task(self._answer(trial_request))
             self._answers.add(answer_task)
             answer_task.add_done_callback(self._answers.discard)
@@ -160,9 +159,10 @@ class Endpoint:
             trial_request.fault = str(broken)
         finally:
             self._access.open_requests -= 1
-            self._access.refusal = trial_request.refusal and f"{self._terms.model}: {trial_request.refusal}"
+            model = trial_request.model
+            self._access.refusal = trial_request.refusal and f"{model}: {trial_request.refusal}"
             if trial_request.fault and self._access.outage is None:
-                model, fault = self._terms.model, trial_request.fault
+                fault = trial_request.fault
                 names_model = fault.startswith(model)  # the retry layer names the model
                 self._access.outage = Outage(fault if names_model else f"{model}: {fault}")
 
@@ -172,36 +172,33 @@ class Endpoint:
         if request.path == MODELS:
             await trial_request.exchange.answer(200, {"content-type": "application/json"}, self._models())
             return
-        call = await self._parse_call(request)
-        trial_request.request = replace(request, body=b"")
-        key = terms.cache.key(call)
+        served = await self._parse_call(request)
+        model, call = served.model, served.call
+        trial_request.request, trial_request.model = replace(request, body=b""), model.name
+        key = terms.cache.key(call, model.cache_name)
         if key is None:
-            await terms.source.answer(call, trial_request)
+            await model.source.answer(call, trial_request)
             return
         async with terms.cache.lock(key):
             reply = await asyncio.to_thread(terms.cache.find, key)
             if reply is None:
                 trial_request.keep = functools.partial(terms.cache.keep, key)
-                await terms.source.answer(call, trial_request)
+                await model.source.answer(call, trial_request)
                 return
-        self._record_hit()
+        self._record_hit(model.name)
         await trial_request.exchange.answer(reply.status, reply.headers, reply.body)
 
-    async def _parse_call(self, request: Request) -> ForwardedCall:
+    async def _parse_call(self, request: Request) -> ServedCall:
         if len(request.body) < _LARGE_BODY:
-            return forwarded_call.parse_call(request, self._terms.spec, self._access.model)
+            return parse_served_call(request, self._terms.models)
         # One at a time, and off the event loop: hostile megabytes would hold up other trials.
         async with self._parsing:
-            return await asyncio.to_thread(
-                forwarded_call.parse_call, request, self._terms.spec, self._access.model
-            )
+            return await asyncio.to_thread(parse_served_call, request, self._terms.models)
 
-    def _record_hit(self) -> None:
+    def _record_hit(self, model: str) -> None:
         purse = self._terms.purse
         with contextlib.suppress(Exhausted):  # a cap that is used up does not forbid free answers
-            call = purse.reserve(
-                self._terms.role, 0, 0.0, model=self._terms.model, operator=CACHED_CALL, node=self._node
-            )
+            call = purse.reserve(self._terms.role, 0, 0.0, model=model, operator=CACHED_CALL, node=self._node)
             purse.settle(call, 0, 0.0, Usage())
 
     def _check_key(self, request: Request) -> None:

@@ -1,4 +1,4 @@
-"""Makes the endpoint that serves a role's model to trials, or to coding agents."""
+"""Makes the endpoint that serves a role's models to trials, or to coding agents."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from contextlib import AbstractAsyncContextManager
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Role
-from loopty.domain.task import RoleBudget
+from loopty.domain.role_spec import RoleBudget
 from loopty.kit.safe_folder import SafeFolder
 from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
-from loopty.models.endpoint.answer_source import AnswerSource
 from loopty.models.endpoint.cache import Cache
 from loopty.models.endpoint.chat_api import RoleModelSource
 from loopty.models.endpoint.endpoint import BENCHMARK, Endpoint, EndpointTerms
 from loopty.models.endpoint.forwarder import Forwarder
+from loopty.models.endpoint.served_model import ServedModel
 from loopty.models.endpoint.trial_access import ServeTrial, TrialAccess
 from loopty.models.endpoint.upstream import Upstream, local_upstream, upstream_of
 from loopty.models.purse import RunPurse
@@ -33,31 +33,36 @@ def make_endpoint(
     role: Role = Role.USER,
     operator: str = BENCHMARK,
 ) -> ServeTrial:
-    """A function that serves a role's model to a trial or an agent, paid from the purse; `folder` caches replies.
+    """A function that serves a role's models to a trial or an agent, paid from the purse; `folder` caches replies.
 
-    Raises Misuse when the model is unknown, its key is missing, or money is capped but the price is unknown.
+    An agent gets the first model alone. Raises Misuse when a model is unknown, its key is missing, or money is
+    capped but the price is unknown.
     """
-    name, spec = budget.model, catalogue.spec(budget.model)
     allowance = _allowance(budget)
     # Only a benchmark asks the same again and again: an agent that got old replies would repeat old work.
     cache = budget.cache if role is Role.USER else "never"
+    names = budget.names if role is Role.USER else (budget.model,)
     if role is Role.USER:
-        prices.require_cap(role, name, spec, allowance, "trial_tokens under [roles.user]")
-    source: AnswerSource
-    if (upstream := _upstream(catalogue, name)) is not None:
-        model = upstream.model
-        source = Forwarder(upstream, spec, catalogue.meter(role, name, purse), catalogue.retry(name))
-    else:
-        role_model = catalogue.role_model(role, name, purse, archive)
-        model, source = role_model.model, RoleModelSource(role_model)
-    terms = EndpointTerms(
-        model, spec, source, purse, Cache(folder, cache, f"{model} {spec.url}"), allowance, role, operator
-    )
+        for name in names:
+            prices.require_cap(role, name, catalogue.spec(name), allowance, "trial_tokens under [roles.user]")
+    models = tuple(_served_model(catalogue, budget, name, role, purse, archive) for name in names)
+    terms = EndpointTerms(models, purse, Cache(folder, cache), allowance, role, operator)
 
     def serve(node: NodeId, listener: socket.socket) -> AbstractAsyncContextManager[TrialAccess]:
         return Endpoint(terms, node).serve(listener)
 
     return serve
+
+
+def _served_model(
+    catalogue: Catalogue, budget: RoleBudget, name: str, role: Role, purse: RunPurse, archive: Archive
+) -> ServedModel:
+    spec, weight = catalogue.spec(name), budget.weight(name)
+    if (upstream := _upstream(catalogue, name)) is not None:
+        source = Forwarder(upstream, spec, catalogue.meter(role, name, purse), catalogue.retry(name))
+        return ServedModel(upstream.model, spec, source, weight)
+    role_model = catalogue.role_model(role, name, purse, archive)
+    return ServedModel(role_model.model, spec, RoleModelSource(role_model), weight)
 
 
 def _allowance(budget: RoleBudget) -> Price:

@@ -16,6 +16,7 @@ from loopty.models.endpoint.apis import API_HEADERS, Api
 from loopty.models.endpoint.hosted_tools import refuse_hosted_tools
 from loopty.models.endpoint.http_exchange import Request, RequestRefused
 from loopty.models.endpoint.request_rules import (
+    Body,
     apply_rules,
     is_repeatable,
     refuse_misspelt,
@@ -49,14 +50,20 @@ class ForwardedCall:
     """Equal for equal requests, whatever their formatting."""
 
 
-def parse_call(request: Request, spec: ModelSpec, model: str) -> ForwardedCall:
-    """The call in a request. Raises RequestRefused."""
-    api, stream = _api_of(request.path)
+def read_body(request: Request) -> Body:
+    """The JSON object of a request that may be forwarded. Raises RequestRefused."""
+    _api_of(request.path)
     if request.method != "POST":
         raise RequestRefused(405, "invalid_request_error", f"{request.path} takes only POST")
     body = _parse_body(request.body)
     refuse_misspelt(body)
     refuse_hosted_tools(body)
+    return body
+
+
+def make_call(request: Request, body: Body, spec: ModelSpec, model: str) -> ForwardedCall:
+    """The call in a request with this body, which the rules are written into. Raises RequestRefused."""
+    api, stream = _api_of(request.path)
     shows_usage = stream_options(body).get("include_usage") is True
     longest = apply_rules(api, body, spec, model)
     stream = stream or body.get("stream") is True
@@ -87,7 +94,7 @@ def _api_of(path: str) -> tuple[Api, bool]:
         ) from None
 
 
-def _parse_body(raw: bytes) -> dict[str, Any]:
+def _parse_body(raw: bytes) -> Body:
     if raw.count(b"[") + raw.count(b"{") > _MAX_PARTS:
         raise RequestRefused(400, "invalid_request_error", f"the request has more than {_MAX_PARTS} brackets")
     try:

@@ -1,0 +1,34 @@
+"""What coding agents may do in a task."""
+
+from __future__ import annotations
+
+import enum
+
+from loopty.kit.dataclass import dataclass
+from loopty.kit.option import option
+
+
+class AgentRight(enum.StrEnum):
+    """What an agent may do to work that is not its own draft."""
+
+    ABORT = "abort"
+    DISCARD = "discard"
+    GATE = "gate"
+    INVALIDATE = "invalidate"
+    REMEASURE = "remeasure"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRights:
+    """How coding agents work through loopty's tools, and what they may do besides making experiments."""
+
+    may: tuple[AgentRight, ...] = option(
+        "`abort` a ticket or a draft, `discard` or `invalidate` a node, `remeasure` what lost against it, add a "
+        "`gate`. Default: none of them.",
+        (),
+    )
+    depth: int | None = option(
+        "Submissions of one agent in a round. Default: chosen from the time of an attempt and the noise.",
+        None,
+        minimum=1,
+    )

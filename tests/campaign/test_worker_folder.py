@@ -1,0 +1,64 @@
+"""What a worker keeps between trials, and what it does not."""
+
+import os
+
+import pytest
+
+from loopty.campaign.context import CampaignContext
+from loopty.campaign.trial_packing import TrialPacking
+from loopty.campaign.worker_folder import WorkerFolder
+from loopty.domain.ids import NodeId
+from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.pool import Pool
+from loopty.executors.worker_order import FileChange, WorkerOrder
+
+
+@pytest.fixture
+def packing(code_place):
+    code_place.loopty("run", "1")
+    context = CampaignContext.open(code_place.top, print)
+    return TrialPacking(context, 1, context.rig(unsafe=False, run=1))
+
+
+def loose_objects(folder):
+    return [path for path in folder.glob("bases/*/.git/objects/??/*") if path.parent.name != "pack"]
+
+
+def run_changed_trial(bench, content):
+    change = FileChange("change.txt", len(content), "100644")
+    order = WorkerOrder(str(NodeId("1.1")), 1, Pool.ATTEMPT, 0, "token", changes=(change,))
+    trial = bench.trial(order, content)
+    assert bench.repository.content(trial.node.commit, "change.txt") == content
+    return trial
+
+
+def test_the_commit_of_a_trial_goes_with_its_report(packing, tmp_path):
+    folder = WorkerFolder(tmp_path, trust=False, say=print)
+    folder.add_base(packing.package, packing.base())
+    bench = folder.bench(packing.package)
+    for size in (10, 2_000_000, 10):  # large objects are handled otherwise than small ones
+        trial = run_changed_trial(bench, b"x" * size)
+        assert loose_objects(tmp_path)
+        bench.report(trial, Outcome(Ending.FINISHED, {"score": 1.0}))
+        assert not loose_objects(tmp_path)
+    assert bench.repository.files(bench.base.commit)
+
+
+def test_what_a_killed_worker_left_goes_when_the_next_one_starts(packing, tmp_path):
+    folder = WorkerFolder(tmp_path, trust=False, say=print)
+    folder.add_base(packing.package, packing.base())
+    run_changed_trial(folder.bench(packing.package), b"never reported")
+    assert loose_objects(tmp_path)
+    folder.bench(packing.package)
+    assert not loose_objects(tmp_path)
+
+
+def test_a_worker_keeps_the_baselines_that_it_used_last(packing, tmp_path):
+    folder = WorkerFolder(tmp_path, trust=False, say=print)
+    for number in range(12):
+        base = tmp_path / "bases" / f"{number:040x}"
+        (base / ".git").mkdir(parents=True)
+        os.utime(base, (number, number))
+    folder.add_base(packing.package, packing.base())
+    kept = {packing.package.tree, *(f"{number:040x}" for number in range(5, 12))}
+    assert {path.name for path in (tmp_path / "bases").iterdir()} == kept
