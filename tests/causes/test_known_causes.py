@@ -560,6 +560,7 @@ WITHOUT_AN_ERROR = [
     ),
     (NOT_WRITTEN, "BenchmarkSort-8   \t  253924\t      4531 ns/op\nPASS\nok  x 1.9s", '"go-bench"'),
     (NOT_WRITTEN, "sort     time:   [1.21 us 1.23 us 1.25 us]", '"criterion"'),
+    (NOT_WRITTEN, ".....\n(impl = c) istr->istr: Mean +- std dev: 186 ns +- 64 ns", '"pyperf"'),
     (NOT_WRITTEN, "BM_Sort/64         512 ns          511 ns      1369021", '"google-benchmark"'),
     (
         NOT_WRITTEN,

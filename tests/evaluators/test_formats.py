@@ -145,6 +145,18 @@ def test_benchmark_js(output: Output) -> None:
     assert parsed.metrics["O(n).mean"] == pytest.approx(2.0)
 
 
+def test_pyperf(output: Output) -> None:
+    output.print(
+        ".....\nWARNING: the benchmark result may be unstable\n* the standard deviation (64.4 ns) is 35% of the "
+        "mean (186 ns)\n\n(impl = c) istr->istr: Mean +- std dev: 186 ns +- 64 ns\n"
+        ".....\n(impl = python) istr->istr: Mean +- std dev: 1.25 us +- 0.10 us\n"
+    )
+    parsed = output.read("pyperf")
+    assert parsed.metrics["(impl = c) istr->istr.mean"] == pytest.approx(186e-9)
+    assert parsed.metrics["(impl = python) istr->istr.mean"] == pytest.approx(1.25e-6)
+    assert parsed.directions[SCORE] is Direction.MIN
+
+
 @pytest.mark.parametrize("recorded", ["perf-stat.csv", "perf-stat.json", "perf-stat-repeated.csv"])
 def test_perf_stat_counts_what_this_machine_counts(output: Output, recorded: str) -> None:
     output.write_recorded("result.json", recorded)

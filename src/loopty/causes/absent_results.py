@@ -21,6 +21,7 @@ _TOOLS = {
     r"^\s*OPS: Operations Per Second|^-+ benchmark": "pytest-benchmark",
     r"^Benchmark\S+\s+\d+\s+[\d.]+ ns/op": "go-bench",
     r"^\s*\S.* x [\d,.]+ ops/sec ±": "benchmark-js",
+    r"^\S.*: Mean \+- std dev: [\d.]+ (?:sec|ms|us|ns) \+- ": "pyperf",
     r"\btime:\s+\[[\d.]+ \S+ [\d.]+ \S+ [\d.]+ \S+\]": "criterion",
     r"^BM_\S+\s+[\d.]+ [mun]?s\s+[\d.]+ [mun]?s\s+\d+": "google-benchmark",
 }

@@ -29,7 +29,7 @@ class Benchmark:
         "Where the result is. `file`: the benchmark writes it to $EVO_RESULT_PATH or $LOOPTY_METRICS_CSV; "
         "`stdout`: it prints one JSON object, or a last line like `score: 1.2`. Or the tool that measures: "
         "`pytest-benchmark`, `hyperfine`, `google-benchmark`, `criterion`, `go-bench`, `benchmark-js`, "
-        "`perf-stat` (see `docs/benchmarks.md`).",
+        "`perf-stat`, `pyperf` (see `docs/benchmarks.md`).",
         "file",
     )
     score_key: str = option(

@@ -18,6 +18,7 @@ FORMATS = {
     "go-bench": "go_bench",
     "benchmark-js": "benchmark_js",
     "perf-stat": "perf_stat",
+    "pyperf": "pyperf",
 }
 """Modules of `evaluators/formats` by name."""
 
