@@ -8,6 +8,7 @@ from typing import Any
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.ledgers.digests import NOTHING, digest_sum, page_digest, replace_in_sum
+from loopty.ledgers.pool_places import LONGEST_WALK, PoolPlaces
 from loopty.ledgers.rows import RowDatabase
 from loopty.record.pages import FACTS_KEY, RUN_KEY, Page, facts_key
 
@@ -26,6 +27,7 @@ class RowPages:
         self._db = db
         self._pool_sizes: dict[tuple[int, Pool], tuple[int, int]] = {}
         """The size of a pool, with the newest handle when it was counted."""
+        self._places = PoolPlaces(db)
         self._changed: dict[str, None] = {}
         """The keys of pages that were read and do not match their digests."""
         self._written: dict[str, tuple[bytes, str | None]] = {}
@@ -65,15 +67,16 @@ class RowPages:
         return size
 
     def nodes_of_pool(self, run: int, pool: Pool, start: int, stop: int) -> Sequence[NodeId]:
-        # From the nearer end: a database walks over what OFFSET leaves out.
         size = self.pool_size(run, pool)
-        is_near_end = size - stop < start
-        order, offset = ("DESC", size - stop) if is_near_end else ("ASC", start)
+        is_near_end = size - stop < min(start, LONGEST_WALK)
+        order, least, offset = "DESC", 0, size - stop
+        if not is_near_end:
+            order, (least, offset) = "ASC", self._places.nearest(run, pool, start, size)
         query = (
-            "SELECT key FROM pages WHERE run = ? AND pool = ? AND handle IS NOT NULL "
+            "SELECT key FROM pages WHERE run = ? AND pool = ? AND handle >= ? "
             f"ORDER BY handle {order} LIMIT ? OFFSET ?"
         )
-        rows = self._db.rows(query, (run, pool.value, stop - start, offset))
+        rows = self._db.rows(query, (run, pool.value, least, stop - start, offset))
         found = [NodeId(key) for (key,) in rows]
         return found[::-1] if is_near_end else found
 
@@ -121,6 +124,7 @@ class RowPages:
     def forget(self) -> None:
         """Ask for everything anew, because nodes were removed or a write was undone."""
         self._pool_sizes.clear()
+        self._places.forget()
         self._written.clear()
 
     def first_change_seen(self) -> str | None:
