@@ -16,7 +16,7 @@ from loopty.domain.worker_outage import TrialLosesWorkers, WorkerOutage
 from loopty.executors import pool_worker, worker_pool
 from loopty.executors.frames import LinkLost
 from loopty.executors.worker_order import TrialReport, message, pack_report
-from loopty.record.workers import LeaseLost, TrialLeased, WorkerJoined, WorkerLeft
+from loopty.record.workers import LeaseLost, TrialLeased, WorkerDrifted, WorkerJoined, WorkerLeft
 from loopty.testing.executor_suite import WAIT_SECONDS, never_prune, run_until_cancelled, score_x, trial_of
 from loopty.testing.fakes import outcome_of_score
 from loopty.testing.pool_harness import HERE, TOKEN, FunctionBench, PoolHarness
@@ -379,3 +379,24 @@ async def test_while_nothing_can_be_recorded_workers_wait_and_running_trials_go_
     assert (await asyncio.wait_for(waits, WAIT_SECONDS)).is_finished
     await wait_until(lambda: len(harness.pool.members) == 2)
     assert kinds(harness, WorkerJoined) == [WorkerJoined] * 2
+
+
+async def test_a_worker_that_has_changed_gets_no_trial_until_the_incumbent_was_measured_there(harness):
+    await harness.add_worker(score_x)
+    [member] = harness.pool.members
+    harness.pool.open_cohort(member.fingerprint)
+    offered, before = [], member.fingerprint
+    harness.pool.on_cohort = offered.append
+    harness.pool.note_drift(member.name, "score of 1.2 was 10 there and is 8 now")
+    [drifted] = [event for event in harness.events if isinstance(event, WorkerDrifted)]
+    assert (drifted.worker, drifted.fingerprint) == (member.name, member.fingerprint)
+    assert [machine.fingerprint for machine in offered] == [member.fingerprint] != [before]
+    assert "has changed: score of 1.2" in harness.said[-1]
+    assert (harness.pool.has_worker(before), harness.pool.has_worker(member.fingerprint)) == (False, True)
+    waits = start(harness, trial_of(1))
+    measured = await start(harness, trial_of(2, cohort=member.fingerprint))
+    assert (measured.fingerprint, waits.done()) == (member.fingerprint, False)
+    harness.pool.open_cohort(member.fingerprint)
+    assert (await asyncio.wait_for(waits, WAIT_SECONDS)).fingerprint == member.fingerprint
+    harness.pool.note_drift(member.name, "again")
+    assert len({before, *(machine.fingerprint for machine in offered)}) == 3

@@ -40,7 +40,7 @@ from loopty.record.tickets import TicketEnded, TicketOpened
 from loopty.record.trials import TrialCounts, Trials
 from loopty.record.tunings import NodeTuned, TunePointChosen, TuningStarted
 from loopty.record.verdicts import Incumbents, NodeReopened, NodeRestored, VerdictWithdrawn
-from loopty.record.workers import ClusterSeen, LeaseLost, TrialLeased, WorkerJoined, WorkerLeft
+from loopty.record.workers import ClusterSeen, LeaseLost, TrialLeased, WorkerDrifted, WorkerJoined, WorkerLeft
 from loopty.testing.ledger_suite import run_events
 
 from ..record.test_fold import fold
@@ -53,7 +53,7 @@ NEWER = {
     *(DirectiveSeen, NoteAdded, TicketOpened, TicketEnded),
     *(PoolFrozen, SearchMoved),
     *(NodeTuned, TunePointChosen, TuningStarted),
-    *(ClusterSeen, CohortOpened, WorkerJoined, WorkerLeft, TrialLeased, LeaseLost),
+    *(ClusterSeen, CohortOpened, WorkerDrifted, WorkerJoined, WorkerLeft, TrialLeased, LeaseLost),
     *(AgentBenched, AgentPartEnded, AgentSearchStalled, AuditConcluded, RoleSharesChanged),
     FilesStored,
 }

@@ -20,6 +20,7 @@ from loopty.record.cohorts import CohortOpened, Cohorts, RunRebaselined
 from loopty.record.event import Event, Recorded
 from loopty.record.history import History
 from loopty.record.verdicts import Incumbents, NodeJudged
+from loopty.record.worker_paces import WorkerPaces
 
 
 class CohortKeeper:
@@ -34,6 +35,7 @@ class CohortKeeper:
         self._judged = asyncio.Event()
         """Set when the baseline has its verdict."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._paces = WorkerPaces(context.task.objective)
 
     def start(self) -> None:
         """Look at the workers that are there, and at all that join."""
@@ -60,6 +62,8 @@ class CohortKeeper:
 
     def _on_event(self, recorded: Recorded) -> None:
         event = recorded.event
+        if drift := self._paces.apply(event):
+            asyncio.get_running_loop().call_soon(self._pool.note_drift, drift.worker, drift.reason)
         if isinstance(event, NodeJudged) and event.node == self._context.history.runs[self._run].root:
             self._judged.set()
 

@@ -53,6 +53,10 @@ class PoolWorker:
         self._lost_reason = ""
         self._lost = asyncio.Event()
 
+    def change_machine(self, machine: Machine) -> None:
+        """From now on, its results count as those of this machine."""
+        self.machine, self.fingerprint = machine, machine.fingerprint
+
     @property
     def lost_reason(self) -> str:
         """Why the worker is gone; empty while it is there."""

@@ -20,13 +20,17 @@ from loopty.executors.pool_worker import PoolWorker, TrialFault
 from loopty.executors.worker_order import PackedOrder, RigPackage, message
 from loopty.kit.dataclass import dataclass, replace
 from loopty.record.event import Event
-from loopty.record.workers import LeaseLost, TrialLeased, WorkerJoined, WorkerLeft
+from loopty.record.workers import LeaseLost, TrialLeased, WorkerDrifted, WorkerJoined, WorkerLeft
 from loopty.version import __version__
 
 _GREETING_SECONDS = 20.0
 _SET_UP_SECONDS = 900.0
 _MOST_LOSSES = 3
 """A trial that loses this many workers in a row waits for another session."""
+
+
+PACE = "changes of pace"
+"""The fact about a machine that the driver adds: how often what it measures has changed."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,23 @@ class WorkerPool:
         if machine.fingerprint not in self._open | self._pending:
             self._pending.add(machine.fingerprint)
             self.on_cohort(machine)
+
+    def note_drift(self, worker: str, reason: str) -> None:
+        """Take this worker's machine for another one, where the incumbent is measured first."""
+        if (member := self._members.get(worker)) is None:
+            return
+        changes = int(member.machine.facts.get(PACE, "0")) + 1
+        machine = Machine({**member.machine.facts, PACE: str(changes)})
+        self._counts[member.fingerprint] -= 1
+        member.change_machine(machine)
+        self._counts[member.fingerprint] += 1
+        self._terms.note_machine(machine)
+        self._terms.record(WorkerDrifted(terms_run(self._terms), worker, machine.fingerprint, reason))
+        self._terms.say(
+            f"{worker} has changed: {reason}; the incumbent is measured there before anything is ranked"
+        )
+        self._tell_change()
+        self._offer_cohort(machine)
 
     def give_up_cohort(self, fingerprint: str) -> None:
         """Leave these workers idle until another of them joins: the incumbent gave no result there."""

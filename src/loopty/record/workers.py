@@ -55,6 +55,16 @@ class LeaseLost(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerDrifted(Event):
+    """What a worker measures has changed: from now on its machine counts as another one, with this fingerprint."""
+
+    run: int
+    worker: str
+    fingerprint: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterNode:
     """One node of a cluster that places workers."""
 
@@ -93,6 +103,8 @@ class WorkerRecord:
     leased_at: float = 0.0
     trials: int = 0
     """The trials that it has ended."""
+    drift: str = ""
+    """How what it measures has changed since it joined; empty where it has not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +166,12 @@ def _forget_members(state: FoldState, event: SessionEnded, _at: float) -> None:
         state.put_run(run.with_part(replace(workers, members={}, clusters={})))
 
 
+def _drift(state: FoldState, event: WorkerDrifted, _at: float) -> None:
+    run = state.runs[event.run]
+    if member := Workers.of(run).members.get(event.worker):
+        _put(state, run, event.worker, replace(member, fingerprint=event.fingerprint, drift=event.reason))
+
+
 def _see_cluster(state: FoldState, event: ClusterSeen, _at: float) -> None:
     run = state.runs[event.run]
     clusters = {**Workers.of(run).clusters, event.cluster: event.nodes}
@@ -167,10 +185,11 @@ def _put(state: FoldState, run: Run, name: str, member: WorkerRecord) -> None:
 
 
 FAMILY = Family(
-    (WorkerJoined, WorkerLeft, TrialLeased, LeaseLost, ClusterSeen),
+    (WorkerJoined, WorkerLeft, WorkerDrifted, TrialLeased, LeaseLost, ClusterSeen),
     {
         WorkerJoined: _join,
         WorkerLeft: _leave,
+        WorkerDrifted: _drift,
         TrialLeased: _lease,
         LeaseLost: _lose,
         TrialEnded: _end,

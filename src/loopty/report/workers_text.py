@@ -55,4 +55,4 @@ def _row_text(row: WorkerRow) -> str:
     doing = f"{row.trial} for {duration(row.lease_seconds)}" if row.trial else "waits"
     place = "" if row.host in row.name else f" at {row.host}"
     text = f"{row.name}{place}: {doing}; {plural(row.trials, 'trial')}, {row.sandbox}{_COHORTS[row.cohort]}"
-    return printable_line(text)
+    return printable_line(f"{text}; it has changed: {row.drift}" if row.drift else text)

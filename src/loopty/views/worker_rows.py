@@ -26,6 +26,8 @@ class WorkerRow:
     lease_seconds: float
     """For how long it has held that."""
     trials: int
+    drift: str = ""
+    """How what it measures has changed since it joined."""
 
 
 def worker_rows(run: Run, now: float) -> tuple[WorkerRow, ...]:
@@ -40,6 +42,7 @@ def worker_rows(run: Run, now: float) -> tuple[WorkerRow, ...]:
             member.trial,
             max(0.0, now - member.leased_at) if member.trial else 0.0,
             member.trials,
+            member.drift,
         )
         for name, member in Workers.of(run).members.items()
     )
