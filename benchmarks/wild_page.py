@@ -26,9 +26,10 @@ line, pasted once, `init` passed.
   sixty in samples 9 to 11, where some builds of C ran into a limit of 1800 s, fifteen to thirty in 12, and five to
   fifteen in 13 and 14, with a larger share of the cores and a limit of 900 s for each call of `init`. In
   15 and 16, with twenty to thirty, `init` had its own limit of ten minutes; a line that only gives it
-  more is not pasted.
+  more is not pasted. 17 had ten to fifteen, 18 fifteen to thirty.
 - A benchmark that turned out to measure nothing counts as not proven, whatever `init` said: jsonpickle in
-  sample 13, eigen3 in sample 14, http-parser in sample 15, nlohmann-json3, jsonpatch and pycparser in sample 16.
+  sample 13, eigen3 in sample 14, http-parser in sample 15, nlohmann-json3, jsonpatch and pycparser in sample 16,
+  multidict in sample 18.
 - Many packages of npm, and some of PyPI, are released without tests. There the line of the message measured how
   long the package takes to load, which counts as *with its line* in samples 1 to 9. Since then `init` falls back
   on this, or on the time of the build, by itself, and says so: a *last resort*. The figures count it apart. Where
@@ -93,6 +94,8 @@ SAMPLES = {
     "14": "drawn and tried after the repair for libffi; those for its own failures came later",
     "15": "drawn and tried after `init` got its limit of ten minutes",
     "16": "drawn and tried after the repairs for the fifteenth",
+    "17": "drawn and tried after the repairs for the sixteenth",
+    "18": "drawn and tried after the first repairs for the seventeenth",
 }
 """How each sample was used: only the figure of one that was tried once, after all repairs, says what to expect."""
 
