@@ -158,7 +158,7 @@ def with_freezers_that_stop_nothing(patch: pytest.MonkeyPatch) -> Sandbox:
 def with_the_owner_in_the_names_of_groups(patch: pytest.MonkeyPatch) -> Sandbox:
     if cgroup._parent() is None:
         pytest.skip("this user cannot create cgroups here")
-    patch.setattr(cgroup.secrets, "token_hex", lambda _: f"{os.getpid()}-{next(NUMBERS)}")
+    patch.setattr(cgroup, "_new_name", lambda: f"loopty-{os.getpid()}-{next(NUMBERS)}")
     sandbox = Bubblewrap()
     # All namespaces but that of cgroups: in it, the name is hidden if bubblewrap was in the group early enough.
     others = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts")

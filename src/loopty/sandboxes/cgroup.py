@@ -226,7 +226,7 @@ def _may_create_in(folder: Path) -> bool:
 def _make_group(parent: Path) -> Cgroup:
     """Create a group that this process owns until it removes the group or dies. Raises OSError."""
     while True:
-        folder = parent / f"loopty-{os.urandom(8).hex()}"
+        folder = parent / _new_name()
         folder.mkdir()
         # In the moment before it is locked, another process may take it for an abandoned one.
         if (lock := _lock_of(folder)) is not None:
@@ -288,3 +288,8 @@ def _folder_of(kind: str, controller: str, path: str) -> Path:
             # In a container the mount may start further down than the paths do.
             return Path(point) / PurePosixPath(path).relative_to(root)
     raise ValueError(path)
+
+
+def _new_name() -> str:
+    """A name that says nothing: a trial may see that of its own group."""
+    return f"loopty-{os.urandom(8).hex()}"
