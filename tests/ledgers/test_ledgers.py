@@ -275,6 +275,37 @@ def test_damaged_facts_are_an_error_in_one_line(tmp_path, damage):
         list(SqliteLedger(path).history().facts())
 
 
+@pytest.mark.parametrize(
+    ("key", "damage"),
+    [
+        ("run 1", "nothing"),
+        ("run 1", "[]"),
+        ("run 1", "[" * 100_000),
+        ("run 9 Workers.members 0", '{"a":[1,{}]}'),
+        ("run 1 Workers.members x", "{}"),
+        ("run 1 Workers.members 0", '{"a":7}'),
+        ("run 1 Workers", "{}"),
+    ],
+)
+def test_damaged_runs_are_an_error_in_one_line(tmp_path, key, damage):
+    path = tmp_path / "ledger.sqlite"
+    Recorder(SqliteLedger(path), lambda: 12.5).record(lambda _: run_events())
+    with sqlite3.connect(path) as db:
+        db.execute("DELETE FROM pages WHERE key = ?", (key,))
+        db.execute("INSERT INTO pages (key, body, digest) VALUES (?, ?, zeroblob(32))", (key, damage))
+    with pytest.raises(Misuse, match=r"the record of its runs is damaged\. Put back a copy"):
+        SqliteLedger(path).history()
+
+
+def test_a_damaged_node_is_an_error_in_one_line(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    Recorder(SqliteLedger(path), lambda: 12.5).record(lambda _: run_events())
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE pages SET body = '{}' WHERE key = '1'")
+    with pytest.raises(Misuse, match=r"the record of node 1 is damaged\. Put back a copy"):
+        SqliteLedger(path).history()[NodeId("1")]
+
+
 def test_writers_in_turn_and_rebuilt_pages_leave_no_flaw(tmp_path):
     path = tmp_path / "ledger.sqlite"
     one, other = (Recorder(SqliteLedger(path), lambda: 12.5) for _ in range(2))

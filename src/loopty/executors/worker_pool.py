@@ -27,8 +27,6 @@ _GREETING_SECONDS = 20.0
 _SET_UP_SECONDS = 900.0
 _MOST_LOSSES = 3
 """A trial that loses this many workers in a row waits for another session."""
-
-
 PACE = "changes of pace"
 """The fact about a machine that the driver adds: how often what it measures has changed."""
 

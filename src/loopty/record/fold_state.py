@@ -15,7 +15,7 @@ from loopty.kit import codec
 from loopty.record.node_facts import FactsBlock, FactsKind, NodeFacts, block_number, read_block, with_nodes
 from loopty.record.node_record import Node
 from loopty.record.nodes_in_memory import NodesInMemory
-from loopty.record.pages import RUN_KEY, NodePlace, Page, SavedNodes, facts_key
+from loopty.record.pages import RUN_KEY, UNREADABLE, NodePlace, Page, SavedNodes, damaged_page, facts_key
 from loopty.record.pool_nodes import KnownPools
 from loopty.record.run_pages import RunPages
 from loopty.record.run_record import Run
@@ -89,7 +89,10 @@ class FoldState:
         if page is None:
             meant = "" if "." in node else f", and `@{node}` is a node by its short name"
             raise Misuse(f"there is no node {node}: `loopty tree` lists them{meant}")
-        found = codec.build(Node, json.loads(page))
+        try:
+            found = codec.build(Node, json.loads(page))
+        except UNREADABLE as error:
+            raise damaged_page(f"node {node}") from error
         if found.id != node:
             raise Misuse(f"the record of node {node} is that of {found.id}: it was changed by hand")
         self._keep_decoded(found, len(page))

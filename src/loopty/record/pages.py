@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
+from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import dataclass
@@ -16,6 +17,18 @@ from loopty.kit.dataclass import dataclass
 RUN_KEY = "run "
 FACTS_KEY = "facts "
 """How the keys of pages begin; a node's key is its id."""
+
+
+UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+"""What reading a page raises that no version of loopty wrote."""
+
+
+def damaged_page(what: str) -> Misuse:
+    """The error for a page that cannot be read."""
+    return Misuse(
+        f"the ledger was changed by hand: the record of {what} is damaged. Put back a copy of it; the commits of "
+        "nodes are in git, whatever the ledger says"
+    )
 
 
 def facts_key(block: int) -> str:

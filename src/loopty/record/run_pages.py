@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from operator import attrgetter
 from typing import Any, get_args
@@ -12,7 +12,7 @@ from loopty.kit import codec
 from loopty.kit.dataclass import replace
 from loopty.kit.dataclass_methods import field_types, fields_of, is_dataclass
 from loopty.record.entry_pages import LONG, EntryPages
-from loopty.record.pages import RUN_KEY, Page
+from loopty.record.pages import RUN_KEY, UNREADABLE, Page, damaged_page
 from loopty.record.run_record import Run, RunPart
 
 _HEAD = attrgetter(*(field.name for field in fields_of(Run) if field.name not in ("parts", "pools")))
@@ -32,9 +32,15 @@ class RunPages:
         self._entries: dict[str, dict[str, EntryPages]] = {}
         """The mappings that have pages of their own, by part (`run 1 Workers`) and field."""
 
-    def read(self, pages: Mapping[str, str]) -> Iterator[Run]:
-        """The runs that have these pages, which are all that there are."""
+    def read(self, pages: Mapping[str, str]) -> list[Run]:
+        """The runs that have these pages, which are all that there are. Raises Misuse for what is none."""
         self._entries.clear()
+        try:
+            return self._read(pages)
+        except UNREADABLE as error:
+            raise damaged_page("its runs") from error
+
+    def _read(self, pages: Mapping[str, str]) -> list[Run]:
         runs: dict[str, Any] = {}
         for key, text in pages.items():
             head, _, block = key.rpartition(" ")
@@ -49,7 +55,7 @@ class RunPages:
             parts.setdefault(name, {}).update(
                 {field: entries.mapping() for field, entries in fields.items() if entries}
             )
-        return (codec.build(Run, data) for data in runs.values())
+        return [codec.build(Run, data) for data in runs.values()]
 
     def changed_pages(self, run: Run) -> dict[str, Page]:
         """The page of a run that has changed, and the pages of its entries that have."""

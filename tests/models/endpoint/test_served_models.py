@@ -4,13 +4,15 @@ from collections import Counter
 
 from loopty.domain.model import ModelSpec
 from loopty.domain.role_spec import RoleBudget
-from loopty.models.endpoint.served_model import ServedModel, draw_model
+from loopty.models.endpoint.served_model import EndpointModel, draw_model
 
 from ..server import ScriptedServer, answer
 from ..vendor_replies import openai_reply
 from .served_run import MODEL, ServedRun, chat
 
-MODELS = [ServedModel(name, ModelSpec("openai", name), None, weight) for name, weight in (("a", 1.0), ("b", 0.25))]
+MODELS = [
+    EndpointModel(name, ModelSpec("openai", name), None, weight) for name, weight in (("a", 1.0), ("b", 0.25))
+]
 RULE = {"role": "system", "content": "You are a user."}
 
 

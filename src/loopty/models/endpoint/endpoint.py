@@ -24,7 +24,7 @@ from loopty.models.endpoint.http_exchange import (
     RequestBytes,
     RequestRefused,
 )
-from loopty.models.endpoint.served_model import ServedCall, ServedModel, parse_served_call
+from loopty.models.endpoint.served_model import EndpointModel, ServedCall, parse_served_call
 from loopty.models.endpoint.trial_access import TrialAccess
 from loopty.models.meter import Subject
 from loopty.models.purse import RunPurse
@@ -43,7 +43,7 @@ _TOO_MANY, _BAD_GATEWAY = 429, 502
 class EndpointTerms:
     """What is the same for all trials."""
 
-    models: tuple[ServedModel, ...]
+    models: tuple[EndpointModel, ...]
     """The first one's name is the one that trials are told."""
     purse: RunPurse
     cache: Cache

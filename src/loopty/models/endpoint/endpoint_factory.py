@@ -17,7 +17,7 @@ from loopty.models.endpoint.cache import Cache
 from loopty.models.endpoint.chat_api import RoleModelSource
 from loopty.models.endpoint.endpoint import BENCHMARK, Endpoint, EndpointTerms
 from loopty.models.endpoint.forwarder import Forwarder
-from loopty.models.endpoint.served_model import ServedModel
+from loopty.models.endpoint.served_model import EndpointModel
 from loopty.models.endpoint.trial_access import ServeTrial, TrialAccess
 from loopty.models.endpoint.upstream import Upstream, local_upstream, upstream_of
 from loopty.models.purse import RunPurse
@@ -56,13 +56,13 @@ def make_endpoint(
 
 def _served_model(
     catalogue: Catalogue, budget: RoleBudget, name: str, role: Role, purse: RunPurse, archive: Archive
-) -> ServedModel:
+) -> EndpointModel:
     spec, weight = catalogue.spec(name), budget.weight(name)
     if (upstream := _upstream(catalogue, name)) is not None:
         source = Forwarder(upstream, spec, catalogue.meter(role, name, purse), catalogue.retry(name))
-        return ServedModel(upstream.model, spec, source, weight)
+        return EndpointModel(upstream.model, spec, source, weight)
     role_model = catalogue.role_model(role, name, purse, archive)
-    return ServedModel(role_model.model, spec, RoleModelSource(role_model), weight)
+    return EndpointModel(role_model.model, spec, RoleModelSource(role_model), weight)
 
 
 def _allowance(budget: RoleBudget) -> Price:

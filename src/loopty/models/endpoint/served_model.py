@@ -19,7 +19,7 @@ _RULE_ROLES = ("system", "developer")
 
 
 @dataclass(frozen=True, slots=True)
-class ServedModel:
+class EndpointModel:
     """A model that answers requests of trials."""
 
     name: str
@@ -43,18 +43,18 @@ class ServedModel:
 class ServedCall:
     """A call, and the model that answers it."""
 
-    model: ServedModel
+    model: EndpointModel
     call: ForwardedCall
 
 
-def parse_served_call(request: Request, models: Sequence[ServedModel]) -> ServedCall:
+def parse_served_call(request: Request, models: Sequence[EndpointModel]) -> ServedCall:
     """The call in a request, for the model that answers it. Raises RequestRefused."""
     body = read_body(request)
     model = draw_model(body, models)
     return ServedCall(model, make_call(request, body, model.spec, model.requested_name))
 
 
-def draw_model(body: dict[str, Any], models: Sequence[ServedModel]) -> ServedModel:
+def draw_model(body: dict[str, Any], models: Sequence[EndpointModel]) -> EndpointModel:
     """The model for a conversation: the same for its later turns, for other candidates and after a restart."""
     if len(models) == 1:
         return models[0]
