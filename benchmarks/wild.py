@@ -43,7 +43,7 @@ from wild_types import WildRepository, WildResult
 HERE = Path(__file__).parent
 NAMES = HERE / "wild_names.toml"
 RESULTS = HERE / "wild_results.json"
-SECONDS = 900
+SECONDS = 1500
 _FETCHES = 3
 """How many repositories more are fetched and prepared, which mostly waits, while others are tried."""
 _WRITING = threading.Lock()
