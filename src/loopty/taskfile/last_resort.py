@@ -45,6 +45,7 @@ class LastResort:
 def last_resorts(facts: RepositoryFacts) -> list[LastResort]:
     """The commands to fall back on, the most telling first."""
     return [
+        *_load_of_the_top(facts),
         *(LastResort(line, _LOAD) for line in dict.fromkeys(_lines_that_load(facts))),
         *_node_loads_after_a_build(facts),
         *(_build_resort(build) for build in repository_builds(facts)),
@@ -75,8 +76,20 @@ def _node_loads_after_a_build(facts: RepositoryFacts) -> Iterator[LastResort]:
         yield LastResort(f"node {shlex.quote(entry)}", _LOAD, build, writable_copy=True)
 
 
+def _load_of_the_top(facts: RepositoryFacts) -> Iterator[LastResort]:
+    """The package whose folder is the top of the repository: Python finds it by a link with its name."""
+    if name := facts.root_package:
+        *folders, last = name.split(".")
+        folder = "/".join(("$TMPDIR/packages", *folders))
+        setup = f'mkdir -p "{folder}" && ln -s "$PWD" "{folder}/{last}"'
+        path = 'export PYTHONPATH="$TMPDIR/packages:$PYTHONPATH"'
+        yield LastResort(f'python3 -c "import {name}"', _LOAD, f"{setup} && {path}")
+
+
 def _python_packages(facts: RepositoryFacts) -> list[str]:
     """The packages and modules at the places where Python projects keep them."""
+    if facts.root_package:
+        return []  # what is at the top are its parts
     aside = {*facts.tests, *facts.benchmarks}
     paths = [PurePosixPath(path) for path in facts.files if path.endswith(".py") and path not in aside]
     names = [

@@ -10,6 +10,7 @@ from loopty.causes.absent_results import CPU_TIMER, command_with_timer
 from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.globs import literal
 from loopty.taskfile.last_resort import last_resorts
+from loopty.taskfile.native_tests import native_benchmark
 from loopty.taskfile.node_tests import runnable_scripts
 from loopty.taskfile.repository_tests import common_paths, repository_tests
 from loopty.taskfile.task_draft import BUILD_TIMEOUT, FIRST_TIMEOUT, GateDraft, TaskDraft
@@ -166,6 +167,16 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             writable_copy=tests.writable_copy,
             timeout_seconds=BUILD_TIMEOUT if tests.setup or tests.warm_up else FIRST_TIMEOUT,
             is_part=tests.is_part,
+        )
+    if program := native_benchmark(facts):  # after the tests: many want a library, arguments or an hour
+        yield BenchmarkProposal(
+            program.line_with_timer,
+            "file",
+            "min",
+            named,
+            "CMake builds a program that is named as a benchmark; this is the CPU seconds that it takes",
+            timeout_seconds=BUILD_TIMEOUT,
+            is_part=True,
         )
     for resort in last_resorts(facts):
         yield BenchmarkProposal(

@@ -116,6 +116,8 @@ class RepositoryFacts:
     """Libraries that Automake builds in the folder at the top."""
     make_programs: frozenset[str] = field(default_factory=frozenset)
     """Targets of the Makefile that only link a program of their name."""
+    root_package: str = ""
+    """The name of the package of Python whose folder is the top of the repository; empty for most."""
 
 
 def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
@@ -167,6 +169,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         "setup.py" in files and PythonBuild(top).has_extensions,
         _automake_libraries(_text(top / "Makefile.am")) if "Makefile.am" in files else (),
         _make_programs(top, files),
+        PythonBuild(top).import_name if "__init__.py" in files else "",
     )
 
 
