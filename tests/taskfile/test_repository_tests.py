@@ -108,6 +108,36 @@ def test_a_program_of_cmake_that_is_named_as_a_benchmark_is_tried_after_the_test
     assert benchmark.command.endswith(f"""'"$(find {BUILD} -type f -name hwy_benchmark | head -n 1)"'""")
 
 
+def test_what_is_mostly_extensions_is_built_before_its_benchmark_and_before_it_is_loaded(tmp_path):
+    files = {
+        "setup.py": "setup(ext_modules=[Extension('ijson._yajl2', ['src/a.c'])])",
+        "src/a.c": "",
+        "src/b.c": "",
+        "src/c.c": "",
+        "src/ijson/__init__.py": "",
+        "src/ijson/benchmark.py": "if __name__ == '__main__':\n    main()\n",
+    }
+    first, *_ = propose_tasks(facts_of(tmp_path, files))
+    assert first.command == f"{BUILD_EXTENSIONS} && python3 src/ijson/benchmark.py"
+    assert first.writable_copy
+    loads = [one for one in last_resorts(facts_of(tmp_path, files)) if one.measures == LOAD]
+    assert [(one.setup, one.writable_copy) for one in loads] == [(BUILD_EXTENSIONS, True)]
+
+
+def test_a_benchmark_of_javascript_that_only_defines_its_suite_is_none(tmp_path):
+    suite = "var suite = new Benchmark.Suite\nsuite.add('%8d', () => sprintf('%8d', 1))\n"
+    files = {
+        "package.json": "{}",
+        "index.js": "",
+        "test.js": "",
+        "benchmark/a.js": f"{suite}module.exports = suite\n",
+        "benchmark/b.js": f"{suite}suite.run()\nmodule.exports = suite\n",
+    }
+    facts = facts_of(tmp_path, files)
+    assert [one.command for one in benchmark_proposals(facts) if not one.last_resort] == ["node benchmark/b.js"]
+    assert facts.sources == ("index.js",)
+
+
 def test_a_package_whose_folder_is_the_top_is_loaded_by_its_name(tmp_path):
     files = {"__init__.py": "", "main.py": "", "setup.py": "", "clibz/__init__.py": "", "clibz/setup.py": ""}
     facts = facts_of(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from loopty.causes.absent_results import command_with_timer
+from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
 from loopty.kit.dataclass import dataclass
 from loopty.taskfile.builds import RepositoryBuild, repository_builds
 from loopty.taskfile.node_tests import build_line, compile_line
@@ -46,7 +47,12 @@ def last_resorts(facts: RepositoryFacts) -> list[LastResort]:
     """The commands to fall back on, the most telling first."""
     return [
         *_load_of_the_top(facts),
-        *(LastResort(line, _LOAD) for line in dict.fromkeys(_lines_that_load(facts))),
+        *(
+            LastResort(line, _LOAD, BUILD_EXTENSIONS, writable_copy=True)
+            if line.startswith("python3 ") and facts.is_mostly_extensions
+            else LastResort(line, _LOAD)
+            for line in dict.fromkeys(_lines_that_load(facts))
+        ),
         *_node_loads_after_a_build(facts),
         *(_build_resort(build) for build in repository_builds(facts)),
         *(LastResort(line, _HEADERS) for line in _lines_that_compile_headers(facts)),
