@@ -65,6 +65,7 @@ RULES: tuple[Rule, ...] = (
     missing_paths.read_only,
     strict_compilers.strict_compiler,
     absent_results.unset_variable,
+    absent_results.params_as_text,
     absent_results.tool_output,
     absent_results.score_on_stdout,
     absent_results.no_result,
