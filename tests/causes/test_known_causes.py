@@ -501,6 +501,21 @@ MOCHA_FAILS = """
       +2
 """
 
+JEST_FAILS = """
+PASS src/index.spec.ts (21.596 s)
+FAIL src/FeedHandler.spec.ts (12.74 s)
+  ● Feeds › RDF "test"
+
+    expect(received).toMatchSnapshot()
+
+    > 113 |                 expect(actual).toMatchSnapshot();
+
+ › 1 snapshot failed.
+
+Test Suites: 1 failed, 5 passed, 6 total
+Tests:       1 failed, 2 skipped, 82 passed, 83 total
+Snapshots:   1 failed, 19 passed, 20 total
+"""
 OF_COMMANDS = [
     (
         CTEST_BUILT,
@@ -578,6 +593,18 @@ OF_COMMANDS = [
         Facts(),
         "python3 -m loopty_sdk.cpu_time 'nyc mocha && node a.js && mocha "
         '--invert --grep "^(old|alone|Parser .new. .parse.. writes .HOME)$"\'',
+    ),
+    (
+        "python3 -m loopty_sdk.cpu_time npm run test:jest",
+        JEST_FAILS,
+        Facts(),
+        'python3 -m loopty_sdk.cpu_time npm run test:jest -- --testNamePattern "^(?!(Feeds RDF .test.)$)"',
+    ),
+    (
+        'jest --testNamePattern "^(?!(old)$)"',
+        JEST_FAILS,
+        Facts(),
+        'jest --testNamePattern "^(?!(old|Feeds RDF .test.)$)"',
     ),
     (
         'cmake -S . -B "$TMPDIR/build" && cmake --build "$TMPDIR/build"',
@@ -722,6 +749,8 @@ def test_a_built_module_that_is_still_missing_is_not_built_again():
         ("npm test --silent", MOCHA_FAILS.replace("3 passing", "2 passing")),
         ("npm test --silent", MOCHA_FAILS.replace("alone", '"before each" hook for "alone"')),
         ("node tests.js", MOCHA_FAILS),
+        ("jest", JEST_FAILS.replace("82 passed", "1 passed")),
+        ("jest", JEST_FAILS.replace("Feeds › RDF", "Test suite failed to run")),
         ("make test", "t/a.t .. ok\nt/b.t (Wstat: 256 (exited 1) Tests: 3 Failed: 1)\nResult: FAIL"),
     ],
 )
