@@ -731,6 +731,8 @@ def test_what_a_build_of_extensions_needs_is_installed_at_once():
     cause = explain(output, facts, command=f"{BUILD_EXTENSIONS} && bench")
     assert cause.remedy == "run: python3 -m pip install 'setuptools>=80' setuptools-scm"
     assert explain(output, facts).remedy == "run: python3 -m pip install setuptools_scm"
+    old = explain("ValueError: invalid pyproject.toml config: `project.license`.", facts, command=BUILD_EXTENSIONS)
+    assert old.remedy == cause.remedy
 
 
 def test_a_built_module_that_is_still_missing_is_not_built_again():
@@ -839,6 +841,13 @@ def test_of_tests_that_take_too_long_those_that_ended_in_time_are_run(command, o
     assert cause.name == "tests-out-of-time"
     assert [item.value for item in cause.settings] == [line]
     assert explain_slow(line, output.replace("PASS", "pass").replace("ok", "no")).name == "out-of-time"
+
+
+def test_pyperf_repeats_a_benchmark_less_often_where_it_takes_too_long():
+    output = "switch between two greenlets (deep): Mean +- std dev: 96.3 us +- 9.7 us\n..........."
+    (setting,) = explain_slow("python3 benchmarks/chain.py", output).settings
+    assert setting.value == "python3 benchmarks/chain.py --processes 3 --values 3"
+    assert explain_slow(setting.value, output).name == "out-of-time"
 
 
 def test_no_test_is_named_that_means_something_to_a_shell():

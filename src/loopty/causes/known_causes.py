@@ -27,6 +27,7 @@ Rule = Callable[[Failure, HostFacts], Cause | None]
 """Recognises one cause in what a trial printed and in facts of the machine; None where it is another one."""
 
 RULES: tuple[Rule, ...] = (
+    slow_suites.pyperf_out_of_time,
     slow_suites.tests_out_of_time,
     trial_limits.out_of_time,
     trial_limits.out_of_memory,
