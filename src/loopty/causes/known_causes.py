@@ -64,6 +64,7 @@ RULES: tuple[Rule, ...] = (
     missing_programs.no_permission,
     missing_paths.read_only,
     strict_compilers.strict_compiler,
+    strict_compilers.strict_vet,
     absent_results.unset_variable,
     absent_results.params_as_text,
     absent_results.tool_output,
