@@ -316,7 +316,7 @@ def test_a_twin_of_another_node_is_refused_and_named(hand_place):
         node, folder = draft(hand_place)
         (folder / "src/x.txt").write_text("6\n")
         refused = hand_place.loopty("run", node, code=expected).stderr
-    assert "node 1.2 is the same as 1.1 #2 (kept), which `loopty replay 1.1` measures again" in refused
+    assert "node 1.2 #3 is the same as 1.1 #2 (kept), which `loopty replay 1.1` measures again" in refused
     assert hand_place.history()["1.2"].draft
 
 

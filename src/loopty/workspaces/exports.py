@@ -39,7 +39,8 @@ def export_commit(
     """
     submodules = list(submodules_of(repository, commit))
     points = [*mount_points, *(f"{point}:{is_folder}" for point, is_folder in (covering_points or {}).items())]
-    parts = [commit, rules, *points, *(inner.path for inner in submodules)]
+    # By its tree: each check of `init` makes a commit of its own, and most of them have the same files.
+    parts = [repository.tree(commit), rules, *points, *(inner.path for inner in submodules)]
     parts += [bytecode.name] if bytecode else []
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
     final = exports.below(key)
