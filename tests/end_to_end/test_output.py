@@ -72,8 +72,9 @@ def test_best_names_the_best_node(finished):
     best = finished.json("best")["id"]
     assert finished.json("show", "best")["id"] == best
     assert finished.json("diff", "best", "--baseline")["against"] == "1"
-    name, score = finished.loopty("best").stdout.split()
+    name, handle, score = finished.loopty("best").stdout.split()
     assert name == best
+    assert finished.json("show", handle)["id"] == best
     assert f" {score}" in finished.loopty("status").stdout, "with the digits of the other verbs"
 
 
