@@ -7,6 +7,7 @@ from typing import Any
 
 from loopty.domain.access import Access
 from loopty.domain.agent_spec import AgentRights
+from loopty.domain.anchors_spec import Anchors
 from loopty.domain.benchmark_spec import Benchmark, Limits
 from loopty.domain.combine_spec import POOL_FOLDER, Combine
 from loopty.domain.executor_spec import MOST_WORKERS, ExecutorSpec
@@ -195,6 +196,7 @@ class Task:
     is_width_stated: bool = True
     """Whether the user said how many trials run at once."""
     executor: ExecutorSpec = ExecutorSpec()
+    anchors: Anchors = Anchors()
 
     @property
     def stated_width(self) -> int | None:
@@ -261,6 +263,7 @@ class Task:
             proposer=self.combiner,
             tune=Tune(),
             combine=Combine(),
+            anchors=replace(self.anchors, versions=()),
             parameters_file="",
         )
 

@@ -127,7 +127,7 @@ def search_context(
         now,
         _weak_tasks(best, where),
         tuple(reversed(Notes.of(run).newest))[:_MOST_NOTES],
-        Directive.of(run).text,
+        Directive.of(run).words,
         tuple(_advice(where, summary, cost)),
     )
 
