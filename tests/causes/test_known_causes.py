@@ -121,6 +121,25 @@ KNOWN = [
     ),
     ("sh: 1: EVO_RESULT: parameter not set", Facts(), "write the result to the file $EVO_RESULT_PATH"),
     ("bash: LOOPTY_RESULT: unbound variable", Facts(), "write the result to the file $EVO_RESULT_PATH"),
+    # the file of parameters, read as if its name were its content
+    (
+        '  File "/loopty/tree/bench.py", line 2, in <module>\n'
+        '    p = json.loads(os.environ["LOOPTY_PARAMS"])\n'
+        '  File "/usr/lib/python3.11/json/decoder.py", line 355, in raw_decode\n'
+        '    raise JSONDecodeError("Expecting value", s, err.value) from None\n'
+        "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+        Facts(),
+        'read the file: json.load(open(os.environ["LOOPTY_PARAMS"]))',
+    ),
+    (
+        "/loopty/tree/bench.js:1\n"
+        "const p = JSON.parse(process.env.LOOPTY_PARAMS)\n"
+        "               ^\n\n"
+        "SyntaxError: Unexpected token '/', \"/loopty/pa\"... is not valid JSON\n"
+        "    at JSON.parse (<anonymous>)",
+        Facts(),
+        'JSON.parse(fs.readFileSync(process.env.LOOPTY_PARAMS, "utf8"))',
+    ),
     # program outside the sandbox
     ("Warning: prerequisite B::COW 0.004 not found.", Facts(), "run: cpan -T B::COW"),
     (

@@ -67,6 +67,7 @@ RULES: tuple[Rule, ...] = (
     strict_compilers.strict_compiler,
     strict_compilers.strict_vet,
     absent_results.unset_variable,
+    absent_results.params_as_text,
     absent_results.tool_output,
     absent_results.score_on_stdout,
     absent_results.no_result,

@@ -108,6 +108,7 @@ def command(
     from loopty.domain.objective import Direction, Metric
     from loopty.kit.machine_load import processes_per_core
     from loopty.taskfile import read
+    from loopty.taskfile.folder_tasks import folder_tasks
     from loopty.taskfile.glob_matches import require_matches
     from loopty.taskfile.param_flags import parse_parameter
     from loopty.taskfile.task_draft import GateDraft
@@ -133,7 +134,7 @@ def command(
     parameters = dict(map(parse_parameter, param))
     questions = Questions(yes)
     facts = repository_facts(repository.top, files)
-    proposed = propose_tasks(facts)
+    proposed = folder_tasks(repository.top, files, Path.cwd()) or propose_tasks(facts)
     if not (benchmark or proposed or questions.has_terminal):
         raise Misuse(nothing_to_measure())
     line = benchmark or questions.require(
@@ -141,7 +142,7 @@ def command(
         "--command",
         proposed[0].command if proposed else "",
     )
-    draft = propose_task(facts, line)
+    draft = next((one for one in proposed if one.command == line), None) or propose_task(facts, line)
     if not write and not parameters:
         globs = questions.require("Files that may be changed (paths or globs)", "--write", shlex.join(draft.write))
         write = _words(globs)

@@ -45,7 +45,7 @@ _LANGUAGES = {
     ".pm": "perl",
     ".pl": "perl",
 }
-_BENCHMARK = re.compile(r"(?:^|[_.-])(?:bench(?:mark)?s?|perf)(?:[_.-]|$)", re.IGNORECASE)
+_BENCHMARK = re.compile(r"(?:^|[\s_.-])(?:bench(?:mark)?s?|perf)(?:[\s_.-]|$)", re.IGNORECASE)
 _TEST = re.compile(
     r"(?:^|/)(?:tests?|spec|__tests__)/|^t/|(?:^|/)(?:test_[^/]*|tests?\.(?:py|[cm]?[jt]s))$|_test\.\w+$|\.(?:test|spec)\.\w+$"
 )
