@@ -33,7 +33,7 @@ line, pasted once, `init` passed.
 - A benchmark that turned out to measure nothing counts as not proven, whatever `init` said: jsonpickle in
   sample 13, eigen3 in sample 14, http-parser in sample 15, nlohmann-json3, jsonpatch and pycparser in sample 16,
   multidict in sample 18, greenlet and node-sprintf-js in sample 19, ruamel.yaml and ijson in sample 20,
-  pydantic in sample 21.
+  pydantic and a52dec in sample 21.
 - Many packages of npm, and some of PyPI, are released without tests. There the line of the message measured how
   long the package takes to load, which counts as *with its line* in samples 1 to 9. Since then `init` falls back
   on this, or on the time of the build, by itself, and says so: a *last resort*. The figures count it apart. Where
