@@ -104,7 +104,8 @@ def test_parameters_are_read_from_the_command_line():
 
 
 @pytest.mark.parametrize(
-    "text", ["lr", "lr=float", "lr=float:1", "=int:1:2", "n=int:1:x", "n=float:0:1:log", "x=y:1"]
+    "text",
+    ["lr", "lr=float", "lr=float:1", "=int:1:2", "n=int:1:x", "n=float:0:1:log", "x=y:1", "k=categorical:a"],
 )
 def test_a_faulty_parameter_says_how_to_write_it(text):
     with pytest.raises(Misuse, match="--param"):

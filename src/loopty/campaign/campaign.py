@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from loopty.campaign.winner_branch import NodeBranch, WinnerBranch
     from loopty.campaign.winner_params import WinnerParams
     from loopty.domain.gate_spec import Gate
-    from loopty.domain.ids import NodeId
     from loopty.domain.space import Value
     from loopty.engine.session_limits import Finish
     from loopty.evaluators.gates import GateResult
@@ -347,12 +346,11 @@ class Campaign(CampaignReader):
         """
         from loopty.campaign.new_directive import set_directive
 
-        run, words = self.newest_run(), None if text is None else parse_text(text, "directive")
-        wanted, unwanted = self._named_nodes(build_on), self._named_nodes(not_below)
-        self._record_event(lambda history: set_directive(run, words, wanted, unwanted, history))
-
-    def _named_nodes(self, names: Sequence[str] | None) -> list[NodeId] | None:
-        return None if names is None else [self.find_node(name) for name in names]
+        words = None if text is None else parse_text(text, "directive")
+        starts, ends = (
+            None if named is None else [*map(self.find_node, named)] for named in (build_on, not_below)
+        )
+        self._record_event(functools.partial(set_directive, self.newest_run(), words, starts, ends))
 
     def pause(self, why: str = "", run: int | None = None) -> None:
         """Let nothing new start in a run; what runs goes on to its end. Needs no task file."""

@@ -90,6 +90,12 @@ class CampaignReader:
             self.record.folders.lay_out(found)
         return state.node_copy(found).shown_path
 
+    def draft_folder(self, node: str) -> Path | None:
+        """Where a draft is edited; None for a node that is none."""
+        found = self.node(node)
+        is_open = found.draft and not found.dropped
+        return self.record.state.draft_folder(found.id).shown_path if is_open else None
+
     def explanation(self, node: str) -> Explanation | None:
         """Why a node failed, with the path of its log and, for a baseline, the known cause; None if it did not."""
         from loopty.campaign.explanations import explain_node

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,6 +32,7 @@ from loopty.domain.tune_spec import Tune
 from loopty.kit import codec
 from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.option import option
+from loopty.kit.short_digest import sha256
 
 Criteria = Mapping[str, str]
 """Digests by the name of the part."""
@@ -298,4 +298,4 @@ class Task:
 
 
 def digest(stated: Any) -> str:
-    return hashlib.sha256(codec.text(stated).encode()).hexdigest()[:16]
+    return sha256(codec.text(stated).encode()).hexdigest()[:16]

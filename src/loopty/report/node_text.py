@@ -146,7 +146,7 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
         return
     if not node.draft:
         yield Fact("commit", node.commit)
-    yield Fact("folder", folder)
+    yield Fact("folder", folder, is_whole=True)
 
 
 def _artifacts(outcome: Outcome) -> str:
