@@ -19,8 +19,8 @@ without any other word. *With its line* means that `init` failed, its message he
 line, pasted once, `init` passed.
 
 - What a developer has already, once for each language: {{recipes}}. Nothing for C, C++ and Perl.
-- From 19 on, crates, and some modules of Go, are from Debian's development packages, which hold their whole source;
-  a crate has a `.cargo/config.toml` that names Debian's folder of crates, in place of crates.io.
+- From 19 on, crates, and some modules of Go, are from Debian's development packages, which hold their whole
+  source; a crate has a `.cargo/config.toml` that names Debian's folder of crates, in place of crates.io.
 - Passed over, and replaced by the next name of the group: a release that could not be fetched, or whose
   dependencies could not be, on this machine (it reaches PyPI, npm and Debian, but not crates.io or Go's proxy).
 - *Seconds* are of two cores that other busy processes shared: some thirty in samples 1 to 3, where builds and
@@ -99,7 +99,7 @@ SAMPLES = {
     "16": "drawn and tried after the repairs for the fifteenth",
     "17": "drawn and tried after the repairs for the sixteenth",
     "18": "drawn and tried after the first repairs for the seventeenth",
-    "19": "drawn and tried after more names were written down, with crates and modules of Go from Debian's packages",
+    "19": "drawn after more names were written down, with crates and modules of Go from Debian's packages",
     "20": "drawn and tried after the first repairs for the nineteenth",
 }
 """How each sample was used: only the figure of one that was tried once, after all repairs, says what to expect."""
