@@ -34,6 +34,8 @@ from pathlib import Path
 from typing import Any
 
 import first_hour
+from wild_development import REGISTRY as DEVELOPMENT
+from wild_development import development_version, fetch_development, install_crates, unpack_development
 from wild_page import write_page
 from wild_preparation import PreparationError, prepare, run_bounded
 from wild_types import WildRepository, WildResult
@@ -41,7 +43,7 @@ from wild_types import WildRepository, WildResult
 HERE = Path(__file__).parent
 NAMES = HERE / "wild_names.toml"
 RESULTS = HERE / "wild_results.json"
-SECONDS = 900
+SECONDS = 1500
 _FETCHES = 3
 """How many repositories more are fetched and prepared, which mostly waits, while others are tried."""
 _WRITING = threading.Lock()
@@ -71,16 +73,22 @@ def draw(seed: int, used: set[str]) -> list[list[WildRepository]]:
     return [[one for one in group if one.name not in used] for group in shuffled]
 
 
+def folder_name(one: WildRepository) -> str:
+    return f"{one.registry.replace(' ', '-')}-{one.name}"
+
+
 def try_wild(one: WildRepository, cache: Path, parent: Path, slots: threading.Semaphore) -> WildResult:
     """Fetch and prepare one repository in a folder below `parent`, and try it in one of the slots."""
     parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{one.registry}-{one.name}-", dir=parent))
+    folder = Path(tempfile.mkdtemp(prefix=f"{folder_name(one)}-", dir=parent))
     result = WildResult(one.name, one.registry, one.language)
     try:
         archive = fetch(one, cache)
         checkout = folder / one.name
         unpack(archive, checkout)
         result = replace(result, version=version_of(archive))
+        if one.registry == DEVELOPMENT and one.language == "Rust":
+            install_crates(checkout)
         prepare(checkout, one.language)
     except (PreparationError, OSError, tarfile.TarError) as error:
         return replace(result, passed_over=" ".join(str(error).split())[-300:])
@@ -141,8 +149,10 @@ def paste(checkout: Path, line: str) -> InitRun | None:
 
 def fetch(one: WildRepository, cache: Path) -> Path:
     """The archive of the newest release that the registry gives, from the cache or the registry."""
-    folder = cache / "wild-archives" / f"{one.registry}-{one.name}"
+    folder = cache / "wild-archives" / folder_name(one)
     folder.mkdir(parents=True, exist_ok=True)
+    if one.registry == DEVELOPMENT:
+        return fetch_development(one.name, folder)
     if not first_hour.archives(folder):
         if one.registry == "PyPI":
             run_bounded(f"pip download -q --no-deps --no-binary {one.name} {one.name}", folder)
@@ -157,17 +167,26 @@ def fetch(one: WildRepository, cache: Path) -> Path:
 
 
 def version_of(archive: Path) -> str:
+    if archive.suffix == ".deb":
+        return development_version(archive)
     found = re.search(r"[-_]v?(\d[^_]*?)(?:\.orig)?(?:\.tar\.\w+|\.tgz)$", archive.name)
     return found[1] if found else ""
 
 
-def unpack(archive: Path, checkout: Path) -> None:
-    """Unpack the release and commit it unchanged."""
+def unpack_release(archive: Path, checkout: Path) -> None:
     unpacked = checkout.parent / "unpacked"
     with tarfile.open(archive) as file:
         file.extractall(unpacked, filter="data")
     tops = list(unpacked.iterdir())
     (tops[0] if len(tops) == 1 and tops[0].is_dir() else unpacked).rename(checkout)
+
+
+def unpack(archive: Path, checkout: Path) -> None:
+    """Unpack the release and commit it unchanged."""
+    if archive.suffix == ".deb":
+        unpack_development(archive, checkout)
+    else:
+        unpack_release(archive, checkout)
     shutil.rmtree(checkout / ".git", ignore_errors=True)
     run_bounded("git init -q -b main", checkout)
     (checkout / ".git/info/exclude").write_text("".join(f"{name}\n" for name in first_hour.ENVIRONMENTS))

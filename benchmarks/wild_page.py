@@ -12,13 +12,15 @@ from wild_types import WildResult
 TITLE = "## Drawn at random"
 HEAD = f"""{TITLE}
 
-The list above was chosen by hand. These were drawn: `benchmarks/wild_names.toml` has 505 well-known packages,
+The list above was chosen by hand. These were drawn: `benchmarks/wild_names.toml` has 829 well-known packages,
 written down before any of them was tried, and `python benchmarks/wild.py --seed N` draws from each group of names
 its share. Each is the release as the registry has it, unpacked and committed unchanged; then `loopty init --yes`,
 without any other word. *With its line* means that `init` failed, its message held a line to paste, and with that
 line, pasted once, `init` passed.
 
 - What a developer has already, once for each language: {{recipes}}. Nothing for C, C++ and Perl.
+- From 19 on, crates, and some modules of Go, are from Debian's development packages, which hold their whole source;
+  a crate has a `.cargo/config.toml` that names Debian's folder of crates, in place of crates.io.
 - Passed over, and replaced by the next name of the group: a release that could not be fetched, or whose
   dependencies could not be, on this machine (it reaches PyPI, npm and Debian, but not crates.io or Go's proxy).
 - *Seconds* are of two cores that other busy processes shared: some thirty in samples 1 to 3, where builds and
@@ -26,10 +28,11 @@ line, pasted once, `init` passed.
   sixty in samples 9 to 11, where some builds of C ran into a limit of 1800 s, fifteen to thirty in 12, and five to
   fifteen in 13 and 14, with a larger share of the cores and a limit of 900 s for each call of `init`. In
   15 and 16, with twenty to thirty, `init` had its own limit of ten minutes; a line that only gives it
-  more is not pasted. 17 had ten to fifteen, 18 fifteen to thirty.
+  more is not pasted. 17 had ten to fifteen, 18 fifteen to thirty, 19 and 20 ten to twenty; in 20 `init` had
+  twenty minutes, as it has since then on a busy machine.
 - A benchmark that turned out to measure nothing counts as not proven, whatever `init` said: jsonpickle in
   sample 13, eigen3 in sample 14, http-parser in sample 15, nlohmann-json3, jsonpatch and pycparser in sample 16,
-  multidict in sample 18.
+  multidict in sample 18, greenlet and node-sprintf-js in sample 19, ruamel.yaml and ijson in sample 20.
 - Many packages of npm, and some of PyPI, are released without tests. There the line of the message measured how
   long the package takes to load, which counts as *with its line* in samples 1 to 9. Since then `init` falls back
   on this, or on the time of the build, by itself, and says so: a *last resort*. The figures count it apart. Where
@@ -96,6 +99,8 @@ SAMPLES = {
     "16": "drawn and tried after the repairs for the fifteenth",
     "17": "drawn and tried after the repairs for the sixteenth",
     "18": "drawn and tried after the first repairs for the seventeenth",
+    "19": "drawn and tried after more names were written down, with crates and modules of Go from Debian's packages",
+    "20": "drawn and tried after the first repairs for the nineteenth",
 }
 """How each sample was used: only the figure of one that was tried once, after all repairs, says what to expect."""
 

@@ -28,7 +28,7 @@ def load_script(name: str) -> ModuleType:
 
 
 script = load_script("first_hour")
-for module in ("wild_types", "wild_preparation", "wild_page"):  # in the order in which they import each other
+for module in ("wild_types", "wild_preparation", "wild_development", "wild_page"):  # in the order of their imports
     load_script(module)
 wild = load_script("wild")
 REPOSITORIES = script.repositories()

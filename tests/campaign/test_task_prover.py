@@ -1,7 +1,7 @@
 """A draft is proven by checks; on a busy machine they may take longer."""
 
 from loopty import Campaign
-from loopty.campaign.check_time import CheckTime
+from loopty.campaign.check_time import CheckTime, usual_seconds
 from loopty.campaign.draft_checks import DraftChecks
 from loopty.campaign.first_result import with_better_score
 from loopty.campaign.gate_changes import with_shorter_gate
@@ -152,6 +152,10 @@ def test_each_check_gets_a_share_of_the_time_and_last_resorts_keep_theirs():
     now[0] = 700.0
     assert time.left == 0
     assert not time.has_time_for(resort)
+
+
+def test_a_busy_machine_gets_more_time_and_not_more_than_twice_as_much():
+    assert (usual_seconds(0.3), usual_seconds(1.5), usual_seconds(8.0)) == (600, 900, 1200)
 
 
 def test_all_tests_leave_time_for_some_of_them():

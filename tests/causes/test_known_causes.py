@@ -121,6 +121,25 @@ KNOWN = [
     ),
     ("sh: 1: EVO_RESULT: parameter not set", Facts(), "write the result to the file $EVO_RESULT_PATH"),
     ("bash: LOOPTY_RESULT: unbound variable", Facts(), "write the result to the file $EVO_RESULT_PATH"),
+    # the file of parameters, read as if its name were its content
+    (
+        '  File "/loopty/tree/bench.py", line 2, in <module>\n'
+        '    p = json.loads(os.environ["LOOPTY_PARAMS"])\n'
+        '  File "/usr/lib/python3.11/json/decoder.py", line 355, in raw_decode\n'
+        '    raise JSONDecodeError("Expecting value", s, err.value) from None\n'
+        "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+        Facts(),
+        'read the file: json.load(open(os.environ["LOOPTY_PARAMS"]))',
+    ),
+    (
+        "/loopty/tree/bench.js:1\n"
+        "const p = JSON.parse(process.env.LOOPTY_PARAMS)\n"
+        "               ^\n\n"
+        "SyntaxError: Unexpected token '/', \"/loopty/pa\"... is not valid JSON\n"
+        "    at JSON.parse (<anonymous>)",
+        Facts(),
+        'JSON.parse(fs.readFileSync(process.env.LOOPTY_PARAMS, "utf8"))',
+    ),
     # program outside the sandbox
     ("Warning: prerequisite B::COW 0.004 not found.", Facts(), "run: cpan -T B::COW"),
     (
@@ -454,6 +473,49 @@ SLOW = [
 ]
 """Suites that did not end in time, what they printed until then, and the part of them that is run."""
 
+MOCHA_FAILS = """
+  1) alone
+  Parser (new)
+    #parse()
+      ✓ reads "x" & y
+      2) writes $HOME
+
+  3 passing (99ms)
+  2 failing
+
+  1) alone:
+     AssertionError [ERR_ASSERTION]: The expression evaluated to a falsy value:
+
+  assert(0)
+
+      at Context.<anonymous> (test/a.js:3:16)
+
+  2) Parser (new)
+       #parse()
+         writes $HOME:
+
+      AssertionError [ERR_ASSERTION]: 1 == 2
+      + expected - actual
+
+      -1
+      +2
+"""
+
+JEST_FAILS = """
+PASS src/index.spec.ts (21.596 s)
+FAIL src/FeedHandler.spec.ts (12.74 s)
+  ● Feeds › RDF "test"
+
+    expect(received).toMatchSnapshot()
+
+    > 113 |                 expect(actual).toMatchSnapshot();
+
+ › 1 snapshot failed.
+
+Test Suites: 1 failed, 5 passed, 6 total
+Tests:       1 failed, 2 skipped, 82 passed, 83 total
+Snapshots:   1 failed, 19 passed, 20 total
+"""
 OF_COMMANDS = [
     (
         CTEST_BUILT,
@@ -509,6 +571,40 @@ OF_COMMANDS = [
         "\n\nfailures:\n    net::opens\n\ntest result: FAILED. 3 passed; 1 failed; 0 ignored; finished in 0.01s",
         Facts(),
         "cargo test --quiet --no-run && cargo test --quiet -- --skip net::opens",
+    ),
+    (
+        "go mod init loopty.invalid/tests && go test -count=1 -run '^$' ./... && timer go test -count=1 ./...",
+        "# loopty.invalid/tests\n./structs_test.go:402:3: (*testing.common).Errorf format %s has arg name of "
+        "wrong type []int\nFAIL\tloopty.invalid/tests [build failed]\nFAIL",
+        Facts(),
+        "go mod init loopty.invalid/tests && go test -vet=off -count=1 -run '^$' ./... "
+        "&& timer go test -vet=off -count=1 ./...",
+    ),
+    (
+        "python3 -m loopty_sdk.cpu_time npm test --silent",
+        MOCHA_FAILS,
+        Facts(),
+        "python3 -m loopty_sdk.cpu_time npm test --silent -- "
+        '--invert --grep "^(alone|Parser .new. .parse.. writes .HOME)$"',
+    ),
+    (
+        "python3 -m loopty_sdk.cpu_time 'nyc mocha && node a.js && mocha --invert --grep \"^(old)$\"'",
+        MOCHA_FAILS,
+        Facts(),
+        "python3 -m loopty_sdk.cpu_time 'nyc mocha && node a.js && mocha "
+        '--invert --grep "^(old|alone|Parser .new. .parse.. writes .HOME)$"\'',
+    ),
+    (
+        "python3 -m loopty_sdk.cpu_time npm run test:jest",
+        JEST_FAILS,
+        Facts(),
+        'python3 -m loopty_sdk.cpu_time npm run test:jest -- --testNamePattern "^(?!(Feeds RDF .test.)$)"',
+    ),
+    (
+        'jest --testNamePattern "^(?!(old)$)"',
+        JEST_FAILS,
+        Facts(),
+        'jest --testNamePattern "^(?!(old|Feeds RDF .test.)$)"',
     ),
     (
         'cmake -S . -B "$TMPDIR/build" && cmake --build "$TMPDIR/build"',
@@ -635,6 +731,8 @@ def test_what_a_build_of_extensions_needs_is_installed_at_once():
     cause = explain(output, facts, command=f"{BUILD_EXTENSIONS} && bench")
     assert cause.remedy == "run: python3 -m pip install 'setuptools>=80' setuptools-scm"
     assert explain(output, facts).remedy == "run: python3 -m pip install setuptools_scm"
+    old = explain("ValueError: invalid pyproject.toml config: `project.license`.", facts, command=BUILD_EXTENSIONS)
+    assert old.remedy == cause.remedy
 
 
 def test_a_built_module_that_is_still_missing_is_not_built_again():
@@ -650,6 +748,11 @@ def test_a_built_module_that_is_still_missing_is_not_built_again():
         (CTEST, CTEST_FAILS.replace(" bad ", " $(reboot) ")),
         ("make check", "PASS: a\nFAIL: b\n# TOTAL: 2\nmake: *** [check] Error 1"),
         ("make check", "PASS: a\nPASS: c\nFAIL: b;reboot\n# TOTAL: 3\nmake: *** [check] Error 1"),
+        ("npm test --silent", MOCHA_FAILS.replace("3 passing", "2 passing")),
+        ("npm test --silent", MOCHA_FAILS.replace("alone", '"before each" hook for "alone"')),
+        ("node tests.js", MOCHA_FAILS),
+        ("jest", JEST_FAILS.replace("82 passed", "1 passed")),
+        ("jest", JEST_FAILS.replace("Feeds › RDF", "Test suite failed to run")),
         ("make test", "t/a.t .. ok\nt/b.t (Wstat: 256 (exited 1) Tests: 3 Failed: 1)\nResult: FAIL"),
     ],
 )
@@ -738,6 +841,13 @@ def test_of_tests_that_take_too_long_those_that_ended_in_time_are_run(command, o
     assert cause.name == "tests-out-of-time"
     assert [item.value for item in cause.settings] == [line]
     assert explain_slow(line, output.replace("PASS", "pass").replace("ok", "no")).name == "out-of-time"
+
+
+def test_pyperf_repeats_a_benchmark_less_often_where_it_takes_too_long():
+    output = "switch between two greenlets (deep): Mean +- std dev: 96.3 us +- 9.7 us\n..........."
+    (setting,) = explain_slow("python3 benchmarks/chain.py", output).settings
+    assert setting.value == "python3 benchmarks/chain.py --processes 3 --values 3"
+    assert explain_slow(setting.value, output).name == "out-of-time"
 
 
 def test_no_test_is_named_that_means_something_to_a_shell():

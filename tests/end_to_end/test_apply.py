@@ -172,9 +172,8 @@ def test_parameters_never_overwrite_what_is_no_json_object_nor_go_through_a_link
 
 def test_the_best_node_has_one_shape_for_code_and_parameters(parameters, won):
     code, tuned = won.json("best"), parameters.json("best")
-    for key in ("rank", "score", "metric", "edited", "params", "id", "commit", "outcome", "verdict"):
-        assert key in code
-        assert key in tuned
+    assert {"rank", "score", "metric", "edited", "params", "id", "commit", "outcome", "verdict"} <= set(code)
+    assert list(code) == list(tuned)
     assert (code["edited"], code["params"], tuned["edited"]) == (True, {}, False)
     (row,) = map(json.loads, won.loopty("best", "--top", "1", "--json").stdout.splitlines())
     first = json.loads(won.loopty("best", "--top", "2", "--json").stdout.splitlines()[0])

@@ -59,6 +59,11 @@ def draft(place, *args: str) -> tuple[str, Path]:
 def test_new_edit_run_show_diff(hand_place):
     node, folder = draft(hand_place, "-m", "six is more")
     (folder / "src/x.txt").write_text("6\n")
+    assert f"  folder    {folder}\n" in hand_place.loopty("show", node).stdout
+    assert hand_place.json("show", node)["workspace"] == str(folder)
+    assert f"1.1 #2 is a draft, so its change is not recorded yet: its files are in {folder}" in (
+        hand_place.loopty("diff", node).stderr
+    )
     assert (
         hand_place.loopty("run", node).stdout == "1.1 #2 kept: better: score 6 against 5 of 1\nintegrity: weak\n"
     )
@@ -300,7 +305,7 @@ def test_an_empty_draft_is_refused_before_it_costs_an_attempt(hand_place):
     node, folder = draft(hand_place)
     recorded = events(hand_place)
     refused = hand_place.loopty("run", node, code=2).stderr
-    assert "node 1.1 changes nothing of 1 #1" in refused
+    assert "node 1.1 #2 changes nothing of 1 #1" in refused
     assert "`loopty drop 1.1`" in refused
     assert events(hand_place) == recorded
     assert folder.exists()
@@ -311,7 +316,7 @@ def test_a_twin_of_another_node_is_refused_and_named(hand_place):
         node, folder = draft(hand_place)
         (folder / "src/x.txt").write_text("6\n")
         refused = hand_place.loopty("run", node, code=expected).stderr
-    assert "node 1.2 is the same as 1.1 #2 (kept), which `loopty replay 1.1` measures again" in refused
+    assert "node 1.2 #3 is the same as 1.1 #2 (kept), which `loopty replay 1.1` measures again" in refused
     assert hand_place.history()["1.2"].draft
 
 

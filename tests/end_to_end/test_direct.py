@@ -38,9 +38,10 @@ def test_a_directive_is_set_shown_replaced_and_removed(ran):
     done = ran.loopty("direct", "Leave the cache alone.")
     assert "see this from now on" in done.stderr
     assert ran.loopty("direct").stdout == "Leave the cache alone.\n"
-    assert ran.json("direct", "Try a heap.") == {"run": 1, "directive": "Try a heap."}
-    assert ran.json("direct") == {"run": 1, "directive": "Try a heap."}
-    assert ran.json("direct", "--clear") == {"run": 1, "directive": ""}
+    nodes = {"build_on": [], "not_below": []}
+    assert ran.json("direct", "Try a heap.") == {"run": 1, "directive": "Try a heap.", **nodes}
+    assert ran.json("direct") == {"run": 1, "directive": "Try a heap.", **nodes}
+    assert ran.json("direct", "--clear") == {"run": 1, "directive": "", **nodes}
     assert ran.loopty("direct").stdout == ""
     directives = [event.text for event in events(ran) if isinstance(event, DirectiveSet)]
     assert directives == ["Leave the cache alone.", "Try a heap.", ""]

@@ -47,7 +47,7 @@ def test_a_check_says_error_cause_remedy_and_log(broken):
     assert ERROR in Path(found["log"]).read_text()
 
 
-def test_optimize_show_and_status_say_why_the_baseline_failed(broken):
+def test_every_verb_says_why_the_baseline_failed(broken):
     output = broken.loopty("optimize", "-q", code=1).stderr
     assert f"  {REMEDY}\n" in output
     assert ERROR in (broken.top / log_path(output)).read_text()
@@ -58,6 +58,16 @@ def test_optimize_show_and_status_say_why_the_baseline_failed(broken):
         assert "stderr.log" in text
         assert broken.json(*verb)["explanation"]["cause"]["name"] == "missing-python-module"
     assert json.loads(broken.loopty("optimize", "-q", "--json", code=1).stdout)["explanation"]["cause"]
+    report = " ".join(broken.loopty("report").stdout.split())
+    assert f"remedy run: {REMEDY}" in report
+    assert broken.json("report")["explanation"]["cause"]["shell"] == REMEDY
+    for verb, code in ((("tree",), 0), (("best",), 1)):
+        said = broken.loopty(*verb, code=code).stderr
+        assert "the baseline 1 #1 gave no result: failed: exit code 1" in said
+        assert f"  {REMEDY}\n" in said
+        assert ERROR in (broken.top / log_path(said)).read_text()
+    assert "the baseline gave no result" in broken.loopty("apply", code=2).stderr
+    assert "the baseline gave no result" in broken.loopty("context").stdout
 
 
 def test_a_candidate_that_fails_has_its_error_and_its_log_but_chooses_no_remedy(code_place):

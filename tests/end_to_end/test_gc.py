@@ -83,7 +83,9 @@ def test_the_story_is_as_the_tests_need_it(old_place):
 
 
 def test_young_nodes_stay(old_place):
-    assert old_place.loopty("gc").stdout == "nothing to remove\n"
+    done = old_place.loopty("gc")
+    assert done.stdout == "nothing to remove\n"
+    assert "older than 14 days" in done.stderr
 
 
 def test_first_it_is_only_shown(old_place):

@@ -72,8 +72,9 @@ def test_best_names_the_best_node(finished):
     best = finished.json("best")["id"]
     assert finished.json("show", "best")["id"] == best
     assert finished.json("diff", "best", "--baseline")["against"] == "1"
-    name, score = finished.loopty("best").stdout.split()
+    name, handle, score = finished.loopty("best").stdout.split()
     assert name == best
+    assert finished.json("show", handle)["id"] == best
     assert f" {score}" in finished.loopty("status").stdout, "with the digits of the other verbs"
 
 
@@ -90,6 +91,11 @@ def test_best_with_top_lists_that_many_nodes(finished):
         (["statu"], "did you mean `loopty status`?"),
         (["frobnicate"], "`loopty --help` lists the verbs"),
         (["status", "--jsn"], "--json"),
+        (
+            ["status", "--frobnicate"],
+            "loopty status has no option --frobnicate: `loopty status --help` lists them",
+        ),
+        (["optimize", "--attempts", "3"], "write attempts = N under [pools] in loopty.toml"),
         (["show"], "NODE"),
         (["show", "9.9"], "there is no node 9.9: `loopty tree` lists them"),
         (["diff", "1.99"], "there is no node 1.99"),

@@ -1,4 +1,5 @@
 import json
+import sys
 import unicodedata
 
 from hypothesis import given
@@ -27,3 +28,11 @@ def test_json_keeps_its_value_and_shows_nothing_hidden(text):
         shown = escape_hidden_json(json.dumps({text: [text]}, ensure_ascii=ascii_only))
         assert json.loads(shown) == {text: [text]}
         assert not {letter for letter in hidden(shown) if unicodedata.category(letter) != "Cn"}
+
+
+def test_no_hidden_character_is_taken_for_a_visible_one():
+    kinds = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+    letters = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) in kinds]
+    shown = {letter for letter in letters if escape_hidden(letter) == letter}
+    assert shown == {"\n", "\t"}
+    assert escape_hidden("├─ 1.2 ★ 0.5 → 0.9\n\t●") == "├─ 1.2 ★ 0.5 → 0.9\n\t●"

@@ -7,9 +7,10 @@ import pytest
 from loopty.causes.absent_results import command_with_timer
 from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
 from loopty.taskfile.builds import repository_builds
+from loopty.taskfile.last_resort import last_resorts
 from loopty.taskfile.node_tests import names_known_files
 from loopty.taskfile.repository_tests import repository_tests
-from loopty.taskfile.task_proposal import last_resort_line, nothing_to_measure, propose_tasks
+from loopty.taskfile.task_proposal import benchmark_proposals, last_resort_line, nothing_to_measure, propose_tasks
 from loopty.workspaces.repository_facts import repository_facts
 
 BUILD = '"$TMPDIR/build"'
@@ -91,6 +92,60 @@ def test_options_of_cmake_that_depend_on_others_are_read_and_examples_are_switch
     )
     (tests,) = repository_tests(facts_of(tmp_path, {"CMakeLists.txt": lists, "a.cpp": ""}))
     assert " -DYAML_BUILD_TESTS=ON -DBUILD_EXTRAS=OFF -DDB_BUILD_BENCHMARKS=OFF &&" in tests.setup
+
+
+def test_a_program_of_cmake_that_is_named_as_a_benchmark_is_tried_after_the_tests(tmp_path):
+    lists = (
+        'option(HWY_BUILD_BENCH "" OFF)\noption(HWY_DOCS "" ON)\n'
+        "add_executable(hwy_benchmark hwy/examples/benchmark.cc)\nadd_test(NAME a COMMAND a)\n"
+    )
+    proposals = benchmark_proposals(facts_of(tmp_path, {"CMakeLists.txt": lists, "a.cpp": ""}))
+    tests, benchmark, *resorts = proposals
+    assert tests.times_the_tests
+    assert all(one.last_resort for one in resorts)
+    assert "-DBUILD_TESTING=OFF -DHWY_BUILD_BENCH=ON -DHWY_DOCS=OFF" in benchmark.command
+    assert f"cmake --build {BUILD} -j 4 --target hwy_benchmark && " in benchmark.command
+    assert benchmark.command.endswith(f"""'"$(find {BUILD} -type f -name hwy_benchmark | head -n 1)"'""")
+
+
+def test_what_is_mostly_extensions_is_built_before_its_benchmark_and_before_it_is_loaded(tmp_path):
+    files = {
+        "setup.py": "setup(ext_modules=[Extension('ijson._yajl2', ['src/a.c'])])",
+        "src/a.c": "",
+        "src/b.c": "",
+        "src/c.c": "",
+        "src/ijson/__init__.py": "",
+        "src/ijson/benchmark.py": "if __name__ == '__main__':\n    main()\n",
+    }
+    first, *_ = propose_tasks(facts_of(tmp_path, files))
+    assert first.command == f"{BUILD_EXTENSIONS} && python3 src/ijson/benchmark.py"
+    assert first.writable_copy
+    loads = [one for one in last_resorts(facts_of(tmp_path, files)) if one.measures == LOAD]
+    assert [(one.setup, one.writable_copy) for one in loads] == [(BUILD_EXTENSIONS, True)]
+
+
+def test_a_benchmark_of_javascript_that_only_defines_its_suite_is_none(tmp_path):
+    suite = "var suite = new Benchmark.Suite\nsuite.add('%8d', () => sprintf('%8d', 1))\n"
+    files = {
+        "package.json": "{}",
+        "index.js": "",
+        "test.js": "",
+        "benchmark/a.js": f"{suite}module.exports = suite\n",
+        "benchmark/b.js": f"{suite}suite.run()\nmodule.exports = suite\n",
+    }
+    facts = facts_of(tmp_path, files)
+    assert [one.command for one in benchmark_proposals(facts) if not one.last_resort] == ["node benchmark/b.js"]
+    assert facts.sources == ("index.js",)
+
+
+def test_a_package_whose_folder_is_the_top_is_loaded_by_its_name(tmp_path):
+    files = {"__init__.py": "", "main.py": "", "setup.py": "", "clibz/__init__.py": "", "clibz/setup.py": ""}
+    facts = facts_of(
+        tmp_path, {**files, "PKG-INFO": "Metadata-Version: 2.4\nName: ruamel.yaml\nVersion: 0.19.1\n"}
+    )
+    (resort,) = last_resorts(facts)
+    assert resort.line == 'python3 -c "import ruamel.yaml"'
+    assert 'mkdir -p "$TMPDIR/packages/ruamel" && ln -s "$PWD" "$TMPDIR/packages/ruamel/yaml" && ' in resort.setup
 
 
 def test_tests_that_do_not_build_what_they_need_have_a_second_way(tmp_path):

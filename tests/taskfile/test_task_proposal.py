@@ -2,6 +2,7 @@
 
 import pytest
 
+from loopty.causes.absent_results import CPU_TIMER
 from loopty.domain.errors import Misuse
 from loopty.domain.space import Parameter, ParameterKind
 from loopty.kit.globs import matches
@@ -97,6 +98,12 @@ def test_many_sources_are_named_by_their_folders(tmp_path):
     assert writable_files(facts_of(tmp_path, files)) == ("*.c", "lib/**/*.c", "lib/**/*.h")
 
 
+def test_a_command_whose_cpu_time_counts_is_better_when_it_takes_less(tmp_path):
+    facts = repository_facts(tmp_path, [])
+    assert propose_task(facts, f"make && {CPU_TIMER} ./program").direction == "min"
+    assert propose_task(facts, "./program").direction == "max"
+
+
 def test_parameters_are_read_from_the_command_line():
     assert parse_parameter("lr=float:1e-4:1:log") == ("lr", Parameter(ParameterKind.FLOAT, 1e-4, 1.0, True))
     assert parse_parameter("n=int:1:9") == ("n", Parameter(ParameterKind.INT, 1.0, 9.0))
@@ -104,7 +111,8 @@ def test_parameters_are_read_from_the_command_line():
 
 
 @pytest.mark.parametrize(
-    "text", ["lr", "lr=float", "lr=float:1", "=int:1:2", "n=int:1:x", "n=float:0:1:log", "x=y:1"]
+    "text",
+    ["lr", "lr=float", "lr=float:1", "=int:1:2", "n=int:1:x", "n=float:0:1:log", "x=y:1", "k=categorical:a"],
 )
 def test_a_faulty_parameter_says_how_to_write_it(text):
     with pytest.raises(Misuse, match="--param"):

@@ -58,6 +58,7 @@ def test_the_file_that_loads_a_package_may_be_one_that_its_build_makes(facts_of)
 
 def test_benchmarks_are_named_as_such_and_those_at_the_top_come_first(facts_of):
     names = ("src/workbench.py", "benches/sort.rs", "sort_bench.go", "bench.sh", "perf/x.js", "lib/benchmark.js")
+    assert facts_of({"bench ü.py": ""}).benchmarks == ("bench ü.py",)
     facts = facts_of(dict.fromkeys(names, ""))
     assert facts.benchmarks == ("bench.sh", "sort_bench.go", "perf/x.js", "benches/sort.rs", "lib/benchmark.js")
 

@@ -294,6 +294,20 @@ def test_eight_processes_that_export_at_once_make_one_good_export(user: Any, tmp
     assert (export / "build").is_dir()
 
 
+def test_two_commits_with_the_same_files_share_one_export(user: Any, tmp_path: Path) -> None:
+    user.commits({"big": "1"})
+    exports = SafeFolder(tmp_path, ("exports",))
+    first = user.repository.head().commit
+    again = user.git("commit-tree", f"{first}^{{tree}}", "-m", "another").decode().strip()
+    other = user.commits({"big": "2"})
+    one, two, three = (
+        export_commit(user.repository, commit, "", lambda _: True, (), exports).shown_path
+        for commit in (first, again, other)
+    )
+    assert first != again
+    assert one == two != three
+
+
 def test_all_files_of_an_export_have_the_same_time(user: Any, tmp_path: Path) -> None:
     user.commits({"configure": "1", "configure.ac": "2", "src/aclocal.m4": "3"})
     exports = SafeFolder(tmp_path, ("exports",))

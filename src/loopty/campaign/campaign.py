@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -333,20 +333,24 @@ class Campaign(CampaignReader):
         confirm_best(context, lookup.newest_run(context.history, run), unsafe)
         self.__dict__.pop("record", None)
 
-    def direct(self, text: str) -> None:
-        """Set what the models should know from their next proposal on; an empty text removes it.
+    def direct(
+        self,
+        text: str | None = None,
+        build_on: Sequence[str] | None = None,
+        not_below: Sequence[str] | None = None,
+    ) -> None:
+        """Set what the models should know, and which nodes changes start from, from their next proposal on.
 
-        Calls already in flight are not affected. Needs no task file.
+        None leaves a part as it is; an empty text or no nodes remove it. Calls already in flight are not affected.
+        Needs no task file.
         """
-        from loopty.record.directives import Directive, DirectiveSet
+        from loopty.campaign.new_directive import set_directive
 
-        run, directive = self.newest_run(), parse_text(text, "directive")
-
-        def decide(history: History) -> Iterator[Event]:
-            if Directive.of(history.runs[run]).text != directive:
-                yield DirectiveSet(run, directive)
-
-        self._record_event(decide)
+        words = None if text is None else parse_text(text, "directive")
+        starts, ends = (
+            None if named is None else [*map(self.find_node, named)] for named in (build_on, not_below)
+        )
+        self._record_event(functools.partial(set_directive, self.newest_run(), words, starts, ends))
 
     def pause(self, why: str = "", run: int | None = None) -> None:
         """Let nothing new start in a run; what runs goes on to its end. Needs no task file."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from loopty.taskfile.task_draft import TaskDraft
 
 WITHIN_SECONDS = 600.0
+_MOST_PATIENCE = 2.0
 _SHARE = 0.5
 """Of what is left, for the next check: the half that stays is for what is tried after it."""
 _SHARE_OF_RESORT = 0.7
@@ -17,6 +18,11 @@ _RESERVE_OF_PARTS = 0.1
 """Of all the time, kept for a part of the tests, and then for the last resort: it loads what needed no build."""
 _LEAST_SECONDS = 15.0
 """Nothing is tried for less."""
+
+
+def usual_seconds(patience: float) -> float:
+    """The time where the user gave none: on a machine that others keep busy, up to twice as long."""
+    return WITHIN_SECONDS * min(max(patience, 1.0), _MOST_PATIENCE)
 
 
 class CheckTime:

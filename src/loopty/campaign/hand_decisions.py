@@ -31,7 +31,7 @@ def seal_node(history: History, node: NodeId, files: CommittedFiles, params: Par
     refuse_dropped(found)
     point = carry_params(found.declared, files.declared, found.params if params is None else params)
     if reason := _repetition(history, found, files, point):
-        raise Misuse(f"node {node} {reason}; edit it, or drop it with `loopty drop {node}`")
+        raise Misuse(f"node {node} #{found.handle} {reason}; edit it, or drop it with `loopty drop {node}`")
     return [NodeSealed(node, files.commit, files.tree, files.declared, point if point != found.params else None)]
 
 

@@ -62,5 +62,11 @@ def best_node(history: History) -> NodeId:
     run = history.run
     best = Incumbents.of(run, Pool.ATTEMPT).best if run else None
     if best is None:
+        root = history[run.root] if run else None
+        if root and root.verdict:
+            raise Misuse(
+                f"there is no best node: the baseline gave no result: {root.reason}; `loopty status` says the "
+                "cause and the remedy"
+            )
         raise Misuse("there is no best node yet: run `loopty optimize` first")
     return best

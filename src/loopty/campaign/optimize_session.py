@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from loopty.agents.agent_work import AgentChoice, AgentSessions
 from loopty.campaign.context import CampaignContext
+from loopty.campaign.past_versions import past_versions, version_commits
 from loopty.campaign.proposer_factory import ProposerFactory, make_pruner
 from loopty.campaign.run_entry import enter_run
 from loopty.domain.curve import Row
@@ -21,6 +22,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.task import Pools, Task
 from loopty.engine.loop import Loop
 from loopty.engine.open_questions import Pace
+from loopty.engine.protocols import Proposer
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.session_limits import Finish
 from loopty.evaluators.command import read_curve
@@ -30,6 +32,7 @@ from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.models.throttle import Throttle
+from loopty.proposers.past_versions import VersionsProposer
 from loopty.record.node_record import Node
 from loopty.record.sessions import Session
 from loopty.taskfile.model_tables import AGENT_PROPOSER, proposer_kinds
@@ -127,6 +130,7 @@ def start_session(
         from loopty.campaign.agent_factory import require_agents
 
         require_agents(task)  # before a run begins for it
+    commits = version_commits(context.repository, task)
     on_step("freezing your files and the benchmark")
     if not task.is_width_stated and task.profile.seconds and task.executor.kind != "pool":
         size = task.round_size(this_capacity())
@@ -145,7 +149,10 @@ def start_session(
         return AgentFactory(task.sandbox, unsafe, *places, models, recorder, owner, context).sessions(choice)
 
     factory = ProposerFactory(task, context.files, NodeLeftovers(context.folders), models, agent_sessions)
-    proposers = {Pool.ATTEMPT: factory.proposer()}
+    proposers: dict[Pool, Proposer] = {}
+    if versions := past_versions(context, run, commits):
+        proposers[Pool.VERSION] = VersionsProposer(versions)
+    proposers[Pool.ATTEMPT] = factory.proposer()
     if task.pools.control:
         proposers[Pool.CONTROL] = factory.control()
     runner = asyncio.Runner()
@@ -169,6 +176,7 @@ def start_session(
         context.owner,
         context.ledger.now,
         _pace(task.pools),
+        task.anchors,
     )
     warnings = (*models.price_warnings(), *idle_roles(task).values())
     return OptimizeSession(context, run, loop, warnings, pool, runner)

@@ -13,6 +13,7 @@ from loopty.kit import codec
 from loopty.kit.dataclass import dataclass
 from loopty.proposers.context.limits import PromptLimits
 from loopty.proposers.services import Services
+from loopty.selectors.steered import SteeredSelector
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.node_leftovers import NodeLeftovers
@@ -84,7 +85,7 @@ def make_selector(choice: str | Mapping[str, Any]) -> Selector:
     table = {"kind": choice} if isinstance(choice, str) else choice
     options = {name: value for name, value in table.items() if name != "kind"}
     selector: Selector = codec.build(SELECTORS[table["kind"]].load_options(), options)
-    return selector
+    return SteeredSelector(selector, takes_versions=table["kind"] != "root")
 
 
 def make_pruner(choice: PluginChoice) -> Pruner | None:

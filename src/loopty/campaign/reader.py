@@ -90,6 +90,12 @@ class CampaignReader:
             self.record.folders.lay_out(found)
         return state.node_copy(found).shown_path
 
+    def draft_folder(self, node: str) -> Path | None:
+        """Where a draft is edited; None for a node that is none."""
+        found = self.node(node)
+        is_open = found.draft and not found.dropped
+        return self.record.state.draft_folder(found.id).shown_path if is_open else None
+
     def explanation(self, node: str) -> Explanation | None:
         """Why a node failed, with the path of its log and, for a baseline, the known cause; None if it did not."""
         from loopty.campaign.explanations import explain_node
@@ -243,7 +249,14 @@ class CampaignReader:
         return gates(self.record, self.find_node(node) if node else None, run)
 
     def directive(self, run: int | None = None) -> str:
-        """What the user wants the models to know."""
+        """What the user wants the models to know, and which nodes changes start from, in words."""
         from loopty.record.directives import Directive
 
-        return Directive.of(self.history.runs[self.newest_run(run)]).text
+        return Directive.of(self.history.runs[self.newest_run(run)]).words
+
+    def directed_nodes(self, run: int | None = None) -> dict[str, tuple[NodeId, ...]]:
+        """The nodes that the directive names: those to build on, and those to build nothing on."""
+        from loopty.record.directives import Directive
+
+        directive = Directive.of(self.history.runs[self.newest_run(run)])
+        return {"build_on": directive.build_on, "not_below": directive.not_below}

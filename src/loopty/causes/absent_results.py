@@ -30,6 +30,8 @@ _REPORTED = r"did not report (?P<wanted>[^(]+?) \(it reported (?P<names>[^)…]+
 _OTHER_NUMBERS = r"has no (?P<wanted>\S+): name one of its numbers .*\(it has (?P<names>[^)…]+)"
 _NAME = r"(?:LOOPTY|EVO)_[A-Z_]+"
 _UNSET_VARIABLE = rf"KeyError: '(?P<key>{_NAME})'|\b(?P<word>{_NAME}): (?:unbound variable|parameter not set)"
+_PARAMS_AS_TEXT = r"(?:json\.loads|JSON\.parse)\(.*LOOPTY_PARAMS"
+_NO_JSON = r"JSONDecodeError|is not valid JSON|SyntaxError: Unexpected token"
 _VARIABLES = "$EVO_TRACES_DIR, $LOOPTY_PARAMS, $LOOPTY_MODE, $LOOPTY_SEED, $LOOPTY_METRICS_CSV"
 _SCORE = "score"
 CPU_TIMER = "python3 -m loopty_sdk.cpu_time"
@@ -52,6 +54,18 @@ def unset_variable(failure: Failure, _facts: HostFacts) -> Cause | None:
         f"the benchmark reads ${name}, which this trial does not have",
         advice="write the result to the file $EVO_RESULT_PATH; docs/contract.md lists what a trial has: "
         f"{_VARIABLES}, …",
+    )
+
+
+def params_as_text(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A benchmark that takes the name of the file of parameters for its content."""
+    if not re.search(_PARAMS_AS_TEXT, failure.output) or not failure.match(_NO_JSON):
+        return None
+    return Cause(
+        "params-as-text",
+        "$LOOPTY_PARAMS is the path of a JSON file with the parameters, and the benchmark reads it as JSON itself",
+        advice='read the file: json.load(open(os.environ["LOOPTY_PARAMS"])), or '
+        'JSON.parse(fs.readFileSync(process.env.LOOPTY_PARAMS, "utf8"))',
     )
 
 

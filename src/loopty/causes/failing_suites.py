@@ -1,4 +1,4 @@
-"""Causes: tests of CTest, Automake, Perl or Cargo that fail on the repository's own files: they are left out."""
+"""Causes: tests of a suite (CTest, Automake, Perl, Cargo, Mocha, Jest) that fail on the files as they are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from loopty.causes.cause import Cause
+from loopty.causes.failing_node_tests import without_jest, without_mocha
 from loopty.causes.failure import Failure
 from loopty.causes.host_facts import HostFacts
 
@@ -31,7 +32,14 @@ _CARGO_PASSED = re.compile(r"^test result: \w+\. (\d+) passed", re.MULTILINE)
 
 def failing_tests_of_a_suite(failure: Failure, _facts: HostFacts) -> Cause | None:
     """Some tests that fail, of more that pass."""
-    for without_them in (_without_ctest, _without_automake, _without_perl, _without_cargo):
+    for without_them in (
+        _without_ctest,
+        _without_automake,
+        _without_perl,
+        _without_cargo,
+        without_mocha,
+        without_jest,
+    ):
         if found := without_them(failure.command, failure.output):
             failed, line = found
             names = ", ".join(failed[:3]) + (", …" if len(failed) > 3 else "")

@@ -27,6 +27,7 @@ Rule = Callable[[Failure, HostFacts], Cause | None]
 """Recognises one cause in what a trial printed and in facts of the machine; None where it is another one."""
 
 RULES: tuple[Rule, ...] = (
+    slow_suites.pyperf_out_of_time,
     slow_suites.tests_out_of_time,
     trial_limits.out_of_time,
     trial_limits.out_of_memory,
@@ -64,7 +65,9 @@ RULES: tuple[Rule, ...] = (
     missing_programs.no_permission,
     missing_paths.read_only,
     strict_compilers.strict_compiler,
+    strict_compilers.strict_vet,
     absent_results.unset_variable,
+    absent_results.params_as_text,
     absent_results.tool_output,
     absent_results.score_on_stdout,
     absent_results.no_result,

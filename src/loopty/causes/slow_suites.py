@@ -11,6 +11,7 @@ from loopty.causes.host_facts import HostFacts
 
 _OUT_OF_TIME = r"still running after [\d.e+]+ s"
 _MOST_TESTS = 20
+_PYPERF = re.compile(r": Mean \+- std dev: |\bpyperf system tune\b")
 _SHARE = 0.1
 """Of the time limit, for the tests that are chosen: then a run takes little more than its build."""
 _PLAIN = re.compile(r"[A-Za-z0-9_][\w.:/+-]*")
@@ -25,8 +26,21 @@ _AUTOMAKE = re.compile(r"\bmake check(?! TESTS=)")
 _FOLDER_OR_PASS = re.compile(r"^make\[\d+\]: Entering directory '(?P<folder>[^']+)'$|^PASS: (?P<test>\S+)$", re.M)
 _PERL = "make test"
 _PERL_PASSED = re.compile(r"^(t/\S+\.t) \.+ ok$", re.MULTILINE)
-_GO = "go test -count=1 "
+_GO = re.compile(r"\bgo test (?:-vet=off )?-count=1 ")
 _GO_PASSED = re.compile(r"^ok +\t?(\S+)\t([\d.]+)s$", re.MULTILINE)
+
+
+def pyperf_out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A script of pyperf, which starts each of its benchmarks in twenty processes, unless it is told."""
+    if not (failure.match(_OUT_OF_TIME) and _PYPERF.search(failure.output) and failure.command.endswith(".py")):
+        return None
+    return Cause(
+        "pyperf-out-of-time",
+        f"{failure.subject} takes longer than its limit of {failure.timeout_seconds:g} s: pyperf repeats it less "
+        "often",
+        (failure.own_setting("command", f"{failure.command} --processes 3 --values 3"),),
+        is_guess=True,
+    )
 
 
 def tests_out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
@@ -104,7 +118,7 @@ def _part_of_perl(command: str, output: str, _budget: float) -> str:
 def _part_of_go(command: str, output: str, budget: float) -> str:
     passed = [(name, float(seconds)) for name, seconds in _GO_PASSED.findall(output)]
     names = _shortest(passed, budget)
-    return command.replace("./...", " ".join(names)) if names and _GO in command else ""
+    return command.replace("./...", " ".join(names)) if names and _GO.search(command) else ""
 
 
 def _shortest(passed: Sequence[tuple[str, float]], budget: float) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from loopty.causes.cause import Cause
 from loopty.causes.failure import Failure
 from loopty.causes.host_facts import HostFacts
@@ -31,6 +33,12 @@ _FLAGS = {
     ),
 }
 """What compilers and linkers print, why, and what lets them pass."""
+_GO_TEST = re.compile(r"\bgo test\b(?! -vet)")
+_VETTED = (
+    r"\.go:\d+:\d+: .*(?:format %\S+ (?:has|reads) arg|possible (?:Print\w* )?formatting directive"
+    r"|redundant newline|non-constant format string|yields a string of one rune)"
+)
+"""What `go vet` prints, which `go test` runs first, and no compiler."""
 
 
 def strict_compiler(failure: Failure, _facts: HostFacts) -> Cause | None:
@@ -40,3 +48,13 @@ def strict_compiler(failure: Failure, _facts: HostFacts) -> Cause | None:
             line = f"{exports}; {failure.command}"
             return Cause("strict-compiler", sentence, (failure.own_setting("command", line),))
     return None
+
+
+def strict_vet(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """Code that compiles, and that the checks of a newer `go vet` refuse before the tests run."""
+    found = failure.match(_VETTED)
+    if found is None or not _GO_TEST.search(failure.command):
+        return None
+    line = _GO_TEST.sub("go test -vet=off", failure.command)
+    sentence = "`go test` asks `go vet` first, and that of this machine refuses what older ones took"
+    return Cause("strict-vet", sentence, (failure.own_setting("command", line),))

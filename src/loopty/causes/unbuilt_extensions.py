@@ -12,6 +12,8 @@ _MISSING = (
     r"No module named '?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)(?:'|;|$)",
     r"cannot import name '(?P<part>\w+)' from (?:partially initialized module )?'(?P<name>[A-Za-z_][\w.]*)'",
 )
+_OLD_SETUPTOOLS = r"invalid pyproject\.toml config: "
+"""What setuptools prints of a key that is newer than itself."""
 
 
 def unbuilt_extension(failure: Failure, facts: HostFacts) -> Cause | None:
@@ -34,14 +36,15 @@ def unbuilt_extension(failure: Failure, facts: HostFacts) -> Cause | None:
 
 def missing_build_requirement(failure: Failure, facts: HostFacts) -> Cause | None:
     """A package that setup.py needs, which pip would have installed in an environment for the build alone."""
-    found = failure.match(_MISSING[0])
-    if found is None or BUILD_EXTENSIONS not in failure.command:
-        return None
+    found, old = failure.match(_MISSING[0]), failure.match(_OLD_SETUPTOOLS)
     wanted = facts.build_requirements()
-    if not wanted or not failure.match(r"setup\.py\b"):
+    if BUILD_EXTENSIONS not in failure.command or not wanted:
         return None
+    if not old and not (found and failure.match(r"setup\.py\b")):
+        return None
+    lack = "a newer setuptools than is" if old or not found else f"{found['name']}, which is not"
     return Cause(
         "missing-build-requirement",
-        f"setup.py needs {found['name']}, which is not installed for the python3 of your shell",
+        f"setup.py needs {lack} installed for the python3 of your shell",
         shell=f"python3 -m pip install {' '.join(wanted)}",
     )

@@ -98,12 +98,13 @@ def _patch(campaign: Campaign, node: NodeId, as_json: bool) -> None:
 
 def _apply_params(campaign: Campaign, node: NodeId, to: Path | None, as_json: bool) -> None:
     made, handle = campaign.write_params(node, to), campaign.node(node).handle
+    typed = name_to_type(node, handle)
     if as_json:
         path = str(made.path) if made.path else None
         print_json({"node": node, "handle": handle, "params": dict(made.params), "path": path})
     elif made.path is None:
         declare.echo(json.dumps(dict(made.params), indent=2, ensure_ascii=False))
-        say('to write them: loopty apply --to FILE, or parameters_file = "params.json" in loopty.toml')
+        say(f'to write them: loopty apply {typed} --to FILE, or parameters_file = "params.json" in loopty.toml')
     else:
         from loopty.report.closing_text import params_text
 

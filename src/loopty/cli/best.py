@@ -7,7 +7,17 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from loopty.cli import declare
-from loopty.cli.output import columns, here, json_option, print_json_text, run_option, say, say_control, terminal
+from loopty.cli.output import (
+    columns,
+    here,
+    json_option,
+    print_json_text,
+    run_option,
+    say,
+    say_control,
+    say_failed_baseline,
+    terminal,
+)
 
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
@@ -40,23 +50,25 @@ def command(top: int, run: int | None, as_json: bool) -> None:
     if top == 1:
         best = campaign.best(number)
         if best is None:
-            _exit_without_result()
+            _exit_without_result(campaign, number)
         value = score(history, history[best], Cohorts.of(history.runs[number]).fingerprint)
         say_control(campaign, number)
         if as_json:
             _print_row(campaign, best, 1, value)
         else:
+            from loopty.report.node_name import node_name
             from loopty.report.score_text import ScoreText
 
             assert value is not None, "the best node has a score"
-            declare.echo(f"{best} {ScoreText.of_run(campaign.status(number)).score(value)}")
+            name = node_name(best, history[best].handle)
+            declare.echo(f"{name} {ScoreText.of_run(campaign.status(number)).score(value)}")
         return
     from loopty.report.best_text import leaderboard_text, other_cohorts_text
     from loopty.views.other_machines import other_cohorts
 
     rows = campaign.leaderboard(top, number)
     if not rows:
-        _exit_without_result()
+        _exit_without_result(campaign, number)
     if as_json:
         for row in rows:
             _print_row(campaign, row.node.id, row.rank, row.score)
@@ -71,7 +83,9 @@ def command(top: int, run: int | None, as_json: bool) -> None:
 
 
 def _print_row(campaign: Campaign, node: NodeId, rank: int, score: float | None) -> None:
-    """Print the node as JSON: the same keys for code and for parameters, for one node and for several."""
+    """Print the node as JSON: the same keys for every node, of code or of parameters, one or several."""
+    from loopty.kit import codec
+
     history = campaign.history
     metrics, root = history.metrics(history[node]), history[history.runs[node.run].root]
     row: dict[str, Any] = {
@@ -79,11 +93,11 @@ def _print_row(campaign: Campaign, node: NodeId, rank: int, score: float | None)
         "score": score,
         "metric": metrics[0].name if metrics else None,
         "edited": history[node].tree != root.tree,
-        "params": {},
     }
-    print_json_text(json.dumps({**row, **json.loads(history.page(node))}))
+    print_json_text(json.dumps({**row, **codec.every_field(history[node])}))
 
 
-def _exit_without_result() -> NoReturn:
+def _exit_without_result(campaign: Campaign, run: int) -> NoReturn:
     say("there is no result yet")
+    say_failed_baseline(campaign, run)
     sys.exit(1)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from loopty.cli import declare
-from loopty.cli.output import NodeArgument, here, json_option, print_json, terminal
+from loopty.cli.output import NodeArgument, here, json_option, print_json, say, terminal
 from loopty.domain.ids import NodeId
+from loopty.report.node_name import node_name
 
 
 @declare.command("diff")
@@ -20,6 +21,9 @@ def command(node: NodeId, baseline: bool, as_json: bool) -> None:
         names = {"node": node, "handle": campaign.history.handle(node), "against": found.against}
         print_json({**names, "patch": found.patch, "params": params})
         return
+    if draft := campaign.draft_folder(node):
+        name = node_name(node, campaign.history.handle(node))
+        say(f"{name} is a draft, so its change is not recorded yet: its files are in {draft}")
     from loopty.report.columns import printable_line
     from loopty.report.diff_text import diff_text
 

@@ -52,6 +52,8 @@ def command(older_than: float | None, max_size: int | None, yes: bool, as_json: 
         return
     for line in _lines(found, yes):
         click.echo(line)
+    if found.is_empty and older_than is None and max_size is None:
+        say("only what is older than 14 days counts: --older-than 12h looks at younger files, too")
     if not (yes or found.is_empty):
         say("nothing is removed yet: add --yes")
 

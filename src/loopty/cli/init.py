@@ -60,9 +60,8 @@ DIRECTIONS = click.Choice(["max", "min"])
     "--within",
     type=TimeSpan(),
     metavar="TIME",
-    default="10m",
-    show_default=True,
-    help="Time for all checks together, as 90s or 30m: what takes too long gives way to a part of it.",
+    help="Time for all checks together, as 90s or 30m: what takes too long gives way to a part of it.  "
+    "[default: 10m, and up to 20m on a busy machine]",
 )
 @click.option("--attempts", type=int, metavar="N", help="Number of experiments.  [default: 100]")
 @click.option("--yes", is_flag=True, help="Accept what loopty proposes, without questions.")
@@ -84,7 +83,7 @@ def command(
     statement: str | None,
     direction: str | None,
     timeout: float | None,
-    within: float,
+    within: float | None,
     attempts: int | None,
     yes: bool,
     force: bool,
@@ -101,7 +100,7 @@ def command(
     """
     from importlib.util import find_spec
 
-    from loopty.campaign.check_time import CheckTime
+    from loopty.campaign.check_time import CheckTime, usual_seconds
     from loopty.campaign.draft_checks import DraftChecks
     from loopty.campaign.task_prover import TaskProver
     from loopty.domain.access import TASK_FILE
@@ -109,6 +108,7 @@ def command(
     from loopty.domain.objective import Direction, Metric
     from loopty.kit.machine_load import processes_per_core
     from loopty.taskfile import read
+    from loopty.taskfile.folder_tasks import folder_tasks
     from loopty.taskfile.glob_matches import require_matches
     from loopty.taskfile.param_flags import parse_parameter
     from loopty.taskfile.task_draft import GateDraft
@@ -134,7 +134,7 @@ def command(
     parameters = dict(map(parse_parameter, param))
     questions = Questions(yes)
     facts = repository_facts(repository.top, files)
-    proposed = propose_tasks(facts)
+    proposed = folder_tasks(repository.top, files, Path.cwd()) or propose_tasks(facts)
     if not (benchmark or proposed or questions.has_terminal):
         raise Misuse(nothing_to_measure())
     line = benchmark or questions.require(
@@ -142,7 +142,7 @@ def command(
         "--command",
         proposed[0].command if proposed else "",
     )
-    draft = propose_task(facts, line)
+    draft = next((one for one in proposed if one.command == line), None) or propose_task(facts, line)
     if not write and not parameters:
         globs = questions.require("Files that may be changed (paths or globs)", "--write", shlex.join(draft.write))
         write = _words(globs)
@@ -178,9 +178,10 @@ def command(
     others = proposed[1:] if yes and benchmark is None else []
     drafts = [draft, *(_with_answers(other, draft, timeout is not None) for other in others)]
     checks = DraftChecks(here, repository.top, unsafe)
-    time = CheckTime(within)
+    patience = processes_per_core()
+    time = CheckTime(usual_seconds(patience) if within is None else within)
     retry = _line_to_start_over(sys.argv[1:])
-    prover = TaskProver(checks, _say_paragraph, questions.consent, processes_per_core(), time, retry)
+    prover = TaskProver(checks, _say_paragraph, questions.consent, patience, time, retry)
     given = {"timeout_seconds": timeout is not None, "direction": better != assumed or direction is not None}
     proven = prover.prove_first(drafts, frozenset(name for name, is_given in given.items() if is_given))
     if probe and proven.check.problem is None:

@@ -15,6 +15,7 @@ _OWN_PROCESS = ("serve", "--help", "-h")
 _SELDOM_USED = (
     *("inspect", "ssl", "asyncio.sslproto", "asyncio.staggered", "tokenize", "ipaddress", "textwrap"),
     *("ast", "base64", "bz2", "csv", "locale", "lzma", "ntpath", "random", "secrets", "tempfile"),
+    *("fnmatch", "hashlib", "linecache", "queue", "shlex", "shutil", "signal", "traceback"),
 )
 """What asyncio, pathlib, subprocess and loopty itself import, and most verbs do not need."""
 

@@ -6,6 +6,7 @@ from loopty.cli import declare
 from loopty.cli.output import NodeArgument, here, json_option, print_json, say
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.report.node_name import name_to_type, node_name
 
 
 @declare.command("new")
@@ -29,7 +30,8 @@ def command(parent: NodeId | None, message: str, params: tuple[str, ...], sparse
         return
     declare.echo(f"{draft.node} {draft.folder}")
     count = len(draft.files)
-    say(f"edit {count} file{'s' * (count != 1)} there, then run: loopty run {draft.node}")
+    name, typed = node_name(draft.node, draft.handle), name_to_type(draft.node, draft.handle)
+    say(f"{name} is a draft: edit {count} file{'s' * (count != 1)} there, then run: loopty run {typed}")
 
 
 def _name_and_value(pair: str) -> tuple[str, str]:

@@ -141,6 +141,18 @@ def print_explanation(found: Explanation | None) -> None:
         say(text)
 
 
+def say_failed_baseline(campaign: Campaign, run: int) -> None:
+    """Say why the run has no result to compare with, where its baseline failed."""
+    from loopty.report.columns import wrap
+    from loopty.report.node_name import node_name
+
+    if found := campaign.explanation(str(run)):
+        root = campaign.node(str(run))
+        reason = f"the baseline {node_name(root.id, root.handle)} gave no result: {root.reason}"
+        say("\n".join(wrap(reason, columns())))
+        print_explanation(found)
+
+
 def print_integrity(outcome: Outcome | None) -> None:
     """Say it where the candidate could reach the code that scored it."""
     from loopty.domain.outcome import Integrity

@@ -28,6 +28,7 @@ from loopty.report.control_codes import control_code
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
     from loopty.campaign.queries import Report
+    from loopty.causes.explanation import Explanation
 
 _MOST_DRAWN = 20_000
 """Points of the chart: it has a few thousand places for them."""
@@ -127,13 +128,19 @@ def command(
             "importance": found.importance,
             "slice": found.slice,
         }
-        print_json({"status": status, **codec.plain(parts), **check.plain})
+        cause = {"explanation": why.plain()} if (why := _explanation(campaign, found)) else {}
+        print_json({"status": status, **codec.plain(parts), **check.plain, **cause})
         return
     check.say()
-    declare.echo(_report_text(found, top))
+    declare.echo(_report_text(found, top, _explanation(campaign, found)))
 
 
-def _report_text(found: Report, top: int) -> str:
+def _explanation(campaign: Campaign, found: Report) -> Explanation | None:
+    """Why the baseline failed; None where it did not."""
+    return campaign.explanation(str(found.status.run)) if found.status.without_baseline else None
+
+
+def _report_text(found: Report, top: int, explanation: Explanation | None = None) -> str:
     from loopty.report.best_text import leaderboard_text, other_cohorts_text
     from loopty.report.chart import chart
     from loopty.report.goodput_text import goodput_text
@@ -148,7 +155,7 @@ def _report_text(found: Report, top: int) -> str:
         importance_text(found.importance, columns(), terminal()),
         slice_chart(found.slice, columns(), rows // 2, terminal()) if found.slice else "",
         other_cohorts_text(found.other_cohorts, found.points.metric, columns(), terminal()),
-        status_text(found.status, columns(), terminal(), found.tally),
+        status_text(found.status, columns(), terminal(), found.tally, explanation),
         goodput_text(found.goodput, columns(), terminal()),
     ]
     return "\n\n".join(filter(None, texts))

@@ -14,6 +14,9 @@ from loopty.domain.errors import LooptyError
 _COMPLETION = "_LOOPTY_COMPLETE"
 """With it, a shell asks click how a line could go on."""
 
+_LIMITS = ("attempts", "control", "wall_seconds", "target", "patience")
+"""Limits of a run, which many look for among the options of `optimize`."""
+
 
 def run_verb() -> None:
     """Run the verb that the command line names."""
@@ -27,6 +30,8 @@ def run_verb() -> None:
         from loopty.report.node_name import shorten_ids
 
         _exit_for_misuse(shorten_ids(str(error)))
+    except _error_of_click("NoSuchOption") as error:
+        _exit_for_misuse(error.format_message() if error.possibilities else _unknown_option(error))
     except _error_of_click("ClickException") as error:
         _exit_for_misuse(error.format_message())
     except BrokenPipeError:
@@ -63,6 +68,14 @@ def _error_of_click(name: str) -> type[Any]:
     """The exception of this name, where click has been imported."""
     error: type[Any] = getattr(sys.modules.get("click"), name, _NeverRaised)
     return error
+
+
+def _unknown_option(error: Any) -> str:
+    """What to do instead of an option that a verb does not have."""
+    verb, name = error.ctx.command_path if error.ctx else "loopty", error.option_name.lstrip("-").replace("-", "_")
+    if verb == "loopty optimize" and name in _LIMITS:
+        return f"{error.option_name} is no option: write {name} = N under [pools] in loopty.toml"
+    return f"{verb} has no option {error.option_name}: `{verb} --help` lists them"
 
 
 def _leave_stdout() -> None:

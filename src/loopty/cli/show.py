@@ -31,16 +31,18 @@ def command(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
         _show_calls(campaign, node, prompt, refused, as_json)
         return
     detail, folder, found = campaign.detail(node), campaign.node_folder(node), campaign.explanation(node)
+    draft = campaign.draft_folder(node)
     if as_json:
         from loopty.kit import codec
 
         more = {"branch": node.branch, "folder": str(folder), "gates": codec.plain(detail.gates)}
+        more |= {"workspace": str(draft)} if draft else {}
         more |= {"explanation": found.plain()} if found else {}
         print_json({**json.loads(campaign.history.page(node)), **more})
         return
     from loopty.report.node_text import node_text
 
-    declare.echo(node_text(detail, str(folder), columns(), terminal(), found))
+    declare.echo(node_text(detail, str(draft or folder), columns(), terminal(), found))
 
 
 def _show_calls(campaign: Campaign, node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import itertools
 
 from loopty.cli import declare
-from loopty.cli.output import NodeArgument, columns, here, json_option, print_json_text, run_option, terminal
+from loopty.cli.output import (
+    NodeArgument,
+    columns,
+    here,
+    json_option,
+    print_json_text,
+    run_option,
+    say_failed_baseline,
+    terminal,
+)
 from loopty.domain.ids import NodeId
 from loopty.kit.collection_pause import pause_collection
 
@@ -43,3 +52,4 @@ def command(node: NodeId | None, everything: bool, controls: bool, run: int | No
     with pause_collection():
         while part := list(itertools.islice(lines, _LINES_AT_ONCE)):
             declare.echo("\n".join(part))
+    say_failed_baseline(campaign, top.run)

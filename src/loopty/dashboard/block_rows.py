@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from loopty.dashboard.marks import mark_of, mark_of_kind
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
+from loopty.kit.named_tuple import NamedTuple
 from loopty.record.node_facts import FactsBlock
 from loopty.views.rated_nodes import RatedBlock, RatedKind, RatedNode
 

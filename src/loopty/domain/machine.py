@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 
 from loopty.kit.dataclass import dataclass
+from loopty.kit.short_digest import sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Machine:
     @property
     def fingerprint(self) -> str:
         """A digest of the facts, in any order: 12 hexadecimal characters."""
-        return hashlib.sha256(json.dumps(dict(self.facts), sort_keys=True).encode()).hexdigest()[:12]
+        return sha256(json.dumps(dict(self.facts), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:

@@ -46,6 +46,8 @@ class Pool(enum.StrEnum):
 
     ATTEMPT = "attempt", PoolRules(searches=True, gates=GateScope.ALL, limit="attempts")
     CONTROL = "control", PoolRules(searches=True, gates=GateScope.ALL, limit="control")
+    VERSION = "version", PoolRules(searches=True, gates=GateScope.ALL)
+    """Past versions of the code, which `[anchors]` names. They compete with the baseline and one another."""
     REPLAY = "replay", PoolRules(judging=False, gates=GateScope.ALL)
     CHECK = "check", PoolRules(judging=False, gates=GateScope.ALL, verifier_metrics=False)
     TUNE = "tune", PoolRules(judging=False, scored=False, verifier_metrics=False, limit="tunes")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import hashlib
 from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
@@ -11,6 +10,7 @@ from loopty.domain.search_config import SearchMove
 from loopty.domain.space import Params, Value
 from loopty.kit import codec
 from loopty.kit.dataclass import dataclass, field
+from loopty.kit.short_digest import sha256
 
 Edits = Mapping[str, str | bytes | None]
 """New content by path; None deletes the file."""
@@ -107,4 +107,4 @@ Suggestion = Proposal | Refusal | RungChange | ProposerStall | SearchMove
 
 def identity(tree: str, params: Params) -> str:
     """A digest of files and parameters: two nodes with the same one are the same experiment."""
-    return hashlib.sha256(f"{tree} {codec.text(dict(sorted(params.items())))}".encode()).hexdigest()[:20]
+    return sha256(f"{tree} {codec.text(dict(sorted(params.items())))}".encode()).hexdigest()[:20]

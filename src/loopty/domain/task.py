@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from loopty.domain.access import Access
 from loopty.domain.agent_spec import AgentRights
+from loopty.domain.anchors_spec import Anchors
 from loopty.domain.benchmark_spec import Benchmark, Limits
 from loopty.domain.combine_spec import POOL_FOLDER, Combine
 from loopty.domain.executor_spec import MOST_WORKERS, ExecutorSpec
@@ -32,6 +32,7 @@ from loopty.domain.tune_spec import Tune
 from loopty.kit import codec
 from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.option import option
+from loopty.kit.short_digest import sha256
 
 Criteria = Mapping[str, str]
 """Digests by the name of the part."""
@@ -195,6 +196,7 @@ class Task:
     is_width_stated: bool = True
     """Whether the user said how many trials run at once."""
     executor: ExecutorSpec = ExecutorSpec()
+    anchors: Anchors = Anchors()
 
     @property
     def stated_width(self) -> int | None:
@@ -261,6 +263,7 @@ class Task:
             proposer=self.combiner,
             tune=Tune(),
             combine=Combine(),
+            anchors=replace(self.anchors, versions=()),
             parameters_file="",
         )
 
@@ -295,4 +298,4 @@ class Task:
 
 
 def digest(stated: Any) -> str:
-    return hashlib.sha256(codec.text(stated).encode()).hexdigest()[:16]
+    return sha256(codec.text(stated).encode()).hexdigest()[:16]

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from loopty.domain.anchors_spec import NO_ANCHORS, Anchors
 from loopty.domain.curve import Row
 from loopty.domain.errors import Exhausted, Misuse, Taken
 from loopty.domain.ids import NodeId
@@ -58,6 +59,7 @@ class Loop:
         owner: str,
         clock: Callable[[], float],
         pace: Pace | None = None,
+        anchors: Anchors = NO_ANCHORS,
     ) -> None:
         self._recorder = recorder
         self._run = run
@@ -67,7 +69,9 @@ class Loop:
         self._workspaces = workspaces
         self._prune_watch = prune_watch
         self._limits = SessionLimits(recorder, run, pools, trial_runner.judging.noise, clock)
-        self._questions = OpenQuestions(recorder, run, proposers, purse, clock, pace, self._question_slots)
+        self._questions = OpenQuestions(
+            recorder, run, proposers, purse, clock, pace, self._question_slots, anchors
+        )
         self._requests = RunControl(recorder, run, pools, trial_runner.may_start, self.stop)
         self._owner = owner
         self._clock = clock

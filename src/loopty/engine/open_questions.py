@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
+from loopty.domain.anchors_spec import NO_ANCHORS, Anchors
 from loopty.domain.executor_spec import MOST_WORKERS
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Suggestion
@@ -62,6 +63,7 @@ class OpenQuestions:
         clock: Callable[[], float],
         pace: Pace | None = None,
         trial_slots: Callable[[], int] = lambda: MOST_WORKERS,
+        anchors: Anchors = NO_ANCHORS,
     ) -> None:
         """No proposer is asked more questions at once than there are `trial_slots`."""
         self._recorder = recorder
@@ -71,6 +73,7 @@ class OpenQuestions:
         self._clock = clock
         self._pace = pace
         self._trial_slots = trial_slots
+        self._anchors = anchors
         self._open: dict[asyncio.Task[Reply], Question] = {}
         self._done: list[asyncio.Task[Reply]] = []
         """In the order in which they ended."""
@@ -166,6 +169,7 @@ class OpenQuestions:
             ahead,
             early,
             frozenset(running),
+            self._anchors,
         )
         assert ask.position == answered + ahead  # read now: it belongs to the moment of the question
         return ask

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
+from loopty.domain.anchors_spec import NO_ANCHORS, Anchors
 from loopty.domain.curve import Curve, Row
 from loopty.domain.declared_parameters import Declared
 from loopty.domain.gate_spec import Gate
@@ -62,6 +63,8 @@ class Ask:
     """Whether the answer has to wait, because all slots for trials are taken."""
     running: Collection[NodeId] = frozenset()
     """Nodes whose trials were running when the question was asked: it knows nothing of their results."""
+    anchors: Anchors = NO_ANCHORS
+    """What steers the choice of parents from outside the search."""
 
     @functools.cached_property
     def position(self) -> int:
@@ -116,6 +119,8 @@ class Selection:
     reason: str
     operator: str = ""
     """The operator that the change must have; empty where any will do."""
+    is_directed: bool = False
+    """Whether the user named it: then no operator starts elsewhere."""
 
 
 class Selector(Protocol):

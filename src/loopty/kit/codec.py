@@ -40,6 +40,12 @@ def stated_fields(value: Any) -> list[tuple[str, Any]]:
     return [(name, item) for name, default, item in fields if item is not default and item != default]
 
 
+def every_field(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass as plain data, also those at their default: the same keys for every value."""
+    cls: type = type(value)
+    return {name: plain(getattr(value, name)) for name, _ in _defaults(cls)}
+
+
 def _flattener(cls: type) -> Convert:
     """The function that turns a value of this type into plain data; cached, as every event goes through it."""
     if cls not in _FLATTENERS:

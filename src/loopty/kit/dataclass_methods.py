@@ -99,38 +99,78 @@ def _compile_hint(hint: str) -> CodeType:
     return compile(hint, "<hint>", "eval")
 
 
+class _Shape:
+    """The fields of a class, and how it is compared: worked out when an instance or somebody else asks."""
+
+    __slots__ = ("_above", "_given", "_hints", "_known", "compared")
+
+    def __init__(self, above: dict[str, Field], hints: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        """Of the fields `above` it, the types of its own, and the defaults that are written in it."""
+        self._above, self._hints, self._given = above, hints, given
+        self._known: dict[str, Field] | None = None
+        self.compared: Callable[[Any], tuple[Any, ...]] = self._compared_at_first
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        if self._known is None:
+            own = {name: self._own_field(name, hint) for name, hint in self._hints.items()}
+            self._known = {**self._above, **own}
+        return self._known
+
+    def _own_field(self, name: str, hint: str) -> Field:
+        default = self._given.get(name, MISSING)
+        field = default if isinstance(default, Field) else Field(default=default)
+        field.name, field.type = name, hint
+        return field
+
+    def _compared_at_first(self, record: Any) -> tuple[Any, ...]:
+        self.compared = _values_of([field.name for field in self.fields.values() if field.compare])
+        return self.compared(record)
+
+
 def _build(cls: type, frozen: bool, slots: bool, eq: bool, order: bool) -> type:
-    own = dict(_own_fields(cls))
-    inherited = {name: field for base in cls.__mro__[:0:-1] for name, field in _fields_by_name(base).items()}
-    fields = {**inherited, **own} if inherited else own
-    methods = dict(_methods(tuple(fields.values()), frozen, eq, order))
-    if slots:
-        methods |= {"__getstate__": _state, "__setstate__": _set_state}
-    methods["__init__"] = _constructor_at_first_calls(tuple(fields.values()), frozen, slots)
+    written = cls.__dict__
+    above = {name: field for base in cls.__mro__[-2:0:-1] for name, field in _fields_by_name(base).items()}
+    hints = {name: hint for name, hint in cls.__annotations__.items() if not _is_of_class(hint)}
+    given = {name: written[name] for name in hints if name in written}
+    defaults = {name: each.default if type(each) is Field else each for name, each in given.items()}
+    for name, default in defaults.items():
+        if type(default).__hash__ is None:
+            raise ValueError(f"{cls.__name__}.{name}: a mutable default is shared; use default_factory")
+    shape, names = _Shape(above, hints, given), (*above, *(name for name in hints if name not in above))
+    methods = _methods(shape, names, frozen, slots, eq)
+    if order:
+        methods |= {f"__{each.__name__}__": _comparison(each, shape) for each in (lt, le, gt, ge)}
     # Python sets `__hash__` to None in a class with its own `__eq__`: that is not the author's own choice.
-    written = {name for name in cls.__dict__ if name != "__hash__" or cls.__dict__[name] is not None}
-    added = {name: method for name, method in methods.items() if name not in written}
-    added[_OWN_FIELDS] = fields
-    added["__match_args__"] = tuple(fields)
+    added = {name: each for name, each in methods.items() if name == "__hash__" or name not in written}
+    if written.get("__hash__") is not None:
+        del added["__hash__"]
+    added[_OWN_FIELDS] = shape
+    added["__match_args__"] = names
     added["__dataclass_fields__"] = _StandardFields()
     added["__dataclass_params__"] = _parameters(frozen, eq, order)
     if slots:
-        cls = _with_slots(cls, own, added)
+        cls = _with_slots(cls, hints, added)
     else:
-        _add_to(cls, own, added)
+        _add_to(cls, defaults, added)
     if "__init__" in added:
         _NOT_COMPILED.append(lambda: _compile_constructor(cls, added["__init__"], frozen, slots))
     return cls
 
 
-def _add_to(cls: type, own: Mapping[str, Field], added: Mapping[str, Any]) -> None:
+def _is_of_class(hint: Any) -> bool:
+    """Whether what has this type belongs to the class, and is no field."""
+    return (hint if isinstance(hint, str) else repr(hint)).startswith(("ClassVar", "typing.ClassVar"))
+
+
+def _add_to(cls: type, defaults: Mapping[str, Any], added: Mapping[str, Any]) -> None:
     for name, value in added.items():
         setattr(cls, name, value)
-    for field in own.values():
-        if field.default is not MISSING:
-            setattr(cls, field.name, field.default)
-        elif field.name in cls.__dict__:
-            delattr(cls, field.name)
+    for name, default in defaults.items():
+        if default is not MISSING:
+            setattr(cls, name, default)
+        else:
+            delattr(cls, name)
 
 
 @cache
@@ -138,21 +178,9 @@ def _parameters(frozen: bool, eq: bool, order: bool) -> SimpleNamespace:
     return SimpleNamespace(frozen=frozen, eq=eq, order=order)
 
 
-def _own_fields(cls: type) -> Iterator[tuple[str, Field]]:
-    for name, hint in cls.__annotations__.items():
-        if (hint if isinstance(hint, str) else repr(hint)).startswith(("ClassVar", "typing.ClassVar")):
-            continue
-        default = cls.__dict__.get(name, MISSING)
-        field = default if isinstance(default, Field) else Field(default=default)
-        if field.default is not MISSING and type(field.default).__hash__ is None:
-            raise ValueError(f"{cls.__name__}.{name}: a mutable default is shared; use default_factory")
-        field.name, field.type = name, hint
-        yield name, field
-
-
 def _fields_by_name(cls: type) -> dict[str, Field]:
     if (own := cls.__dict__.get(_OWN_FIELDS)) is not None:
-        return cast(dict[str, Field], own)
+        return cast(_Shape, own).fields
     if "__dataclass_fields__" not in cls.__dict__:
         above = next((base for base in cls.__mro__[1:] if "__dataclass_fields__" in base.__dict__), None)
         return _fields_by_name(above) if above else {}
@@ -204,42 +232,42 @@ def _holder(cls: type, name: str, value: object) -> type:
     return next(base for base in cls.__mro__ if base.__dict__.get(name) is value)
 
 
-def _with_slots(cls: type, own: Mapping[str, Field], added: Mapping[str, Any]) -> type:
+def _with_slots(cls: type, own: Mapping[str, Any], added: Mapping[str, Any]) -> type:
     """The class anew, with these attributes, and with slots for its own fields that no base has.
 
     They are given at once: each attribute that is set later makes Python look at the whole class again.
     """
     taken = {name for base in cls.__mro__[1:-1] for name in base.__dict__.get("__slots__", ())}
-    left_out = {"__dict__", "__weakref__", *own}
-    namespace = {name: value for name, value in cls.__dict__.items() if name not in left_out}
-    namespace.update(added, __slots__=tuple(name for name in own if name not in taken))
-    anew = type(cls)(cls.__name__, cls.__bases__, namespace)
-    anew.__qualname__ = cls.__qualname__
-    return anew
+    namespace = {**cls.__dict__, **added, "__slots__": tuple(name for name in own if name not in taken)}
+    for name in ("__dict__", "__weakref__", *own):
+        namespace.pop(name, None)
+    namespace["__qualname__"] = cls.__qualname__
+    return type(cls)(cls.__name__, cls.__bases__, namespace)
 
 
-def _methods(fields: tuple[Field, ...], frozen: bool, eq: bool, order: bool) -> Iterator[tuple[str, Any]]:
-    compared = _values_of([field.name for field in fields if field.compare])
-    shown = [field.name for field in fields if field.repr]
-
+def _methods(shape: _Shape, names: tuple[str, ...], frozen: bool, slots: bool, eq: bool) -> dict[str, Any]:
     def represent(self: Any) -> str:
+        shown = (field.name for field in shape.fields.values() if field.repr)
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
         return f"{type(self).__qualname__}({values})"
 
     def equals(self: Any, other: Any) -> Any:
-        return compared(self) == compared(other) if other.__class__ is self.__class__ else NotImplemented
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return shape.compared(self) == shape.compared(other)
 
-    yield "__repr__", represent
+    methods: dict[str, Any] = {
+        "__init__": _constructor_at_first_calls(shape, frozen, slots),
+        "__repr__": represent,
+    }
     if eq:
-        yield "__eq__", equals
-        yield "__hash__", (lambda self: hash(compared(self))) if frozen else None
-    if order:
-        for compare in (lt, le, gt, ge):
-            yield f"__{compare.__name__}__", _comparison(compare, compared)
+        methods |= {"__eq__": equals, "__hash__": (lambda self: hash(shape.compared(self))) if frozen else None}
     if frozen:
-        names = frozenset(field.name for field in fields)
-        yield "__setattr__", _refusal("assign to", names, object.__setattr__)
-        yield "__delattr__", _refusal("delete", names, object.__delattr__)
+        methods["__setattr__"] = _refusal("assign to", names, object.__setattr__)
+        methods["__delattr__"] = _refusal("delete", names, object.__delattr__)
+    if slots:
+        methods |= {"__getstate__": _state, "__setstate__": _set_state}
+    return methods
 
 
 def _values_of(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
@@ -247,14 +275,16 @@ def _values_of(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
     return attrgetter(*names) if len(names) > 1 else lambda self: tuple(getattr(self, name) for name in names)
 
 
-def _comparison(compare: Callable[[Any, Any], bool], values: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+def _comparison(compare: Callable[[Any, Any], bool], shape: _Shape) -> Callable[[Any, Any], Any]:
     def compare_fields(self: Any, other: Any) -> Any:
-        return compare(values(self), values(other)) if other.__class__ is self.__class__ else NotImplemented
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return compare(shape.compared(self), shape.compared(other))
 
     return compare_fields
 
 
-def _refusal(what: str, names: frozenset[str], otherwise: Callable[..., None]) -> Callable[..., None]:
+def _refusal(what: str, names: tuple[str, ...], otherwise: Callable[..., None]) -> Callable[..., None]:
     """A method that refuses to change a field; a subclass may have attributes of its own."""
 
     def refuse(self: object, name: str, *value: object) -> None:
@@ -278,14 +308,14 @@ def _compile_constructor(owner: Any, first: Callable[..., None], frozen: bool, s
         owner.__init__ = _constructor(owner, frozen, slots)
 
 
-def _constructor_at_first_calls(fields: tuple[Field, ...], frozen: bool, slots: bool) -> Callable[..., None]:
+def _constructor_at_first_calls(shape: _Shape, frozen: bool, slots: bool) -> Callable[..., None]:
     """Sets the fields one by one; a class that has a few instances gets a constructor that is compiled."""
     calls = 0
 
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
         nonlocal calls
         calls += 1
-        if calls <= _CALLS_BEFORE_COMPILED and _set_fields(self, fields, args, kwargs):
+        if calls <= _CALLS_BEFORE_COMPILED and _set_fields(self, shape.fields, args, kwargs):
             return
         owner: Any = _holder(type(self), "__init__", construct)
         _compile_constructor(owner, construct, frozen, slots)
@@ -295,9 +325,9 @@ def _constructor_at_first_calls(fields: tuple[Field, ...], frozen: bool, slots: 
     return construct
 
 
-def _set_fields(self: Any, fields: tuple[Field, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _set_fields(self: Any, fields: Mapping[str, Field], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Set all fields; False where these are no arguments for them: the compiled constructor says why."""
-    given = [field for field in fields if field.init]
+    given = [field for field in fields.values() if field.init]
     values = dict(zip((field.name for field in given), args, strict=False))
     if len(args) > len(given) or not values.keys().isdisjoint(kwargs):
         return False

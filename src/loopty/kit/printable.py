@@ -6,25 +6,31 @@ escaped as well, because with them code reads differently from what it does (tro
 
 from __future__ import annotations
 
-import re
-import unicodedata
+from loopty.kit.later_pattern import later_pattern
 
-_UNUSUAL = re.compile(r"[^\x20-\x7e\n\t]")
+_UNUSUAL = later_pattern(r"[^\x20-\x7e\n\t]")
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 """Controls, formats (direction, zero width, tags), lone surrogates, private use, line and paragraph separators."""
 
 
 def escape_hidden(text: str) -> str:
     r"""The text with each hidden character as `\x1b` or `\u202e`; line feeds and tabs stay."""
-    return _UNUSUAL.sub(lambda found: _escape(found[0]), text)
+    return text if _is_visible(text) else _UNUSUAL.sub(lambda found: _escape(found[0]), text)
 
 
 def escape_hidden_json(text: str) -> str:
     r"""JSON with each hidden character as `\u202e`: the same value for every reader."""
-    return _UNUSUAL.sub(lambda found: _escape_in_json(found[0]), text)
+    return text if _is_visible(text) else _UNUSUAL.sub(lambda found: _escape_in_json(found[0]), text)
+
+
+def _is_visible(text: str) -> bool:
+    """Whether Python calls all of it printable: then nothing in it is hidden."""
+    return text.replace("\n", "").replace("\t", "").isprintable()
 
 
 def _is_hidden(letter: str) -> bool:
+    import unicodedata
+
     return unicodedata.category(letter) in _HIDDEN
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import attrgetter
 from types import MemberDescriptorType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from loopty.kit.dataclass_methods import fields_of, only_sets_fields
+from loopty.kit.named_tuple import NamedTuple
 
 T = TypeVar("T")
 _COPIES_BEFORE_COMPILED = 50

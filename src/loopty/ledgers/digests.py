@@ -7,8 +7,9 @@ covers the last event and the sum of the pages. There is no key: whoever compute
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
+
+from loopty.kit.short_digest import blake2b
 
 NOTHING = b"\0" * 16
 """The digest before the first event, and the sum of no pages."""
@@ -17,11 +18,11 @@ _MODULUS = 1 << 128
 
 def event_digest(before: bytes, number: int, at: float, kind: str, body: str) -> bytes:
     text = f"{number} {at!r} {kind}\n{body}"
-    return hashlib.blake2b(before + text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return blake2b(before + text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def page_digest(key: str, body: str) -> bytes:
-    return hashlib.blake2b(f"{key}\n{body}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return blake2b(f"{key}\n{body}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def replace_in_sum(total: bytes, old: bytes, new: bytes) -> bytes:
@@ -36,4 +37,4 @@ def digest_sum(digests: Iterable[bytes]) -> bytes:
 
 
 def seal_digest(last_event: bytes, total: bytes) -> bytes:
-    return hashlib.blake2b(last_event + total, digest_size=16).digest()
+    return blake2b(last_event + total, digest_size=16).digest()

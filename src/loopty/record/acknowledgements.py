@@ -34,7 +34,7 @@ class Acknowledgements(RunPart):
 
 def unseen_directive(run: Run, client: str) -> str:
     """The directive in force, where this client has not been shown it yet; else empty."""
-    text = Directive.of(run).text
+    text = Directive.of(run).words
     return text if text and Acknowledgements.of(run).seen.get(client) != directive_digest(text) else ""
 
 

@@ -1,7 +1,8 @@
-"""The family of directives: what the user wants the models to know."""
+"""The family of directives: what the user wants the models to know, and which nodes changes start from."""
 
 from __future__ import annotations
 
+from loopty.domain.ids import NodeId
 from loopty.kit.dataclass import dataclass
 from loopty.record.event import Event
 from loopty.record.family import Family
@@ -11,10 +12,14 @@ from loopty.record.run_record import RunPart
 
 @dataclass(frozen=True, slots=True)
 class DirectiveSet(Event):
-    """The user's directive from here on; an empty text removes it."""
+    """The user's directive from here on; one without a text and without nodes removes it."""
 
     run: int
     text: str
+    build_on: tuple[NodeId, ...] = ()
+    """Changes start from the best node at or below one of these."""
+    not_below: tuple[NodeId, ...] = ()
+    """No change starts from these, nor from what is below them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +27,24 @@ class Directive(RunPart):
     """The directive in force."""
 
     text: str = ""
+    build_on: tuple[NodeId, ...] = ()
+    not_below: tuple[NodeId, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """All of it in words, as models and agents read it."""
+        build_on = f"Build on {_names(self.build_on)}." if self.build_on else ""
+        not_below = f"Build on nothing at or below {_names(self.not_below)}." if self.not_below else ""
+        return "\n".join(filter(None, (self.text, build_on, not_below)))
+
+
+def _names(nodes: tuple[NodeId, ...]) -> str:
+    return " or ".join(nodes)
 
 
 def _set(state: FoldState, event: DirectiveSet, _at: float) -> None:
-    state.put_run(state.runs[event.run].with_part(Directive(event.text)))
+    directive = Directive(event.text, event.build_on, event.not_below)
+    state.put_run(state.runs[event.run].with_part(directive))
 
 
 FAMILY = Family((DirectiveSet,), {DirectiveSet: _set})

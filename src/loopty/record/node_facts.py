@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import dataclass
+from loopty.kit.named_tuple import NamedTuple
 
 BLOCK_SIZE = 64
 """Every write of a node rewrites its block: larger blocks make writing dearer, smaller ones reading."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
@@ -10,6 +9,7 @@ from loopty.domain.objective import Metrics
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.short_digest import blake2b, sha256
 from loopty.record import samples
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Event
@@ -119,8 +119,8 @@ def trial_name(node: NodeId, number: int) -> str:
 
 def trial_token(run: Run, name: str) -> str:
     """A name for the trial that tells nothing about it: only who knows the run's secret can compute it."""
-    key = hashlib.sha256((run.secret or str(run.started_at)).encode()).digest()
-    return hashlib.blake2b(name.encode(), key=key, digest_size=16).hexdigest()
+    key = sha256((run.secret or str(run.started_at)).encode()).digest()
+    return blake2b(name.encode(), key=key, digest_size=16).hexdigest()
 
 
 def trial_parts(name: str) -> tuple[NodeId, int]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from loopty.domain.space import Value
 from loopty.kit.dataclass import dataclass, field
+from loopty.kit.named_tuple import NamedTuple
 from loopty.record.node_record import Node
 from loopty.report.columns import cut_middle, pad, printable_line, width
 from loopty.report.figures import value_text

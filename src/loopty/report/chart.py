@@ -104,7 +104,7 @@ def chart(points: ScorePoints, columns: int = 80, rows: int = 20, terminal: Term
 def _draw_points(scored: list[_ScoredPoint], failed: list[ScorePoint], frame: _Frame) -> Grid:
     grid = Grid()
     for point in scored:
-        ink = _CONTROL if point.pool is Pool.CONTROL else _INKS[point.mark]
+        ink = _CONTROL if point.pool is not Pool.ATTEMPT else _INKS[point.mark]
         if point.score > frame.scale.high:
             ink = replace(ink, glyph="▲")
         elif point.score < frame.scale.low:

@@ -40,6 +40,8 @@ def _facts(status: RunStatus, reason: str, tally: Tally | None) -> Iterator[Fact
         yield Fact("integrity", weak, "warn")
     if status.audit:
         yield Fact("audit", status.audit, "warn")
+    if status.versions:
+        yield Fact("past", status.versions, "warn")
     if control := control_text(status):
         yield Fact("", control, "warn" if status.control_leads else "")
     if tally and tally.over_control:

@@ -23,13 +23,16 @@ class Fact:
     name: str
     text: str
     style: str = ""
+    is_whole: bool = False
+    """Whether the text stays on one line: a path or a line to paste, which a break would spoil."""
 
 
 def fact_lines(facts: Iterable[Fact], columns: int, terminal: Terminal) -> list[str]:
     """The facts as lines: names in one column, texts wrapped in the next."""
     lines = []
     for fact in facts:
-        first, *more = wrap(fact.text, max(columns - NAME_COLUMNS - 2, 1))
+        room = max(columns - NAME_COLUMNS - 2, 1)
+        first, *more = [printable_line(fact.text)] if fact.is_whole else wrap(fact.text, room)
         lines.append(terminal.paint(f"  {fact.name:<{NAME_COLUMNS}}", "dim") + terminal.paint(first, fact.style))
         lines += [" " * (NAME_COLUMNS + 2) + terminal.paint(line, fact.style) for line in more]
     return lines

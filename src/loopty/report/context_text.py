@@ -142,7 +142,7 @@ def remaining_text(left: Remaining) -> str:
 def _best_lines(context: SearchContext, scores: ScoreText) -> Iterator[str]:
     best = context.status.best
     if best is None:
-        yield "none: the baseline has no result yet"
+        yield "none: the baseline has no result"
         return
     change = f", {scores.change_words(best.over_baseline, 'the baseline')}" if best.over_baseline else ""
     integrity = f", integrity {best.integrity}" if best.integrity else ""

@@ -35,5 +35,7 @@ def control_hint(status: RunStatus) -> str:
         return ""
     score = ScoreText.of_run(status).score(control.score)
     name, typed = node_name(control.node, control.handle), name_to_type(control.node, control.handle)
-    found = f"the control's node {name} is better: {status.metric} {score}, by random changes"
-    return f"{found}. To use it instead: loopty apply {typed}"
+    return (
+        f"random changes did better than the proposer: the control's node {name} has {status.metric} {score}. "
+        f"Use it instead: loopty apply {typed}; and try another proposer or more attempts"
+    )

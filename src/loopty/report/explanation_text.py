@@ -36,9 +36,20 @@ def explanation_facts(found: Explanation, folder: Path | None = None) -> Iterato
         yield Fact("error" if number == 0 else "", line.strip(), "dim")
     if found.cause:
         yield Fact("cause", found.cause.sentence, "warn")
-        yield Fact("remedy", found.cause.remedy)
+        yield from _remedy_facts(found.cause)
     if found.log:
-        yield Fact("log", _path_text(found.log, folder))
+        yield Fact("log", _path_text(found.log, folder), is_whole=True)
+
+
+def _remedy_facts(cause: Cause) -> Iterator[Fact]:
+    for place, settings in groupby(cause.settings, key=lambda item: item.place):
+        yield Fact("remedy", f"in loopty.toml, under {place}:")
+        yield from (Fact("", item.line, "strong", is_whole=True) for item in settings)
+    if cause.shell:
+        yield Fact("remedy", "run:")
+        yield Fact("", cause.shell, "strong", is_whole=True)
+    if cause.advice:
+        yield Fact("or" if cause.settings else "remedy", cause.advice)
 
 
 def _remedy_lines(cause: Cause, columns: int, terminal: Terminal) -> Iterator[str]:

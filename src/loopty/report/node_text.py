@@ -78,6 +78,8 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
         # The rest of such a reason repeats the effect in fewer words.
         repeats_effect = node.effect and not node.withdrawn
         reason = re.split(r" by | \(", node.reason)[0] if repeats_effect else node.reason
+        if node.against:
+            reason = re.sub(rf" of {re.escape(node.against)}$", f" of {_incumbent(detail)}", reason)
         yield Fact("because", shorten_ids(reason))
     if node.withdrawn and node.withdrawn.verdict:
         yield Fact("withdrawn", f"was {node.withdrawn.verdict}: {shorten_ids(node.withdrawn.reason)}", "warn")
@@ -146,7 +148,7 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
         return
     if not node.draft:
         yield Fact("commit", node.commit)
-    yield Fact("folder", folder)
+    yield Fact("folder", folder, is_whole=True)
 
 
 def _artifacts(outcome: Outcome) -> str:

@@ -120,7 +120,7 @@ class PlainProgress:
             or rejected_by_verifier
             or judged.verdict in (Verdict.KEPT, Verdict.INCONCLUSIVE, Verdict.HELD)
         ):
-            control = " (control)" if node.pool is Pool.CONTROL else ""
+            control = "" if node.pool is Pool.ATTEMPT else f" ({node.pool})"
             word = Ending.TAMPERED if tampered else judged.verdict
             reason = cut(shorten_ids(judged.reason), _LONGEST_REASON)
             self._say(f"{word} {node_name(node.id, node.handle)}{control}: {reason}")

@@ -74,7 +74,7 @@ def slice_chart(found: ParameterSlice, columns: int = 80, rows: int = 12, termin
 
 
 def _ink(point: SlicePoint) -> Ink:
-    if point.pool is Pool.CONTROL:
+    if point.pool is not Pool.ATTEMPT:
         return _CONTROL
     return _KEPT if point.mark is Mark.KEPT else _DISCARDED
 

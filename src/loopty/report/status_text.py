@@ -141,6 +141,8 @@ def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | No
         yield Fact("integrity", weak, "warn")
     if status.audit:
         yield Fact("audit", status.audit, "warn")
+    if status.versions:
+        yield Fact("past", status.versions, "warn")
     if status.baseline:
         yield Fact("baseline", f"{status.metric} {scores.score(status.baseline.score)} ({better} is better)")
     else:

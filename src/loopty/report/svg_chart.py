@@ -54,7 +54,7 @@ def svg_chart(points: ScorePoints) -> str:
 
 def _rank(point: ScorePoint) -> tuple[bool, bool]:
     """Points that are drawn last are on top."""
-    return point.mark is Mark.KEPT, point.pool is not Pool.CONTROL
+    return point.mark is Mark.KEPT, point.pool is Pool.ATTEMPT
 
 
 def _axes(plot: _Plot, metric: str) -> Iterator[str]:
@@ -72,7 +72,7 @@ def _axes(plot: _Plot, metric: str) -> Iterator[str]:
 
 
 def _dot(plot: _Plot, point: ScorePoint) -> str:
-    kind = "control" if point.pool is Pool.CONTROL else point.mark
+    kind = "control" if point.pool is not Pool.ATTEMPT else point.mark
     x = plot.x(point.order)
     if point.score is None:
         y = _HEIGHT - _BOTTOM + _LANE
@@ -86,7 +86,7 @@ def _best_line(plot: _Plot, scored: list[ScorePoint], sign: int) -> str:
     steps: list[str] = []
     best: float | None = None
     for point in scored:
-        if point.pool is Pool.CONTROL or point.mark is not Mark.KEPT or point.score is None:
+        if point.pool is not Pool.ATTEMPT or point.mark is not Mark.KEPT or point.score is None:
             continue
         if best is None:
             steps.append(f"M{plot.x(point.order)} {plot.y(point.score)}")

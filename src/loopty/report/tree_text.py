@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
+from loopty.kit.named_tuple import NamedTuple
 from loopty.record.node_record import Node
 from loopty.report.change_line import Change, ChangeLine
 from loopty.report.columns import cut, pad, width, wrap
@@ -20,6 +20,8 @@ from loopty.views.tree_node import TreeNode
 _NARROWEST_NAME = 12
 _LONGEST_METRIC = 16
 _EFFECT = "effect"
+_BESIDE = {Pool.CONTROL: "control", Pool.VERSION: "past version"}
+"""Nodes that are no attempts."""
 _REMARKABLE_VERDICTS = (Verdict.INCONCLUSIVE, Verdict.QUARANTINED, Verdict.HELD)
 
 
@@ -78,14 +80,14 @@ def node_remark(node: Node | TreeNode, more: str = "") -> str:
         or node.files_removed
         or node.reopened_for
         or node.running
-        or node.pool is Pool.CONTROL
+        or node.pool in _BESIDE
         or node.verdict in _REMARKABLE_VERDICTS
     ):
         return ""
     remarks = [
         more,
         f"merges {', '.join(map(short_id, node.merged))}" if node.merged else "",
-        "control" if node.pool is Pool.CONTROL else "",
+        _BESIDE.get(node.pool, ""),
         "measured again" if node.running and node.ending else "",
         node.verdict if node.verdict in _REMARKABLE_VERDICTS else "",
         f"was {node.withdrawn.verdict}: {node.withdrawn.why}" if node.withdrawn and node.withdrawn.verdict else "",

@@ -101,11 +101,11 @@ def _folder() -> Path | None:
 
 def _name() -> str:
     """By the content of all that it is made from."""
-    import hashlib
+    from loopty.kit.short_digest import sha256
 
     texts = b"\0".join(part.read_bytes() for part in (*_parts(), _SOURCES / "launcher.h"))
     words = "\0".join((os.uname().machine, *_OPTIONS))
-    return hashlib.sha256(texts + words.encode()).hexdigest()[:32]
+    return sha256(texts + words.encode()).hexdigest()[:32]
 
 
 def _parts() -> list[Path]:

@@ -9,11 +9,13 @@ from typing import Any, TypeVar
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Verdict
+from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
 from loopty.kit.dataclass import dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
+from loopty.record.parent_exclusions import exclusion
 
 MOST = 64
 """Nodes that a population keeps: the best of them."""
@@ -84,9 +86,11 @@ def population(ask: Ask) -> list[NodeValue]:
 
 
 def can_change(ask: Ask, node: NodeId) -> bool:
-    """Whether a change may start from the node: it still has its files and its verdict."""
+    """Whether a change may start from the node: it has its files and its verdict, and nobody said otherwise."""
     found = ask.history[node]
-    return not found.files_removed and (found.verdict in _COUNTED or found.id.parent is None)
+    is_sound = not found.files_removed and (found.verdict in _COUNTED or found.id.parent is None)
+    is_free = ask.pool is not Pool.ATTEMPT or not exclusion(ask.history, node, ask.anchors.audits)
+    return is_sound and is_free
 
 
 def node_value(ask: Ask, node: Node, fingerprint: str) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -48,13 +49,16 @@ def configure_line(files: frozenset[str]) -> str:
     return "autoreconf -fi && ./configure" if has_source else ""
 
 
-def cmake_configure(facts: RepositoryFacts, with_tests: bool) -> str:
+def cmake_configure(facts: RepositoryFacts, with_tests: bool, with_benchmarks: bool = False) -> str:
     """The line that configures a build in a temporary folder: what may need more than a release has is off."""
     names = ["BUILD_TESTING", *facts.cmake.test_options]
     switches = {
         **dict.fromkeys(names, "ON" if with_tests else "OFF"),
         **dict.fromkeys(facts.cmake.aside_options, "OFF"),
     }
+    if with_benchmarks:  # some are among the examples
+        wanted = [name for name in facts.cmake.aside_options if re.search("BENCH|EXAMPLE", name, re.IGNORECASE)]
+        switches |= dict.fromkeys(wanted, "ON")
     options = "".join(f" -D{name}={value}" for name, value in switches.items())
     return f"cmake -S . -B {BUILD_FOLDER} -DCMAKE_BUILD_TYPE=Release{options}"
 

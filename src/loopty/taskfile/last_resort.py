@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from loopty.causes.absent_results import command_with_timer
+from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
 from loopty.kit.dataclass import dataclass
 from loopty.taskfile.builds import RepositoryBuild, repository_builds
 from loopty.taskfile.node_tests import build_line, compile_line
@@ -45,7 +46,13 @@ class LastResort:
 def last_resorts(facts: RepositoryFacts) -> list[LastResort]:
     """The commands to fall back on, the most telling first."""
     return [
-        *(LastResort(line, _LOAD) for line in dict.fromkeys(_lines_that_load(facts))),
+        *_load_of_the_top(facts),
+        *(
+            LastResort(line, _LOAD, BUILD_EXTENSIONS, writable_copy=True)
+            if line.startswith("python3 ") and facts.is_mostly_extensions
+            else LastResort(line, _LOAD)
+            for line in dict.fromkeys(_lines_that_load(facts))
+        ),
         *_node_loads_after_a_build(facts),
         *(_build_resort(build) for build in repository_builds(facts)),
         *(LastResort(line, _HEADERS) for line in _lines_that_compile_headers(facts)),
@@ -75,8 +82,20 @@ def _node_loads_after_a_build(facts: RepositoryFacts) -> Iterator[LastResort]:
         yield LastResort(f"node {shlex.quote(entry)}", _LOAD, build, writable_copy=True)
 
 
+def _load_of_the_top(facts: RepositoryFacts) -> Iterator[LastResort]:
+    """The package whose folder is the top of the repository: Python finds it by a link with its name."""
+    if name := facts.root_package:
+        *folders, last = name.split(".")
+        folder = "/".join(("$TMPDIR/packages", *folders))
+        setup = f'mkdir -p "{folder}" && ln -s "$PWD" "{folder}/{last}"'
+        path = 'export PYTHONPATH="$TMPDIR/packages:$PYTHONPATH"'
+        yield LastResort(f'python3 -c "import {name}"', _LOAD, f"{setup} && {path}")
+
+
 def _python_packages(facts: RepositoryFacts) -> list[str]:
     """The packages and modules at the places where Python projects keep them."""
+    if facts.root_package:
+        return []  # what is at the top are its parts
     aside = {*facts.tests, *facts.benchmarks}
     paths = [PurePosixPath(path) for path in facts.files if path.endswith(".py") and path not in aside]
     names = [

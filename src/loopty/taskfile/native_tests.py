@@ -1,4 +1,4 @@
-"""How tests run that make, CMake or Meson builds."""
+"""How tests and benchmarks run that make, CMake or Meson builds."""
 
 from __future__ import annotations
 
@@ -60,6 +60,16 @@ def _cmake_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
         # For where the whole takes too long, or one of the tests does not compile.
         name = cmake.test_programs[0]
         yield RepositoryTests(_built_program(name), f"{build} --target {shlex.quote(name)}", is_part=True)
+
+
+def native_benchmark(facts: RepositoryFacts) -> RepositoryTests | None:
+    """The first program that CMake builds and that is named as a benchmark, built alone."""
+    names = facts.cmake.benchmark_programs
+    if not names or facts.languages[:1] not in (("c",), ("c++",)):
+        return None
+    configure = cmake_configure(facts, with_tests=False, with_benchmarks=True)
+    build = f"cmake --build {BUILD_FOLDER} {jobs_option()} --target {shlex.quote(names[0])}"
+    return RepositoryTests(_built_program(names[0]), f"{configure} && {build}", is_part=True)
 
 
 def _built_program(name: str) -> str:

@@ -24,6 +24,10 @@ def parse_parameter(text: str) -> tuple[str, Parameter]:
         except ValueError:
             raise Misuse(f"--param {text!r} needs two numbers, LOW and HIGH: {_FORMS}") from None
         parameter = Parameter(ParameterKind(kind), low, high, log)
+    if len(set(parameter.choices)) == 1:
+        raise Misuse(
+            f"--param {text!r} has one value, and nothing to search: name at least two, as in k=categorical:a,b"
+        )
     if fault := parameter.fault():
         raise Misuse(f"--param {text!r}: {fault}")
     return name.strip(), parameter

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from loopty.domain.access import TASK_FILE, Access
 from loopty.domain.agent_spec import AgentRights
+from loopty.domain.anchors_spec import MOST_VERSIONS, Anchors
 from loopty.domain.benchmark_spec import Benchmark, Limits
 from loopty.domain.combine_spec import POOL_FOLDER, Combine
 from loopty.domain.errors import Misuse
@@ -52,6 +53,7 @@ TABLES: dict[str, type] = {
     "pools": Pools,
     "noise": Noise,
     "audit": Audit,
+    "anchors": Anchors,
     "sandbox": SandboxSpec,
     "roles": Roles,
     "verifier": VerifierSpec,
@@ -167,6 +169,11 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
     if WRONG not in (benchmark, audit) and audit.files and not benchmark.files:
         checker.add_fault(
             ("audit", "files"), "needs benchmark.files: list the benchmark files that the search may see"
+        )
+    anchors = tables["anchors"]
+    if anchors is not WRONG and len(anchors.versions) > MOST_VERSIONS:
+        checker.add_fault(
+            ("anchors", "versions"), f"names more than {MOST_VERSIONS} versions: keep the ones that count"
         )
     if noise is not WRONG and not can_win(noise.error_rate, noise.pairs):
         checker.add_fault(

@@ -34,7 +34,7 @@ def _all_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
     main = facts.languages[0] if facts.languages else ""
     if main == "python":
         yield from _python_tests(facts)
-    elif facts.has_extensions:
+    elif facts.is_mostly_extensions:
         # Most of the code is built: without the build, its edits would change nothing that is measured.
         for tests in _python_tests(facts):
             yield replace(tests, setup=BUILD_EXTENSIONS, writable_copy=True)

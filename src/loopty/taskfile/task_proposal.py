@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from loopty.causes.absent_results import CPU_TIMER, command_with_timer
+from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
 from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.globs import literal
 from loopty.taskfile.last_resort import last_resorts
+from loopty.taskfile.native_tests import native_benchmark
 from loopty.taskfile.node_tests import runnable_scripts
 from loopty.taskfile.repository_tests import common_paths, repository_tests
 from loopty.taskfile.task_draft import BUILD_TIMEOUT, FIRST_TIMEOUT, GateDraft, TaskDraft
@@ -55,11 +57,10 @@ def propose_tasks(facts: RepositoryFacts) -> list[TaskDraft]:
 def propose_task(facts: RepositoryFacts, command: str) -> TaskDraft:
     """A draft around this command; with what is known about it where it was found."""
     found = next((one for one in benchmark_proposals(facts) if one.command == command), None)
-    return (
-        _draft(facts, found)
-        if found
-        else TaskDraft(command, writable_files(facts), gates=gates_from_tests(facts), package=facts.node_package)
-    )
+    if found:
+        return _draft(facts, found)
+    draft = TaskDraft(command, writable_files(facts), gates=gates_from_tests(facts), package=facts.node_package)
+    return replace(draft, direction="min", statement=_FASTER) if draft.is_cpu_time else draft
 
 
 def _draft(facts: RepositoryFacts, found: BenchmarkProposal) -> TaskDraft:
@@ -154,7 +155,10 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
         yield BenchmarkProposal(command, "go-bench", "min", (), "tests of Go have benchmarks")
     for path in facts.benchmarks:
         if line := _script_command(facts, path):
-            yield BenchmarkProposal(line, "file", "max", (_folder_glob(path),), f"{path} is named as a benchmark")
+            found = BenchmarkProposal(
+                line, "file", "max", (_folder_glob(path),), f"{path} is named as a benchmark"
+            )
+            yield _after_a_build(found) if path.endswith(".py") and facts.is_mostly_extensions else found
     for tests in repository_tests(facts):
         yield BenchmarkProposal(
             tests.line_with_timer,
@@ -166,6 +170,16 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             writable_copy=tests.writable_copy,
             timeout_seconds=BUILD_TIMEOUT if tests.setup or tests.warm_up else FIRST_TIMEOUT,
             is_part=tests.is_part,
+        )
+    if program := native_benchmark(facts):  # after the tests: many want a library, arguments or an hour
+        yield BenchmarkProposal(
+            program.line_with_timer,
+            "file",
+            "min",
+            named,
+            "CMake builds a program that is named as a benchmark; this is the CPU seconds that it takes",
+            timeout_seconds=BUILD_TIMEOUT,
+            is_part=True,
         )
     for resort in last_resorts(facts):
         yield BenchmarkProposal(
@@ -180,6 +194,12 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             last_resort=resort.measures,
             is_part=resort.is_part,
         )
+
+
+def _after_a_build(found: BenchmarkProposal) -> BenchmarkProposal:
+    """The benchmark with the modules that setup.py builds from most of the code: edits of it count then."""
+    command = f"{BUILD_EXTENSIONS} && {found.command}"
+    return replace(found, command=command, writable_copy=True, timeout_seconds=BUILD_TIMEOUT)
 
 
 def _make_benchmark(target: str, is_program: bool, sealed: tuple[str, ...]) -> BenchmarkProposal:
@@ -211,7 +231,7 @@ def _script_command(facts: RepositoryFacts, path: str) -> str | None:
     quoted, suffix = shlex.quote(path), PurePosixPath(path).suffix
     if suffix == ".py" and path in facts.python_mains:
         return f"python3 {quoted}"
-    if suffix in (".js", ".mjs", ".cjs"):
+    if suffix in (".js", ".mjs", ".cjs") and path not in facts.exported_benchmarks:
         return f"node {quoted}"
     if suffix == ".sh":
         return f"{'bash' if path in facts.bash_scripts else 'sh'} {quoted}"

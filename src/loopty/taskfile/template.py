@@ -149,13 +149,13 @@ def _access(draft: TaskDraft) -> str:
 def _parameters(draft: TaskDraft) -> str:
     if not draft.parameters:
         return """\
-# [parameters.tile]                 # values that the benchmark reads from $LOOPTY_PARAMS (JSON)
+# [parameters.tile]                 # values that the benchmark reads from the JSON file named by $LOOPTY_PARAMS
 # type = "int"                      # or "float", "categorical" with choices = [...]
 # low = 8
 # high = 128
 # log = true
 """
-    head = "# Values that the benchmark reads from $LOOPTY_PARAMS (JSON).\n"
+    head = "# Values that the benchmark reads from the JSON file named by $LOOPTY_PARAMS.\n"
     return head + "\n".join("\n".join(_parameter(*item)) + "\n" for item in draft.parameters.items())
 
 

@@ -11,12 +11,12 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import SEARCH_POOLS, Pool
 from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.named_tuple import NamedTuple
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_facts import FactsBlock, FactsKind

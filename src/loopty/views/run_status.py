@@ -36,6 +36,7 @@ from loopty.views.running_trials import RunningTrialRow, running_trials
 from loopty.views.score_change import SIGMAS, ScoreChange, percent_of, score_change
 from loopty.views.slice_value import SliceValue, slice_value
 from loopty.views.verifier_totals import VerifierTotals, verifier_totals
+from loopty.views.version_lead import version_lead
 from loopty.views.worker_rows import WorkerRow, worker_rows
 from loopty.views.worker_slots import WorkerSlots, worker_slots
 
@@ -141,6 +142,8 @@ class RunStatus:
     last_loss: str = ""
     audit: str = ""
     """Since when gains do not carry over to the held-out split; empty while they do, or nobody looked."""
+    versions: str = ""
+    """How the best node compares with the best past version, as a sentence; empty where none is ahead."""
     worker_slots: WorkerSlots | None = None
     """How many trials run at once on the workers, and what bounds that; None without workers."""
     nodes: tuple[ClusterRow, ...] = ()
@@ -240,6 +243,7 @@ def status(
         lost_leases=Workers.of(run).lost_leases,
         last_loss=Workers.of(run).last_loss,
         audit=AuditAnchors.of(run).text,
+        versions=version_lead(history, run),
         worker_slots=slots,
         nodes=cluster_rows(run) if state is RunState.RUNNING else (),
         awaited=awaited_model(run, now) if state is RunState.RUNNING else None,

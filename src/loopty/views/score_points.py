@@ -79,7 +79,7 @@ def points(history: History, run: int, rated: RatedNodes | None = None, most: in
     marks = _marks(here, frozenset(history[node].handle for node in incumbents(history, record, fingerprint)))
     counts: Counter[Mark] = Counter()
     for (kind, mark), count in Counter(zip((node.kind for node in here), marks, strict=True)).items():
-        if kind.pool is not Pool.CONTROL or mark in _WITHOUT_SCORE:
+        if kind.pool is Pool.ATTEMPT or mark in _WITHOUT_SCORE:
             counts[mark] += count
     places = range(len(here)) if most is None or len(here) <= most else _places_to_draw(here, marks, most)
     drawn = [here[place] for place in places]

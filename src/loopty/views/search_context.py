@@ -127,7 +127,7 @@ def search_context(
         now,
         _weak_tasks(best, where),
         tuple(reversed(Notes.of(run).newest))[:_MOST_NOTES],
-        Directive.of(run).text,
+        Directive.of(run).words,
         tuple(_advice(where, summary, cost)),
     )
 
@@ -199,7 +199,9 @@ def _weak_tasks(best: Node | None, where: RunStatus) -> tuple[tuple[str, float],
 
 def _advice(where: RunStatus, summary: SearchSummary, cost: AttemptCost) -> Iterator[str]:
     """What follows from the record by rule."""
-    if where.baseline is None:
+    if where.without_baseline:
+        yield f"the baseline gave no result: {where.without_baseline}; `loopty status` says cause and remedy"
+    elif where.baseline is None:
         yield "the baseline has no result yet: it is measured with the first attempt"
     if where.since_best >= _LONG_WITHOUT_GAIN:
         yield f"no progress for {where.since_best} attempts: change the level (data structure, algorithm, build)"

@@ -13,6 +13,8 @@ from loopty.domain.space import Value
 from loopty.kit import codec
 from loopty.record.node_record import Withdrawal
 
+_READ = json.JSONDecoder().raw_decode
+"""Reads a page without a look for white space around it: loopty writes none."""
 _POOLS = {pool.value: pool for pool in Pool}
 _VERDICTS: dict[str | None, Verdict | None] = {None: None, **{verdict.value: verdict for verdict in Verdict}}
 _ENDINGS = {ending.value: ending for ending in Ending}
@@ -46,7 +48,7 @@ class TreeNode:
     )
 
     def __init__(self, node: NodeId, page: str) -> None:
-        data: dict[str, Any] = json.loads(page)
+        data: dict[str, Any] = _READ(page)[0]
         get = data.get
         self.id = node
         self.handle: int = get("handle", 0)

@@ -24,13 +24,14 @@ from collections.abc import Sequence
 
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Ending, Verdict
-from loopty.domain.pool import SEARCH_POOLS
+from loopty.domain.pool import Pool
 from loopty.kit.dataclass import dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.views.rated_nodes import RatedKind, RatedNode, RatedNodes, rated_nodes
 from loopty.views.score_change import score_change
 
+_COMPARED = (Pool.ATTEMPT, Pool.CONTROL)
 FEWEST_TRIALS = 5
 SURPRISING = 0.05
 """An order of trials that luck brings about less often than this is not luck."""
@@ -78,12 +79,12 @@ def uplift(history: History, run: int, rated: RatedNodes | None = None) -> Uplif
     metric, start = metrics[0], baseline.outcome.metrics[metrics[0].name]
     rated = rated or rated_nodes(history, run)
     of_trials = {kind for kind in rated.kinds if _had_trial(kind)}
-    if len({kind.pool for kind in of_trials}) < len(SEARCH_POOLS):
+    if not {kind.pool for kind in of_trials}.issuperset(_COMPARED):
         return None
     trials = [node for node in rated.nodes if node.kind in of_trials]
     attempts, control = (
         [_gain(node, fingerprint, metric, start) for node in trials if node.kind.pool is pool]
-        for pool in SEARCH_POOLS
+        for pool in _COMPARED
     )
     return uplift_from_gains(metric.name, attempts, control)
 

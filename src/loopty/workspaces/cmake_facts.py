@@ -33,6 +33,9 @@ _TARGET = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _PROGRAM = re.compile(r"^[^\S\n]*add_executable\s*\(\s*([\w.-]*test[\w.-]*)\s", re.MULTILINE | re.IGNORECASE)
+_BENCHMARK = re.compile(
+    r"^[^\S\n]*add_executable\s*\(\s*([\w.-]*(?:bench|perf)[\w.-]*)\s", re.MULTILINE | re.IGNORECASE
+)
 _REGISTERED = re.compile(
     r"\b(?:add_test|\w*_add_test|gtest_discover_tests|catch_discover_tests|doctest_discover_tests|gtest_add_tests)\s*\(",
     re.IGNORECASE,
@@ -64,6 +67,8 @@ class CMakeFacts:
     """Whether a test is registered, so that CTest runs it."""
     libraries: tuple[str, ...] = ()
     """Targets that build a library, those nearest to the top first."""
+    benchmark_programs: tuple[str, ...] = ()
+    """Programs named as benchmarks."""
 
 
 def cmake_facts(texts: Iterable[str]) -> CMakeFacts:
@@ -78,6 +83,7 @@ def cmake_facts(texts: Iterable[str]) -> CMakeFacts:
         tuple(dict.fromkeys(name for name in _PROGRAM.findall(text) if "$" not in name)),
         _REGISTERED.search(text) is not None,
         _libraries(text),
+        tuple(dict.fromkeys(_BENCHMARK.findall(text))),
     )
 
 

@@ -6,7 +6,6 @@ they are stored, the others read-only as a trial sees them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import stat
@@ -18,6 +17,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.proposal import Edits
 from loopty.kit import untrusted_files
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
+from loopty.kit.short_digest import sha256
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.kit.untrusted_files import Unreadable
 from loopty.record.node_record import Node
@@ -144,7 +144,7 @@ def _file_at(folder: SafeFolder, path: str) -> SafeFile:
 
 
 def digest_of(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+    return sha256(content).hexdigest()
 
 
 def entries_below(folder: SafeFolder) -> Iterator[tuple[str, list[int]]]:

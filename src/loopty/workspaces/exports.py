@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import time
@@ -11,6 +10,7 @@ from pathlib import PurePosixPath
 
 from loopty.domain.errors import Misuse
 from loopty.kit.safe_folder import SafeFolder, UnsafePath
+from loopty.kit.short_digest import sha256
 from loopty.workspaces.bytecode import copy_into_export
 from loopty.workspaces.git_objects import SUBMODULE, TreeEntry
 from loopty.workspaces.rebuildable_folders import making_name
@@ -39,9 +39,10 @@ def export_commit(
     """
     submodules = list(submodules_of(repository, commit))
     points = [*mount_points, *(f"{point}:{is_folder}" for point, is_folder in (covering_points or {}).items())]
-    parts = [commit, rules, *points, *(inner.path for inner in submodules)]
+    # By its tree: each check of `init` makes a commit of its own, and most of them have the same files.
+    parts = [repository.tree(commit), rules, *points, *(inner.path for inner in submodules)]
     parts += [bytecode.name] if bytecode else []
-    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+    key = sha256("\0".join(parts).encode()).hexdigest()[:24]
     final = exports.below(key)
     if final.exists():
         return final

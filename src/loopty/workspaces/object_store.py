@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import IO, Generic, TypeVar
 
 from loopty.kit.atomic_file import write_atomically
 from loopty.kit.deflate import deflate
+from loopty.kit.short_digest import sha1, sha256
 from loopty.workspaces.git_session import GitError, GitSession, read_exactly, read_line
 from loopty.workspaces.pack_file import NewObject
 
@@ -126,7 +126,7 @@ class ObjectStore:
         `known_id` is any object id of the repository; its length says which hash the repository uses.
         """
         raw = f"{kind} {len(content)}\0".encode() + content
-        name = (hashlib.sha1 if len(known_id) == 40 else hashlib.sha256)(raw).hexdigest()
+        name = (sha1 if len(known_id) == 40 else sha256)(raw).hexdigest()
         # An object that exists is overwritten with itself: that is rare, and checking would cost more.
         write_atomically(f"{self._folder()}/{name[:2]}", name[2:], deflate(raw, 1), mode=0o444)
         self._on_write(NewObject(name, kind, content))

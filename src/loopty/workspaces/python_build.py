@@ -10,6 +10,7 @@ from typing import Any
 
 _EXTENSIONS = re.compile(r"\bExtension\s*\(|\bext_modules\b|\bcythonize\b|\bcffi_modules\b")
 _LARGEST_FILE = 1 << 20
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.\[\],<>=!~ -]*")
 
 
@@ -19,6 +20,7 @@ class PythonBuild:
     def __init__(self, top: Path) -> None:
         self._setup = _text(top / "setup.py")
         self._project = _project(top / "pyproject.toml")
+        self._metadata = _text(top / "PKG-INFO")
 
     @property
     def has_extensions(self) -> bool:
@@ -29,9 +31,19 @@ class PythonBuild:
         """Whether this module is the project's own by its name, or is named in setup.py."""
         last = name.rpartition(".")[2]
         named = re.search(rf"['\"/.]{re.escape(last)}(?:['\"]|\.pyx|\.c)", self._setup) is not None
+        return named or (bool(self._own_name) and _normal(self._own_name) == _normal(name))
+
+    @property
+    def import_name(self) -> str:
+        """The name of the project where it could be that of its package, too; else empty."""
+        found = re.search(r"^Name: (\S+)$", self._metadata, re.MULTILINE)
+        name = self._own_name or (found[1] if found else "")
+        return name if _DOTTED.fullmatch(name) else ""
+
+    @property
+    def _own_name(self) -> str:
         table = self._project.get("project")
-        own = str(table.get("name", "")) if isinstance(table, dict) else ""
-        return named or (bool(own) and _normal(own) == _normal(name))
+        return str(table.get("name", "")) if isinstance(table, dict) else ""
 
     @property
     def requirements(self) -> tuple[str, ...]:

@@ -138,6 +138,10 @@ class Repository:
         sizes = self._store.sizes(files.values())
         return [path for path, blob in files.items() if sizes[blob] <= limit_bytes]
 
+    def tree(self, commit: str) -> str:
+        """The name of the tree of a commit: commits with the same files have the same one."""
+        return self._objects.tree_of(commit)
+
     def entries(self, commit: str, paths: Iterable[str]) -> Mapping[str, TreeEntry]:
         """The entries at exactly these paths: files, links, submodules and directories."""
         entries = ((path, self._objects.entry(commit, path)) for path in paths)

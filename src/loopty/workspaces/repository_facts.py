@@ -45,10 +45,12 @@ _LANGUAGES = {
     ".pm": "perl",
     ".pl": "perl",
 }
-_BENCHMARK = re.compile(r"(?:^|[_.-])(?:bench(?:mark)?s?|perf)(?:[_.-]|$)", re.IGNORECASE)
+_BENCHMARK = re.compile(r"(?:^|[\s_.-])(?:bench(?:mark)?s?|perf)(?:[\s_.-]|$)", re.IGNORECASE)
 _TEST = re.compile(
-    r"(?:^|/)(?:tests?|spec|__tests__)/|^t/|(?:^|/)(?:test_[^/]*|tests?\.py)$|_test\.\w+$|\.(?:test|spec)\.\w+$"
+    r"(?:^|/)(?:tests?|spec|__tests__)/|^t/|(?:^|/)(?:test_[^/]*|tests?\.(?:py|[cm]?[jt]s))$|_test\.\w+$|\.(?:test|spec)\.\w+$"
 )
+_EXPORTS = re.compile(r"^(?:module\.)?exports\b.*=|^export\b", re.MULTILINE)
+_RUNS = re.compile(r"\brun\w*\s*\(|\brequire\.main\b|\bconsole\.|\bprocess\.(?:stdout|argv|hrtime)\b")
 _ASIDE = re.compile(
     r"(?:^|/)(?:docs?|examples?|fuzz(?:ing|ers?)?|contrib|vendor|third_party|node_modules|dist|build|\.[^/]+)/"
 )
@@ -116,6 +118,15 @@ class RepositoryFacts:
     """Libraries that Automake builds in the folder at the top."""
     make_programs: frozenset[str] = field(default_factory=frozenset)
     """Targets of the Makefile that only link a program of their name."""
+    exported_benchmarks: frozenset[str] = field(default_factory=frozenset)
+    """Benchmark files of JavaScript that only define what another file runs."""
+    root_package: str = ""
+    """The name of the package of Python whose folder is the top of the repository; empty for most."""
+
+    @property
+    def is_mostly_extensions(self) -> bool:
+        """Whether most of the code is in modules of Python that have to be built."""
+        return self.has_extensions and self.languages[:1] != ("python",)
 
 
 def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
@@ -167,7 +178,15 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         "setup.py" in files and PythonBuild(top).has_extensions,
         _automake_libraries(_text(top / "Makefile.am")) if "Makefile.am" in files else (),
         _make_programs(top, files),
+        frozenset(path for path in benchmarks if _only_exports(top / path)),
+        PythonBuild(top).import_name if "__init__.py" in files else "",
     )
+
+
+def _only_exports(path: Path) -> bool:
+    """Whether a file of JavaScript says what it offers to others, and does nothing itself."""
+    text = _text(path) if path.suffix in (".js", ".cjs", ".mjs") else ""
+    return _EXPORTS.search(text) is not None and _RUNS.search(text) is None
 
 
 def _is_benchmark(path: str) -> bool:

@@ -132,7 +132,10 @@ def head_of(git: GitCommand) -> CommittedFiles:
     try:
         return committed_files(git, "HEAD")
     except GitError:
-        raise Misuse("the repository has no commit yet: commit once, so that there is a baseline") from None
+        raise Misuse(
+            "the repository has no commit yet: commit once, so that there is a "
+            "baseline: git add -A && git commit -m baseline"
+        ) from None
 
 
 def committed_files(git: GitCommand, revision: str) -> CommittedFiles:

@@ -9,6 +9,7 @@ from loopty.engine.protocols import Ask
 from loopty.record.frozen_pools import FrozenPool
 from loopty.record.node_record import Node
 from loopty.record.operator_credit import OperatorCredit
+from loopty.record.parent_exclusions import exclusion
 
 _MOST_CHILDREN = 64
 
@@ -16,7 +17,11 @@ _MOST_CHILDREN = 64
 def best_nodes(ask: Ask) -> list[Node]:
     """The best nodes of the pool, the best first; the baseline may be one of them."""
     top = OperatorCredit.of(ask.history.runs[ask.run], ask.pool).top
-    return [node for node in map(ask.history.__getitem__, top) if not node.files_removed]
+    return [
+        node
+        for node in map(ask.history.__getitem__, top)
+        if not node.files_removed and not exclusion(ask.history, node.id, ask.anchors.audits)
+    ]
 
 
 def partners(ask: Ask, parent: Node) -> list[Node]:

@@ -13,6 +13,7 @@ from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
 from loopty.proposers.code.partners import merge_partners, partners
 from loopty.record.calls import Reservation, Spend, UnreadReply
 from loopty.record.node_record import Node
+from loopty.record.parent_exclusions import exclusion
 from loopty.record.search_learning import SearchLearning
 
 _MAX_RECENT = 8
@@ -44,7 +45,12 @@ def make_plan(ask: Ask, options: CodeOptions, selector: Selector, models: Sequen
     failed = node_to_fix(ask) if Operator.FIX in options.operators else None
     others = partners(ask, parent) if Operator.CROSSOVER in options.operators else []
     mergeable = merge_partners(ask, parent) if Operator.MERGE in options.operators else []
-    unusable = {Operator.FIX: failed is None, Operator.CROSSOVER: not others, Operator.MERGE: not mergeable}
+    unusable = {
+        Operator.FIX: failed is None or (selection.is_directed and not failed.id.is_within(parent.id)),
+        Operator.DRAFT: selection.is_directed,
+        Operator.CROSSOVER: not others,
+        Operator.MERGE: not mergeable,
+    }
     usable = [operator for operator in options.operators if not unusable.get(operator)]
     choice = choose_arm(ask, options, usable or [Operator.DIFF], models, selection.operator)
     arm, batch = choice.arm, _batch(ask, options)
@@ -75,7 +81,7 @@ def node_to_fix(ask: Ask) -> Node | None:
     recent = ask.history.nodes_of_pool(ask.run, ask.pool)[-_MAX_RECENT:]
     for node in map(ask.history.__getitem__, reversed(recent)):
         failed = node.verdict is not Verdict.QUARANTINED and node.outcome and node.outcome.ending in _FAILURES
-        failed = failed and not node.files_removed
+        failed = failed and not node.files_removed and not exclusion(ask.history, node.id, ask.anchors.audits)
         if failed and node.verdict and node.id.parent and not node.children and node.id not in in_progress:
             operators = [ask.history[ancestor].operator for ancestor in node.id.lineage[-_MAX_FIXES:]]
             if operators.count(Operator.FIX) < _MAX_FIXES:

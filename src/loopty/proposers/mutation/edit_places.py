@@ -3,10 +3,11 @@
 import random
 import re
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from loopty.kit.dataclass import dataclass
 from loopty.kit.markers import Span, line_label
+from loopty.kit.named_tuple import NamedTuple
 
 EditKind = Literal["number", "operator", "statement", "passage", "word"]
 
