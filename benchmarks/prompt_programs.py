@@ -4,7 +4,7 @@ Each has a short history: a change that was better, one that was worse and one t
 nothing but the program, so that one trial tells whether a change is better.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 
@@ -28,6 +28,17 @@ class Program:
     direction: str = "max"
     others: tuple[tuple[str, str], ...] = ()
     """Further files, by path: they may only be read."""
+    function: str = ""
+    """What may change where only a block may: the function from this line to the next one at its depth."""
+
+    def with_block(self) -> "Program":
+        """The same program with EVOLVE-BLOCK lines, which the form `block` needs."""
+        if not self.function:
+            return self
+        before, found, rest = self.text.partition(self.function)
+        body, gap, after = rest.rstrip().partition("\n\n\n")
+        block = f"# EVOLVE-BLOCK-START\n{found}{body}\n# EVOLVE-BLOCK-END"
+        return replace(self, text=f"{before}{block}{gap}{after}\n")
 
 
 _KNAPSACK = Program(
@@ -128,6 +139,7 @@ print(json.dumps({"score": round(score / 4, 9)}))
         Step("    return order\n", "    return order + [order[0]]\n"),
     ),
     "min",
+    function="def plan(",
 )
 
 _COMPRESS = Program(
@@ -235,6 +247,7 @@ print(json.dumps({"score": round(score / 10, 9)}))
         Step("        result.append(number % machines)", "        result.append(loads.index(min(loads)))"),
     ),
     "min",
+    function="def assign(",
 )
 
 PROGRAMS = (_KNAPSACK, _TOUR, _COMPRESS, _SCHEDULE)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from prompt_programs import PROGRAMS
+from prompt_programs import PROGRAMS, Program
 from prompt_runs import program_run
 
 _VARIANTS = {
@@ -37,10 +37,8 @@ def write_prompts(file: Path, variants: Sequence[str]) -> None:
     with file.open("w") as out:
         for program in PROGRAMS:
             for name in variants:
-                with program_run(program, _VARIANTS[name]) as run:
+                with program_run(_program(program, name), _VARIANTS[name]) as run:
                     row = {"program": program.name, "variant": name, **run.prompt()}
-                if row["form"] != name:
-                    continue  # it does not fit the program: there is no block in one without markers
                 out.write(json.dumps(row) + "\n")
                 print(f"{program.name}, {name}: {len(row['system']) + len(row['user']):,} characters", flush=True)
 
@@ -64,10 +62,10 @@ def try_answers(files: Sequence[Path], is_verbose: bool) -> None:
     """Apply and run all replies, and print the shares by file and variant."""
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     rows = [(file.name.split(".jsonl")[0], row) for file in files for row in _rows(file)]
-    for program in PROGRAMS:
+    for program in dict.fromkeys(_program(program, name) for program in PROGRAMS for name in _VARIANTS):
         with program_run(program) as run:
             for name, row in rows:
-                if row["program"] == program.name:
+                if row["program"] == program.name and _program(program, row["variant"]) == program:
                     result = run.try_reply(row["text"], row["whole"])
                     counts[name, row["variant"]][result if result in _LEVELS else "fault"] += 1
                     if is_verbose:
@@ -76,6 +74,10 @@ def try_answers(files: Sequence[Path], is_verbose: bool) -> None:
     for (name, variant), count in sorted(counts.items()):
         figures = (sum(count[level] for level in _LEVELS[at:]) for at in range(3))
         print(f"{name:34} {variant:22} {count.total():7} {'{:7} {:4} {:8}'.format(*figures)}")
+
+
+def _program(program: Program, variant: str) -> Program:
+    return program.with_block() if variant.startswith("block") else program
 
 
 _LEVELS = ("applies", "runs", "improves")

@@ -249,7 +249,7 @@ def test_a_node_shows_everything_known_about_it() -> None:
     text = node_text(detail(story.history, node), ".loopty/nodes/1.1.1")
     for line in (
         "1.1.1 #3  ● kept, best of its run",
-        "  because   better: score 2 against 1 of 1",
+        "  because   better: score 2 against 1 of 1 #1",
         "  made by   tpe",
         "  change    use a heap",
         "  parent    1.1 #2",

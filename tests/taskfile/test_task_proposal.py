@@ -2,6 +2,7 @@
 
 import pytest
 
+from loopty.causes.absent_results import CPU_TIMER
 from loopty.domain.errors import Misuse
 from loopty.domain.space import Parameter, ParameterKind
 from loopty.kit.globs import matches
@@ -95,6 +96,12 @@ def test_a_name_with_a_space_or_a_sign_of_a_glob_is_named_as_it_is(tmp_path):
 def test_many_sources_are_named_by_their_folders(tmp_path):
     files = {f"lib/part{number}.c": "" for number in range(20)} | {"main.c": "", "lib/a.h": ""}
     assert writable_files(facts_of(tmp_path, files)) == ("*.c", "lib/**/*.c", "lib/**/*.h")
+
+
+def test_a_command_whose_cpu_time_counts_is_better_when_it_takes_less(tmp_path):
+    facts = repository_facts(tmp_path, [])
+    assert propose_task(facts, f"make && {CPU_TIMER} ./program").direction == "min"
+    assert propose_task(facts, "./program").direction == "max"
 
 
 def test_parameters_are_read_from_the_command_line():

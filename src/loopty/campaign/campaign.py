@@ -346,9 +346,11 @@ class Campaign(CampaignReader):
         """
         from loopty.campaign.new_directive import set_directive
 
-        nodes = [None if named is None else [*map(self.find_node, named)] for named in (build_on, not_below)]
         words = None if text is None else parse_text(text, "directive")
-        self._record_event(functools.partial(set_directive, self.newest_run(), words, *nodes))
+        starts, ends = (
+            None if named is None else [*map(self.find_node, named)] for named in (build_on, not_below)
+        )
+        self._record_event(functools.partial(set_directive, self.newest_run(), words, starts, ends))
 
     def pause(self, why: str = "", run: int | None = None) -> None:
         """Let nothing new start in a run; what runs goes on to its end. Needs no task file."""

@@ -20,6 +20,15 @@ _MOST_LISTED = 1_000
 _NAME = later_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
+def has_artifacts(source: SafeFolder) -> bool:
+    """Whether a trial has put anything there that could be kept."""
+    try:
+        with source.handle() as folder, os.scandir(folder) as entries:
+            return next(entries, None) is not None
+    except (FileNotFoundError, PermissionError, UnsafePath):
+        return False
+
+
 def keep_artifacts(source: SafeFolder, target: SafeFolder) -> tuple[dict[str, str], int]:
     """Keep the artifacts of a trial, each under the SHA-256 of its content; their digests by name.
 

@@ -17,7 +17,7 @@ from loopty.domain.outcome import Ending, Integrity, Outcome
 from loopty.domain.pool import GateScope
 from loopty.engine.protocols import MakeStage, OnMetrics, Stage, Trial
 from loopty.evaluators import cascade_climb, contract, harvest
-from loopty.evaluators.artifact_copies import ARTIFACTS, keep_artifacts
+from loopty.evaluators.artifact_copies import ARTIFACTS, has_artifacts, keep_artifacts
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command, FindTampering, TamperingFound
 from loopty.evaluators.candidate_stillness import NOT_FROZEN
 from loopty.evaluators.cascade_climb import CascadeClimb
@@ -279,6 +279,8 @@ async def _with_artifacts(trial: Trial, stage: Stage, outcome: Outcome) -> Outco
     if not (outcome.is_finished and trial.pool.rules.searches):
         return outcome
     source, target = stage.outbox.below(ARTIFACTS), stage.folder.below(ARTIFACTS)
+    if not has_artifacts(source):
+        return outcome
     kept, left_out = await asyncio.to_thread(keep_artifacts, source, target)
     return replace(outcome, artifacts=kept, artifacts_left_out=left_out)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ FORMATS = {
 """Modules of `evaluators/formats` by name."""
 
 
+@functools.cache
 def load_format(name: str) -> ResultFormat:
     loaded: ResultFormat = importlib.import_module(f"loopty.evaluators.formats.{FORMATS[name]}").FORMAT
     return loaded

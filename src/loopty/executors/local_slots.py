@@ -29,6 +29,7 @@ class LocalExecutor:
     def __init__(self, evaluate: Evaluate, slots: SharedSlots, resources: Sequence[str], machine: Machine) -> None:
         self.width = slots.width
         self.machine = machine
+        self._fingerprint = machine.fingerprint
         self._evaluate = evaluate
         self._resources = resources
         self._own_turn = asyncio.Semaphore(slots.width)  # trials of this process start in the order they came
@@ -39,7 +40,7 @@ class LocalExecutor:
             if refusal:
                 return Outcome(Ending.CANCELLED, reason=refusal)
             outcome = await self._evaluate(trial, on_metrics, cancel)
-            return replace(outcome, fingerprint=self.machine.fingerprint)
+            return replace(outcome, fingerprint=self._fingerprint)
 
 
 @contextlib.asynccontextmanager

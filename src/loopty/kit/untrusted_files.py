@@ -40,7 +40,7 @@ def content(path: Path, limit_bytes: int, folder: int | None = None) -> bytes | 
             raise Unreadable("has a second name (a hard link)")
         if status.st_size > limit_bytes:
             raise Unreadable(f"holds {status.st_size} bytes, more than the {limit_bytes} allowed")
-        return _read(descriptor, limit_bytes)
+        return _read(descriptor, limit_bytes, status.st_size)
     finally:
         os.close(descriptor)
 
@@ -71,9 +71,10 @@ def is_printable_name(name: str) -> bool:
     return name.isprintable() and 0 < len(name) <= _LONGEST_NAME
 
 
-def _read(descriptor: int, limit_bytes: int) -> bytes:
+def _read(descriptor: int, limit_bytes: int, size: int) -> bytes:
     chunks, total = [], 0
-    while chunk := os.read(descriptor, 1 << 20):
+    # Not always the largest chunk: Python asks for as much memory before it reads.
+    while chunk := os.read(descriptor, min(size + 1, 1 << 20)):
         chunks.append(chunk)
         total += len(chunk)
         if total > limit_bytes:  # it grew after we looked

@@ -10,6 +10,8 @@ from loopty.domain.pool import Pool
 from loopty.record.pages import SavedNodes
 
 _AT_ONCE = 10_000
+_MOST_NEWER = 1_000
+"""Of the nodes added since, as many are kept in memory: a long run takes no more of it than a short one."""
 
 
 class PoolNodes(Sequence[NodeId]):
@@ -63,7 +65,7 @@ class KnownPools:
     def nodes(self, saved: SavedNodes, run: int, pool: Pool, unsaved: Sequence[NodeId]) -> PoolNodes:
         """The nodes of a pool, of which these are not saved yet."""
         known = self._pools.get((run, pool))
-        if known is None or len(known[1]) > _AT_ONCE:
+        if known is None or len(known[1]) > _MOST_NEWER:
             known = self._pools[run, pool] = saved.pool_size(run, pool), list(unsaved)
         return PoolNodes(saved, run, pool, *known)
 

@@ -78,6 +78,8 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
         # The rest of such a reason repeats the effect in fewer words.
         repeats_effect = node.effect and not node.withdrawn
         reason = re.split(r" by | \(", node.reason)[0] if repeats_effect else node.reason
+        if node.against:
+            reason = re.sub(rf" of {re.escape(node.against)}$", f" of {_incumbent(detail)}", reason)
         yield Fact("because", shorten_ids(reason))
     if node.withdrawn and node.withdrawn.verdict:
         yield Fact("withdrawn", f"was {node.withdrawn.verdict}: {shorten_ids(node.withdrawn.reason)}", "warn")

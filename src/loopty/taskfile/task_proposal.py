@@ -57,11 +57,10 @@ def propose_tasks(facts: RepositoryFacts) -> list[TaskDraft]:
 def propose_task(facts: RepositoryFacts, command: str) -> TaskDraft:
     """A draft around this command; with what is known about it where it was found."""
     found = next((one for one in benchmark_proposals(facts) if one.command == command), None)
-    return (
-        _draft(facts, found)
-        if found
-        else TaskDraft(command, writable_files(facts), gates=gates_from_tests(facts), package=facts.node_package)
-    )
+    if found:
+        return _draft(facts, found)
+    draft = TaskDraft(command, writable_files(facts), gates=gates_from_tests(facts), package=facts.node_package)
+    return replace(draft, direction="min", statement=_FASTER) if draft.is_cpu_time else draft
 
 
 def _draft(facts: RepositoryFacts, found: BenchmarkProposal) -> TaskDraft:

@@ -141,9 +141,9 @@ class RunStatus:
     """Trials that a worker lost and another one got. None of them counts as a failure."""
     last_loss: str = ""
     audit: str = ""
+    """Since when gains do not carry over to the held-out split; empty while they do, or nobody looked."""
     versions: str = ""
     """How the best node compares with the best past version, as a sentence; empty where none is ahead."""
-    """Since when gains do not carry over to the held-out split; empty while they do, or nobody looked."""
     worker_slots: WorkerSlots | None = None
     """How many trials run at once on the workers, and what bounds that; None without workers."""
     nodes: tuple[ClusterRow, ...] = ()

@@ -25,6 +25,8 @@ _LARGEST = 64 << 20
 _BUSY_TIMEOUT_MS = 10_000
 _LOG_PAGES = 128
 """How long the log beside the file gets that a process leaves which ends without closing it."""
+_CACHE_KB = 256
+"""Hardly any row is read again."""
 _SCHEMA = "CREATE TABLE IF NOT EXISTS folders (name TEXT NOT NULL UNIQUE, files BLOB NOT NULL)"
 
 
@@ -117,6 +119,7 @@ class FoldedFolders:
                 db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         db.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+        db.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
         return db
 
 
@@ -166,8 +169,9 @@ def files_below(folder: SafeFolder, prefix: str = "", limit_bytes: int = _LARGES
             except UnsafePath:
                 continue
             with os.fdopen(descriptor, "rb") as file:
-                content = file.read(left + 1)
-            left -= len(content)
-            if left < 0:
-                raise OSError(f"{folder.shown_path} is too large to be folded")
+                left -= os.fstat(descriptor).st_size
+                if left < 0:
+                    raise OSError(f"{folder.shown_path} is too large to be folded")
+                # Not up to a limit: Python would ask for as much memory, and give back what it did not need.
+                content = file.read()
             yield f"{prefix}{name}", content

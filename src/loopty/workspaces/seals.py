@@ -37,9 +37,9 @@ class Seal:
         """The metadata that any change affects, even one that was undone."""
         return _signature(self.root, self.files)
 
-    def first_change(self) -> str | None:
-        """The first name whose content changed, or None."""
-        now = _contents(self.root, self.files)
+    def first_change(self, signature: Signature | None = None) -> str | None:
+        """The first name whose content changed, or None; `signature` is the present one, where it is known."""
+        now = _contents(self.root, self.signature() if signature is None else signature)
         if now == self.contents:
             return None
         return next(
@@ -62,7 +62,7 @@ def load_or_make_seal(root: Path, files: Sequence[str] | None, record: SafeFile)
 
 def current_seal(root: Path, files: tuple[str, ...] | None = None) -> Seal:
     """The seal of the current contents."""
-    return Seal(root, files, _contents(root, files))
+    return Seal(root, files, _contents(root, _signature(root, files)))
 
 
 def data_digest(top: Path, names: Sequence[str]) -> str:
@@ -72,9 +72,8 @@ def data_digest(top: Path, names: Sequence[str]) -> str:
     return hashlib.sha256(codec.text(contents).encode()).hexdigest()
 
 
-def _contents(root: Path, files: tuple[str, ...] | None) -> Mapping[str, str]:
+def _contents(root: Path, signature: Signature) -> Mapping[str, str]:
     """Digests by name. Contents are read once per process, unless their metadata shows a change."""
-    signature = _signature(root, files)
     newest = max((times[-1] for times in signature), default=0)
     settled = time.time_ns() - newest > _SETTLED_NS
     return _read_contents(root, signature, 0 if settled else time.monotonic_ns())

@@ -127,9 +127,10 @@ class Stages:
     def find_tampering(self, trial: Trial) -> str | None:
         """What changed in the benchmark of a staged trial, with the remedy, or None."""
         own, *data = self._seals[trial.root.commit]
-        if name := own.first_change():
+        signature = own.signature()
+        if name := own.first_change(signature):
             return f"the benchmark's {name} was changed: remove {own.root}, and it is rebuilt from the commit"
-        if self._signatures_at_start.get(self._trial_folder(trial), own.signature()) != own.signature():
+        if self._signatures_at_start.get(self._trial_folder(trial), signature) != signature:
             return f"the benchmark in {own.root} was changed and restored while the trial ran"
         for seal in data:
             if (name := seal.first_change()) is not None:

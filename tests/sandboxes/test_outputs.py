@@ -1,0 +1,49 @@
+"""The files that get the output of a process tree."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from loopty.domain.launch import SandboxError
+from loopty.sandboxes.outputs import Outputs
+
+
+@pytest.fixture(name="pipe")
+def _pipe() -> Iterator[tuple[int, int]]:
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+def copy_output(pipe: tuple[int, int], printed: bytes, path: Path) -> None:
+    """Print into the pipe, and copy it into the file."""
+    os.write(pipe[1], printed)
+    outputs = Outputs({pipe[0]: path}, 1 << 20, lambda: None)
+    try:
+        outputs.drain()
+    finally:
+        outputs.close()
+
+
+async def test_what_is_printed_gets_a_file(pipe: tuple[int, int], tmp_path: Path) -> None:
+    copy_output(pipe, b"printed", tmp_path / "log")
+    assert (tmp_path / "log").read_bytes() == b"printed"
+
+
+async def test_a_command_that_prints_nothing_gets_no_file(pipe: tuple[int, int], tmp_path: Path) -> None:
+    copy_output(pipe, b"", tmp_path / "log")
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_what_an_earlier_command_printed_goes(pipe: tuple[int, int], tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"of another trial")
+    copy_output(pipe, b"", tmp_path / "log")
+    assert (tmp_path / "log").read_bytes() == b""
+
+
+async def test_output_that_cannot_be_written_is_the_sandboxes_fault(pipe: tuple[int, int], tmp_path: Path) -> None:
+    with pytest.raises(SandboxError, match="cannot write the output of a trial"):
+        copy_output(pipe, b"printed", tmp_path / "missing" / "log")
