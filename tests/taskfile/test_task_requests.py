@@ -3,6 +3,7 @@ from dataclasses import fields
 
 import pytest
 
+from loopty.domain.anchors_spec import Anchors
 from loopty.domain.benchmark_spec import Benchmark
 from loopty.domain.cascade_spec import CascadeStage
 from loopty.domain.combine_spec import Combine
@@ -125,6 +126,7 @@ def test_every_key_of_the_schema_was_considered():
         AgentOptions: "agent command stream model args login variables timeout_seconds memory_mb disk_mb parents "
         "briefing agents name weight prompt surface stalls",
         Audit: "command files data timeout_seconds",
+        Anchors: "versions audits",
         Combine: "write parameters patches command members patience attempts wall_seconds proposer",
         Tune: "slice trials sampler",
         Gate: "name command when timeout_seconds metric minimum maximum",
@@ -135,7 +137,7 @@ def test_every_key_of_the_schema_was_considered():
     for table, known in harmless_or_asked.items():
         assert {field.name for field in fields(table)} == set(known.split()), table
     tables = (
-        "access agents audit benchmark combine executor limits noise objective pools profile roles sandbox "
+        "access agents anchors audit benchmark combine executor limits noise objective pools profile roles sandbox "
         "tune verifier"
     )
     assert " ".join(sorted(TABLES)) == tables
