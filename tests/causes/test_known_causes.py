@@ -275,6 +275,11 @@ KNOWN = [
     ("configure: error: Package requirements (zlib) were not met:\n\nNo package 'zlib' found", APT, "zlib1g-dev"),
     ("  Could NOT find CURL (missing: CURL_LIBRARY CURL_INCLUDE_DIR)", APT, "install -y libcurl4-openssl-dev"),
     (
+        "configure: error: cannot find required MD5 functions in libc or libmd",
+        Facts({"apt-get": "/usr/bin/apt-get"}, packages=("libmd-dev",)),
+        "run: apt-get install -y libmd-dev",
+    ),
+    (
         "t.c:1:10: fatal error: ev.h: No such file or directory",
         Facts({"apt-get": "/usr/bin/apt-get"}, packages=("libev-dev",)),
         "run: apt-get install -y libev-dev",

@@ -137,8 +137,8 @@ def test_every_key_of_the_schema_was_considered():
     for table, known in harmless_or_asked.items():
         assert {field.name for field in fields(table)} == set(known.split()), table
     tables = (
-        "access agents anchors audit benchmark combine executor limits noise objective pools profile roles sandbox "
-        "tune verifier"
+        "access agents anchors audit benchmark combine executor limits noise objective pools profile roles "
+        "sandbox tune verifier"
     )
     assert " ".join(sorted(TABLES)) == tables
     assert set(TOP_KEYS) == {"statement", "width", "seed", "parameters_file"}

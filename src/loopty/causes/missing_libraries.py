@@ -19,6 +19,7 @@ _NOT_FOUND = (
     rf'Dependency "{_NAME}" not found',
     rf"cannot find -l{_NAME}",
     rf"configure: error: (?:lib)?{_NAME} (?:library )?(?:is )?(?:not found|required)",
+    rf"configure: error: (?:cannot|could not|can't|unable to) find [^\n]*\blib(?!c\b|m\b){_NAME}",
     rf"The {_NAME} (?:headers|library|libraries) (?:were|was|is) not found",
 )
 _LEFT_OUT = (

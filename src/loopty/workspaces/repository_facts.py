@@ -46,6 +46,8 @@ _LANGUAGES = {
     ".pl": "perl",
 }
 _BENCHMARK = re.compile(r"(?:^|[\s_.-])(?:bench(?:mark)?s?|perf)(?:[\s_.-]|$)", re.IGNORECASE)
+_DATA_WRITER = re.compile(r"(?:gen(?:erate)?|create|prepare|download|fetch|plot|upload)[\s_.-]", re.IGNORECASE)
+"""How the name of a script begins that makes the data of a benchmark, or shows its results."""
 _TEST = re.compile(
     r"(?:^|/)(?:tests?|spec|__tests__)/|^t/|(?:^|/)(?:test_[^/]*|tests?\.(?:py|[cm]?[jt]s))$|_test\.\w+$|\.(?:test|spec)\.\w+$"
 )
@@ -132,11 +134,12 @@ class RepositoryFacts:
 def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     """The facts about these files below `top`."""
     tests = tuple(path for path in files if _TEST.search(path) and not _ASIDE.search(path))
+    named = [path for path in files if _is_benchmark(path) and not _needs_root(top / path)]
     benchmarks = sorted(
-        (path for path in files if _is_benchmark(path) and not _needs_root(top / path)),
+        (path for path in named if not _DATA_WRITER.match(PurePosixPath(path).name)),
         key=lambda path: (path.count("/"), len(path), path),
     )
-    aside = {*tests, *benchmarks}
+    aside = {*tests, *named}
     code = [path for path in files if _language(path) and path not in aside and not _ASIDE.search(path)]
     code = code or [path for path in files if _language(path) and path not in aside and _BUILT.search(path)]
     if any(name in files for name in _PYTHON_PROJECTS) and not any(
