@@ -232,6 +232,8 @@ async def test_the_candidates_output_is_kept_for_the_user(bench: Any) -> None:
     assert sorted(path.name for path in bench.folder.iterdir()) == [
         "candidate-stderr.log",
         "result.json",
+        "stderr.log",
+        "stdout.log",
     ]
 
 

@@ -33,9 +33,9 @@ async def test_what_is_printed_gets_a_file(pipe: tuple[int, int], tmp_path: Path
     assert (tmp_path / "log").read_bytes() == b"printed"
 
 
-async def test_a_command_that_prints_nothing_gets_no_file(pipe: tuple[int, int], tmp_path: Path) -> None:
+async def test_a_command_that_prints_nothing_gets_an_empty_file(pipe: tuple[int, int], tmp_path: Path) -> None:
     copy_output(pipe, b"", tmp_path / "log")
-    assert list(tmp_path.iterdir()) == []
+    assert (tmp_path / "log").read_bytes() == b""
 
 
 async def test_what_an_earlier_command_printed_goes(pipe: tuple[int, int], tmp_path: Path) -> None:
@@ -45,5 +45,5 @@ async def test_what_an_earlier_command_printed_goes(pipe: tuple[int, int], tmp_p
 
 
 async def test_output_that_cannot_be_written_is_the_sandboxes_fault(pipe: tuple[int, int], tmp_path: Path) -> None:
-    with pytest.raises(SandboxError, match="cannot write the output of a trial"):
+    with pytest.raises(SandboxError, match="cannot write"):
         copy_output(pipe, b"printed", tmp_path / "missing" / "log")

@@ -101,7 +101,6 @@ class Launch:
     cwd: str
     bounds: Bounds
     stdout: Path
-    """The file that gets what the command prints; where it prints nothing, no file is made."""
     stderr: Path
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
@@ -114,7 +113,7 @@ class Launch:
     """Paths of device files that the command may use."""
     network: bool = False
     channel: int | None = None
-    """A connected descriptor that becomes the command's stdin and stdout; the file `stdout` is not used then."""
+    """A connected descriptor that becomes the command's stdin and stdout; the file `stdout` then stays empty."""
     on_start: Callable[[Freezer], None] | None = None
     """Called before the command starts, with what can stop its processes; never where nothing can."""
     warm: WarmStart | None = None

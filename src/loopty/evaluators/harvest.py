@@ -90,11 +90,7 @@ def last_lines(stdout: SafeFile, stderr: SafeFile) -> PrintedError:
 
 
 def _tail(log: SafeFile) -> str:
-    """The end of a log; there is none where nothing was printed."""
-    try:
-        return log.read(_TAIL, tail=True).decode(errors="replace")
-    except FileNotFoundError:
-        return ""
+    return log.read(_TAIL, tail=True).decode(errors="replace")
 
 
 def _trace_names(folder: int) -> list[str]:

@@ -1,8 +1,4 @@
-"""Copy the output of a process tree into two files, up to one bound for both together.
-
-A file is made when there is something to write: most trials print nothing, and a new file costs as much as many
-other system calls.
-"""
+"""Copy the output of a process tree into two files, up to one bound for both together."""
 
 from __future__ import annotations
 
@@ -14,7 +10,6 @@ from pathlib import Path
 from loopty.domain.launch import SandboxError
 
 _CHUNK_BYTES = 1 << 16
-_FLAGS = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Outputs:
@@ -24,14 +19,12 @@ class Outputs:
         self._remaining = limit
         self._on_flood = on_flood
         self._failure: OSError | None = None
-        self._paths = pipes
         self._files: dict[int, int] = {}
         loop = asyncio.get_running_loop()
         for pipe, path in pipes.items():
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             try:
-                self._files[pipe] = os.open(path, _FLAGS)
-            except FileNotFoundError:
-                pass
+                self._files[pipe] = os.open(path, flags, 0o644)
             except OSError as error:
                 self.close()
                 raise SandboxError(f"cannot write {path}: {error.strerror}") from error
@@ -40,7 +33,7 @@ class Outputs:
 
     def drain(self) -> None:
         """Copy what is left in the pipes once the tree is dead. Raises SandboxError when any copy failed."""
-        for pipe in self._paths:
+        for pipe in self._files:
             while self._copy(pipe):
                 pass
         if self._failure is not None:
@@ -49,10 +42,10 @@ class Outputs:
     def close(self) -> None:
         """Stop reading."""
         loop = asyncio.get_running_loop()
-        for pipe in self._paths:
+        for pipe, file in self._files.items():
             loop.remove_reader(pipe)
-        while self._files:
-            os.close(self._files.popitem()[1])
+            os.close(file)
+        self._files.clear()
 
     def _copy(self, pipe: int) -> bool:
         """Copy one chunk; false when the pipe is empty for now or closed."""
@@ -64,16 +57,11 @@ class Outputs:
             asyncio.get_running_loop().remove_reader(pipe)
             return False
         try:
-            self._write(self._file_of(pipe), memoryview(chunk))
+            self._write(self._files[pipe], memoryview(chunk))
         except OSError as error:
             self._failure = error
             self._on_flood()
         return True
-
-    def _file_of(self, pipe: int) -> int:
-        if pipe not in self._files:
-            self._files[pipe] = os.open(self._paths[pipe], _FLAGS | os.O_CREAT, 0o644)
-        return self._files[pipe]
 
     def _write(self, file: int, chunk: memoryview) -> None:
         part = chunk[: self._remaining]

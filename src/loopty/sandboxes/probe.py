@@ -97,7 +97,7 @@ async def probe(sandbox: Sandbox) -> ProbeReport:
             result = await sandbox.run(arena.launch, asyncio.Event())
         except SandboxError as error:
             return ProbeReport(sandbox.name, str(error), sandbox.gaps)
-        lines = [line.split() for line in _text(arena.launch.stdout).splitlines()]
+        lines = [line.split() for line in arena.launch.stdout.read_text(errors="replace").splitlines()]
         tried = {words[1] for words in lines if words[:1] == ["tried"]} & _MEANINGS.keys()
         if not tried or not _is_expected(result):
             return ProbeReport(sandbox.name, _problem(result, arena.launch.stderr), sandbox.gaps)
@@ -119,14 +119,9 @@ def _is_expected(result: Exit) -> bool:
 
 
 def _problem(result: Exit, stderr: Path) -> str:
-    lines = _text(stderr).strip().splitlines()
+    lines = stderr.read_text(errors="replace").strip().splitlines()
     how = f"was stopped ({result.stop})" if result.stop else f"ended with {result.code}"
     return f"the command of the probe {how}" + (f": {lines[-1]}" if lines else "")
-
-
-def _text(output: Path) -> str:
-    """What the command printed; where it printed nothing there is no file."""
-    return output.read_text(errors="replace") if output.exists() else ""
 
 
 def bind_same_port() -> tuple[socket.socket, socket.socket]:

@@ -82,9 +82,7 @@ class SandboxHarness:
     async def run(self, launch: Launch, cancel: asyncio.Event | None = None) -> CommandResult:
         """Run a launch and read what it printed."""
         result = await self.sandbox.run(launch, cancel or asyncio.Event())
-        out, err = (
-            path.read_text(errors="replace") if path.exists() else "" for path in (launch.stdout, launch.stderr)
-        )
+        out, err = (path.read_text(errors="replace") for path in (launch.stdout, launch.stderr))
         return CommandResult(result, out, err)
 
     async def shell(self, script: str, **changes: object) -> CommandResult:
