@@ -38,7 +38,7 @@ class Program:
         before, found, rest = self.text.partition(self.function)
         body, gap, after = rest.rstrip().partition("\n\n\n")
         block = f"# EVOLVE-BLOCK-START\n{found}{body}\n# EVOLVE-BLOCK-END"
-        return replace(self, text=f"{before}{block}{gap}{after}\n")
+        return replace(self, text=f"{before}{block}{gap}{after}\n", function="")
 
 
 _KNAPSACK = Program(
