@@ -36,7 +36,7 @@ def ran(place: Place) -> Place:
 def test_a_directive_is_set_shown_replaced_and_removed(ran):
     assert "no directive" in ran.loopty("direct").stderr
     done = ran.loopty("direct", "Leave the cache alone.")
-    assert "see this from now on" in done.stderr
+    assert "from now on the models of run 1 see this" in done.stderr
     assert ran.loopty("direct").stdout == "Leave the cache alone.\n"
     nodes = {"build_on": [], "not_below": []}
     assert ran.json("direct", "Try a heap.") == {"run": 1, "directive": "Try a heap.", **nodes}

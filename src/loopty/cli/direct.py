@@ -50,7 +50,8 @@ def command(
     if as_json:
         print_json({"run": run, "directive": directive, **campaign.directed_nodes(run)})
     elif is_given:
-        say(f"the models of run {run} see this from now on; `loopty direct --clear` removes it")
+        effect = "changes start where you said, and " if build_on or not_below else ""
+        say(f"from now on {effect}the models of run {run} see this; `loopty direct --clear` removes it")
     elif clear:
         say(f"run {run} has no directive any more")
     elif directive:
