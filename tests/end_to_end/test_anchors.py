@@ -1,6 +1,7 @@
 """Past versions, and nodes that a directive names, in whole small runs."""
 
 from loopty.domain.pool import Pool
+from loopty.record.proposals import ProposalRefused
 from loopty.record.verdicts import Incumbents
 
 from .conftest import Place
@@ -64,6 +65,22 @@ def test_past_versions_are_measured_once_and_the_search_starts_from_the_better_o
     place.loopty("optimize", "--quiet")
     assert len(events(place)) > before
     assert len(place.history().nodes_of_pool(1, Pool.VERSION)) == 2, "each is measured once"
+
+
+def test_a_version_with_the_files_of_a_measured_one_is_refused_once_and_the_search_goes_on(code_place):
+    place = code_place
+    write_task(place, 1, '[anchors]\nversions = ["v1"]\n')
+    make_versions(place)
+    place.trust()
+    place.loopty("optimize", "--quiet", code=None)
+    write_task(place, 2, '[anchors]\nversions = ["again"]\n')
+    again = place.git("commit-tree", "-m", "again", "v1^{tree}").strip()
+    place.git("tag", "again", again)
+    place.trust()
+    place.loopty("optimize", "--quiet", code=None)
+    refused = [one for one in events(place) if isinstance(one, ProposalRefused) and one.pool is Pool.VERSION]
+    assert [one.reason for one in refused] == ["the same as 1.1"]
+    assert len(place.history().nodes_of_pool(1, Pool.ATTEMPT)) == 3, "the baseline and two attempts"
 
 
 def test_a_version_that_is_no_commit_is_refused_before_a_run_begins(code_place):

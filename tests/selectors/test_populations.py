@@ -15,13 +15,11 @@ from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
 from loopty.ledgers.memory import MemoryLedger
-from loopty.record.audit_anchors import AuditConcluded
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 from loopty.record.runs import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
-from loopty.selectors.anchored import AnchoredSelector
 from loopty.selectors.islands import IslandsSelector
 from loopty.selectors.judged_nodes import MOST, population
 from loopty.selectors.map_elites import MapElitesSelector
@@ -196,15 +194,3 @@ def test_restart_begins_a_new_line_after_a_drought_and_climbs_only_it(search):
     search.add("1.2.1", 3.0)
     line = selector.select(search.ask())
     assert (line.node.id, line.reason, line.operator) == ("1.2.1", "the best of line 2", "")
-
-
-def test_anchored_leaves_what_only_fits_the_data_of_the_search(search):
-    for name, score in (("1.1", 2.0), ("1.1.1", 3.0), ("1.1.1.1", 4.0)):
-        search.add(name, score)
-    assert AnchoredSelector().select(search.ask()).node.id == "1.1.1.1", "no audit refutes it"
-    search.recorder.record(lambda _: [AuditConcluded(1, (NodeId("1.1.1"),), "it stopped")])
-    selection = AnchoredSelector().select(search.ask())
-    assert selection.node.id == "1.1"
-    assert "1.1.1" in selection.reason
-    search.add("1.1.2", 2.5)
-    assert AnchoredSelector().select(search.ask()).node.id == "1.1.2", "the search goes on beside it"

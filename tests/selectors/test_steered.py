@@ -67,6 +67,8 @@ def test_no_change_starts_below_a_refuted_node(search):
     )
     assert "1.1.1" not in search.counts(SteeredSelector(TopSelector()))
     assert SteeredSelector(RestartSelector()).select(search.ask()).node.id == "1.1"
+    search.add("1.1.2", 2.5)
+    assert BEST.select(search.ask()).node.id == "1.1.2", "the search goes on beside it"
 
 
 def test_audits_do_not_steer_where_the_task_says_so(search):
@@ -131,6 +133,8 @@ def test_the_run_says_when_a_past_version_is_ahead(search):
     add_version(search, "1.3", 2.0)
     assert not lead()
     add_version(search, "1.4", 3.5)
-    assert lead() == "1.1.1 is worse than version 1.4, node 1.4: 3 against 3.5"
+    assert lead() == (
+        "the best node, 1.1.1, is worse than version 1.4: 3 against 3.5; `loopty apply 1.4` takes that"
+    )
     search.add("1.4.1", 3.6)
     assert not lead()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from loopty.agents.agent_work import AgentChoice, AgentSessions
 from loopty.campaign.context import CampaignContext
-from loopty.campaign.past_versions import past_versions, version_commits
+from loopty.campaign.named_versions import unmeasured_versions, version_commits
 from loopty.campaign.proposer_factory import ProposerFactory, make_pruner
 from loopty.campaign.run_entry import enter_run
 from loopty.domain.curve import Row
@@ -32,7 +32,7 @@ from loopty.kit.dataclass import dataclass, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.models.throttle import Throttle
-from loopty.proposers.past_versions import VersionsProposer
+from loopty.proposers.versions_proposer import VersionsProposer
 from loopty.record.node_record import Node
 from loopty.record.sessions import Session
 from loopty.taskfile.model_tables import AGENT_PROPOSER, proposer_kinds
@@ -150,7 +150,7 @@ def start_session(
 
     factory = ProposerFactory(task, context.files, NodeLeftovers(context.folders), models, agent_sessions)
     proposers: dict[Pool, Proposer] = {}
-    if versions := past_versions(context, run, commits):
+    if versions := unmeasured_versions(context, run, commits):
         proposers[Pool.VERSION] = VersionsProposer(versions)
     proposers[Pool.ATTEMPT] = factory.proposer()
     if task.pools.control:

@@ -173,7 +173,7 @@ class SafeFolder:
                 os.unlink(entry, dir_fd=folder)
                 return
             try:
-                _remove_tree(entry, folder)
+                shutil.rmtree(entry, dir_fd=folder)
             except (OSError, RecursionError):
                 # Directories nested thousands deep exceed Python's recursion limit and the kernel's longest path;
                 # rm walks by descriptors. Directories that deny access to their own owner are opened first.
@@ -306,22 +306,6 @@ class SafeFile:
         """Copy the file with its mode and times."""
         with self.folder.handle() as source, target.folder.handle(make=True) as copy:
             _copy(self, source, target, copy)
-
-
-def _remove_tree(name: str, above: int) -> None:
-    """Remove a directory and everything below it. `shutil.rmtree` looks at each one more often."""
-    folder = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
-    try:
-        with os.scandir(folder) as entries:
-            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        for below, is_folder in found:
-            if is_folder:
-                _remove_tree(below, folder)
-            else:
-                os.unlink(below, dir_fd=folder)
-    finally:
-        os.close(folder)
-    os.rmdir(name, dir_fd=above)
 
 
 def _copy(source: SafeFile, source_folder: int, target: SafeFile, target_folder: int) -> None:

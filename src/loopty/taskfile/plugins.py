@@ -102,7 +102,6 @@ SELECTORS = {
     "map-elites": Plugin("loopty.selectors.map_elites:MapElitesSelector"),
     "novelty": Plugin("loopty.selectors.novelty_search:NoveltySelector"),
     "restart": Plugin("loopty.selectors.restart:RestartSelector"),
-    "anchored": Plugin("loopty.selectors.anchored:AnchoredSelector"),
 }
 
 EXTERNAL_ROLES = ("proposer", "control")

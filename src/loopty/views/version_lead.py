@@ -17,5 +17,6 @@ def version_lead(history: History, run: Run) -> str:
     if gain is None or gain.amount < 0:
         return ""
     word = "worse than" if gain.amount > 0 else "no better than"
-    summary = history[version].summary
-    return f"{best} is {word} {summary}, node {version}: {gain.older:g} against {gain.score:g}"
+    scores = f"{gain.older:g} against {gain.score:g}"
+    remedy = f"`loopty apply {version}` takes that"
+    return f"the best node, {best}, is {word} {history[version].summary}: {scores}; {remedy}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.proposal import Edits, Proposal
@@ -22,17 +23,16 @@ class PastVersion:
 
 
 class VersionsProposer:
-    """Proposes each version that is not in the run yet."""
+    """Proposes each version once: what is refused, because a node has the same files, is not proposed again."""
 
     name = "versions"
 
-    def __init__(self, versions: Sequence[PastVersion]) -> None:
-        self._versions = versions
+    def __init__(self, versions: Iterable[PastVersion]) -> None:
+        self._left = deque(versions)
 
     async def propose(self, ask: Ask) -> Proposal:
-        known = {ask.history[node].summary for node in ask.history.nodes_of_pool(ask.run, ask.pool)}
-        for version in self._versions:
-            if version.summary not in known:
-                reason = "a past version stands beside the baseline"
-                return Proposal(OPERATOR, ask.root.id, version.summary, edits=version.edits, parent_reason=reason)
-        raise Exhausted("all past versions are measured")
+        if not self._left:
+            raise Exhausted("all past versions are measured")
+        version = self._left.popleft()
+        reason = "a past version stands beside the baseline"
+        return Proposal(OPERATOR, ask.root.id, version.summary, edits=version.edits, parent_reason=reason)

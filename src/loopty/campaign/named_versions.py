@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 from loopty.campaign.context import CampaignContext
 from loopty.domain.errors import Misuse
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Task
-from loopty.proposers.past_versions import OPERATOR, PastVersion
+from loopty.proposers.versions_proposer import OPERATOR, PastVersion
 from loopty.record.node_record import Node
-from loopty.workspaces.git_command import END_OF_OPTIONS
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.repository import Repository
+from loopty.workspaces.working_tree import committed_files
 
 _SHORT = 10
 
@@ -24,7 +25,7 @@ def version_commits(repository: Repository, task: Task) -> Mapping[str, str]:
 
 def _commit(repository: Repository, name: str) -> str:
     try:
-        return repository.git.run("rev-parse", "--verify", END_OF_OPTIONS, f"{name}^{{commit}}").strip()
+        return committed_files(repository.git, name).commit
     except GitError:
         raise Misuse(
             f"{name!r} under [anchors] versions is no commit of this repository: fetch it with "
@@ -32,19 +33,23 @@ def _commit(repository: Repository, name: str) -> str:
         ) from None
 
 
-def past_versions(context: CampaignContext, run: int, commits: Mapping[str, str]) -> list[PastVersion]:
-    """The versions as changes of the run's baseline; what cannot be one is left out, and the user learns why."""
+def unmeasured_versions(context: CampaignContext, run: int, commits: Mapping[str, str]) -> list[PastVersion]:
+    """The versions that the run has not yet, as changes of its baseline; the user learns why one is left out."""
     root = context.history[context.history.runs[run].root]
+    measured = {node.summary for node in context.history.nodes(run, Pool.VERSION)}
     found: list[PastVersion] = []
     for name, commit in commits.items():
-        version = PastVersion(f"version {name} ({commit[:_SHORT]})", _edits(context, root, commit))
-        proposal = Proposal(OPERATOR, root.id, version.summary, edits=version.edits)
+        summary = f"version {name} ({commit[:_SHORT]})"
+        if summary in measured:
+            continue
+        version = PastVersion(summary, _edits(context, root, commit))
+        proposal = Proposal(OPERATOR, root.id, summary, edits=version.edits)
         if not version.edits:
-            context.say(f"{version.summary} is not measured: its files that may change are those of the baseline")
+            context.say(f"{summary} is not measured: its files that may change are those of the baseline")
         elif any(version.edits == other.edits for other in found):
-            context.say(f"{version.summary} is not measured: it is the same as another one")
+            context.say(f"{summary} is not measured: it is the same as another one")
         elif reason := context.files.refusal(root, proposal):
-            context.say(f"{version.summary} is not measured: {reason}")
+            context.say(f"{summary} is not measured: {reason}")
         else:
             found.append(version)
     return found
