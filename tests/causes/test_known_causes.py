@@ -747,6 +747,20 @@ def test_a_built_module_that_is_still_missing_is_not_built_again():
 
 
 @pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("poetry run python bench.py", "poetry add pyyaml"),
+        ("make -s && uv run bench.py", "uv add pyyaml"),
+        ("pipenv run python bench.py", "pipenv install pyyaml"),
+        ("python3 run.py 'uv run it'", "python3 -m pip install pyyaml"),
+    ],
+)
+def test_a_missing_module_is_added_to_the_environment_that_the_command_uses(command, line):
+    cause = explain("ModuleNotFoundError: No module named 'yaml'", Facts(), command=command)
+    assert cause.remedy == f"run: {line}"
+
+
+@pytest.mark.parametrize(
     ("command", "output"),
     [
         (CTEST, CTEST_FAILS.replace("out of 6", "out of 4")),

@@ -23,6 +23,7 @@ _DISTRIBUTIONS = {
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",
 }
+_MANAGER = re.compile(r"(?:^|[;&|]\s*)(?P<name>uv|poetry|pdm|pipenv) run\s")
 _GO_INIT = re.compile(r"go mod init (?!github\.com)\S+")
 _LOCK_FILES = {
     "package-lock.json": "npm ci",
@@ -65,10 +66,18 @@ def missing_python_module(failure: Failure, facts: HostFacts) -> Cause | None:
     full, module = found["name"], found["name"].partition(".")[0]
     if "." in full and facts.has_path(module):
         return None  # a file that the repository itself has not
+    distribution = _DISTRIBUTIONS.get(module, module)
+    if manager := _MANAGER.search(failure.command):
+        verb = "install" if manager["name"] == "pipenv" else "add"
+        return Cause(
+            "missing-python-module",
+            f"{full} is not installed in the environment of `{manager['name']} run`",
+            shell=f"{manager['name']} {verb} {distribution}",
+        )
     return Cause(
         "missing-python-module",
         f"{full} is not installed for the python3 of your shell, which trials use",
-        shell=f"python3 -m pip install {_DISTRIBUTIONS.get(module, module)}",
+        shell=f"python3 -m pip install {distribution}",
     )
 
 
