@@ -297,6 +297,11 @@ KNOWN = [
         Facts(paths=("package.json",)),
         "npm install --no-save tsx",
     ),
+    (
+        "/bin/sh: 1: node_modules/.bin/lsc: not found\nmake: *** [Makefile:17: lib/cast.js] Error 127",
+        Facts(),
+        "run: npm install --no-save livescript",
+    ),
     # paths
     (
         "Traceback (most recent call last):\n  File x\n"
@@ -398,6 +403,11 @@ KNOWN = [
         "FileNotFoundError: [Errno 2] No usable temporary directory found in ['/tmp', '/var/tmp']",
         Facts(),
         "TMPDIR",
+    ),
+    (
+        "gcc: error: unrecognized command-line option '-fforce-mem'\nmake[2]: *** [Makefile:383: bit.lo] Error 1",
+        Facts(),
+        'export MAKEFLAGS=\\"CFLAGS=-O2 CXXFLAGS=-O2 $MAKEFLAGS\\"; bench',
     ),
     (
         "OSError: libGL.so.1: cannot open shared object file: No such file or directory",
@@ -862,6 +872,33 @@ def test_of_tests_that_take_too_long_those_that_ended_in_time_are_run(command, o
     assert explain_slow(line, output.replace("PASS", "pass").replace("ok", "no")).name == "out-of-time"
 
 
+BUILD = 'cmake -S . -B "$TMPDIR/build" && cmake --build "$TMPDIR/build" -j 4'
+SLOW_BUILD = (
+    "[ 20%] Built target range.v3\n"
+    "[ 23%] Linking CXX executable range.v3.alg.inplace_merge\n"
+    "[ 24%] Built target range.v3.alg.inplace_merge\n"
+    "[ 24%] Linking CXX executable ../bin/range.v3.alg.is_heap1\n"
+    "[ 24%] Built target range.v3.alg.is_heap1\n"
+    "[ 24%] Building CXX object test/algorithm/CMakeFiles/range.v3.alg.is_heap4.dir/is_heap4.cpp.o\n"
+)
+
+
+def test_of_a_build_that_takes_too_long_targets_that_were_built_are_enough():
+    tests = f"{BUILD} && python3 -m loopty_sdk.cpu_time 'ctest --no-tests=error'"
+    cause = explain_slow(tests, SLOW_BUILD)
+    assert cause.name == "build-out-of-time"
+    (setting,) = cause.settings
+    assert setting.value == (
+        f"{BUILD} --target range.v3.alg.inplace_merge && python3 -m loopty_sdk.cpu_time "
+        "'ctest --no-tests=error -R \"(range[.]v3[.]alg[.]inplace_merge)$\"'"
+    )
+    assert explain_slow(setting.value, SLOW_BUILD).name == "out-of-time"
+    (setting,) = explain_slow(BUILD, SLOW_BUILD).settings
+    assert setting.value == f"{BUILD} --target range.v3"
+    assert explain_slow(tests, SLOW_BUILD.replace("executable", "library")).name == "out-of-time"
+    assert explain_slow(BUILD, "[ 20%] Built target $(reboot)\n").name == "out-of-time"
+
+
 def test_pyperf_repeats_a_benchmark_less_often_where_it_takes_too_long():
     output = "switch between two greenlets (deep): Mean +- std dev: 96.3 us +- 9.7 us\n..........."
     (setting,) = explain_slow("python3 benchmarks/chain.py", output).settings
@@ -930,6 +967,7 @@ def failures() -> Iterator[tuple[str, str, Cause]]:
         yield f"exit code 1: {last}", f"exit code 1: {found.cause}", explain(output, facts, command=command)
     for command, output, _ in SLOW:
         yield "still running after 20 s", "still running after 20 s", explain_slow(command, output)
+    yield "still running after 20 s", "still running after 20 s", explain_slow(BUILD, SLOW_BUILD)
     for reason, printed, _ in WITHOUT_AN_ERROR:
         cause = explain_failure(Failure(reason, tuple(printed.splitlines()), task()), Facts())
         yield reason, f"{reason} (printed last: {printed.splitlines()[-1]})" if printed else reason, cause

@@ -14,6 +14,7 @@ NOTHING = [
     "make: 'tests' is up to date.",
     "  0 passing (1ms)",
     "Files=0, Tests=0,  0 wallclock secs",
+    "gcc -c a.c\nmake  check-recursive\nmake[1]: Entering directory '/t'\nmake[1]: Leaving directory '/t'",
 ]
 SOMETHING = [
     "Ran 1 test in 0.000s\n\nOK",
@@ -25,6 +26,8 @@ SOMETHING = [
     "  12 passing (1ms)",
     "1..3\nok 1 - a",
     "everything is fine",
+    "make  check-am\nmake[1]: Entering directory '/t'\n./run-tests\nmake[1]: Leaving directory '/t'",
+    "make  check-am\nmake[1]: Entering directory '/t'\nmake  check-TESTS\nmake[1]: Leaving directory '/t'",
     "",
 ]
 

@@ -29,6 +29,7 @@ Rule = Callable[[Failure, HostFacts], Cause | None]
 RULES: tuple[Rule, ...] = (
     slow_suites.pyperf_out_of_time,
     slow_suites.tests_out_of_time,
+    slow_suites.build_out_of_time,
     trial_limits.out_of_time,
     trial_limits.out_of_memory,
     trial_limits.too_many_processes,

@@ -44,6 +44,29 @@ _LANGUAGES = {
     ".go": "go",
     ".pm": "perl",
     ".pl": "perl",
+    ".clj": "clojure",
+    ".coffee": "coffeescript",
+    ".cs": "c#",
+    ".erl": "erlang",
+    ".ex": "elixir",
+    ".f": "fortran",
+    ".f90": "fortran",
+    ".hs": "haskell",
+    ".java": "java",
+    ".jl": "julia",
+    ".kt": "kotlin",
+    ".ls": "livescript",
+    ".lua": "lua",
+    ".ml": "ocaml",
+    ".nim": "nim",
+    ".php": "php",
+    ".r": "r",
+    ".rb": "ruby",
+    ".scala": "scala",
+    ".swift": "swift",
+    ".tcl": "tcl",
+    ".vala": "vala",
+    ".zig": "zig",
 }
 _BENCHMARK = re.compile(r"(?:^|[\s_.-])(?:bench(?:mark)?s?|perf)(?:[\s_.-]|$)", re.IGNORECASE)
 _DATA_WRITER = re.compile(r"(?:gen(?:erate)?|create|prepare|download|fetch|plot|upload)[\s_.-]", re.IGNORECASE)
@@ -210,7 +233,7 @@ def _needs_root(path: Path) -> bool:
 def _language(path: str) -> str:
     if path.endswith(".d.ts"):
         return ""  # types of code that is elsewhere
-    return _LANGUAGES.get(PurePosixPath(path).suffix, "")
+    return _LANGUAGES.get(PurePosixPath(path).suffix.lower(), "")
 
 
 def _is_cpp(code: Sequence[str]) -> bool:
