@@ -127,7 +127,7 @@ def gains_side_by_side(status: RunStatus) -> bool:
     if best is None or baseline is None or best.over_baseline is None:
         return False
     gain, apart = best.over_baseline.amount, status.direction.sign * (best.score - baseline.score)
-    return gain * apart < 0 or abs(gain - apart) > max(abs(gain), abs(apart)) / 3
+    return gain * apart < 0 or abs(gain - apart) > max(abs(gain), abs(apart)) / 4
 
 
 def _last_digit(noise: float) -> int:
