@@ -888,15 +888,27 @@ def test_of_a_build_that_takes_too_long_targets_that_were_built_are_enough():
     cause = explain_slow(tests, SLOW_BUILD)
     assert cause.name == "build-out-of-time"
     (setting,) = cause.settings
-    assert setting.value == (
-        f"{BUILD} --target range.v3.alg.inplace_merge && python3 -m loopty_sdk.cpu_time "
-        "'ctest --no-tests=error -R \"(range[.]v3[.]alg[.]inplace_merge)$\"'"
-    )
+    assert setting.value == tests.replace("-j 4", "-j 4 --target range.v3.alg.inplace_merge")
     assert explain_slow(setting.value, SLOW_BUILD).name == "out-of-time"
     (setting,) = explain_slow(BUILD, SLOW_BUILD).settings
     assert setting.value == f"{BUILD} --target range.v3"
     assert explain_slow(tests, SLOW_BUILD.replace("executable", "library")).name == "out-of-time"
     assert explain_slow(BUILD, "[ 20%] Built target $(reboot)\n").name == "out-of-time"
+
+
+PART_OF_BUILD = f"{BUILD} --target range.v3.config && ctest --no-tests=error"
+REST_NOT_RUN = (
+    "  1/201 Test   #1: range.v3.test.config ......   Passed    0.00 sec\n"
+    "Could not find executable range.v3.multi\n"
+    "  2/201 Test   #2: range.v3.test.multi .......***Not Run   0.00 sec\n"
+    "1% tests passed, 200 tests failed out of 201\nErrors while running CTest"
+)
+
+
+def test_of_the_tests_of_a_part_those_with_a_program_are_run():
+    (setting,) = explain(REST_NOT_RUN, command=PART_OF_BUILD).settings
+    assert setting.value == f'{PART_OF_BUILD} -R "^(range[.]v3[.]test[.]config)$"'
+    assert explain(REST_NOT_RUN, command=setting.value) is None
 
 
 def test_pyperf_repeats_a_benchmark_less_often_where_it_takes_too_long():
@@ -968,6 +980,8 @@ def failures() -> Iterator[tuple[str, str, Cause]]:
     for command, output, _ in SLOW:
         yield "still running after 20 s", "still running after 20 s", explain_slow(command, output)
     yield "still running after 20 s", "still running after 20 s", explain_slow(BUILD, SLOW_BUILD)
+    words = f"exit code 8: {REST_NOT_RUN.splitlines()[-1]}"
+    yield words, words, explain(REST_NOT_RUN, command=PART_OF_BUILD)
     for reason, printed, _ in WITHOUT_AN_ERROR:
         cause = explain_failure(Failure(reason, tuple(printed.splitlines()), task()), Facts())
         yield reason, f"{reason} (printed last: {printed.splitlines()[-1]})" if printed else reason, cause
@@ -993,7 +1007,8 @@ def remedy_text(cause: Cause) -> str:
     for place, settings in groupby(cause.settings, key=lambda item: item.place):
         text += f"\n```toml\n{place}\n" + "".join(f"{item.line}\n" for item in settings) + "```\n"
     text += f"\n```sh\n{cause.shell}\n```\n" if cause.shell else ""
-    return text + (f"\n{'Or: ' if cause.settings else ''}{cause.advice}\n" if cause.advice else "")
+    advice = cause.advice.removeprefix("or, ")
+    return text + (f"\n{'Or: ' if cause.settings else ''}{advice}\n" if advice else "")
 
 
 PAGE_HEAD = """\

@@ -45,6 +45,7 @@ RULES: tuple[Rule, ...] = (
     failing_tests.first_failed_test,
     failing_tests.failing_tests,
     slow_suites.unbuilt_test_programs,
+    slow_suites.unbuilt_rest,
     failing_suites.failing_tests_of_a_suite,
     missing_modules.missing_python_module,
     missing_modules.missing_node_module,

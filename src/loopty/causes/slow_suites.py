@@ -76,7 +76,6 @@ def build_out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
     if _CTEST in line:
         programs = set(_LINKED.findall(failure.output))
         built = [target for target in built if target in programs]
-        line = line.replace(_CTEST, f'{_CTEST} -R "{_any_of(_some(built))}$"')
     targets = _some(built)
     if not targets:
         return None
@@ -111,6 +110,21 @@ def unbuilt_test_programs(failure: Failure, _facts: HostFacts) -> Cause | None:
     )
 
 
+def unbuilt_rest(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """Tests of which only those of a part were built: those that passed are run."""
+    passed = _plain([name for name, _ in _CTEST_PASSED.findall(failure.output)[:_MOST_TESTS]])
+    line = failure.command
+    is_part = _CTEST in line and " --target " in line and " -R " not in line
+    if not (is_part and passed and "***Not Run" in failure.output):
+        return None
+    return Cause(
+        "unbuilt-rest",
+        "only a part of the programs was built, so only their tests are run",
+        (failure.own_setting("command", _ctest_with(line, passed)),),
+        is_guess=True,
+    )
+
+
 def _part_of_ctest(command: str, output: str, budget: float) -> str:
     passed = [(name, float(seconds)) for name, seconds in _CTEST_PASSED.findall(output)]
     names = _shortest(passed, budget)
@@ -118,13 +132,8 @@ def _part_of_ctest(command: str, output: str, budget: float) -> str:
 
 
 def _ctest_with(command: str, names: Sequence[str]) -> str:
-    return command.replace(_CTEST, f'{_CTEST} -R "^{_any_of(names)}$"')
-
-
-def _any_of(names: Sequence[str]) -> str:
-    """The pattern of CTest that these names match."""
     words = "|".join(re.sub(r"([.+])", r"[\1]", name) for name in names)
-    return f"({words})"
+    return command.replace(_CTEST, f'{_CTEST} -R "^({words})$"')
 
 
 def _some(targets: Sequence[str]) -> list[str]:
