@@ -649,6 +649,12 @@ OF_COMMANDS = [
         Facts(tracked=("spew",)),
         "go mod init github.com/davecgh/go-spew && go test ./...",
     ),
+    (
+        "go mod init loopty.invalid/tests && go test ./...",
+        "english/words.go:8:2: no required module provides package github.com/dustin/go-humanize; to add it:",
+        Facts(),
+        "go mod init github.com/dustin/go-humanize && go test ./...",
+    ),
 ]
 """Failures whose remedy depends on the command: it becomes another one."""
 

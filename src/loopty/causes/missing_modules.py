@@ -24,6 +24,8 @@ _DISTRIBUTIONS = {
     "yaml": "pyyaml",
 }
 _MANAGER = re.compile(r"(?:^|[;&|]\s*)(?P<name>uv|poetry|pdm|pipenv) run\s")
+_GO_PARTS = 3
+"""Parts of the name of a repository: host, owner and its own name."""
 _GO_INIT = re.compile(r"go mod init (?!github\.com)\S+")
 _LOCK_FILES = {
     "package-lock.json": "npm ci",
@@ -149,10 +151,13 @@ def missing_go_module(failure: Failure, facts: HostFacts) -> Cause | None:
     found = failure.match(r"no required module provides package (?P<name>[A-Za-z0-9_./-]+)")
     named = _GO_INIT.search(failure.command)
     parts = found["name"].split("/") if found else []
-    for count in range(1, len(parts)):
-        if named and facts.has_tracked_files("/".join(parts[count:])):
-            module = "/".join(parts[:count])
-            line = failure.command.replace(named[0], f"go mod init {module}", 1)
-            sentence = f"the packages of the repository import each other as {module}, and it has no go.mod"
-            return Cause("go-module-name", sentence, (failure.own_setting("command", line),))
-    return None
+    if named is None or found is None:
+        return None
+    counts = (count for count in range(1, len(parts)) if facts.has_tracked_files("/".join(parts[count:])))
+    count = next(counts, len(parts) if len(parts) == _GO_PARTS and parts[0] == "github.com" else None)
+    if count is None:
+        return None
+    module = "/".join(parts[:count])
+    line = failure.command.replace(named[0], f"go mod init {module}", 1)
+    sentence = f"the packages of the repository import each other as {module}, and it has no go.mod"
+    return Cause("go-module-name", sentence, (failure.own_setting("command", line),))
