@@ -145,7 +145,8 @@ def _with_explanation(context: CampaignContext, trial: Trial, result: CheckResul
     if outcome.ending is Ending.CANCELLED:
         return result
     if result.problem is None:
-        return replace(result, output=_ends_of_logs(context, trial, _LOGS))
+        # The end of what a runner prints tells whether it ran a test: stdout comes last.
+        return replace(result, output=_ends_of_logs(context, trial, _LOGS[::-1]))
     from loopty.causes.explanation import Explanation
 
     lines, cause = outcome.error_lines, None
