@@ -644,6 +644,19 @@ OF_COMMANDS = [
         'timeout 30 sh -c "until redis-cli ping; do sleep 0.1; done" && make test',
     ),
     (
+        "bash tests/bloom_perf.sh",
+        "cc1: fatal error: bloom_perf.c: No such file or directory\ncompilation terminated.\n"
+        "tests/bloom_perf.sh: line 15: ./bloom_perf.none: No such file or directory",
+        Facts(paths=("tests/bloom_perf.c",)),
+        "cd tests && bash bloom_perf.sh",
+    ),
+    (
+        "python3 -m loopty_sdk.cpu_time python3 bench/a/run.py --fast",
+        "FileNotFoundError: [Errno 2] No such file or directory: 'data/in.json'",
+        Facts(paths=("bench/a/data/in.json",)),
+        "cd bench/a && python3 -m loopty_sdk.cpu_time python3 run.py --fast",
+    ),
+    (
         "go mod init loopty.invalid/tests && go test ./...",
         "spew/common_test.go:24:2: no required module provides package github.com/davecgh/go-spew/spew; to add",
         Facts(tracked=("spew",)),

@@ -57,6 +57,7 @@ RULES: tuple[Rule, ...] = (
     trial_limits.no_git,
     missing_paths.submodule,
     missing_paths.path_ignored_by_git,
+    missing_paths.path_beside_the_script,
     parallel_builds.parallel_make,
     missing_libraries.missing_bundled_copy,
     missing_libraries.missing_test_framework,
