@@ -42,6 +42,11 @@ def test_a_runner_that_names_a_test_or_says_nothing_about_it_is_believed(output)
     assert not has_run_no_tests(output)
 
 
+def test_many_words_of_make_take_no_time():
+    lines = "make[2]: Entering directory '/tmp/make/make/make'\n" * 2000
+    assert not has_run_no_tests(f"Making check in make\n{lines}./test\n")
+
+
 IDLE_FOLDER = "make[3]: Entering directory '/tmp/tree/man'\nmake[3]: Nothing to be done for 'all'.\n"
 """A folder without code, as one of several has it."""
 

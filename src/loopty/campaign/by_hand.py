@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
 
 _LOGS = ("stdout.log", "stderr.log")
-_LOG_END = 1 << 16
+_LOG_END = 1 << 18
 """Bytes of a log in which the cause of a failure is looked for."""
 
 

@@ -22,7 +22,8 @@ _SOME = r"^ok\s+\S+\s+[\d.]+s$|^(?:PASS|ok \d+|All tests successful)\b"
 """What go, automake, TAP and prove print for tests that ran."""
 
 _EMPTY_CHECK = (
-    r"^(?:make(?:\[\d+\])? +check-(?:am|recursive)|Making check in .*)\n(?:(?:make\b|Making check in ).*\n?)*\Z"
+    r"^(?:make(?:\[\d+\])? +check-(?:am|recursive)|Making check in .*)\n"
+    r"(?:(?:make\b|Making check in ).*(?:\n|\Z))*\Z"
 )
 """The end of what automake prints for a check without tests: only make's own words."""
 _CHECK_TARGET = r"\bcheck-(?!am\b|recursive\b)\w"
