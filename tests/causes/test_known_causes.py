@@ -41,6 +41,7 @@ class Facts:
     dependencies: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    go: str = ""
 
     def program(self, name):
         return self.programs.get(name)
@@ -71,6 +72,9 @@ class Facts:
 
     def is_node_dependency(self, name):
         return name in self.dependencies
+
+    def go_package(self):
+        return self.go
 
     def builds_module(self, name):
         return name in self.built
@@ -665,7 +669,7 @@ OF_COMMANDS = [
     (
         "go mod init loopty.invalid/tests && go test ./...",
         "english/words.go:8:2: no required module provides package github.com/dustin/go-humanize; to add it:",
-        Facts(),
+        Facts(go="humanize"),
         "go mod init github.com/dustin/go-humanize && go test ./...",
     ),
 ]
@@ -928,6 +932,12 @@ def test_of_the_tests_of_a_part_those_with_a_program_are_run():
     (setting,) = explain(REST_NOT_RUN, command=PART_OF_BUILD).settings
     assert setting.value == f'{PART_OF_BUILD} -R "^(range[.]v3[.]test[.]config)$"'
     assert explain(REST_NOT_RUN, command=setting.value) is None
+
+
+def test_a_package_of_go_from_elsewhere_does_not_name_the_module():
+    output = "zstd/blockdec.go:18:2: no required module provides package github.com/cespare/xxhash; to add it:"
+    command = "go mod init loopty.invalid/tests && go test ./..."
+    assert explain(output, Facts(go="compress"), command=command) is None
 
 
 def test_pyperf_repeats_a_benchmark_less_often_where_it_takes_too_long():

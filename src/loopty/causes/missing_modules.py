@@ -154,7 +154,9 @@ def missing_go_module(failure: Failure, facts: HostFacts) -> Cause | None:
     if named is None or found is None:
         return None
     counts = (count for count in range(1, len(parts)) if facts.has_tracked_files("/".join(parts[count:])))
-    count = next(counts, len(parts) if len(parts) == _GO_PARTS and parts[0] == "github.com" else None)
+    top = facts.go_package()
+    is_top = bool(top) and len(parts) == _GO_PARTS and top in parts[-1]  # github.com/dustin/go-humanize
+    count = next(counts, len(parts) if is_top else None)
     if count is None:
         return None
     module = "/".join(parts[:count])

@@ -11,13 +11,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from loopty.kit.dataclass import dataclass, field
+from loopty.kit.source_text import source_text
 from loopty.workspaces.cmake_facts import CMakeFacts, cmake_facts
 from loopty.workspaces.python_build import PythonBuild
 
 _AUTOMAKE_VALUE = r"\s*\+?=((?:[^\n]*\\\n)*[^\n]*)$"
 _AUTOMAKE_DEPTH = 3
 """How often a variable of Automake names another one."""
-_LARGEST_FILE = 1 << 20
 _DEEPEST = 5
 """Levels of conditions in `exports` of package.json."""
 _NOT_NODE = ("browser", "worker", "react-native", "deno", "bun", "workerd", "edge-light", "types")
@@ -175,7 +175,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     ranked = tuple(language for language, _ in languages.most_common())
     main = ranked[0] if ranked else ""
     python = [path for path in dict.fromkeys((*benchmarks, *tests)) if path.endswith(".py")]
-    fixtures = tuple(path for path in python if _FIXTURE.search(_text(top / path)))
+    fixtures = tuple(path for path in python if _FIXTURE.search(source_text(top / path)))
     targets = _make_targets(top, files, _MAKEFILES)
     return RepositoryFacts(
         tuple(files),
@@ -188,21 +188,21 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         _test_targets(targets),
         _test_targets(_make_targets(top, files, _TEMPLATES)),
         _node_scripts(top, files),
-        "criterion" in _text(top / "Cargo.toml"),
+        "criterion" in source_text(top / "Cargo.toml"),
         any(
-            re.search(r"^func Benchmark\w", _text(top / path), re.MULTILINE)
+            re.search(r"^func Benchmark\w", source_text(top / path), re.MULTILINE)
             for path in files
             if path.endswith("_test.go")
         ),
-        frozenset(path for path in benchmarks if path.endswith(".py") and _MAIN.search(_text(top / path))),
-        any(_UNITTEST.search(_text(top / path)) for path in tests if path.endswith(".py")),
+        frozenset(path for path in benchmarks if path.endswith(".py") and _MAIN.search(source_text(top / path))),
+        any(_UNITTEST.search(source_text(top / path)) for path in tests if path.endswith(".py")),
         cmake_of(top, files),
-        frozenset(path for path in benchmarks if re.match(r"#!.*\bbash\b", _text(top / path))),
+        frozenset(path for path in benchmarks if re.match(r"#!.*\bbash\b", source_text(top / path))),
         _node_entry(top, files),
         _built_node_entry(top, files),
         str(_package_json(top, files).get("name", "")).rpartition("/")[2],
         "setup.py" in files and PythonBuild(top).has_extensions,
-        _automake_libraries(_text(top / "Makefile.am")) if "Makefile.am" in files else (),
+        _automake_libraries(source_text(top / "Makefile.am")) if "Makefile.am" in files else (),
         _make_programs(top, files),
         frozenset(path for path in benchmarks if _only_exports(top / path)),
         PythonBuild(top).import_name if "__init__.py" in files else "",
@@ -211,7 +211,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
 
 def _only_exports(path: Path) -> bool:
     """Whether a file of JavaScript says what it offers to others, and does nothing itself."""
-    text = _text(path) if path.suffix in (".js", ".cjs", ".mjs") else ""
+    text = source_text(path) if path.suffix in (".js", ".cjs", ".mjs") else ""
     return _EXPORTS.search(text) is not None and _RUNS.search(text) is None
 
 
@@ -227,7 +227,7 @@ def _is_benchmark(path: str) -> bool:
 
 def _needs_root(path: Path) -> bool:
     """Whether a script calls sudo: no trial may do what it wants."""
-    return path.suffix == ".sh" and re.search(r"^\s*sudo\s", _text(path), re.MULTILINE) is not None
+    return path.suffix == ".sh" and re.search(r"^\s*sudo\s", source_text(path), re.MULTILINE) is not None
 
 
 def _language(path: str) -> str:
@@ -245,13 +245,13 @@ def _is_cpp(code: Sequence[str]) -> bool:
 def _make_targets(top: Path, files: Sequence[str], places: Sequence[str]) -> frozenset[str]:
     """The targets of the first of these files that is there."""
     name = next((name for name in places if name in files), None)
-    names = (word for rule in _RULE.findall(_text(top / name)) for word in rule.split()) if name else ()
+    names = (word for rule in _RULE.findall(source_text(top / name)) for word in rule.split()) if name else ()
     return frozenset(word for word in names if _TARGET.fullmatch(word))
 
 
 def _make_programs(top: Path, files: Sequence[str]) -> frozenset[str]:
     name = next((name for name in _MAKEFILES if name in files), None)
-    return frozenset(_LINKED_PROGRAM.findall(_text(top / name))) if name else frozenset()
+    return frozenset(_LINKED_PROGRAM.findall(source_text(top / name))) if name else frozenset()
 
 
 def _test_targets(targets: frozenset[str]) -> tuple[str, ...]:
@@ -278,7 +278,7 @@ def _automake_words(text: str, name: str, depth: int) -> Iterator[str]:
 
 def cmake_of(top: Path, files: Sequence[str]) -> CMakeFacts:
     """What the files of CMake among these say."""
-    return cmake_facts(_text(top / path) for path in _cmake_files(files))
+    return cmake_facts(source_text(top / path) for path in _cmake_files(files))
 
 
 def _cmake_files(files: Sequence[str]) -> list[str]:
@@ -295,7 +295,7 @@ def _cmake_files(files: Sequence[str]) -> list[str]:
 
 def _package_json(top: Path, files: Sequence[str]) -> dict[str, Any]:
     try:
-        document = json.loads(_text(top / "package.json")) if "package.json" in files else {}
+        document = json.loads(source_text(top / "package.json")) if "package.json" in files else {}
     except (ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}
@@ -340,13 +340,3 @@ def _node_scripts(top: Path, files: Sequence[str]) -> dict[str, str]:
     if not isinstance(scripts, dict):
         return {}
     return {name: line for name, line in scripts.items() if isinstance(line, str) and _NO_TESTS not in line}
-
-
-def _text(path: Path) -> str:
-    """The text of a file of the working tree; empty where it is missing, large or no regular file."""
-    try:
-        if not path.is_file() or path.stat().st_size > _LARGEST_FILE:
-            return ""
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
