@@ -71,6 +71,8 @@ _LANGUAGES = {
 _BENCHMARK = re.compile(r"(?:^|[\s_.-])(?:bench(?:mark)?s?|perf)(?:[\s_.-]|$)", re.IGNORECASE)
 _DATA_WRITER = re.compile(r"(?:gen(?:erate)?|create|prepare|download|fetch|plot|upload)[\s_.-]", re.IGNORECASE)
 """How the name of a script begins that makes the data of a benchmark, or shows its results."""
+_PARTS_OF_A_SERVER = ("manage.py", "settings.py", "urls.py", "wsgi.py", "asgi.py")
+"""Files of a site of Django, as the benchmark of a web framework may have one: none of them is the benchmark."""
 _TEST = re.compile(
     r"(?:^|/)(?:tests?|spec|__tests__)/|^t/|(?:^|/)(?:test_[^/]*|tests?\.(?:py|[cm]?[jt]s))$|_test\.\w+$|\.(?:test|spec)\.\w+$"
 )
@@ -159,7 +161,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     tests = tuple(path for path in files if _TEST.search(path) and not _ASIDE.search(path))
     named = [path for path in files if _is_benchmark(path) and not _needs_root(top / path)]
     benchmarks = sorted(
-        (path for path in named if not _DATA_WRITER.match(PurePosixPath(path).name)),
+        (path for path in named if not _is_beside_a_benchmark(PurePosixPath(path).name)),
         key=lambda path: (path.count("/"), len(path), path),
     )
     aside = {*tests, *named}
@@ -223,6 +225,10 @@ def _is_benchmark(path: str) -> bool:
     return bool(_BENCHMARK.search(name.stem)) or any(
         re.fullmatch(r"bench(?:mark)?(?:s|es)?|perf", part, re.IGNORECASE) for part in name.parts[:-1]
     )
+
+
+def _is_beside_a_benchmark(name: str) -> bool:
+    return name in _PARTS_OF_A_SERVER or _DATA_WRITER.match(name) is not None
 
 
 def _needs_root(path: Path) -> bool:
