@@ -277,6 +277,13 @@ KNOWN = [
     ),
     ("t.cpp:1:10: fatal error: boost/any.hpp: No such file or directory", APT, "install -y libboost-all-dev"),
     ("configure: error: Package requirements (zlib) were not met:\n\nNo package 'zlib' found", APT, "zlib1g-dev"),
+    (
+        "configure: error: Package requirements (protobuf >= 2.6.0) were not met:\n\n"
+        "Package 'protobuf', required by 'virtual:world', not found",
+        APT,
+        "run: apt-get install -y libprotobuf-dev libprotoc-dev protobuf-compiler",
+    ),
+    ("src/init.c:1:10: fatal error: R.h: No such file or directory", APT, "install -y r-base-dev"),
     ("  Could NOT find CURL (missing: CURL_LIBRARY CURL_INCLUDE_DIR)", APT, "install -y libcurl4-openssl-dev"),
     (
         "configure: error: cannot find required MD5 functions in libc or libmd",

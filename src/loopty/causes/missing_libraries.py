@@ -15,6 +15,7 @@ _NOT_FOUND = (
     rf"Could NOT find {_NAME} ",
     rf'configuration file provided by "{_NAME}"',
     rf"No package '{_NAME}' found",
+    rf"(?:^|were not met: )Package '{_NAME}', required by '[^']*', not found",
     rf"fatal error: {_NAME}(?:/[\w./+-]*)?: No such file or directory",
     rf'Dependency "{_NAME}" not found',
     rf"cannot find -l{_NAME}",

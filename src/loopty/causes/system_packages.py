@@ -58,6 +58,12 @@ LIBRARIES: dict[str, Names] = {
         "libxrandr libxinerama libxcursor libxi",
     ),
     r"R|Rinternals|Rmath": ("r-base-dev", "R-devel", "R-dev", "r"),
+    r"protobuf|protoc": (
+        "libprotobuf-dev libprotoc-dev protobuf-compiler",
+        "protobuf-devel protobuf-compiler",
+        "protobuf-dev protoc",
+        "protobuf",
+    ),
     r"opengl|gl": ("libgl1-mesa-dev", "mesa-libGL-devel", "mesa-dev", "mesa"),
 }
 """Libraries as CMake, pkg-config and headers name them."""
