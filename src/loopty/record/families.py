@@ -68,6 +68,9 @@ Folds of one event run in this order.
 
 _FILES = {kind: file for file, (own, _) in _TABLE.items() for kind in own.split()}
 """Where the event of each kind is defined."""
+_KINDS: dict[type[Event], str] = {}
+_FOLDS: dict[type[Event], tuple[Fold, ...]] = {}
+"""Of the events so far."""
 
 
 def all_families() -> dict[str, Family]:
@@ -75,12 +78,13 @@ def all_families() -> dict[str, Family]:
     return {file: _family(file) for file in _TABLE}
 
 
-@functools.cache
 def folds(event: type[Event]) -> tuple[Fold, ...]:
     """What the families do at an event of this type, in the order of the table."""
-    kind = _kind(event)
-    families = (_family(file) for file, (own, others) in _TABLE.items() if kind in f"{own} {others}".split())
-    return tuple(family.folds[event] for family in families if event in family.folds)
+    if event not in _FOLDS:
+        kind = _kind(event)
+        families = (_family(file) for file, (own, others) in _TABLE.items() if kind in f"{own} {others}".split())
+        _FOLDS[event] = tuple(family.folds[event] for family in families if event in family.folds)
+    return _FOLDS[event]
 
 
 def prepare_events() -> None:
@@ -106,10 +110,11 @@ def _family(file: str) -> Family:
     return family
 
 
-@functools.cache
 def _kind(event: type[Event]) -> str:
     """The name under which events of this type are stored: `node-added` for NodeAdded."""
-    return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in event.__name__)[1:]
+    if event not in _KINDS:
+        _KINDS[event] = "".join(f"-{c.lower()}" if c.isupper() else c for c in event.__name__)[1:]
+    return _KINDS[event]
 
 
 @functools.cache
