@@ -23,7 +23,6 @@ from loopty.record.frozen_pools import FrozenPool, PoolFrozen, PoolMember
 from loopty.record.history import History
 from loopty.record.nodes import NodeAdded
 from loopty.record.run_record import Run
-from loopty.views.pool_choice import choose_pool
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.node_folders import NodeFolder
 
@@ -46,6 +45,8 @@ def enter_combination(context: CampaignContext, base: int) -> tuple[CampaignCont
 
     It continues the run that there is, as long as its criteria are the task's.
     """
+    from loopty.views.pool_choice import choose_pool
+
     task = _stage_task(context.task, context.history.runs[base])
     data = context.data_digest()
     if found := _newest_combination(context.history, task, base, data):

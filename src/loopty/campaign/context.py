@@ -18,7 +18,6 @@ from loopty.domain.machine import Machine, differences
 from loopty.domain.model import Role
 from loopty.domain.objective import Objective
 from loopty.domain.outcome import Verdict
-from loopty.domain.rig import Rig
 from loopty.domain.task import Task
 from loopty.engine import decisions
 from loopty.engine.protocols import Executor, Reviewer, Trial
@@ -33,7 +32,6 @@ from loopty.record.node_gates import NodeGates
 from loopty.record.owners import Owners
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
-from loopty.record.runs import RunStarted
 from loopty.taskfile.task_requests import TaskRequest
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.node_folders import NodeFolders
@@ -46,6 +44,7 @@ if TYPE_CHECKING:
 
     from loopty.campaign.role_models import RoleModels
     from loopty.campaign.trial_setup import TrialSetup
+    from loopty.domain.rig import Rig
     from loopty.engine.trial_runner import TrialRunner
     from loopty.evaluators.command import RunGates, RunInTree
     from loopty.judge.tuning import Tuning
@@ -146,6 +145,8 @@ class CampaignContext:
 
     def rig(self, unsafe: bool, run: int | None = None) -> Rig:
         """How trials of a run are run; without one, those of a check."""
+        from loopty.domain.rig import Rig
+
         self.require_trust()
         task, found = self.task.without_held_out(), self.history.runs.get(run or 0)
         return Rig(
@@ -289,6 +290,8 @@ def _refuse_tracked_files(repository: Repository) -> None:
 
 def _throwaway_recorder() -> Recorder:
     """The recorder of a run that is gone with the process."""
+    from loopty.record.runs import RunStarted
+
     recorder = Recorder(open_ledger("memory:"), time.time)
     recorder.record(lambda _: [RunStarted(1, "", Objective(), 0, "a check")])
     return recorder

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from loopty.campaign import hand_decisions
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.run_entry import enter_run
 from loopty.domain.declared_parameters import join_space
@@ -88,6 +87,8 @@ def new_draft(
 
 def drop_draft(context: CampaignContext, node: NodeId) -> None:
     """Give up a draft: it never runs, and its directory goes."""
+    from loopty.campaign import hand_decisions
+
     context.recorder.record(lambda history: hand_decisions.drop_draft(history, node))
     remove_draft(context, context.history[node])
 

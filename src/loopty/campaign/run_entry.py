@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 
 from loopty.campaign.context import CampaignContext, Say
-from loopty.campaign.run_start import start_run
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.record.event import Event
@@ -37,6 +36,8 @@ def enter_run(context: CampaignContext, new: bool = False) -> int:
     highest, files = _highest_run_with_refs(context.repository, say), context.files.with_declarations(base)
 
     def decide(history: History) -> list[Event]:
+        from loopty.campaign.run_start import start_run
+
         found = _newest_search(history)
         newer = found and (latest is None or found.number > latest.number)
         if newer and found and found.criteria_parts == criteria:

@@ -16,7 +16,6 @@ from typing import Any
 from loopty.domain.proposal import Edits
 from loopty.domain.space import Parameter, ParameterKind, Params, Space, Value
 from loopty.kit.dataclass import dataclass
-from loopty.kit.fence import one_line
 from loopty.kit.later_pattern import later_pattern
 
 MARK = "loopty parameter:"
@@ -110,6 +109,8 @@ def _declarations(path: str, content: str | bytes | None) -> Iterator[tuple[str,
 
 
 def _declaration(text: str) -> tuple[str, Parameter]:
+    from loopty.kit.fence import one_line
+
     if len(text) > _LONGEST_LINE:
         raise DeclarationFault(f"the declaration has more than {_LONGEST_LINE} characters: make it shorter")
     body = text[: text.rindex("}") + 1] if "}" in text else text  # the end of a block comment may follow
@@ -129,6 +130,8 @@ def _declaration(text: str) -> tuple[str, Parameter]:
 
 
 def _parameter(name: str, raw: Mapping[str, Any]) -> Parameter:
+    from loopty.kit.fence import one_line
+
     if raw.get("type") not in tuple(ParameterKind):
         raise DeclarationFault(f'parameter {name} needs type = "float", "int" or "categorical"')
     choices, log = raw.get("choices", []), raw.get("log", False)

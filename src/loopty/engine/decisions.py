@@ -13,7 +13,6 @@ from loopty.domain.objective import metrics_fault
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import GateScope, Pool
 from loopty.domain.proposal import Objection, Proposal, identity
-from loopty.engine.budget import trial_refusal
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit.dataclass import replace
 from loopty.record.calls import CallSettled, Spend
@@ -26,7 +25,6 @@ from loopty.record.proposed_nodes import add_proposal, inherit_params
 from loopty.record.removed_files import require_files
 from loopty.record.sessions import Session, SessionEnded, SessionStarted
 from loopty.record.trials import SplitShown, TrialEnded, Trials, TrialStarted, trial_name, trial_parts
-from loopty.record.tunings import Tunings
 from loopty.record.verdicts import NodeJudged
 
 if TYPE_CHECKING:
@@ -83,6 +81,9 @@ def add_node(
 
 def start_trial(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
     """The start of the next trial that serves the node's verdict, within the budget; or the verdict itself."""
+    from loopty.engine.budget import trial_refusal
+    from loopty.record.tunings import Tunings
+
     found = history[node]
     refuse_dropped(found)
     if found.running:
@@ -149,6 +150,7 @@ def _late_refusal(history: History, node: NodeId, pool: Pool, outcome: Outcome) 
 
 def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
     """The verdict about a node that has a result, or the measurement or review that it still needs."""
+    from loopty.engine.budget import trial_refusal
     from loopty.judge.incumbents import unseat_failing_incumbent
     from loopty.judge.judge import apply_review, judge
     from loopty.judge.leaps import hold_leap

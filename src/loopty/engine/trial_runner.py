@@ -14,7 +14,6 @@ from loopty.domain.pool import GateScope, Pool
 from loopty.domain.worker_outage import TrialLosesWorkers, WorkerOutage
 from loopty.engine import decisions
 from loopty.engine.protocols import Executor, OnMetrics, Reviewer, Trial, Workspaces
-from loopty.judge.confirmation import start_confirmation
 from loopty.judge.verdict_rules import Judging
 from loopty.kit.dataclass import replace
 from loopty.record.cohorts import Cohorts
@@ -110,6 +109,8 @@ class TrialRunner:
 
     async def confirm_best(self, run: int, pairs: int, watch: Watch, cancel: asyncio.Event) -> None:
         """Measure the best node beside the baseline until there are this many fresh pairs, or a stop."""
+        from loopty.judge.confirmation import start_confirmation
+
         noise = self.judging.noise
         while not cancel.is_set():
             recorded = self._record(lambda history: start_confirmation(history, run, self._owner, noise, pairs))

@@ -38,17 +38,18 @@ class _Finder:
         if not name.startswith(self._prefix) or not path:
             return None
         folder, last = path[0], name.rpartition(".")[2]
-        source = f"{folder}/{last}.py"
-        code = _valid_code(source, f"{folder}/__pycache__/{last}{_ENDING}")
+        source, cached = f"{folder}/{last}.py", f"{folder}/__pycache__/{last}{_ENDING}"
+        code = _valid_code(source, cached)
         is_package = code is None
         if code is None:
             folder = f"{folder}/{last}"
-            source = f"{folder}/__init__.py"
-            code = _valid_code(source, f"{folder}/__pycache__/__init__{_ENDING}")
+            source, cached = f"{folder}/__init__.py", f"{folder}/__pycache__/__init__{_ENDING}"
+            code = _valid_code(source, cached)
             if code is None:
                 return None
         spec = ModuleSpec(name, _Loader(name, source, code), origin=source, is_package=is_package)
         spec.has_location = True
+        spec.cached = cached  # else Python works it out, which takes as long as reading the file
         if is_package:
             spec.submodule_search_locations = [folder]
         return spec

@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from loopty.domain.errors import Misuse
-from loopty.ledgers.postgres_address import without_password
 from loopty.record.ledger import Ledger
 
 LEDGERS = {
@@ -25,6 +24,8 @@ def open_ledger(url: str) -> Ledger:
     """The ledger behind this URL: `sqlite:///home/me/repository/.git/loopty/ledger.sqlite`, `postgresql://…`."""
     parts = urlsplit(url)
     if parts.scheme not in (kinds := {**LEDGERS, **SERVERS}):
+        from loopty.ledgers.postgres_address import without_password
+
         shown = without_password(url) if "@" in url else url
         raise Misuse(f"{shown!r} names no ledger: its scheme must be one of {', '.join(kinds)}")
     module, _, name = kinds[parts.scheme].partition(":")

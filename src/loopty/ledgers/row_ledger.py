@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 from loopty.domain.errors import Misuse
 from loopty.ledgers.digests import NOTHING
-from loopty.ledgers.row_check import record_flaw
 from loopty.ledgers.row_events import RowWriteLock, Tail, event_rows
 from loopty.ledgers.row_pages import RowPages
 from loopty.ledgers.rows import LedgerBusy, RowDatabase
@@ -72,6 +71,8 @@ class RowLedger:
         yield from (recorded for recorded in events if is_about_calls(recorded.event))
 
     def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:
+        from loopty.ledgers.row_check import record_flaw
+
         return self._database.read(
             lambda: record_flaw(self._database, self._pages, newest_events, newest_nodes),
         )

@@ -14,7 +14,6 @@ from loopty.domain.pool import Pool
 from loopty.kit import codec
 from loopty.record.node_facts import FactsBlock, FactsKind, NodeFacts, block_number, read_block, with_nodes
 from loopty.record.node_record import Node
-from loopty.record.nodes_in_memory import NodesInMemory
 from loopty.record.pages import RUN_KEY, UNREADABLE, NodePlace, Page, SavedNodes, damaged_page, facts_key
 from loopty.record.pool_nodes import KnownPools
 from loopty.record.run_pages import RunPages
@@ -32,10 +31,14 @@ class FoldState:
     """Every run and node as the events so far leave them. Families read it and put new records into it."""
 
     def __init__(self, saved: SavedNodes | None = None) -> None:
+        if saved is None:
+            from loopty.record.nodes_in_memory import NodesInMemory
+
+            saved = NodesInMemory()
         self.number = 0
         """The number of the last event folded in."""
         self.runs: dict[int, Run] = {}
-        self._saved: SavedNodes = saved or NodesInMemory()
+        self._saved: SavedNodes = saved
         self._decoded: dict[NodeId, Node] = {}
         """Some of the saved nodes."""
         self._decoded_size = 0

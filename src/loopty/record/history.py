@@ -39,8 +39,8 @@ class History(FoldState):
     def apply(self, recorded: Recorded) -> None:
         """Fold one event in: each family that subscribes to its type, in the order of the table."""
         # Here, because reading opens the saved pages and needs no fold.
-        from loopty.record.families import FOLDS
+        from loopty.record.families import folds
 
         self.number = recorded.number
-        for fold in FOLDS[type(recorded.event)]:
+        for fold in folds(type(recorded.event)):
             fold(self, recorded.event, recorded.at)

@@ -14,7 +14,6 @@ from loopty.domain.task import SandboxSpec
 from loopty.sandboxes import trial_view
 from loopty.sandboxes.cgroup import Cgroup
 from loopty.sandboxes.launcher import Launcher
-from loopty.sandboxes.namespace_gaps import namespace_gaps
 from loopty.sandboxes.namespace_launcher.launch_order import dump_order, send_descriptors
 from loopty.sandboxes.namespace_tree import NamespaceTree
 from loopty.sandboxes.supervise import supervise
@@ -51,6 +50,8 @@ class Namespaces:
     @property
     def gaps(self) -> tuple[Gap, ...]:
         """The protections that cannot be given on this machine."""
+        from loopty.sandboxes.namespace_gaps import namespace_gaps
+
         return tuple(namespace_gaps())
 
     async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:

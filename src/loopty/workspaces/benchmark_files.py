@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 from loopty.domain.access import is_clean_path
 from loopty.domain.task import Task
 from loopty.kit import globs
-from loopty.workspaces.benchmark_imports import files_of_imports, module_files
 from loopty.workspaces.git_objects import REGULAR_FILES, TreeEntry
 from loopty.workspaces.repository import Repository
 
@@ -57,6 +56,8 @@ class BenchmarkFiles:
 
         A task that names its files names all of them.
         """
+        from loopty.workspaces.benchmark_imports import files_of_imports, module_files
+
         task = self._task
         if task.benchmark.files:
             return frozenset()

@@ -19,21 +19,19 @@ from loopty.domain.task import Task
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit import globs
 from loopty.kit.dataclass import replace
-from loopty.kit.markers import change_outside_blocks
 from loopty.kit.safe_folder import UnsafePath
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.workspaces.benchmark_files import BenchmarkFiles
 from loopty.workspaces.git_objects import DIRECTORY, LINK, REGULAR_FILES, TreeEntry
-from loopty.workspaces.node_analysis import analysis_text
 from loopty.workspaces.node_folders import CHANGE, NodeFolders
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
-from loopty.workspaces.three_way import MergedFiles, merge_files
 
 if TYPE_CHECKING:
     from loopty.workspaces.node_sharing import NodeSharing
+    from loopty.workspaces.three_way import MergedFiles
 
 _DESCRIPTION = "description.md"
 _LARGEST_SHOWN = 1_000_000
@@ -151,6 +149,8 @@ class NodeFiles:
 
     def merge(self, ancestor: str, ours: str, theirs: str, names: tuple[str, str]) -> MergedFiles:
         """The changes from the ancestor to `theirs` on top of `ours`; `names` stand at the marks of conflicts."""
+        from loopty.workspaces.three_way import merge_files
+
         return merge_files(self._repository, ancestor, ours, theirs, names)
 
     def refusal(self, parent: Node, proposal: Proposal) -> str | None:
@@ -208,6 +208,8 @@ class NodeFiles:
         return None
 
     def _marker_fault(self, parent: Node, path: str, content: str | bytes | None) -> str | None:
+        from loopty.kit.markers import change_outside_blocks
+
         before = self.text(parent.commit, path)
         if before is None:
             return None
@@ -263,6 +265,8 @@ class NodeFiles:
 
     def conclude(self, node: Node, history: History) -> None:
         """Write the analysis: what was measured, and the verdict with its reason. Fold what nobody needs soon."""
+        from loopty.workspaces.node_analysis import analysis_text
+
         analysis = {"analysis.md": analysis_text(node, history).encode(errors="replace")}
         if node.verdict in _FOLDED and node.id.parent is not None:
             self.folders.fold(node.id, analysis)

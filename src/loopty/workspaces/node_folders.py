@@ -14,7 +14,6 @@ from loopty.domain.ids import NodeId
 from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.folded_folders import FoldedFolders, files_below
-from loopty.workspaces.rebuildable_folders import bytes_below
 from loopty.workspaces.state_folder import StateFolder
 
 CHANGE = "change.diff"
@@ -135,6 +134,8 @@ class NodeFolders:
 
     def size(self, node: NodeId) -> int:
         """What is kept of the node, in bytes, with the copy for people."""
+        from loopty.workspaces.rebuildable_folders import bytes_below
+
         plain, copy = self._state.node_folder(node), self._state.node_copy(node)
         return bytes_below(plain) + bytes_below(copy) + self._folded.size(node.name)
 
