@@ -21,10 +21,10 @@ from loopty.record.run_pages import RunPages
 from loopty.record.run_record import Run
 from loopty.record.unsaved_nodes import UnsavedNodes
 
-_MOST_DECODED = 1_000_000
+_MOST_DECODED = 500_000
 """Characters of the pages whose nodes are kept decoded; with more, all are read again when they are asked for.
 
-Decoded, a node takes some six times as much. A process that drives a run has the same memory after any number.
+Decoded, a node takes some nine times as much. A process that drives a run has the same memory after any number.
 """
 
 
@@ -38,8 +38,10 @@ class FoldState:
         self._saved: SavedNodes = saved or NodesInMemory()
         self._decoded: dict[NodeId, Node] = {}
         """Some of the saved nodes."""
+        self._decoded_sizes: dict[NodeId, int] = {}
+        """The characters of their pages, which grow with what is known about them."""
         self._decoded_size = 0
-        """The characters of their pages."""
+        """The sum of these."""
         self._unsaved: dict[NodeId, Node] = {}
         """Nodes that changed since the last save."""
         self._index = UnsavedNodes()
@@ -101,12 +103,13 @@ class FoldState:
     def _keep_decoded(self, node: Node, size: int) -> None:
         if self._decoded_size >= _MOST_DECODED:
             self._forget_decoded()
-        if node.id not in self._decoded:
-            self._decoded_size += size
+        self._decoded_size += size - self._decoded_sizes.get(node.id, 0)
+        self._decoded_sizes[node.id] = size
         self._decoded[node.id] = node
 
     def _forget_decoded(self) -> None:
         self._decoded.clear()
+        self._decoded_sizes.clear()
         self._decoded_size = 0
 
     def page(self, node: NodeId) -> str:
