@@ -19,6 +19,7 @@ from loopty.record.pages import RUN_KEY, UNREADABLE, NodePlace, Page, SavedNodes
 from loopty.record.pool_nodes import KnownPools
 from loopty.record.run_pages import RunPages
 from loopty.record.run_record import Run
+from loopty.record.tree_facts import tree_facts_text
 from loopty.record.unsaved_nodes import UnsavedNodes
 
 _MOST_DECODED = 500_000
@@ -123,6 +124,22 @@ class FoldState:
             yield node, codec.text(self._unsaved[node]) if node in self._unsaved else page
         yield from ((node, codec.text(self._unsaved[node])) for node in self._index)
 
+    def tree_facts(self, node: NodeId) -> str:
+        """What a line of the tree needs of the node, as one line of JSON."""
+        facts = None if node in self._unsaved else self._saved.tree_facts(node)
+        return tree_facts_text(self[node]) if facts is None else facts
+
+    def all_tree_facts(self) -> Iterator[tuple[NodeId, str]]:
+        """The same of every node of all runs, in the order in which they were added."""
+        unsaved = self._unsaved
+        if not unsaved:
+            return self._saved.all_tree_facts()
+        saved = (
+            (node, tree_facts_text(unsaved[node]) if node in unsaved else facts)
+            for node, facts in self._saved.all_tree_facts()
+        )
+        return itertools.chain(saved, ((node, tree_facts_text(unsaved[node])) for node in self._index))
+
     def nodes_of_pool(self, run: int, pool: Pool) -> Sequence[NodeId]:
         """The nodes of one pool of one run, oldest first; the baseline is among the attempts."""
         return self._pools.nodes(self._saved, run, pool, self._index.of_pool(run, pool))
@@ -220,7 +237,9 @@ class FoldState:
 
     def _page(self, key: NodeId) -> Page:
         node = self._unsaved[key]
-        place = NodePlace(node.handle, key.run, node.pool, _waits(node), self._index.identity(key))
+        place = NodePlace(
+            node.handle, key.run, node.pool, _waits(node), self._index.identity(key), tree_facts_text(node)
+        )
         return Page(codec.text(node), place)
 
     def _facts_pages(self) -> dict[str, Page]:
