@@ -123,5 +123,5 @@ class Loopty:
         if not folded.exists():
             return plain
         with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(folded)) as db:
-            return plain + (db.execute("SELECT max(rowid) FROM folders").fetchone()[0] or 0)
+            return plain + int(db.execute("SELECT count(*) FROM folders").fetchone()[0])
         return plain

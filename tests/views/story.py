@@ -42,6 +42,10 @@ class _NodesWithReads(NodesInMemory):
         self.read.append(node)
         return super().page(node)
 
+    def tree_facts(self, node: NodeId) -> str | None:
+        self.read.append(node)
+        return super().tree_facts(node)
+
 
 Measured = Callable[[NodeId], float]
 """The score of a repeated measurement of a node."""

@@ -16,6 +16,8 @@ _AT_ONCE = 10_000
 _HANDLES_AT_ONCE = 500
 _MOST_WRITTEN = 1_000
 _CHECKED = "key, body, handle, run, pool, waits, identity, facts, digest"
+_FACTS = 7
+"""The place of the facts among these columns."""
 _OF_KIND = f"SELECT {_CHECKED} FROM pages WHERE key >= ? AND key < ?"
 _POOLS = {pool.value: pool for pool in Pool}
 
@@ -45,6 +47,18 @@ class RowPages:
         query = f"SELECT handle, {_CHECKED} FROM pages WHERE handle > ? ORDER BY handle LIMIT ?"
         for rows in self._batches(query):
             yield from ((NodeId(row[1]), self._body_after_check(row[1:])) for row in rows)
+
+    def tree_facts(self, node: NodeId) -> str | None:
+        rows = self._db.rows(f"SELECT {_CHECKED} FROM pages WHERE key = ?", (str(node),))
+        for row in rows:
+            self._body_after_check(row)
+        return next((str(row[_FACTS]) for row in rows), None)
+
+    def all_tree_facts(self) -> Iterator[tuple[NodeId, str]]:
+        # Their digests cover the pages as well, which would have to be read: `status` and `report` check both.
+        query = "SELECT handle, key, facts FROM pages WHERE handle > ? ORDER BY handle LIMIT ?"
+        for rows in self._batches(query):
+            yield from [(NodeId(key), facts) for _, key, facts in rows]
 
     def count(self) -> int:
         return int(self._db.row("SELECT coalesce(max(handle), 0) FROM pages WHERE handle IS NOT NULL")[0])
@@ -172,7 +186,7 @@ class RowPages:
         columns: tuple[Any, ...]
         if place := page.place:
             identity = place.identity or old_identity
-            columns = (place.handle, place.run, place.pool.value, int(place.waits), identity, None)
+            columns = (place.handle, place.run, place.pool.value, int(place.waits), identity, place.tree_facts)
         else:
             identity, columns = None, (None, None, None, None, None, None)
         digest = _digest((key, page.body, *columns))
@@ -180,8 +194,8 @@ class RowPages:
             query = f"INSERT INTO pages ({_CHECKED}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
             self._db.execute(query, (key, page.body, *columns, digest))
         else:
-            query = "UPDATE pages SET body = ?, waits = ?, digest = ? WHERE key = ?"
-            self._db.execute(query, (page.body, columns[3], digest, key))
+            query = "UPDATE pages SET body = ?, waits = ?, facts = ?, digest = ? WHERE key = ?"
+            self._db.execute(query, (page.body, columns[3], columns[5], digest, key))
             if identity != old_identity:
                 self._db.execute("UPDATE pages SET identity = ? WHERE key = ?", (identity, key))
         self._written[key] = digest, identity

@@ -18,12 +18,13 @@ from loopty.record.pages import RUN_KEY, UNREADABLE, NodePlace, Page, SavedNodes
 from loopty.record.pool_nodes import KnownPools
 from loopty.record.run_pages import RunPages
 from loopty.record.run_record import Run
+from loopty.record.tree_facts import tree_facts_text
 from loopty.record.unsaved_nodes import UnsavedNodes
 
-_MOST_DECODED = 1_000_000
+_MOST_DECODED = 500_000
 """Characters of the pages whose nodes are kept decoded; with more, all are read again when they are asked for.
 
-Decoded, a node takes some six times as much. A process that drives a run has the same memory after any number.
+Decoded, a node takes some nine times as much. A process that drives a run has the same memory after any number.
 """
 
 
@@ -41,8 +42,10 @@ class FoldState:
         self._saved: SavedNodes = saved
         self._decoded: dict[NodeId, Node] = {}
         """Some of the saved nodes."""
+        self._decoded_sizes: dict[NodeId, int] = {}
+        """The characters of their pages, which grow with what is known about them."""
         self._decoded_size = 0
-        """The characters of their pages."""
+        """The sum of these."""
         self._unsaved: dict[NodeId, Node] = {}
         """Nodes that changed since the last save."""
         self._index = UnsavedNodes()
@@ -104,12 +107,13 @@ class FoldState:
     def _keep_decoded(self, node: Node, size: int) -> None:
         if self._decoded_size >= _MOST_DECODED:
             self._forget_decoded()
-        if node.id not in self._decoded:
-            self._decoded_size += size
+        self._decoded_size += size - self._decoded_sizes.get(node.id, 0)
+        self._decoded_sizes[node.id] = size
         self._decoded[node.id] = node
 
     def _forget_decoded(self) -> None:
         self._decoded.clear()
+        self._decoded_sizes.clear()
         self._decoded_size = 0
 
     def page(self, node: NodeId) -> str:
@@ -122,6 +126,22 @@ class FoldState:
         for node, page in self._saved.pages():
             yield node, codec.text(self._unsaved[node]) if node in self._unsaved else page
         yield from ((node, codec.text(self._unsaved[node])) for node in self._index)
+
+    def tree_facts(self, node: NodeId) -> str:
+        """What a line of the tree needs of the node, as one line of JSON."""
+        facts = None if node in self._unsaved else self._saved.tree_facts(node)
+        return tree_facts_text(self[node]) if facts is None else facts
+
+    def all_tree_facts(self) -> Iterator[tuple[NodeId, str]]:
+        """The same of every node of all runs, in the order in which they were added."""
+        unsaved = self._unsaved
+        if not unsaved:
+            return self._saved.all_tree_facts()
+        saved = (
+            (node, tree_facts_text(unsaved[node]) if node in unsaved else facts)
+            for node, facts in self._saved.all_tree_facts()
+        )
+        return itertools.chain(saved, ((node, tree_facts_text(unsaved[node])) for node in self._index))
 
     def nodes_of_pool(self, run: int, pool: Pool) -> Sequence[NodeId]:
         """The nodes of one pool of one run, oldest first; the baseline is among the attempts."""
@@ -220,7 +240,9 @@ class FoldState:
 
     def _page(self, key: NodeId) -> Page:
         node = self._unsaved[key]
-        place = NodePlace(node.handle, key.run, node.pool, _waits(node), self._index.identity(key))
+        place = NodePlace(
+            node.handle, key.run, node.pool, _waits(node), self._index.identity(key), tree_facts_text(node)
+        )
         return Page(codec.text(node), place)
 
     def _facts_pages(self) -> dict[str, Page]:

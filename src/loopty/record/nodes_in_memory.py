@@ -34,6 +34,13 @@ class NodesInMemory:
     def pages(self) -> Iterator[tuple[NodeId, str]]:
         return ((node, page.body) for node, page in list(self._pages.items()))
 
+    def tree_facts(self, node: NodeId) -> str | None:
+        found = self._pages.get(node)
+        return _place(found).tree_facts if found else None
+
+    def all_tree_facts(self) -> Iterator[tuple[NodeId, str]]:
+        return ((node, _place(page).tree_facts) for node, page in list(self._pages.items()))
+
     def count(self) -> int:
         return len(self._pages)
 

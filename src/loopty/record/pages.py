@@ -38,7 +38,7 @@ def facts_key(block: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodePlace:
-    """What a node is found by."""
+    """What a node is found by, and what a line of the tree shows of it."""
 
     handle: int
     run: int
@@ -47,11 +47,13 @@ class NodePlace:
     """Whether the node waits for a trial."""
     identity: str | None
     """Where it became known in this write: the node is new, or no longer a draft."""
+    tree_facts: str
+    """What a line of the tree needs of it, as one line of JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of the fold as one line of JSON; for a node, also what it is found by."""
+    """One page of the fold as one line of JSON; for a node, also what it is found by and shown with."""
 
     body: str
     place: NodePlace | None = None
@@ -66,6 +68,14 @@ class SavedNodes(Protocol):
 
     def pages(self) -> Iterator[tuple[NodeId, str]]:
         """All nodes, each as one line of JSON, in the order in which they were added."""
+        ...
+
+    def tree_facts(self, node: NodeId) -> str | None:
+        """What a line of the tree needs of the node, as one line of JSON; None if there is no such node."""
+        ...
+
+    def all_tree_facts(self) -> Iterator[tuple[NodeId, str]]:
+        """The same of all nodes, in the order in which they were added, without a look at their pages."""
         ...
 
     def count(self) -> int:

@@ -43,7 +43,8 @@ class ChangeLine:
         paths = {path for change in listed for path in change.node.edits}
         whole = cls(len(paths) > 1)
         for change in listed:
-            if width(params := whole._params(change)) > columns:
+            params = whole._params(change)
+            if 2 * len(params) > columns and width(params) > columns:  # no letter takes more than two columns
                 break
             whole._known[change.node.id] = params
         else:

@@ -67,7 +67,7 @@ def _find_odd() -> Callable[[str], re.Match[str] | None]:
 def cut(text: str, columns: int) -> str:
     """Cut the text to this many columns; an ellipsis marks the cut."""
     text = printable_line(text)
-    if width(text) <= columns:
+    if 2 * len(text) <= columns or width(text) <= columns:  # no letter takes more than two columns
         return text
     kept: list[str] = []
     room = columns - 1

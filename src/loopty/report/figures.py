@@ -16,9 +16,9 @@ def figure(value: float) -> str:
 
 def value_text(value: Value | None, digits: int = 6) -> str:
     """A parameter's value, as a task file has it; a number with at most this many significant digits."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.{digits}g}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def rough_figure(value: float) -> str:

@@ -218,8 +218,10 @@ class _Sheet:
 
 
 def _score_text(rows: list[TreeRow]) -> ScoreText:
-    noise = max((row.over_parent.noise for row in rows if row.over_parent), default=0.0)
-    changes = [row.over_parent.change for row in rows if row.over_parent]
+    # Rows with equal scores share one change, which is looked at once.
+    over_parents = {id(found): found for row in rows if (found := row.over_parent)}.values()
+    noise = max((found.noise for found in over_parents), default=0.0)
+    changes = [found.change for found in over_parents]
     # Nodes that were not kept are many, and some are equal in all digits but the last.
     kept = [row.score for row in rows if row.score is not None and row.node.verdict is Verdict.KEPT]
     return ScoreText.of(kept, changes, noise, {row.score for row in rows if row.score is not None})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending
@@ -24,13 +24,12 @@ from loopty.record.verdicts import Incumbents
 from loopty.views.comparable import has_only_other_fingerprints, incumbents, score, sigma
 from loopty.views.over_parent import OverParent, over_parent, over_score
 from loopty.views.param_changes import param_changes
-from loopty.views.tree_node import TreeNode
+from loopty.views.tree_node import TreeNode, read_tree_node, read_tree_nodes
 
 LIMIT = 200
 
 
-@dataclass(frozen=True, slots=True)
-class TreeRow:
+class TreeRow(NamedTuple):
     """A node shown in the tree."""
 
     node: TreeNode
@@ -75,8 +74,12 @@ def tree(history: History, top: NodeId, limit: int | None = LIMIT, controls: boo
     one before it. Without `controls`, the nodes of the control are only counted. Raises Misuse if there is no node
     `top`.
     """
-    below = _descendants(history, top)
+    top = history[top].id
     run = history.runs[top.run]
+    nodes = _TreeNodes(history, run)
+    if limit is None:
+        nodes.read_all()
+    below = _descendants(nodes.ids if limit is None else history.ids, top)
     control = set() if controls else set(history.nodes_of_pool(top.run, Pool.CONTROL)) - {top}
     left_out = [node for node in below if node in control] if control else []
     best = Incumbents.of(run, Pool.ATTEMPT).best
@@ -84,11 +87,8 @@ def tree(history: History, top: NodeId, limit: int | None = LIMIT, controls: boo
     above = dict(below)
     for node in left_out:
         del below[node]
-    nodes = _TreeNodes(history, run)
     shown: Collection[NodeId] = below.keys()
-    if limit is None:
-        nodes.read_all(below)
-    else:
+    if limit is not None:
         shown = _nodes_to_show(history, run, best, below, limit)
     if left_out or limit is not None:
         above = _nearest_shown(above, shown)
@@ -108,13 +108,14 @@ def _hidden_controls(history: History, run: Run, left_out: list[NodeId]) -> Hidd
     return HiddenControls(len(left_out), history[best], _score(history, history[best], run))
 
 
-def _descendants(history: History, top: NodeId) -> dict[NodeId, NodeId]:
+def _descendants(ids: Iterable[NodeId], top: NodeId) -> dict[NodeId, NodeId]:
     """Every node from `top` downwards, oldest first, with its parent; parents come before their children."""
-    parents = {history[top].id: top}
-    for node in history.ids:
-        parent = node.rpartition(".")[0]
-        if parent in parents:
-            parents[node] = NodeId(parent)
+    parents, known = {top: top}, {str(top): top}
+    for node in ids:
+        parent = known.get(node.rpartition(".")[0])
+        if parent is not None:
+            parents[node] = parent
+            known[node] = node
     return parents
 
 
@@ -155,8 +156,7 @@ def _walk(
     while pending:
         row = pending.pop()
         name, level = row.node, row.level + 1
-        node, above = nodes[name], name.parent
-        parent = nodes[above] if above else None
+        node, parent = nodes[name], nodes.parent(name)
         yield TreeRow(
             node,
             row.level,
@@ -187,20 +187,31 @@ class _TreeNodes:
     def __init__(self, history: History, run: Run) -> None:
         self._history = history
         self.run = run
-        self._nodes: dict[NodeId, TreeNode] = {}
+        self._nodes: dict[str, TreeNode] = {}
         self._fingerprint = Cohorts.of(run).fingerprint
         self._metric = next(iter(history.counting_metrics(run.number)), None)
+        self._over_parent: dict[tuple[float, float], OverParent] = {}
+        """The change from one score to another: in a long record many are the same."""
         self._noise = sigma(run, self._fingerprint, self._metric.name) if self._metric else 0.0
 
-    def read_all(self, wanted: Mapping[NodeId, NodeId]) -> None:
-        """Read these nodes together, in one pass over all pages."""
-        self._nodes |= {node: TreeNode(node, page) for node, page in self._history.pages() if node in wanted}
+    def read_all(self) -> None:
+        """Read all nodes together, in one pass."""
+        self._nodes = {node.id: node for node in read_tree_nodes(self._history.all_tree_facts())}
+
+    @property
+    def ids(self) -> Iterable[NodeId]:
+        """Those that were read, in the order in which they were added."""
+        return (node.id for node in self._nodes.values())
 
     def __getitem__(self, node: NodeId) -> TreeNode:
         found = self._nodes.get(node)
         if found is None:
-            found = self._nodes[node] = TreeNode(node, self._history.page(node))
+            found = self._nodes[node] = read_tree_node(node, self._history.tree_facts(node))
         return found
+
+    def parent(self, node: NodeId) -> TreeNode | None:
+        above = node.rpartition(".")[0]
+        return (self._nodes.get(above) or self[NodeId(above)]) if above else None
 
     def scores(self, node: TreeNode) -> tuple[float | None, float | None]:
         """The node's score under the run's fingerprint; else the one under another fingerprint."""
@@ -221,7 +232,12 @@ class _TreeNodes:
         score, older = node.metrics.get(metric.name), parent.metrics.get(metric.name)
         if node.ending is not Ending.FINISHED or score is None or older is None:
             return None
-        return over_score(score, older, metric, self._noise, node.effect if node.against == parent.id else None)
+        if node.effect and node.against == parent.id:
+            return over_score(score, older, metric, self._noise, node.effect)
+        found = self._over_parent.get((score, older))
+        if found is None:
+            found = self._over_parent[score, older] = over_score(score, older, metric, self._noise, None)
+        return found
 
     def _is_plain(self, node: TreeNode) -> bool:
         """Whether all results of the node are under the run's fingerprint."""
