@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from loopty.agents.agent_work import AgentChoice, AgentSessions
 from loopty.campaign.context import CampaignContext
-from loopty.campaign.named_versions import unmeasured_versions, version_commits
+from loopty.campaign.named_versions import has_open_version, unmeasured_versions, version_commits
 from loopty.campaign.proposer_factory import ProposerFactory, make_pruner
 from loopty.campaign.run_entry import enter_run
 from loopty.domain.curve import Row
@@ -150,7 +150,8 @@ def start_session(
 
     factory = ProposerFactory(task, context.files, NodeLeftovers(context.folders), models, agent_sessions)
     proposers: dict[Pool, Proposer] = {}
-    if versions := unmeasured_versions(context, run, commits):
+    versions = unmeasured_versions(context, run, commits)
+    if versions or has_open_version(context.history, run):
         proposers[Pool.VERSION] = VersionsProposer(versions)
     proposers[Pool.ATTEMPT] = factory.proposer()
     if task.pools.control:
