@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from loopty.agents.agent_work import AgentChoice, AgentSessions
+from loopty.campaign.audit_conclusions import conclude_audits
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.named_versions import has_open_version, unmeasured_versions, version_commits
 from loopty.campaign.proposer_factory import ProposerFactory, make_pruner
@@ -136,6 +137,7 @@ def start_session(
         size = task.round_size(this_capacity())
         context.say(f"width {size.width}: {size.reason}")
     run = enter_run(context, new_run) if run is None else run
+    conclude_audits(context, run)
     if Session.of(context.history.runs[run]).is_paused:
         context.say(f"run {run} is paused: `loopty resume` lets it go on")
     on_step(f"making the proposer ({task.proposer.kind})")

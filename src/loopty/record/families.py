@@ -27,10 +27,10 @@ _MODULES = (
     "reviews",  # before trials: it looks at the trial that ends
     "tunings",  # before trials: it looks at the trial that ends
     "confirmations",  # before trials: it looks at the trial that ends
+    "audit_anchors",  # before trials: it looks at the trial that ends
     "trials",
     "node_gates",
     "directives",
-    "audit_anchors",
     "budgets",
     "role_shares",
     "acknowledgements",

@@ -14,7 +14,7 @@ from loopty.record.event import Recorded
 from loopty.record.fold_state import FoldState
 from loopty.record.pages import SavedNodes
 
-FOLD_VERSION = 23
+FOLD_VERSION = 24
 """Increases when the fold changes, so that a ledger knows that its saved pages come from an older one."""
 
 
