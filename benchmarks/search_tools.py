@@ -155,5 +155,5 @@ def main(count: int, tools: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    shapes, names = (*sys.argv[1:], *("12", "+".join((*LOOPTY, *PEERS)))[len(sys.argv) - 1 :])
+    shapes, names = (*sys.argv[1:], *("40", "+".join((*LOOPTY, *PEERS)))[len(sys.argv) - 1 :])
     main(int(shapes), names.split("+"))

@@ -310,3 +310,23 @@ async def test_a_run_that_combines_names_its_pool_and_the_search_names_the_run(s
         assert (await ask(client, "overview?run=1"))["combined_by"] == [2]
         assert (await ask(client, "node/2"))["combines"] == seen["combines"]
         assert (await ask(client, "node/1.1"))["combines"] is None
+
+
+async def test_past_versions_are_marked_and_no_attempts_and_the_page_says_when_one_leads(story, top):
+    version = {"pool": Pool.VERSION, "operator": "version", "summary": "version v1 (0123456789)"}
+    async with serve(top) as client:
+        before = await ask(client, "overview")
+    assert before["version_lead"] is None
+    story.node("1.6", commit(top, "x.txt", "three\n"), 90.0, Verdict.KEPT, **version)
+    async with serve(top) as client:
+        seen = await ask(client, "overview")
+        assert seen["version_lead"]["node"]["id"] == "1.6"
+        assert "is worse than version v1 (0123456789): " in seen["version_lead"]["text"]
+        assert seen["steps"] == before["steps"], "the curve of the search is that of its attempts"
+        assert seen["uplift"] == before["uplift"]
+        pools = {row["id"]: row["pool"] for row in (await ask(client, "log"))["rows"]}
+        assert (pools["1"], pools["1.6"]) == ("attempt", "version")
+        drawn = {row["id"]: row["pool"] for row in (await ask(client, "map"))["nodes"]}
+        assert drawn["1.6"] == "version"
+        assert (await ask(client, "node/1.6"))["pool"] == "version"
+        assert "version" not in [row["name"] for row in (await ask(client, "operators"))["operators"]]

@@ -22,7 +22,7 @@ def columns_from_nodes(history, run):
 
 
 def shown(columns):
-    rows = zip(columns.handles, columns.marks, columns.controls, map(repr, columns.scores), strict=True)
+    rows = zip(columns.handles, columns.marks, columns.pools, map(repr, columns.scores), strict=True)
     return list(rows), +columns.counts
 
 

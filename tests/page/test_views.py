@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from loopty.domain.outcome import Verdict
+from loopty.domain.pool import Pool
+
 from .conftest import PHONE, open_page, serve_site
-from .story import make_page_repository, tell_combination
+from .story import PROBE, make_page_repository, tell_combination, tell_run
 
 pytestmark = pytest.mark.browser
 
@@ -132,3 +135,17 @@ def test_a_combination_shows_its_pool_and_leads_to_the_search(browser, tmp_path)
         page.get_by_text("Nodes of this run are combined.").wait_for()
         page.get_by_role("button", name="Show run 2").click()
         page.get_by_text("2 nodes of run 1").wait_for()
+
+
+def test_a_past_version_has_its_tag_and_the_page_says_when_it_leads(browser, tmp_path):
+    make_page_repository(tmp_path / "work")
+    story = tell_run(tmp_path / "work")
+    story.add("1.6", 90.0, Verdict.KEPT, pool=Pool.VERSION, operator="version", summary=f"version {PROBE}")
+    with serve_site(tmp_path / "work") as site, open_page(browser, site) as page:
+        lead = page.locator(".version-lead", has_text="is worse than version <img src=x")
+        page.evaluate("() => { location.hash = '#/tree'; }")
+        page.locator(".log li", has=page.locator(".tag.beside", has_text="past version")).wait_for()
+        page.evaluate("() => { location.hash = '#/overview'; }")
+        lead.get_by_role("link", name="A past version leads").click()
+        page.locator(".node-head .tag.beside", has_text="past version").wait_for()
+        assert page.locator("main img, main script, main iframe").count() == 0

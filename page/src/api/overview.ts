@@ -179,6 +179,7 @@ export interface Overview {
   driver: string;
   alerts: AlertRow[];
   gain: Gain;
+  version_lead: { node: NodeName; text: string } | null;
   real: { verdict: "yes" | "in part" | "not shown" | "too early"; checks: Check[] };
   uplift: { words: string; amount: number; ahead: number; chance: number | null; trials: number } | null;
   cost: Cost;

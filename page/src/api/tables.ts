@@ -11,6 +11,7 @@ export interface LogRow {
   fold: number;
   summary: string;
   operator: string;
+  pool: string;
   at: number;
   score: number | null;
   gain_percent: number | null;
@@ -39,6 +40,7 @@ export interface MapNode {
   parent: string | null;
   merged: string[];
   mark: Mark;
+  pool: string;
   score: number | null;
   summary: string;
   on_best_path: boolean;

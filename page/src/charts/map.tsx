@@ -129,6 +129,7 @@ function Spot({ place, places, isFolded, onFold, onMore }: SpotProps): JSX.Eleme
     <>
       <div class="mono">{shortId(node.id, 30)}</div>
       <Said text={node.summary} />
+      {node.pool === "version" && <div>past version</div>}
       <div class="dim">{plural(sum(node), "other try", "other tries")} from here</div>
     </>
   );
@@ -138,7 +139,7 @@ function Spot({ place, places, isFolded, onFold, onMore }: SpotProps): JSX.Eleme
       <a
         href={nodeLink(node.id)}
         class="spot"
-        aria-label={`${node.id}, ${node.mark}, ${score}`}
+        aria-label={`${node.id}, ${node.pool === "version" ? "past version, " : ""}${node.mark}, ${score}`}
         onPointerMove={(event) => showTip(event, tip)}
         onPointerLeave={hideTip}
         onClick={(event) => {

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from loopty.campaign.audit_conclusions import conclude_audits
 from loopty.campaign.by_hand import observe
 from loopty.campaign.combine_stage import context_of_run
 from loopty.campaign.context import CampaignContext
@@ -20,14 +21,12 @@ from loopty.domain.pool import Pool
 from loopty.domain.task import Audit, Task
 from loopty.engine import decisions
 from loopty.kit.dataclass import dataclass
-from loopty.record.audit_anchors import AuditAnchors
 from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.record.ledger import Ledger
 from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
 from loopty.taskfile.read import load
-from loopty.views.audit_conclusion import audit_conclusion
 from loopty.views.audit_rows import AuditRow, audits
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.held_out import HeldOutSplit
@@ -77,18 +76,8 @@ def audit_nodes(context: CampaignContext, run: int, nodes: Sequence[NodeId], uns
             break
     history = context.recorder.refresh()
     rows = _rows(history, _events_until(history, context.ledger), split, run)
-    _record_conclusion(context, run, rows)
+    conclude_audits(context, run)
     return AuditReport(rows, len(outcomes))
-
-
-def _record_conclusion(context: CampaignContext, run: int, rows: Sequence[AuditRow]) -> None:
-    """Let the run know which gains do not carry over, without a number of the split."""
-    found = audit_conclusion(run, rows)
-    known = AuditAnchors.of(context.history.runs[run])
-    if (found.refuted, found.text) != (known.refuted, known.text):
-        context.recorder.record(lambda _: [found])
-        if found.text:
-            context.say(found.text)
 
 
 def list_audits(record: SavedRecord, run: int) -> list[AuditRow]:

@@ -10,6 +10,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Task
 from loopty.proposers.versions_proposer import OPERATOR, PastVersion
+from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.repository import Repository
@@ -53,6 +54,11 @@ def unmeasured_versions(context: CampaignContext, run: int, commits: Mapping[str
         else:
             found.append(version)
     return found
+
+
+def has_open_version(history: History, run: int) -> bool:
+    """Whether a version of the run waits for its verdict: the process that measured it was ended."""
+    return any(node.is_pending for node in history.nodes(run, Pool.VERSION))
 
 
 def _edits(context: CampaignContext, root: Node, commit: str) -> dict[str, str | bytes | None]:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from loopty.agents.agent_work import AgentChoice, AgentSessions
+from loopty.campaign.audit_conclusions import conclude_audits
 from loopty.campaign.context import CampaignContext
-from loopty.campaign.named_versions import unmeasured_versions, version_commits
+from loopty.campaign.named_versions import has_open_version, unmeasured_versions, version_commits
 from loopty.campaign.proposer_factory import ProposerFactory, make_pruner
 from loopty.campaign.run_entry import enter_run
 from loopty.domain.curve import Row
@@ -136,6 +137,7 @@ def start_session(
         size = task.round_size(this_capacity())
         context.say(f"width {size.width}: {size.reason}")
     run = enter_run(context, new_run) if run is None else run
+    conclude_audits(context, run)
     if Session.of(context.history.runs[run]).is_paused:
         context.say(f"run {run} is paused: `loopty resume` lets it go on")
     on_step(f"making the proposer ({task.proposer.kind})")
@@ -150,7 +152,8 @@ def start_session(
 
     factory = ProposerFactory(task, context.files, NodeLeftovers(context.folders), models, agent_sessions)
     proposers: dict[Pool, Proposer] = {}
-    if versions := unmeasured_versions(context, run, commits):
+    versions = unmeasured_versions(context, run, commits)
+    if versions or has_open_version(context.history, run):
         proposers[Pool.VERSION] = VersionsProposer(versions)
     proposers[Pool.ATTEMPT] = factory.proposer()
     if task.pools.control:

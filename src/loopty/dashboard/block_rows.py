@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from loopty.dashboard.marks import mark_of, mark_of_kind
+from loopty.dashboard.marks import POOLS, mark_of, mark_of_kind
 from loopty.domain.outcome import Verdict
-from loopty.domain.pool import Pool
 from loopty.kit.named_tuple import NamedTuple
 from loopty.record.node_facts import FactsBlock
 from loopty.views.rated_nodes import RatedBlock, RatedKind, RatedNode
@@ -18,13 +17,13 @@ class _Look(NamedTuple):
     has_score: bool
     marks: tuple[int, int]
     """Of a node without a score, and of one with a score."""
-    is_control: bool
+    pool: int
 
 
 def _look(kind: RatedKind) -> _Look:
     has_score = kind.is_comparable or kind.verdict == Verdict.HELD
     marks = mark_of_kind(kind, is_scored=False), mark_of_kind(kind, is_scored=True)
-    return _Look(has_score, marks, kind.pool is Pool.CONTROL)
+    return _Look(has_score, marks, POOLS[kind.pool])
 
 
 def shown_score(node: RatedNode) -> float:
@@ -41,7 +40,7 @@ class BlockRows:
         self.handles: list[int] = []
         self.scores: list[float] = []
         self.marks = bytearray()
-        self.controls = bytearray()
+        self.pools = bytearray()
         self._looks: dict[RatedKind, _Look] = {}
 
     def add(self, block: RatedBlock) -> None:
@@ -56,15 +55,15 @@ class BlockRows:
 
     @property
     def by_order(self) -> list[tuple[int, int, int, int, float]]:
-        """Order, handle, mark, whether it is of the control, and score of each node."""
-        return sorted(zip(self.orders, self.handles, self.marks, self.controls, self.scores, strict=True))
+        """Order, handle, mark, place of the pool, and score of each node."""
+        return sorted(zip(self.orders, self.handles, self.marks, self.pools, self.scores, strict=True))
 
     def _add_node(self, node: RatedNode) -> None:
         self.orders.append(node.order)
         self.handles.append(node.handle)
         self.scores.append(shown_score(node))
         self.marks.append(mark_of(node))
-        self.controls.append(node.kind.pool is Pool.CONTROL)
+        self.pools.append(POOLS[node.kind.pool])
 
     def _add_facts(self, facts: FactsBlock, looks: list[_Look]) -> None:
         places, scores = facts.kind_places, facts.scores
@@ -79,4 +78,4 @@ class BlockRows:
         # A finite number less itself is 0; an infinity or a NaN less itself is not.
         rows = zip(places, shown, strict=True)
         self.marks += bytes([marks[place][score - score == 0] for place, score in rows])
-        self.controls += bytes(map([look.is_control for look in looks].__getitem__, places))
+        self.pools += bytes(map([look.pool for look in looks].__getitem__, places))

@@ -9,12 +9,13 @@ from typing import Any
 from loopty.campaign.reader import CampaignReader
 from loopty.dashboard.answers import change_answer, finite, node_name, scored_answer, state_word
 from loopty.dashboard.chart_points import metric_answer
-from loopty.dashboard.marks import HELD, MARKS, OPEN
+from loopty.dashboard.marks import HELD, MARKS, OPEN, POOLS
 from loopty.dashboard.node_files_answer import param_differences, patch_answer, patch_between
 from loopty.dashboard.record_feed import RecordFeed
 from loopty.dashboard.run_fold import RunFold, run_metric
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.domain.pool import Pool
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
@@ -227,7 +228,7 @@ def _run_side(feed: RecordFeed, reader: CampaignReader, number: int) -> dict[str
 def _curve(fold: RunFold, started_at: float) -> list[dict[str, Any]]:
     columns, rows = fold.columns, []
     for place in fold.kept_places():
-        if not columns.controls[place] and (score := columns.score(place)) is not None:
+        if columns.is_attempt(place) and (score := columns.score(place)) is not None:
             at = columns.times[place]
             rows.append(
                 {"order": place + 1, "at": at - started_at, "cost": fold.calls.cost_at(at), "score": score}
@@ -241,16 +242,16 @@ def feed_uplift(feed: RecordFeed, fold: RunFold) -> Any:
     run = history.runs[fold.run_number]
     metric, columns = run_metric(history, run), fold.columns
     start = columns.score(0) if len(columns) else None
-    if start is None or not any(columns.controls):
+    if start is None or POOLS[Pool.CONTROL] not in columns.pools:
         return None
-    sign, rows = metric.direction.sign, (columns.marks, columns.scores, columns.controls)
+    sign, rows = metric.direction.sign, (columns.marks, columns.scores, columns.pools)
 
-    def gains(is_control: bool) -> Iterator[float]:
-        for mark, score, is_theirs in islice(zip(*rows, strict=True), 1, None):  # after the baseline
-            if is_theirs == is_control and mark != OPEN and mark != HELD:
+    def gains(pool: Pool) -> Iterator[float]:
+        for mark, score, place in islice(zip(*rows, strict=True), 1, None):  # after the baseline
+            if place == POOLS[pool] and mark != OPEN and mark != HELD:
                 yield gain if (gain := sign * (score - start)) > 0 else 0.0
 
-    control = list(gains(is_control=True))
+    control = list(gains(Pool.CONTROL))
     # The first of both pools are compared: of the attempts no more are needed than there are control trials.
-    attempts = list(islice(gains(is_control=False), max(len(control), FEWEST_TRIALS)))
+    attempts = list(islice(gains(Pool.ATTEMPT), max(len(control), FEWEST_TRIALS)))
     return uplift_from_gains(metric.name, attempts, control) if attempts and control else None

@@ -6,12 +6,14 @@ import math
 from typing import Any
 
 from loopty.domain.outcome import Ending, Verdict
-from loopty.domain.pool import Pool
+from loopty.domain.pool import SEARCH_POOLS, Pool
 from loopty.views.rated_nodes import RatedKind, RatedNode
 
 MARKS = ("kept", "discarded", "inconclusive", "pruned", "failed", "rejected", "held", "control", "open")
 KEPT, HELD, CONTROL, OPEN = (MARKS.index(name) for name in ("kept", "held", "control", "open"))
 WITHOUT_SCORE = tuple(MARKS.index(name) for name in ("pruned", "failed", "rejected"))
+POOLS = {pool: place for place, pool in enumerate(SEARCH_POOLS)}
+"""The place of each pool whose nodes are drawn."""
 _VERDICTS: dict[str, int] = {name.value: MARKS.index(name.value) for name in Verdict if name.value in MARKS}
 
 

@@ -11,7 +11,7 @@ from itertools import compress
 from typing import Any
 
 from loopty.dashboard.block_rows import BlockRows, shown_score
-from loopty.dashboard.marks import OPEN, mark_of
+from loopty.dashboard.marks import OPEN, POOLS, mark_of
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.record.history import History
@@ -28,8 +28,8 @@ class NodeColumns:
         self.scores = array("d")
         """Under the run's present fingerprint; NaN where there is none. That of a held node is its own."""
         self.marks = bytearray()
-        self.controls = bytearray()
-        """1 for a node of the random control."""
+        self.pools = bytearray()
+        """The places of their pools in POOLS."""
         self.times = array("d")
         """When nodes were added; 0 until their details are known."""
         self.parents = array("q")
@@ -61,30 +61,29 @@ class NodeColumns:
                 self._set(*row)
             return
         self.handles, self.scores = array("q", rows.handles), array("d", rows.scores)
-        self.marks, self.controls, self.counts = rows.marks, rows.controls, Counter(rows.marks)
+        self.marks, self.pools, self.counts = rows.marks, rows.pools, Counter(rows.marks)
         self.times, self.seconds = array("d", bytes(8 * count)), array("d", bytes(8 * count))
         self.parents, self.operators = array("q", [-1]) * count, array("q", [-1]) * count
         self.summaries = [""] * count
 
     def put(self, node: RatedNode) -> int:
         """Take in what is known about a node; returns its place."""
-        is_control = node.kind.pool is Pool.CONTROL
-        return self._set(node.order, node.handle, mark_of(node), is_control, shown_score(node))
+        return self._set(node.order, node.handle, mark_of(node), POOLS[node.kind.pool], shown_score(node))
 
-    def _set(self, order: int, handle: int, mark: int, is_control: int, score: float) -> int:
+    def _set(self, order: int, handle: int, mark: int, pool: int, score: float) -> int:
         place = order - 1
         while len(self.handles) <= place:
             self._grow()
         self.counts[self.marks[place]] -= 1
         self.counts[mark] += 1
         self.handles[place], self.marks[place] = handle, mark
-        self.controls[place], self.scores[place] = is_control, score
+        self.pools[place], self.scores[place] = pool, score
         return place
 
     def _grow(self) -> None:
         self.handles.append(self.handles[-1] + 1 if self.handles else 1)
         self.marks.append(OPEN)
-        self.controls.append(0)
+        self.pools.append(POOLS[Pool.ATTEMPT])
         self.counts[OPEN] += 1
         for column, value in ((self.scores, math.nan), (self.times, 0.0), (self.seconds, 0.0)):
             column.append(value)
@@ -112,6 +111,10 @@ class NodeColumns:
     def operator(self, place: int) -> str:
         known = self.operators[place]
         return self.operator_names[known] if known >= 0 else ""
+
+    def is_attempt(self, place: int) -> bool:
+        """Whether the node is one of the search: no control, and no past version."""
+        return self.pools[place] == POOLS[Pool.ATTEMPT]
 
     def score(self, place: int) -> float | None:
         score = self.scores[place]

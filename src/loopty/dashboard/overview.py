@@ -23,7 +23,7 @@ from loopty.dashboard.marks import CONTROL, HELD, KEPT, MARKS, OPEN
 from loopty.dashboard.reality_checks import reality_checks
 from loopty.dashboard.run_alerts import run_alerts
 from loopty.dashboard.run_fold import RunFold, run_metric
-from loopty.dashboard.stage_answers import combination_answer, combining_runs, tuning_answer
+from loopty.dashboard.stage_answers import combination_answer, combining_runs, tuning_answer, version_lead_answer
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import BUDGETED_POOLS, SEARCH_POOLS, Pool
@@ -67,7 +67,7 @@ class Overview:
         self.run = history.runs[fold.run_number]
         self.metric = run_metric(history, self.run)
         self.columns = fold.columns
-        self.kept = [place for place in fold.kept_places() if not self.columns.controls[place]]
+        self.kept = [place for place in fold.kept_places() if self.columns.is_attempt(place)]
 
     def answer(self, name: str, running: list[dict[str, Any]]) -> dict[str, Any]:
         status, run, task = self.status, self.run, self.task
@@ -95,6 +95,7 @@ class Overview:
             "driver": status.driver,
             "alerts": run_alerts(self.history, status, held, pools),
             "gain": self._gain(steps),
+            "version_lead": version_lead_answer(self.history, run, status.versions),
             "real": reality_checks(status, self.uplift, self.audits, has_split),
             "uplift": self._uplift(),
             "cost": self._cost(pools),

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from loopty.dashboard.answers import finite
 from loopty.dashboard.chart_points import metric_answer
-from loopty.dashboard.marks import KEPT, MARKS
+from loopty.dashboard.marks import KEPT, MARKS, POOLS
 from loopty.dashboard.run_fold import RunFold, run_metric
 from loopty.domain.pool import Pool
 from loopty.domain.task import Task
@@ -177,14 +177,15 @@ def _credits(history: History, fold: RunFold) -> dict[tuple[str, bool], _Credit]
     sign = run_metric(history, history.runs[fold.run_number]).direction.sign
     best = columns.score(0) if len(columns) else None
     known: dict[int, _Credit] = {}
-    rows = zip(columns.operators, columns.controls, columns.marks, columns.seconds, columns.times, strict=True)
-    for place, (operator, is_control, mark, seconds, at) in enumerate(islice(rows, columns.detailed)):
-        if not place:  # the baseline
+    rows = zip(columns.operators, columns.pools, columns.marks, columns.seconds, columns.times, strict=True)
+    for place, (operator, pool, mark, seconds, at) in enumerate(islice(rows, columns.detailed)):
+        if not place or pool == POOLS[Pool.VERSION]:  # the baseline, and what no operator made
             continue
+        is_control = pool == POOLS[Pool.CONTROL]
         credit = known.get(2 * operator + is_control)
         if credit is None:
             name = columns.operator_names[operator] if operator >= 0 else ""
-            credit = found.setdefault((name, bool(is_control)), _Credit())
+            credit = found.setdefault((name, is_control), _Credit())
             known[2 * operator + is_control] = credit
         credit.nodes += 1
         credit.by_mark[mark] += 1

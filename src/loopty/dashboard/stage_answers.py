@@ -1,14 +1,19 @@
-"""What happens before and after the search itself: the tuning of parameters, and the combination of nodes."""
+"""What stands beside the search itself: tuning, the combination of nodes, and past versions."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from loopty.dashboard.answers import finite, node_name, short_name
+from loopty.domain.pool import Pool
 from loopty.record.frozen_pools import FrozenPool
 from loopty.record.history import History
 from loopty.record.node_record import Node
+from loopty.record.run_record import Run
+from loopty.record.verdicts import Incumbents
 from loopty.views.slice_value import SliceValue
+
+_LONGEST_LEAD = 400
 
 
 def tuning_answer(value: SliceValue | None) -> dict[str, Any] | None:
@@ -70,3 +75,9 @@ def tuned_answer(node: Node) -> dict[str, Any] | None:
         "score": finite(tuned.score),
         "changed": changed,
     }
+
+
+def version_lead_answer(history: History, run: Run, text: str) -> dict[str, Any] | None:
+    """The past version that the best node is not better than, with the sentence that says so."""
+    version = Incumbents.of(run, Pool.VERSION).best
+    return {"node": node_name(history, version), "text": text[:_LONGEST_LEAD]} if text else None

@@ -149,17 +149,19 @@ def _row(tree: KeptTree, place: int, node: str, lane: int, folded: int, low: flo
             without[mark] += 1
         elif gain is not None:
             strip[min(max(int((gain - low) / (high - low) * BINS), 0), BINS - 1), mark] += 1
+    found = history[history.node_of_handle(columns.handles[place])]
     parent = tree._kept_parent(place)
     above = node.rpartition(".")[0] or None
     return {
         "id": node,
         "handle": columns.handles[place],
         "parent": above,
-        "parents": list(history[history.node_of_handle(columns.handles[place])].merged),
+        "parents": list(found.merged),
         "lane": lane,
         "fold": folded,
         "summary": columns.summaries[place],
         "operator": columns.operator(place),
+        "pool": found.pool.value,
         "at": columns.times[place],
         "score": columns.score(place),
         "gain_percent": tree.gain_percent(place, parent),
@@ -202,13 +204,14 @@ def _map_node(tree: KeptTree, place: int, node: str, hidden: int) -> dict[str, A
     others = Counter(
         MARKS[columns.marks[each]] for each in tree.tries[place] if columns.marks[each] not in (HELD, OPEN)
     )
-    merged = tree.history[tree.history.node_of_handle(columns.handles[place])].merged
+    found = tree.history[tree.history.node_of_handle(columns.handles[place])]
     return {
         "id": node,
         "handle": columns.handles[place],
         "parent": node.rpartition(".")[0] or None,
-        "merged": list(merged),
+        "merged": list(found.merged),
         "mark": MARKS[columns.marks[place]],
+        "pool": found.pool.value,
         "score": columns.score(place),
         "summary": columns.summaries[place],
         "on_best_path": place in tree.best_path,

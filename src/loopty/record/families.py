@@ -37,14 +37,14 @@ _TABLE = {
     ),
     "verdicts": ("node-judged verdict-withdrawn node-reopened node-restored", "run-rebaselined cohort-opened"),
     "rungs": ("rung-changed", "node-added proposal-refused node-judged"),
-    # these three before trials: they look at the trial that ends
+    # these four before trials: they look at the trial that ends
     "reviews": ("", "trial-ended node-judged"),
     "tunings": ("tuning-started tune-point-chosen node-tuned", "trial-ended node-judged"),
     "confirmations": ("", "trial-ended"),
+    "audit_anchors": ("audit-concluded", "trial-ended"),
     "trials": ("trial-started split-shown trial-ended", ""),
     "node_gates": ("gate-added", ""),
     "directives": ("directive-set", ""),
-    "audit_anchors": ("audit-concluded", ""),
     "budgets": ("budget-changed", ""),
     "role_shares": ("role-shares-changed", "call-reserved"),
     "acknowledgements": ("directive-seen", ""),

@@ -7,6 +7,7 @@ import { ACTION_LABELS, isAction } from "../../actions/wording";
 import type { NodeDetail } from "../../api/node";
 import { Wait } from "../../parts/blocks";
 import { MarkIcon, Pill } from "../../parts/marks";
+import { PastVersion } from "../../parts/past_version";
 import { Said } from "../../parts/said";
 import { setSteps } from "../../state/keys";
 import { useQuery } from "../../state/query";
@@ -118,6 +119,7 @@ export function NodeView(): JSX.Element {
         <h1 class="title">
           <Said text={node.summary || (node.parent ? node.id : "The baseline")} />
         </h1>
+        {node.pool === "version" && <PastVersion />}
         {node.is_best && <span class="tag">best</span>}
         <Actions node={node} />
       </div>

@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import type { Overview } from "../../api/overview";
 import { Ruler } from "../../charts/ruler";
+import { Said } from "../../parts/said";
 import { nodeLink } from "../../state/route";
 import { places } from "../../state/store";
 import { number, plural, times } from "../../text/numbers";
@@ -10,6 +11,16 @@ import { number, plural, times } from "../../text/numbers";
 function heading(seen: Overview): string {
   if (seen.gain.confirmed === false) return "Gain over the baseline, not confirmed yet";
   return seen.gain.confirmed ? "Confirmed gain over the baseline" : "Gain over the baseline";
+}
+
+function VersionLead({ seen }: { seen: Overview }): JSX.Element | null {
+  const lead = seen.version_lead;
+  if (!lead) return null;
+  return (
+    <p class="mid version-lead">
+      <a href={nodeLink(lead.node.id)}>A past version leads</a>: <Said text={lead.text} />
+    </p>
+  );
 }
 
 export function GainCard({ seen }: { seen: Overview }): JSX.Element {
@@ -41,6 +52,7 @@ export function GainCard({ seen }: { seen: Overview }): JSX.Element {
             <div>{plural(seen.nodes, "experiment")} so far</div>
           </div>
         </div>
+        <VersionLead seen={seen} />
       </section>
     );
   return (
@@ -65,6 +77,7 @@ export function GainCard({ seen }: { seen: Overview }): JSX.Element {
           </div>
         </div>
       </div>
+      <VersionLead seen={seen} />
       <Ruler gain={gain} places={places.value} />
     </section>
   );

@@ -9,6 +9,7 @@ import { Graph, useLanes } from "../../charts/graph";
 import { Strip, stripZero } from "../../charts/strip";
 import { Empty, Wait } from "../../parts/blocks";
 import { hidden } from "../../parts/legend";
+import { PastVersion } from "../../parts/past_version";
 import { Said } from "../../parts/said";
 import { useQuery } from "../../state/query";
 import { nodeLink } from "../../state/route";
@@ -41,6 +42,7 @@ function RowView({
           {row.parents.length > 0 && (
             <span class="clip">with {row.parents.map((id) => shortId(id, 12)).join(", ")}</span>
           )}
+          {row.pool === "version" && <PastVersion />}
           {row.best && <span class="tag">best</span>}
         </span>
       </a>
