@@ -104,6 +104,10 @@ SAMPLES = {
     "20": "drawn and tried after the first repairs for the nineteenth",
     "21": "drawn and tried after the repairs for the twentieth; stopped before its last names",
     "22": "drawn and tried after the repairs for the twenty-first, on quieter cores; stopped before its last name",
+    "23": "drawn and tried after no further repairs, on cores that gave it their time first",
+    "24": "drawn and tried after the first repairs for the twenty-third",
+    "25": "drawn and tried after the repairs for the twenty-third and the twenty-fourth",
+    "26": "drawn and tried after the repairs for the twenty-fifth",
 }
 """How each sample was used: only the figure of one that was tried once, after all repairs, says what to expect."""
 

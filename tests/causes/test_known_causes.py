@@ -41,6 +41,7 @@ class Facts:
     dependencies: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    go: str = ""
 
     def program(self, name):
         return self.programs.get(name)
@@ -71,6 +72,9 @@ class Facts:
 
     def is_node_dependency(self, name):
         return name in self.dependencies
+
+    def go_package(self):
+        return self.go
 
     def builds_module(self, name):
         return name in self.built
@@ -297,6 +301,11 @@ KNOWN = [
         Facts(paths=("package.json",)),
         "npm install --no-save tsx",
     ),
+    (
+        "/bin/sh: 1: node_modules/.bin/lsc: not found\nmake: *** [Makefile:17: lib/cast.js] Error 127",
+        Facts(),
+        "run: npm install --no-save livescript",
+    ),
     # paths
     (
         "Traceback (most recent call last):\n  File x\n"
@@ -398,6 +407,11 @@ KNOWN = [
         "FileNotFoundError: [Errno 2] No usable temporary directory found in ['/tmp', '/var/tmp']",
         Facts(),
         "TMPDIR",
+    ),
+    (
+        "gcc: error: unrecognized command-line option '-fforce-mem'\nmake[2]: *** [Makefile:383: bit.lo] Error 1",
+        Facts(),
+        'export MAKEFLAGS=\\"CFLAGS=-O2 CXXFLAGS=-O2 $MAKEFLAGS\\"; bench',
     ),
     (
         "OSError: libGL.so.1: cannot open shared object file: No such file or directory",
@@ -634,10 +648,29 @@ OF_COMMANDS = [
         'timeout 30 sh -c "until redis-cli ping; do sleep 0.1; done" && make test',
     ),
     (
+        "bash tests/bloom_perf.sh",
+        "cc1: fatal error: bloom_perf.c: No such file or directory\ncompilation terminated.\n"
+        "tests/bloom_perf.sh: line 15: ./bloom_perf.none: No such file or directory",
+        Facts(paths=("tests/bloom_perf.c",)),
+        "cd tests && bash bloom_perf.sh",
+    ),
+    (
+        "python3 -m loopty_sdk.cpu_time python3 bench/a/run.py --fast",
+        "FileNotFoundError: [Errno 2] No such file or directory: 'data/in.json'",
+        Facts(paths=("bench/a/data/in.json",)),
+        "cd bench/a && python3 -m loopty_sdk.cpu_time python3 run.py --fast",
+    ),
+    (
         "go mod init loopty.invalid/tests && go test ./...",
         "spew/common_test.go:24:2: no required module provides package github.com/davecgh/go-spew/spew; to add",
         Facts(tracked=("spew",)),
         "go mod init github.com/davecgh/go-spew && go test ./...",
+    ),
+    (
+        "go mod init loopty.invalid/tests && go test ./...",
+        "english/words.go:8:2: no required module provides package github.com/dustin/go-humanize; to add it:",
+        Facts(go="humanize"),
+        "go mod init github.com/dustin/go-humanize && go test ./...",
     ),
 ]
 """Failures whose remedy depends on the command: it becomes another one."""
@@ -747,6 +780,20 @@ def test_a_built_module_that_is_still_missing_is_not_built_again():
 
 
 @pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("poetry run python bench.py", "poetry add pyyaml"),
+        ("make -s && uv run bench.py", "uv add pyyaml"),
+        ("pipenv run python bench.py", "pipenv install pyyaml"),
+        ("python3 run.py 'uv run it'", "python3 -m pip install pyyaml"),
+    ],
+)
+def test_a_missing_module_is_added_to_the_environment_that_the_command_uses(command, line):
+    cause = explain("ModuleNotFoundError: No module named 'yaml'", Facts(), command=command)
+    assert cause.remedy == f"run: {line}"
+
+
+@pytest.mark.parametrize(
     ("command", "output"),
     [
         (CTEST, CTEST_FAILS.replace("out of 6", "out of 4")),
@@ -848,6 +895,51 @@ def test_of_tests_that_take_too_long_those_that_ended_in_time_are_run(command, o
     assert explain_slow(line, output.replace("PASS", "pass").replace("ok", "no")).name == "out-of-time"
 
 
+BUILD = 'cmake -S . -B "$TMPDIR/build" && cmake --build "$TMPDIR/build" -j 4'
+SLOW_BUILD = (
+    "[ 20%] Built target range.v3\n"
+    "[ 23%] Linking CXX executable range.v3.alg.inplace_merge\n"
+    "[ 24%] Built target range.v3.alg.inplace_merge\n"
+    "[ 24%] Linking CXX executable ../bin/range.v3.alg.is_heap1\n"
+    "[ 24%] Built target range.v3.alg.is_heap1\n"
+    "[ 24%] Building CXX object test/algorithm/CMakeFiles/range.v3.alg.is_heap4.dir/is_heap4.cpp.o\n"
+)
+
+
+def test_of_a_build_that_takes_too_long_targets_that_were_built_are_enough():
+    tests = f"{BUILD} && python3 -m loopty_sdk.cpu_time 'ctest --no-tests=error'"
+    cause = explain_slow(tests, SLOW_BUILD)
+    assert cause.name == "build-out-of-time"
+    (setting,) = cause.settings
+    assert setting.value == tests.replace("-j 4", "-j 4 --target range.v3.alg.inplace_merge")
+    assert explain_slow(setting.value, SLOW_BUILD).name == "out-of-time"
+    (setting,) = explain_slow(BUILD, SLOW_BUILD).settings
+    assert setting.value == f"{BUILD} --target range.v3"
+    assert explain_slow(tests, SLOW_BUILD.replace("executable", "library")).name == "out-of-time"
+    assert explain_slow(BUILD, "[ 20%] Built target $(reboot)\n").name == "out-of-time"
+
+
+PART_OF_BUILD = f"{BUILD} --target range.v3.config && ctest --no-tests=error"
+REST_NOT_RUN = (
+    "  1/201 Test   #1: range.v3.test.config ......   Passed    0.00 sec\n"
+    "Could not find executable range.v3.multi\n"
+    "  2/201 Test   #2: range.v3.test.multi .......***Not Run   0.00 sec\n"
+    "1% tests passed, 200 tests failed out of 201\nErrors while running CTest"
+)
+
+
+def test_of_the_tests_of_a_part_those_with_a_program_are_run():
+    (setting,) = explain(REST_NOT_RUN, command=PART_OF_BUILD).settings
+    assert setting.value == f'{PART_OF_BUILD} -R "^(range[.]v3[.]test[.]config)$"'
+    assert explain(REST_NOT_RUN, command=setting.value) is None
+
+
+def test_a_package_of_go_from_elsewhere_does_not_name_the_module():
+    output = "zstd/blockdec.go:18:2: no required module provides package github.com/cespare/xxhash; to add it:"
+    command = "go mod init loopty.invalid/tests && go test ./..."
+    assert explain(output, Facts(go="compress"), command=command) is None
+
+
 def test_pyperf_repeats_a_benchmark_less_often_where_it_takes_too_long():
     output = "switch between two greenlets (deep): Mean +- std dev: 96.3 us +- 9.7 us\n..........."
     (setting,) = explain_slow("python3 benchmarks/chain.py", output).settings
@@ -916,6 +1008,9 @@ def failures() -> Iterator[tuple[str, str, Cause]]:
         yield f"exit code 1: {last}", f"exit code 1: {found.cause}", explain(output, facts, command=command)
     for command, output, _ in SLOW:
         yield "still running after 20 s", "still running after 20 s", explain_slow(command, output)
+    yield "still running after 20 s", "still running after 20 s", explain_slow(BUILD, SLOW_BUILD)
+    words = f"exit code 8: {REST_NOT_RUN.splitlines()[-1]}"
+    yield words, words, explain(REST_NOT_RUN, command=PART_OF_BUILD)
     for reason, printed, _ in WITHOUT_AN_ERROR:
         cause = explain_failure(Failure(reason, tuple(printed.splitlines()), task()), Facts())
         yield reason, f"{reason} (printed last: {printed.splitlines()[-1]})" if printed else reason, cause
@@ -941,7 +1036,8 @@ def remedy_text(cause: Cause) -> str:
     for place, settings in groupby(cause.settings, key=lambda item: item.place):
         text += f"\n```toml\n{place}\n" + "".join(f"{item.line}\n" for item in settings) + "```\n"
     text += f"\n```sh\n{cause.shell}\n```\n" if cause.shell else ""
-    return text + (f"\n{'Or: ' if cause.settings else ''}{cause.advice}\n" if cause.advice else "")
+    advice = cause.advice.removeprefix("or, ")
+    return text + (f"\n{'Or: ' if cause.settings else ''}{advice}\n" if advice else "")
 
 
 PAGE_HEAD = """\

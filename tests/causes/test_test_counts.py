@@ -14,6 +14,7 @@ NOTHING = [
     "make: 'tests' is up to date.",
     "  0 passing (1ms)",
     "Files=0, Tests=0,  0 wallclock secs",
+    "gcc -c a.c\nmake  check-recursive\nmake[1]: Entering directory '/t'\nmake[1]: Leaving directory '/t'",
 ]
 SOMETHING = [
     "Ran 1 test in 0.000s\n\nOK",
@@ -25,6 +26,8 @@ SOMETHING = [
     "  12 passing (1ms)",
     "1..3\nok 1 - a",
     "everything is fine",
+    "make  check-am\nmake[1]: Entering directory '/t'\n./run-tests\nmake[1]: Leaving directory '/t'",
+    "make  check-am\nmake[1]: Entering directory '/t'\nmake  check-TESTS\nmake[1]: Leaving directory '/t'",
     "",
 ]
 
@@ -37,6 +40,11 @@ def test_a_runner_that_names_no_test_has_run_none(output):
 @pytest.mark.parametrize("output", SOMETHING)
 def test_a_runner_that_names_a_test_or_says_nothing_about_it_is_believed(output):
     assert not has_run_no_tests(output)
+
+
+def test_many_words_of_make_take_no_time():
+    lines = "make[2]: Entering directory '/tmp/make/make/make'\n" * 2000
+    assert not has_run_no_tests(f"Making check in make\n{lines}./test\n")
 
 
 IDLE_FOLDER = "make[3]: Entering directory '/tmp/tree/man'\nmake[3]: Nothing to be done for 'all'.\n"

@@ -85,7 +85,7 @@ NODE = """
   change    a change
   parent    1 #1, 97 % better than it
   trial     finished after 0.5 s
-  measured  6 times: score 1.98 to 2.01, median 1.99
+  measured  6 times: score 1.98 to 2.01, median of the newest 5: 1.99
   integrity strong: the candidate ran apart from the code that scored it
   gates     exact, small
   trials    6 trials

@@ -150,6 +150,8 @@ def test_a_gain_in_pairs_that_the_scores_deny_is_explained(story: Story) -> None
     )
     words = " ".join(status_text(slower).split())
     assert "better than the baseline in runs side by side baseline score 1.94" in words
+    much_faster = replace(slower, best=replace(found.best, score=2.5, over_baseline=change))
+    assert "in runs side by side (its 1.94 is of other runs)" in closing_text(much_faster, "x", columns=500)
 
 
 def test_the_closing_lines_without_a_gain_offer_nothing_to_apply() -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
 
 _LOGS = ("stdout.log", "stderr.log")
-_LOG_END = 1 << 16
+_LOG_END = 1 << 18
 """Bytes of a log in which the cause of a failure is looked for."""
 
 
@@ -145,7 +145,8 @@ def _with_explanation(context: CampaignContext, trial: Trial, result: CheckResul
     if outcome.ending is Ending.CANCELLED:
         return result
     if result.problem is None:
-        return replace(result, output=_ends_of_logs(context, trial, _LOGS))
+        # The end of what a runner prints tells whether it ran a test: stdout comes last.
+        return replace(result, output=_ends_of_logs(context, trial, _LOGS[::-1]))
     from loopty.causes.explanation import Explanation
 
     lines, cause = outcome.error_lines, None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from loopty.causes.host_facts import Submodule
 from loopty.domain.access import is_clean_path
+from loopty.kit.source_text import source_text
 from loopty.sandboxes.toolchain import is_shown_by_default, user_toolchain
 from loopty.workspaces.python_build import PythonBuild
 from loopty.workspaces.repository import Repository
@@ -89,11 +90,18 @@ class ThisHost:
 
     def is_node_dependency(self, name: str) -> bool:
         try:
-            document = json.loads((self._top / "package.json").read_text(errors="replace"))
-        except (OSError, ValueError, RecursionError):
+            document = json.loads(source_text(self._top / "package.json"))
+        except (ValueError, RecursionError):
             return False
         tables = document.values() if isinstance(document, dict) else ()
         return any(name in table for table in tables if isinstance(table, dict))
+
+    def go_package(self) -> str:
+        sources = (name for name in self._files if name.endswith(".go") and "/" not in name)
+        first = min((name for name in sources if not name.endswith("_test.go")), default="")
+        text = source_text(self._top / first) if first else ""
+        found = re.search(r"^package (\w+)", text, re.MULTILINE)
+        return found[1] if found else ""
 
     def builds_module(self, name: str) -> bool:
         build = PythonBuild(self._top)
@@ -147,10 +155,7 @@ class ThisHost:
 
     @functools.cached_property
     def _submodules(self) -> list[str]:
-        try:
-            text = (self._top / ".gitmodules").read_text(errors="replace")
-        except OSError:
-            return []
+        text = source_text(self._top / ".gitmodules")
         paths = re.findall(r"^\s*path\s*=\s*(.+?)\s*$", text, re.MULTILINE)
         # A release has the file and not the commits that it belongs to: there git can fetch nothing.
         return [path for path in paths if is_clean_path(path) and path in self._files]

@@ -58,6 +58,10 @@ class HostFacts(Protocol):
         """Whether package.json of the repository names this package among those that it needs."""
         ...
 
+    def go_package(self) -> str:
+        """The package of Go at the top of the repository; empty where there is none."""
+        ...
+
     def builds_module(self, name: str) -> bool:
         """Whether setup.py of the repository builds this Python module from sources of another language."""
         ...

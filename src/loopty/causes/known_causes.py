@@ -29,6 +29,7 @@ Rule = Callable[[Failure, HostFacts], Cause | None]
 RULES: tuple[Rule, ...] = (
     slow_suites.pyperf_out_of_time,
     slow_suites.tests_out_of_time,
+    slow_suites.build_out_of_time,
     trial_limits.out_of_time,
     trial_limits.out_of_memory,
     trial_limits.too_many_processes,
@@ -44,6 +45,7 @@ RULES: tuple[Rule, ...] = (
     failing_tests.first_failed_test,
     failing_tests.failing_tests,
     slow_suites.unbuilt_test_programs,
+    slow_suites.unbuilt_rest,
     failing_suites.failing_tests_of_a_suite,
     missing_modules.missing_python_module,
     missing_modules.missing_node_module,
@@ -55,6 +57,7 @@ RULES: tuple[Rule, ...] = (
     trial_limits.no_git,
     missing_paths.submodule,
     missing_paths.path_ignored_by_git,
+    missing_paths.path_beside_the_script,
     parallel_builds.parallel_make,
     missing_libraries.missing_bundled_copy,
     missing_libraries.missing_test_framework,

@@ -23,6 +23,9 @@ _DISTRIBUTIONS = {
     "sklearn": "scikit-learn",
     "yaml": "pyyaml",
 }
+_MANAGER = re.compile(r"(?:^|[;&|]\s*)(?P<name>uv|poetry|pdm|pipenv) run\s")
+_GO_PARTS = 3
+"""Parts of the name of a repository: host, owner and its own name."""
 _GO_INIT = re.compile(r"go mod init (?!github\.com)\S+")
 _LOCK_FILES = {
     "package-lock.json": "npm ci",
@@ -65,10 +68,18 @@ def missing_python_module(failure: Failure, facts: HostFacts) -> Cause | None:
     full, module = found["name"], found["name"].partition(".")[0]
     if "." in full and facts.has_path(module):
         return None  # a file that the repository itself has not
+    distribution = _DISTRIBUTIONS.get(module, module)
+    if manager := _MANAGER.search(failure.command):
+        verb = "install" if manager["name"] == "pipenv" else "add"
+        return Cause(
+            "missing-python-module",
+            f"{full} is not installed in the environment of `{manager['name']} run`",
+            shell=f"{manager['name']} {verb} {distribution}",
+        )
     return Cause(
         "missing-python-module",
         f"{full} is not installed for the python3 of your shell, which trials use",
-        shell=f"python3 -m pip install {_DISTRIBUTIONS.get(module, module)}",
+        shell=f"python3 -m pip install {distribution}",
     )
 
 
@@ -140,10 +151,15 @@ def missing_go_module(failure: Failure, facts: HostFacts) -> Cause | None:
     found = failure.match(r"no required module provides package (?P<name>[A-Za-z0-9_./-]+)")
     named = _GO_INIT.search(failure.command)
     parts = found["name"].split("/") if found else []
-    for count in range(1, len(parts)):
-        if named and facts.has_tracked_files("/".join(parts[count:])):
-            module = "/".join(parts[:count])
-            line = failure.command.replace(named[0], f"go mod init {module}", 1)
-            sentence = f"the packages of the repository import each other as {module}, and it has no go.mod"
-            return Cause("go-module-name", sentence, (failure.own_setting("command", line),))
-    return None
+    if named is None or found is None:
+        return None
+    counts = (count for count in range(1, len(parts)) if facts.has_tracked_files("/".join(parts[count:])))
+    top = facts.go_package()
+    is_top = bool(top) and len(parts) == _GO_PARTS and top in parts[-1]  # github.com/dustin/go-humanize
+    count = next(counts, len(parts) if is_top else None)
+    if count is None:
+        return None
+    module = "/".join(parts[:count])
+    line = failure.command.replace(named[0], f"go mod init {module}", 1)
+    sentence = f"the packages of the repository import each other as {module}, and it has no go.mod"
+    return Cause("go-module-name", sentence, (failure.own_setting("command", line),))

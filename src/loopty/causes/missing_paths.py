@@ -24,6 +24,10 @@ _NOT_THERE = (
     r"file or directory not found: (?P<path>\S+)",
     rf"failed to read [`']{_PATH}[`']",
 )
+_SCRIPT = re.compile(
+    r"\b(?:bash|sh|python3|node|perl) "
+    r"(?P<path>(?P<folder>[\w-][\w./-]*)/(?P<name>[\w.-]+\.(?:sh|py|[cm]?js|pl)))(?!\S)"
+)
 _READ_ONLY = (
     r"Read-only file system: b?'(?P<path>[^']+)'",
     rf"EROFS: read-only file system, \w+ '{_PATH}'",
@@ -91,6 +95,22 @@ def path_ignored_by_git(failure: Failure, facts: HostFacts) -> Cause | None:
             reach=Reach.OUTSIDE,
         )
     return None
+
+
+def path_beside_the_script(failure: Failure, facts: HostFacts) -> Cause | None:
+    """A file that a script looks for in its own folder, which is not where it was started."""
+    found, script = failure.match(*_NOT_THERE), _SCRIPT.search(failure.command)
+    if found is None or script is None or re.search(r"[;&|]", failure.command):
+        return None
+    path = found["path"]
+    if path.startswith("/") or facts.has_path(path) or not facts.has_path(posixpath.join(script["folder"], path)):
+        return None
+    line = failure.command.replace(script["path"], script["name"], 1)
+    return Cause(
+        "path-beside-the-script",
+        f"{script['path']} looks for {path} where it is started, and that is in {script['folder']}",
+        (failure.own_setting("command", f"cd {script['folder']} && {line}"),),
+    )
 
 
 def read_only(failure: Failure, facts: HostFacts) -> Cause | None:

@@ -29,6 +29,9 @@ _DENIED = (
 )
 _RUST = ("cargo", "rustc")
 _NODE_MANAGERS = ("yarn", "pnpm", "bun")
+_NODE_PROGRAM = re.compile(r"(?:^|/)node_modules/\.bin/(?P<name>[\w.-]+)$")
+_NODE_PACKAGES = {"_mocha": "mocha", "coffee": "coffeescript", "lsc": "livescript", "tsc": "typescript"}
+"""Packages whose programs have another name."""
 _PERL = (
     r"Can't locate ([A-Za-z0-9_/]+)\.pm in @INC",
     r"prerequisite ([A-Za-z0-9_]+(?:::[A-Za-z0-9_]+)*) \S+ not found",
@@ -44,6 +47,8 @@ def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
     if found is None:
         return None
     name = found["name"]
+    if program := _NODE_PROGRAM.search(name):
+        return _missing_node_program(program["name"], facts)
     inside = path_in_tree(name) if "/" in name else None
     if inside:
         return None  # a file of the repository: a rule of paths
@@ -144,6 +149,12 @@ def _rust_folders(home: str, facts: HostFacts) -> list[str]:
     """Without the rest of ~/.cargo, which has the user's credentials."""
     folders = (f"{home}/.cargo/bin", f"{home}/.cargo/registry", f"{home}/.rustup")
     return [folder for folder in folders if facts.has_path(folder)]
+
+
+def _missing_node_program(name: str, facts: HostFacts) -> Cause:
+    package = _NODE_PACKAGES.get(name, name)
+    install = install_line(facts) if facts.has_path("package.json") else f"npm install --no-save {package}"
+    return Cause("missing-node-module", f"{name} is not installed in node_modules", shell=install)
 
 
 def _rust_home(folder: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Causes: tests that CTest, Automake, Perl or Go run, and that take too long: those that ended in time are run."""
+"""Causes: tests of CTest, Automake, Perl or Go, or a build by CMake, that take too long: a part is run."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ _CTEST_UNBUILT = re.compile(
 )
 _CTEST_BUILD = re.compile(r'(cmake --build "\$TMPDIR/build"(?: -j \d+)?) && ')
 _MOST_PROGRAMS = 12
+_CMAKE_BUILD = re.compile(r'cmake --build "\$TMPDIR/build"(?: -j \d+)?')
+_BUILT_TARGET = re.compile(r"^\[ *\d+%\] Built target (\S+)$", re.MULTILINE)
+_LINKED = re.compile(r"^\[ *\d+%\] Linking \w+ executable (?:\S*/)?(\S+)$", re.MULTILINE)
+_PART_OF_BUILD = 8
+"""A part of a build has one of so many targets: it has to be built in each trial."""
 _AUTOMAKE = re.compile(r"\bmake check(?! TESTS=)")
 _FOLDER_OR_PASS = re.compile(r"^make\[\d+\]: Entering directory '(?P<folder>[^']+)'$|^PASS: (?P<test>\S+)$", re.M)
 _PERL = "make test"
@@ -61,6 +66,30 @@ def tests_out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
     return None
 
 
+def build_out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A build by CMake that does not end in time: targets that it had built are enough."""
+    built = _BUILT_TARGET.findall(failure.output)
+    build = _CMAKE_BUILD.search(failure.command)
+    line = failure.command
+    if not (failure.match(_OUT_OF_TIME) and built and build) or " --target " in line:
+        return None
+    if _CTEST in line:
+        programs = set(_LINKED.findall(failure.output))
+        built = [target for target in built if target in programs]
+    targets = _some(built)
+    if not targets:
+        return None
+    line = line.replace(build[0], f"{build[0]} --target {' '.join(targets)}", 1)
+    return Cause(
+        "build-out-of-time",
+        f"the build takes longer than its limit of {failure.timeout_seconds:g} s: only targets that were built "
+        "before are built",
+        (failure.own_setting("command", line),),
+        is_guess=True,
+        advice=f"or, for all of them: timeout_seconds = {round(10 * failure.timeout_seconds)}",
+    )
+
+
 def unbuilt_test_programs(failure: Failure, _facts: HostFacts) -> Cause | None:
     """Tests whose programs the build leaves out, unless they are named."""
     found = list(_CTEST_UNBUILT.finditer(failure.output))
@@ -81,6 +110,21 @@ def unbuilt_test_programs(failure: Failure, _facts: HostFacts) -> Cause | None:
     )
 
 
+def unbuilt_rest(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """Tests of which only those of a part were built: those that passed are run."""
+    passed = _plain([name for name, _ in _CTEST_PASSED.findall(failure.output)[:_MOST_TESTS]])
+    line = failure.command
+    is_part = _CTEST in line and " --target " in line and " -R " not in line
+    if not (is_part and passed and "***Not Run" in failure.output):
+        return None
+    return Cause(
+        "unbuilt-rest",
+        "only a part of the programs was built, so only their tests are run",
+        (failure.own_setting("command", _ctest_with(line, passed)),),
+        is_guess=True,
+    )
+
+
 def _part_of_ctest(command: str, output: str, budget: float) -> str:
     passed = [(name, float(seconds)) for name, seconds in _CTEST_PASSED.findall(output)]
     names = _shortest(passed, budget)
@@ -90,6 +134,11 @@ def _part_of_ctest(command: str, output: str, budget: float) -> str:
 def _ctest_with(command: str, names: Sequence[str]) -> str:
     words = "|".join(re.sub(r"([.+])", r"[\1]", name) for name in names)
     return command.replace(_CTEST, f'{_CTEST} -R "^({words})$"')
+
+
+def _some(targets: Sequence[str]) -> list[str]:
+    """A part of the targets of a build that did not end, the first of them; none where a name is not plain."""
+    return _plain(targets[: min(_MOST_PROGRAMS, -(-len(targets) // _PART_OF_BUILD))])
 
 
 def _part_of_automake(command: str, output: str, _budget: float) -> str:

@@ -31,6 +31,10 @@ _FLAGS = {
         'export CFLAGS="-Wno-error=implicit-function-declaration -Wno-error=implicit-int '
         '-Wno-error=incompatible-pointer-types $CFLAGS"',
     ),
+    r"unrecognized command[- ]line option '-[fm][\w=-]+'|unknown argument: '-[fm][\w=-]+'": (
+        "the build gives the compiler an option that newer ones no longer know",
+        'export MAKEFLAGS="CFLAGS=-O2 CXXFLAGS=-O2 $MAKEFLAGS"',
+    ),
 }
 """What compilers and linkers print, why, and what lets them pass."""
 _GO_TEST = re.compile(r"\bgo test\b(?! -vet)")

@@ -57,6 +57,7 @@ LIBRARIES: dict[str, Names] = {
         "libxrandr-dev libxinerama-dev libxcursor-dev libxi-dev",
         "libxrandr libxinerama libxcursor libxi",
     ),
+    r"R|Rinternals|Rmath": ("r-base-dev", "R-devel", "R-dev", "r"),
     r"opengl|gl": ("libgl1-mesa-dev", "mesa-libGL-devel", "mesa-dev", "mesa"),
 }
 """Libraries as CMake, pkg-config and headers name them."""
@@ -74,6 +75,7 @@ PROGRAMS: dict[str, Names] = {
     **dict.fromkeys(("node", "npm"), ("nodejs npm", "nodejs npm", "nodejs npm", "nodejs npm")),
     "redis-server": ("redis-server", "redis", "redis", "redis"),
     "memcached": ("memcached",) * 4,
+    **dict.fromkeys(("R", "Rscript"), ("r-base-dev", "R", "R", "r")),
     "runtest": ("dejagnu",) * 4,
     "tclsh": ("tcl",) * 4,
     "pkg-config": ("pkg-config", "pkgconf", "pkgconf", "pkgconf"),

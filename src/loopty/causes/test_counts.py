@@ -21,6 +21,13 @@ _NONE = (
 _SOME = r"^ok\s+\S+\s+[\d.]+s$|^(?:PASS|ok \d+|All tests successful)\b"
 """What go, automake, TAP and prove print for tests that ran."""
 
+_EMPTY_CHECK = (
+    r"^(?:make(?:\[\d+\])? +check-(?:am|recursive)|Making check in .*)\n"
+    r"(?:(?:make\b|Making check in ).*(?:\n|\Z))*\Z"
+)
+"""The end of what automake prints for a check without tests: only make's own words."""
+_CHECK_TARGET = r"\bcheck-(?!am\b|recursive\b)\w"
+"""The targets check-TESTS and check-local, which only a project with tests has."""
 _COMPILED = (
     r"^\s*(?:\S+/)?(?:[\w-]+-linux-gnu-)?(?:cc|gcc|g\+\+|c\+\+|clang|clang\+\+)(?:-\d+)? .*-[co]\b"
     r"|^libtool: (?:compile|link): |^\s+(?:CC|CXX|LD|CCLD|CXXLD|AR) +\S"
@@ -35,7 +42,9 @@ _LONGEST_USAGE = 60
 def has_run_no_tests(output: str) -> bool:
     """Whether the output names the number of tests, and it is 0; False where it says nothing about that."""
     counts = [int(number) for pattern in _COUNTS for number in re.findall(pattern, output, re.MULTILINE)]
-    says_none = any(re.search(pattern, output, re.MULTILINE) for pattern in _NONE)
+    says_none = any(re.search(pattern, output, re.MULTILINE) for pattern in _NONE) or (
+        re.search(_EMPTY_CHECK, output, re.MULTILINE) is not None and not re.search(_CHECK_TARGET, output)
+    )
     has_some = any(counts) or re.search(_SOME, output, re.MULTILINE) is not None
     return (bool(counts) or says_none) and not has_some
 

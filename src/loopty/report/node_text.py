@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from loopty.causes.explanation import Explanation
 from loopty.domain.outcome import Effect, Integrity, Outcome
 from loopty.domain.pool import Pool
+from loopty.record.node_record import RECENT_SAMPLES
 from loopty.report.cascade_text import climb_text
 from loopty.report.columns import NAME_COLUMNS, Fact, cut, fact_lines, pad, printable_line, width
 from loopty.report.explanation_text import explanation_facts
@@ -207,7 +208,8 @@ def _spread(detail: NodeDetail) -> str:
     low, high, value = scores.score(first.low), scores.score(first.high), scores.score(first.value)
     if first.low == first.high:
         return f"{count} times, always {first.name} {value}"
-    return f"{count} times: {first.name} {low} to {high}, median {value}"
+    newest = f" of the newest {RECENT_SAMPLES}" if count > RECENT_SAMPLES else ""
+    return f"{count} times: {first.name} {low} to {high}, median{newest}: {value}"
 
 
 def _scores(metric: MetricDetail, *changes: ScoreChange) -> ScoreText:

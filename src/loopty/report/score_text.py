@@ -119,14 +119,15 @@ class ScoreText:
 
 
 def gains_side_by_side(status: RunStatus) -> bool:
-    """Whether the best node is better only where it ran side by side with the baseline.
+    """Whether the gain of the best node is another one than its score and the baseline's say.
 
-    The scores are of different times, when the machine was more or less busy, and may say the opposite.
+    The scores are of different times, when the machine was more or less busy; the gain is of runs side by side.
     """
     best, baseline = status.best, status.baseline
     if best is None or baseline is None or best.over_baseline is None:
         return False
-    return best.over_baseline.amount * status.direction.sign * (best.score - baseline.score) < 0
+    gain, apart = best.over_baseline.amount, status.direction.sign * (best.score - baseline.score)
+    return gain * apart < 0 or abs(gain - apart) > max(abs(gain), abs(apart)) / 4
 
 
 def _last_digit(noise: float) -> int:

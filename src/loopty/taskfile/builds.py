@@ -14,6 +14,8 @@ from loopty.workspaces.repository_facts import RepositoryFacts
 _FEWEST_JOBS, _MOST_JOBS = 4, 8
 """Compilers at the same time: of more, the memory of a trial would not be enough."""
 BUILD_FOLDER = '"$TMPDIR/build"'
+GO_MODULE = "go mod init loopty.invalid/tests"
+"""What a repository in Go from before modules needs first."""
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _C = ("c", "c++")
 _MOST_SOURCES = 40
@@ -69,7 +71,7 @@ def _all_builds(facts: RepositoryFacts) -> Iterator[RepositoryBuild]:
     if main == "rust" and "Cargo.toml" in files:
         yield RepositoryBuild("cargo build --release --quiet", writable_copy=True)
     if main == "go":
-        setup = "" if "go.mod" in files else "go mod init loopty.invalid/tests"
+        setup = "" if "go.mod" in files else GO_MODULE
         yield RepositoryBuild("go build ./...", setup, writable_copy=bool(setup))
     if main in _C:
         yield from _c_builds(facts, files)

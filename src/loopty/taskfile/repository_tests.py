@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
 from loopty.kit.dataclass import replace
+from loopty.taskfile.builds import GO_MODULE
 from loopty.taskfile.native_tests import native_tests
 from loopty.taskfile.node_tests import node_tests
 from loopty.taskfile.tests_command import RepositoryTests
@@ -83,7 +84,7 @@ def _go_tests(files: frozenset[str]) -> Iterator[RepositoryTests]:
     if "go.mod" in files:
         yield RepositoryTests(line, warm_up=warm_up)
     else:  # from before modules: its packages import each other, if at all, by a path that only its name tells
-        yield RepositoryTests(line, "go mod init loopty.invalid/tests", warm_up, writable_copy=True)
+        yield RepositoryTests(line, GO_MODULE, warm_up, writable_copy=True)
 
 
 def _perl_tests(files: frozenset[str]) -> Iterator[RepositoryTests]:

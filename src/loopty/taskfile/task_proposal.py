@@ -10,6 +10,7 @@ from loopty.causes.absent_results import CPU_TIMER, command_with_timer
 from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
 from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.globs import literal
+from loopty.taskfile.builds import GO_MODULE
 from loopty.taskfile.last_resort import last_resorts
 from loopty.taskfile.native_tests import native_benchmark
 from loopty.taskfile.node_tests import runnable_scripts
@@ -151,8 +152,10 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             timeout_seconds=BUILD_TIMEOUT,
         )
     if facts.go_benchmarks:
-        command = "go test -run '^$' -bench . ./..."
-        yield BenchmarkProposal(command, "go-bench", "min", (), "tests of Go have benchmarks")
+        command, has_module = "go test -run '^$' -bench . ./...", "go.mod" in files
+        command = command if has_module else f"{GO_MODULE} && {command}"
+        why = "tests of Go have benchmarks"
+        yield BenchmarkProposal(command, "go-bench", "min", (), why, writable_copy=not has_module)
     for path in facts.benchmarks:
         if line := _script_command(facts, path):
             found = BenchmarkProposal(

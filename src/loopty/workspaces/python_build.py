@@ -8,8 +8,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from loopty.kit.source_text import source_text
+
 _EXTENSIONS = re.compile(r"\bExtension\s*\(|\bext_modules\b|\bcythonize\b|\bcffi_modules\b")
-_LARGEST_FILE = 1 << 20
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.\[\],<>=!~ -]*")
 
@@ -18,9 +19,9 @@ class PythonBuild:
     """The build files at the top of a repository."""
 
     def __init__(self, top: Path) -> None:
-        self._setup = _text(top / "setup.py")
+        self._setup = source_text(top / "setup.py")
         self._project = _project(top / "pyproject.toml")
-        self._metadata = _text(top / "PKG-INFO")
+        self._metadata = source_text(top / "PKG-INFO")
 
     @property
     def has_extensions(self) -> bool:
@@ -61,16 +62,6 @@ def _normal(name: str) -> str:
 
 def _project(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(_text(path))
+        return tomllib.loads(source_text(path))
     except (ValueError, RecursionError):
         return {}
-
-
-def _text(path: Path) -> str:
-    """The text of a file; empty where it is missing, large or no regular file."""
-    try:
-        if not path.is_file() or path.stat().st_size > _LARGEST_FILE:
-            return ""
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""

@@ -11,13 +11,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from loopty.kit.dataclass import dataclass, field
+from loopty.kit.source_text import source_text
 from loopty.workspaces.cmake_facts import CMakeFacts, cmake_facts
 from loopty.workspaces.python_build import PythonBuild
 
 _AUTOMAKE_VALUE = r"\s*\+?=((?:[^\n]*\\\n)*[^\n]*)$"
 _AUTOMAKE_DEPTH = 3
 """How often a variable of Automake names another one."""
-_LARGEST_FILE = 1 << 20
 _DEEPEST = 5
 """Levels of conditions in `exports` of package.json."""
 _NOT_NODE = ("browser", "worker", "react-native", "deno", "bun", "workerd", "edge-light", "types")
@@ -44,10 +44,35 @@ _LANGUAGES = {
     ".go": "go",
     ".pm": "perl",
     ".pl": "perl",
+    ".clj": "clojure",
+    ".coffee": "coffeescript",
+    ".cs": "c#",
+    ".erl": "erlang",
+    ".ex": "elixir",
+    ".f": "fortran",
+    ".f90": "fortran",
+    ".hs": "haskell",
+    ".java": "java",
+    ".jl": "julia",
+    ".kt": "kotlin",
+    ".ls": "livescript",
+    ".lua": "lua",
+    ".ml": "ocaml",
+    ".nim": "nim",
+    ".php": "php",
+    ".r": "r",
+    ".rb": "ruby",
+    ".scala": "scala",
+    ".swift": "swift",
+    ".tcl": "tcl",
+    ".vala": "vala",
+    ".zig": "zig",
 }
 _BENCHMARK = re.compile(r"(?:^|[\s_.-])(?:bench(?:mark)?s?|perf)(?:[\s_.-]|$)", re.IGNORECASE)
 _DATA_WRITER = re.compile(r"(?:gen(?:erate)?|create|prepare|download|fetch|plot|upload)[\s_.-]", re.IGNORECASE)
 """How the name of a script begins that makes the data of a benchmark, or shows its results."""
+_PARTS_OF_A_SERVER = ("manage.py", "settings.py", "urls.py", "wsgi.py", "asgi.py")
+"""Files of a site of Django, as the benchmark of a web framework may have one: none of them is the benchmark."""
 _TEST = re.compile(
     r"(?:^|/)(?:tests?|spec|__tests__)/|^t/|(?:^|/)(?:test_[^/]*|tests?\.(?:py|[cm]?[jt]s))$|_test\.\w+$|\.(?:test|spec)\.\w+$"
 )
@@ -136,7 +161,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     tests = tuple(path for path in files if _TEST.search(path) and not _ASIDE.search(path))
     named = [path for path in files if _is_benchmark(path) and not _needs_root(top / path)]
     benchmarks = sorted(
-        (path for path in named if not _DATA_WRITER.match(PurePosixPath(path).name)),
+        (path for path in named if not _is_beside_a_benchmark(PurePosixPath(path).name)),
         key=lambda path: (path.count("/"), len(path), path),
     )
     aside = {*tests, *named}
@@ -152,7 +177,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     ranked = tuple(language for language, _ in languages.most_common())
     main = ranked[0] if ranked else ""
     python = [path for path in dict.fromkeys((*benchmarks, *tests)) if path.endswith(".py")]
-    fixtures = tuple(path for path in python if _FIXTURE.search(_text(top / path)))
+    fixtures = tuple(path for path in python if _FIXTURE.search(source_text(top / path)))
     targets = _make_targets(top, files, _MAKEFILES)
     return RepositoryFacts(
         tuple(files),
@@ -165,21 +190,21 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         _test_targets(targets),
         _test_targets(_make_targets(top, files, _TEMPLATES)),
         _node_scripts(top, files),
-        "criterion" in _text(top / "Cargo.toml"),
+        "criterion" in source_text(top / "Cargo.toml"),
         any(
-            re.search(r"^func Benchmark\w", _text(top / path), re.MULTILINE)
+            re.search(r"^func Benchmark\w", source_text(top / path), re.MULTILINE)
             for path in files
             if path.endswith("_test.go")
         ),
-        frozenset(path for path in benchmarks if path.endswith(".py") and _MAIN.search(_text(top / path))),
-        any(_UNITTEST.search(_text(top / path)) for path in tests if path.endswith(".py")),
+        frozenset(path for path in benchmarks if path.endswith(".py") and _MAIN.search(source_text(top / path))),
+        any(_UNITTEST.search(source_text(top / path)) for path in tests if path.endswith(".py")),
         cmake_of(top, files),
-        frozenset(path for path in benchmarks if re.match(r"#!.*\bbash\b", _text(top / path))),
+        frozenset(path for path in benchmarks if re.match(r"#!.*\bbash\b", source_text(top / path))),
         _node_entry(top, files),
         _built_node_entry(top, files),
         str(_package_json(top, files).get("name", "")).rpartition("/")[2],
         "setup.py" in files and PythonBuild(top).has_extensions,
-        _automake_libraries(_text(top / "Makefile.am")) if "Makefile.am" in files else (),
+        _automake_libraries(source_text(top / "Makefile.am")) if "Makefile.am" in files else (),
         _make_programs(top, files),
         frozenset(path for path in benchmarks if _only_exports(top / path)),
         PythonBuild(top).import_name if "__init__.py" in files else "",
@@ -188,7 +213,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
 
 def _only_exports(path: Path) -> bool:
     """Whether a file of JavaScript says what it offers to others, and does nothing itself."""
-    text = _text(path) if path.suffix in (".js", ".cjs", ".mjs") else ""
+    text = source_text(path) if path.suffix in (".js", ".cjs", ".mjs") else ""
     return _EXPORTS.search(text) is not None and _RUNS.search(text) is None
 
 
@@ -202,15 +227,19 @@ def _is_benchmark(path: str) -> bool:
     )
 
 
+def _is_beside_a_benchmark(name: str) -> bool:
+    return name in _PARTS_OF_A_SERVER or _DATA_WRITER.match(name) is not None
+
+
 def _needs_root(path: Path) -> bool:
     """Whether a script calls sudo: no trial may do what it wants."""
-    return path.suffix == ".sh" and re.search(r"^\s*sudo\s", _text(path), re.MULTILINE) is not None
+    return path.suffix == ".sh" and re.search(r"^\s*sudo\s", source_text(path), re.MULTILINE) is not None
 
 
 def _language(path: str) -> str:
     if path.endswith(".d.ts"):
         return ""  # types of code that is elsewhere
-    return _LANGUAGES.get(PurePosixPath(path).suffix, "")
+    return _LANGUAGES.get(PurePosixPath(path).suffix.lower(), "")
 
 
 def _is_cpp(code: Sequence[str]) -> bool:
@@ -222,13 +251,13 @@ def _is_cpp(code: Sequence[str]) -> bool:
 def _make_targets(top: Path, files: Sequence[str], places: Sequence[str]) -> frozenset[str]:
     """The targets of the first of these files that is there."""
     name = next((name for name in places if name in files), None)
-    names = (word for rule in _RULE.findall(_text(top / name)) for word in rule.split()) if name else ()
+    names = (word for rule in _RULE.findall(source_text(top / name)) for word in rule.split()) if name else ()
     return frozenset(word for word in names if _TARGET.fullmatch(word))
 
 
 def _make_programs(top: Path, files: Sequence[str]) -> frozenset[str]:
     name = next((name for name in _MAKEFILES if name in files), None)
-    return frozenset(_LINKED_PROGRAM.findall(_text(top / name))) if name else frozenset()
+    return frozenset(_LINKED_PROGRAM.findall(source_text(top / name))) if name else frozenset()
 
 
 def _test_targets(targets: frozenset[str]) -> tuple[str, ...]:
@@ -255,7 +284,7 @@ def _automake_words(text: str, name: str, depth: int) -> Iterator[str]:
 
 def cmake_of(top: Path, files: Sequence[str]) -> CMakeFacts:
     """What the files of CMake among these say."""
-    return cmake_facts(_text(top / path) for path in _cmake_files(files))
+    return cmake_facts(source_text(top / path) for path in _cmake_files(files))
 
 
 def _cmake_files(files: Sequence[str]) -> list[str]:
@@ -272,7 +301,7 @@ def _cmake_files(files: Sequence[str]) -> list[str]:
 
 def _package_json(top: Path, files: Sequence[str]) -> dict[str, Any]:
     try:
-        document = json.loads(_text(top / "package.json")) if "package.json" in files else {}
+        document = json.loads(source_text(top / "package.json")) if "package.json" in files else {}
     except (ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}
@@ -317,13 +346,3 @@ def _node_scripts(top: Path, files: Sequence[str]) -> dict[str, str]:
     if not isinstance(scripts, dict):
         return {}
     return {name: line for name, line in scripts.items() if isinstance(line, str) and _NO_TESTS not in line}
-
-
-def _text(path: Path) -> str:
-    """The text of a file of the working tree; empty where it is missing, large or no regular file."""
-    try:
-        if not path.is_file() or path.stat().st_size > _LARGEST_FILE:
-            return ""
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
