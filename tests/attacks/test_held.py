@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 
 import pytest
@@ -17,6 +18,7 @@ from loopty.sandboxes.launcher import Launcher
 from loopty.sandboxes.namespaces import Namespaces
 from loopty.sandboxes.probe import probe
 from loopty.sandboxes.warm_namespaces import WarmNamespaces
+from loopty.testing.launcher_for_tests import use_compiled_launcher
 
 ALARMING = (AttackStanding.BROKEN, AttackStanding.UNTRIED)
 # As long as a busy machine needs to stop an attack; one that gets through takes this long.
@@ -29,8 +31,9 @@ def make_namespaces_by_python_alone() -> Namespaces:
 
 
 @pytest.mark.parametrize("make", [make_namespaces_by_python_alone, WarmNamespaces, Bubblewrap])
-async def test_a_back_end_with_namespaces_holds_every_attack(make, count_standing):
-    results = await run_attacks(make(), ATTACKS, HOLD_SECONDS)
+async def test_a_back_end_with_namespaces_holds_every_attack(make, count_standing, tmp_path):
+    with use_compiled_launcher(tmp_path) if make is WarmNamespaces else contextlib.nullcontext():
+        results = await run_attacks(make(), ATTACKS, HOLD_SECONDS)
     for result in results:
         count_standing(result.standing)
     assert {result.attack.name: result.detail for result in results if result.is_alarming} == {}

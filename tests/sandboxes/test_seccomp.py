@@ -128,6 +128,20 @@ def test_the_filter_decides_each_call(machine, architecture, number, argument, d
 
 
 TOKEN = 0x1234_5678_9ABC_DEF0
+NEW_USER = 0x10000000
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("other", [0, TOKEN ^ 1, TOKEN ^ 1 << 63])
+def test_only_warm_processes_make_user_namespaces_and_only_with_the_token(machine, other):
+    architecture = {"x86_64": X86_64, "aarch64": AARCH64}[machine]
+    clone = seccomp._CLONE[["x86_64", "aarch64"].index(machine)]
+    refused = errno_decision(errno.EPERM)
+    for nests, decisions in ((True, [ALLOW, refused]), (False, [refused, refused])):
+        program = seccomp.program(machine, nests=nests, token=TOKEN)
+        call = (program, architecture, clone, NEW_USER | 17, 0, 0, 0, 0)
+        assert [decision_of(*call, last) for last in (TOKEN, other)] == decisions
+        assert decision_of(program, architecture, clone, 17, 0, 0, 0, 0, other) == ALLOW
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])

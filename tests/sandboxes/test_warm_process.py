@@ -243,6 +243,63 @@ async def test_a_package_that_is_not_there_is_left_to_the_script(trials):
     assert trials.reasons == []
 
 
+SEARCH = """
+import mmap
+# In halves, so that this program does not have in its memory what it looks for.
+wanted = [(bytes(first), bytes(second)) for first, second in WORDS]
+with open("/proc/self/maps") as maps:
+    regions = [line.split()[:2] for line in maps]
+found, room = set(), mmap.mmap(-1, 1 << 22)
+with open("/proc/self/mem", "rb", buffering=0) as memory:
+    for area, mode in regions:
+        position, end = (int(word, 16) for word in area.split("-"))
+        while mode[0] == "r" and position < end:
+            try:
+                memory.seek(position)
+                size = memory.readinto(memoryview(room)[: min(len(room), end - position)])
+            except (OSError, OverflowError, ValueError):
+                break  # a page of the kernel
+            for number, (first, second) in enumerate(wanted):
+                start = room.find(first, 0, size)
+                while start >= 0:
+                    middle = start + len(first)
+                    if room[middle : middle + len(second)] == second:
+                        found.add(number)
+                    start = room.find(first, start + 1, size)
+            position += size
+print(sorted(found))
+"""
+
+
+def search_for(*words: bytes) -> str:
+    """A script that prints which of these its memory contains."""
+    halves = [(list(word[: len(word) // 2]), list(word[len(word) // 2 :])) for word in words]
+    return SEARCH.replace("WORDS", repr(halves))
+
+
+async def test_a_copy_has_neither_the_token_nor_the_order_of_another_trial_in_its_memory(
+    trials, compiled_launcher
+):
+    if not compiled_launcher:
+        pytest.skip("there is no compiler")
+    mark = secrets.token_hex(16).encode()
+    launch = trials.launch("print('ran')")
+    launch = dataclasses.replace(launch, env={**launch.env, "MARK": mark.decode()})
+    assert (await trials.harness.run(launch)).out == "ran\n"
+    token = trials.sandbox._warm._launcher.token.to_bytes(8, sys.byteorder)
+    result = await trials.run(search_for(mark, token, b"PYTHONPATH"))
+    assert (result.out, result.err, trials.reasons) == ("[2]\n", "", [])
+
+
+async def test_an_interpreter_that_cannot_load_the_library_copies_itself(trials, monkeypatch, tmp_path):
+    (tmp_path / "broken.so").write_bytes(b"no library")
+    opened = lambda: os.open(tmp_path / "broken.so", os.O_RDONLY)  # noqa: E731
+    monkeypatch.setattr("loopty.sandboxes.warm_process.open_library", opened)
+    copy, alone = await trials.run_both(SHOW)
+    assert (copy.out, copy.err) == (alone.out, alone.err)
+    assert not trials.sandbox._warm._launcher.is_compiled
+
+
 async def test_a_warm_process_sees_no_file_of_a_trial(trials):
     look = "import os\nseen = [os.path.exists(p) for p in ('/tree', '/edit', '/packages', '/host', '/work')]"
     (trials.packages / "look.py").write_text(look)

@@ -50,12 +50,15 @@ class Launcher:
     def __init__(self, *, nests: bool = False, is_compiled: bool = True) -> None:
         """`nests`: it starts warm processes, which make namespaces themselves.
 
-        `is_compiled`: it uses the compiled program where there is one. For a few trials, as of warm processes,
-        Python alone is enough.
+        `is_compiled`: it uses the compiled program where there is one, or its warm processes the compiled library.
+        To start a few warm processes, Python alone is enough.
         """
-        self._is_compiled = is_compiled and not nests
-        # Nobody can guess 64 bits, and the processes that know them cannot be read.
-        self._token = 0 if nests else int.from_bytes(os.urandom(8), "little")
+        self.is_compiled = is_compiled
+        self._has_program = is_compiled and not nests
+        # Nobody can guess 64 bits, and the processes that know them cannot be read. Python would leave them in the
+        # memory of copies.
+        has_token = is_compiled or not nests
+        self._token = int.from_bytes(os.urandom(8), "little") if has_token else 0
         self._call_filter = seccomp.program(os.uname().machine, nests=nests, token=self._token)
         self._lock = threading.Lock()
         self._resident: _ResidentProcess | None = None
@@ -73,6 +76,20 @@ class Launcher:
             copy_filter=seccomp.program(os.uname().machine),
             token=self._token,
         )
+
+    @property
+    def order_for_copies(self) -> LauncherOrder:
+        """The same for a warm process, whose memory becomes that of trials."""
+        order = self.order
+        order.call_filter, order.token = None, 0
+        if self._token:
+            order.copy_filter = None
+        return order
+
+    @property
+    def token(self) -> int:
+        """The argument by which the calls of its warm processes pass their filter; 0 where it asks for none."""
+        return self._token
 
     def start_trial(self, *, network: bool) -> socket.socket:
         """Start the first process of a trial and return the connection to it.
@@ -113,8 +130,8 @@ class Launcher:
         return ours
 
     def _start_resident(self) -> _ResidentProcess:
-        program = open_program() if self._is_compiled else None
-        if self._is_compiled and program is None:
+        program = open_program() if self._has_program else None
+        if self._has_program and program is None:
             start_build()  # a second of CPU once, and each launcher in Python costs 30 ms
         try:
             return _ResidentProcess(self.order, program)

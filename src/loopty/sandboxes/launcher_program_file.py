@@ -1,4 +1,7 @@
-"""The compiled launcher: built once for each user where there is a compiler, and used by later launchers."""
+"""The compiled launcher, and the library by which a warm process copies itself.
+
+They are built once for each user where there is a compiler, and used by later launchers.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +15,19 @@ from pathlib import Path
 _SOURCES = Path(__file__).with_name("compiled_launcher")
 # Not by the search path, which may name folders of a repository.
 _COMPILERS = ("/usr/bin/cc", "/usr/bin/gcc", "/usr/bin/clang", "/usr/local/bin/cc")
-# Static: in the launcher's root there are no libraries.
-_OPTIONS = ("-O2", "-static", "-w")
+_LIBRARY = ".so"
 _BUILD_SECONDS = 120
 _BUILD = "build-"
-# The user of trials executes it. What is renamed is whole.
+# The program is static, because in the launcher's root there are no libraries; the user of trials executes it.
+# What is renamed is whole. Where only the program can be built, warm processes copy themselves in Python.
 _SCRIPT = """
-scratch=$1 program=$2
-shift 2
-nice "$@" -o "$scratch/launcher" && chmod 755 "$scratch/launcher" && mv "$scratch/launcher" "$program"
+scratch=$1 program=$2 library=$3 compiler=$4
+shift 4
+build() {
+    nice "$compiler" -O2 -w "$@" -o "$scratch/made" && chmod 755 "$scratch/made"
+}
+build -shared -fPIC -fvisibility=hidden "$@" && mv "$scratch/made" "$library"
+build -static "$@" && mv "$scratch/made" "$program"
 cd / && rm -rf "$scratch"
 """
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -28,12 +35,21 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 def open_program() -> int | None:
     """The compiled launcher, opened; None where it has not been built, or where others could have changed it."""
+    return _open("")
+
+
+def open_library() -> int | None:
+    """The library by which a warm process copies itself, opened; None as for the program."""
+    return _open(_LIBRARY)
+
+
+def _open(ending: str) -> int | None:
     if (folder := _folder()) is None:
         return None
     try:
         if not _is_own(folder.stat(follow_symlinks=False), stat.S_IFDIR):
             return None
-        descriptor = os.open(folder / _name(), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(folder / f"{_name()}{ending}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
     if _is_own(os.fstat(descriptor), stat.S_IFREG):
@@ -68,9 +84,9 @@ def _build(after: str) -> None:
         _remove_leftovers(folder)
         scratch = folder / f"{_BUILD}{name}"
         scratch.mkdir(mode=0o700)  # where another process builds it, this raises
-        made = (str(scratch), str(folder / name))
+        made = (str(scratch), str(folder / name), str(folder / f"{name}{_LIBRARY}"))
         subprocess.run(
-            ("/bin/sh", "-c", f"{{ {_SCRIPT} }} {after}", "sh", *made, compiler, *_OPTIONS, *map(str, _parts())),
+            ("/bin/sh", "-c", f"{{ {_SCRIPT} }} {after}", "sh", *made, compiler, *map(str, _parts())),
             timeout=_BUILD_SECONDS,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -104,7 +120,7 @@ def _name() -> str:
     from loopty.kit.short_digest import sha256
 
     texts = b"\0".join(part.read_bytes() for part in (*_parts(), _SOURCES / "launcher.h"))
-    words = "\0".join((os.uname().machine, *_OPTIONS))
+    words = os.uname().machine + _SCRIPT
     return sha256(texts + words.encode()).hexdigest()[:32]
 
 

@@ -180,8 +180,8 @@ class NotifyFilter:
 def program(machine: str, *, nests: bool = False, token: int = 0) -> bytes | None:
     """The filter for `machine` as bubblewrap reads it, or None when we have no call numbers for it.
 
-    `nests`: for a process that makes namespaces for others. `token`: for one that does the same by calls with this
-    sixth argument, while the programs that it starts, which do not know the token, cannot.
+    `nests`: for a process that makes namespaces, also of users, for others. `token`: for one that does it by calls
+    with this sixth argument, while the processes that it starts, which do not know the token, cannot.
     """
     if (known := _MACHINES.get(machine)) is None:
         return None
@@ -207,8 +207,9 @@ def _instructions(machine: _Machine, *, nests: bool, token: int) -> Iterator[byt
     yield from _denials(machine, (forbidden, errno.EPERM), (_ABSENT, errno.ENOSYS))
     if token:
         yield from _token_rule([_FORBIDDEN[name][machine.column] for name in _NESTING], token)
-    if not nests:
-        yield from _clone_rule(machine, _ALLOWED)
+    if token or not nests:
+        has_new_user = _token_verdict(token) if nests else (_refusal(errno.EPERM),)
+        yield from _clone_rule(machine, _ALLOWED, has_new_user)
     typing = (_operation(_EQUAL, _TIOCSTI, then=1), _operation(_EQUAL, _TIOCLINUX, otherwise=1))
     yield from _rule(_IOCTL[machine.column], 1, *typing, _refusal(errno.EPERM), _ALLOWED)
     families = (_UNIX, _INET, _INET6, _NETLINK)
@@ -231,7 +232,7 @@ def _notify_instructions(machine: _Machine, network: bool) -> Iterator[bytes]:
         if (number := numbers[machine.column]) is not None:
             yield _operation(_EQUAL, number, otherwise=1)
             yield _operation(_RETURN, _NOTIFY)
-    yield from _clone_rule(machine, _operation(_RETURN, _NOTIFY))
+    yield from _clone_rule(machine, _operation(_RETURN, _NOTIFY), (_refusal(errno.EPERM),))
 
     itself = (_operation(_EQUAL, 0, then=1), _refusal(errno.EPERM))
     for numbers in _FOR_ITSELF.values():
@@ -269,15 +270,25 @@ def _denials(machine: _Machine, *tables: tuple[Mapping[str, tuple[int, int | Non
                 yield _refusal(error)
 
 
-def _clone_rule(machine: _Machine, verdict: bytes) -> Iterator[bytes]:
+def _clone_rule(machine: _Machine, verdict: bytes, has_new_user: Sequence[bytes]) -> Iterator[bytes]:
     # Loading an argument overwrites the call number, so each rule over arguments ends with its own verdict.
-    new_user = (_operation(_AND, _CLONE_NEWUSER), _operation(_EQUAL, _CLONE_NEWUSER, otherwise=1))
-    yield from _rule(_CLONE[machine.column], 0, *new_user, _refusal(errno.EPERM), verdict)
+    is_new_user = _operation(_EQUAL, _CLONE_NEWUSER, otherwise=len(has_new_user))
+    yield from _rule(
+        _CLONE[machine.column], 0, _operation(_AND, _CLONE_NEWUSER), is_new_user, *has_new_user, verdict
+    )
 
 
 def _token_rule(numbers: Sequence[int], token: int) -> Iterator[bytes]:
     """Allow calls of these numbers when the sixth argument is the token; other calls continue after the rule."""
-    verdict = (
+    verdict = _token_verdict(token)
+    yield from _any_of(numbers)
+    yield _operation(_JUMP, len(verdict))
+    yield from verdict
+
+
+def _token_verdict(token: int) -> tuple[bytes, ...]:
+    """Allow the call when the sixth argument is the token."""
+    return (
         # Both halves are compared at once, so that the time of a refusal says nothing about either.
         _operation(_LOAD, _SIXTH_ARGUMENT),
         _operation(_XOR, token & 0xFFFFFFFF),
@@ -290,9 +301,6 @@ def _token_rule(numbers: Sequence[int], token: int) -> Iterator[bytes]:
         _ALLOWED,
         _refusal(errno.EPERM),
     )
-    yield from _any_of(numbers)
-    yield _operation(_JUMP, len(verdict))
-    yield from verdict
 
 
 def _any_of(values: Sequence[int]) -> list[bytes]:

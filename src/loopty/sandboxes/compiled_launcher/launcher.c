@@ -1,26 +1,21 @@
 /* The launcher as a program that copies little: it starts the first process of each trial, and ends with loopty.
 
    Called with three descriptors: its order, the connection to loopty, and the file of this program. See
-   `namespace_launcher/launcher_program.py`. */
+   `namespace_launcher/launcher_program.py`. The first process of a copy of a warm process (`copies.c`) becomes this
+   program, too, with one word. */
 #define _GNU_SOURCE
 #include "launcher.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { BATCH = 200 };
@@ -32,7 +27,9 @@ static _Noreturn void copy_sources(int connection) {
     report_failures_to(connection);
     if (!receive_descriptors(connection, &received))
         _exit(0);
-    struct value order = read_order(take_descriptor(&received));
+    int file = take_descriptor(&received);
+    struct value order = read_order(file);
+    close(file);
     const struct value *paths = field(&order, "paths");
     int *trees = room(paths->count * sizeof *trees);
     for (size_t position = 0; position < paths->count; position++)
@@ -45,8 +42,10 @@ static _Noreturn void copy_sources(int connection) {
     _exit(0);
 }
 
-static void start_process(
-    const struct value *shared, int own_pid, int connection, int deaths, char message, int trial) {
+static struct value shared;
+static int own_pid, connection, deaths;
+
+static void start_process(char message, int trial) {
     unsigned long flags = message == '=' ? 0 : message == '+' ? NAMESPACES : NAMESPACES | CLONE_NEWNET;
     int pidfd = -1;
     /* Not clone3: the filter refuses it. */
@@ -55,25 +54,14 @@ static void start_process(
         close(connection);
         if (message == '=')
             copy_sources(trial);
-        run_trial(shared, own_pid, trial, deaths);
+        run_trial(&shared, own_pid, trial, deaths);
     }
-    char words[128];
-    if (pid < 0) {
-        int size = snprintf(words, sizeof words, "failed cannot make namespaces: %s", strerror(errno));
-        send(trial, words, (size_t)size, MSG_NOSIGNAL);
-        return;
-    }
-    if (message != '=') {
-        /* Nobody listens any more when loopty has died. */
-        int size = snprintf(words, sizeof words, "%ld", pid);
-        send_message(trial, words, (size_t)size, &pidfd, 1);
-    }
-    close(pidfd);
+    report_start(trial, pid, message != '=' ? pid : -1, pidfd);
 }
 
 /* Becomes a user with rights only over namespaces of its own. */
-static void enter_namespaces(const struct value *shared) {
-    const struct value *owner = field(shared, "owner");
+static void enter_namespaces(void) {
+    const struct value *owner = field(&shared, "owner");
     if (owner->kind == '(') {
         uid_t uid = (uid_t)owner->items[0].number;
         gid_t gid = (gid_t)owner->items[1].number;
@@ -90,72 +78,52 @@ static void enter_namespaces(const struct value *shared) {
     write_identity(0, uid, 0, gid);
 }
 
+static unsigned long long token;
+
 /* Sets the filter of all trials once, because the kernel takes milliseconds to translate one. */
-static void filter_own_calls(const struct value *shared) {
-    const struct value *filter = field(shared, "call_filter");
+static void filter_own_calls(void) {
+    const struct value *filter = field(&shared, "call_filter");
     if (filter->kind != 'u')
         return;
     struct sock_fprog program = {(unsigned short)(filter->size / 8), (struct sock_filter *)filter->text};
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0)
         fail("seccomp", "");
-    use_token((unsigned long long)number_field(shared, "token"));
+    token = (unsigned long long)number_field(&shared, "token");
+    use_token(&token);
 }
 
-static _Noreturn void serve(const struct value *shared, int own_pid, int connection) {
-    sigset_t child;
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &child, NULL);
-    int deaths = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-    struct pollfd watch[] = {{connection, POLLIN, 0}, {deaths, POLLIN, 0}};
-    for (;;) {
-        if (poll(watch, 2, -1) < 0 && errno != EINTR)
-            _exit(1);
-        if (watch[1].revents) {
-            struct signalfd_siginfo death;
-            while (read(deaths, &death, sizeof death) > 0)
-                ;
-            while (waitpid(-1, NULL, WNOHANG) > 0)
-                ;
-        }
-        if (!watch[0].revents)
-            continue;
-        char message;
-        int numbers[256];
-        size_t count;
-        if (receive_message(connection, &message, 1, numbers, &count) != 1)
-            _exit(0);
-        for (size_t position = 1; position < count; position++)
-            close(numbers[position]);
-        if (count) {
-            start_process(shared, own_pid, connection, deaths, message, numbers[0]);
-            close(numbers[0]);
-        }
-    }
+/* The first process of a copy of a warm process: it was a part of that until now. */
+static _Noreturn void become_watcher(char **words) {
+    int waits = *words[1] == 'w';
+    *words[1] = 0;
+    watch_copy(0, 1, waits);
 }
 
 int main(int count, char **words) {
     static const int stops[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE};
-    char own_pid[16] = "";
+    prctl(PR_SET_NAME, "trial", 0, 0, 0);
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+    if (count == 2)
+        become_watcher(words);
     if (count != 4)
         return 2;
-    int order = atoi(words[1]), connection = atoi(words[2]);
+    int order = atoi(words[1]);
+    connection = atoi(words[2]);
     close(atoi(words[3]));
     fcntl(connection, F_SETFD, FD_CLOEXEC);
     /* Every trial can read the command line of its first process. */
     for (int position = 1; position < count; position++)
         memset(words[position], 0, strlen(words[position]));
-    prctl(PR_SET_NAME, "trial", 0, 0, 0);
-    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     /* A service manager that stops all processes of loopty stops loopty, too, and then the connection closes. */
     for (size_t position = 0; position < sizeof stops / sizeof *stops; position++)
         signal(stops[position], SIG_IGN);
     report_failures_to(connection);
-    struct value shared = read_order(order);
-    if (readlink("/proc/self", own_pid, sizeof own_pid - 1) < 0)
-        fail("/proc/self", "");
-    enter_namespaces(&shared);
+    shared = read_order(order);
+    close(order);
+    own_pid = pid_in_proc();
+    enter_namespaces();
     enter_shared_root(field(&shared, "system"));
-    filter_own_calls(&shared);
-    serve(&shared, atoi(own_pid), connection);
+    filter_own_calls();
+    deaths = watch_deaths();
+    serve(connection, deaths, start_process);
 }

@@ -31,10 +31,35 @@ void fail(const char *path, const char *remark) {
     _exit(1);
 }
 
+/* Where `room` takes memory from; the C library's otherwise. */
+static char *next_room, *last_room;
+
+void use_room(void *memory, size_t size) {
+    next_room = memory;
+    last_room = next_room + size;
+}
+
 void *room(size_t size) {
-    void *memory = calloc(1, size + 1);
-    if (!memory)
+    void *memory = next_room;
+    size = (size + 16) & ~(size_t)15;
+    if (!next_room)
+        memory = calloc(1, size);
+    else if (size <= (size_t)(last_room - next_room))
+        next_room += size;
+    else
+        memory = NULL;
+    if (!memory) {
+        errno = ENOMEM;
         fail("", "");
+    }
+    return memory;
+}
+
+/* Room for more, with what was there. */
+static void *larger_room(const void *before, size_t size, size_t larger) {
+    void *memory = room(larger);
+    if (size)
+        memcpy(memory, before, size);
     return memory;
 }
 
@@ -86,10 +111,7 @@ static void take_items(struct reader *reader, struct value *value, size_t count,
             reader->next--;
         if (value->count == capacity) {
             capacity = 2 * capacity + 8;
-            struct value *larger = realloc(value->items, capacity * sizeof *larger);
-            if (!larger)
-                fail("", "");
-            value->items = larger;
+            value->items = larger_room(value->items, value->count * sizeof *value->items, capacity * sizeof *value->items);
         }
         value->items[value->count++] = take_value(reader, depth + 1);
     }
@@ -139,7 +161,6 @@ struct value read_order(int descriptor) {
     unsigned char *bytes = room(size);
     if (pread(descriptor, bytes, size, 0) != (ssize_t)size)
         fail("order", "");
-    close(descriptor);
     struct reader reader = {bytes, bytes + size};
     return take_value(&reader, 0);
 }
@@ -211,11 +232,9 @@ int receive_descriptors(int connection, struct descriptors *received) {
         size_t count;
         if (receive_message(connection, &total, sizeof total, numbers, &count) != sizeof total)
             return 0;
-        int *larger = realloc(received->numbers, (received->count + count + 1) * sizeof(int));
-        if (!larger)
-            fail("", "");
-        memcpy(larger + received->count, numbers, count * sizeof(int));
-        received->numbers = larger;
+        size_t size = received->count * sizeof(int);
+        received->numbers = larger_room(received->numbers, size, size + count * sizeof(int));
+        memcpy(received->numbers + received->count, numbers, count * sizeof(int));
         received->count += count;
     } while (received->count < total);
     return 1;

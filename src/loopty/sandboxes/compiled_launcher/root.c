@@ -27,15 +27,24 @@
 #define SYSTEM "/system"
 #define NEW "/new"
 
-static unsigned long long own_token;
+static const unsigned long long no_token, *own_token = &no_token;
+/* Where the host's files are, what all trials share, and where the root of one trial is made. */
+static const char *host = HOST, *shared_parts = SYSTEM, *new_root = NEW;
 /* Below which everything is mounted: what all trials share is made first, then the root of one trial. */
 static const char *base = SYSTEM;
 
-void use_token(unsigned long long token) { own_token = token; }
+void use_token(const unsigned long long *token) { own_token = token; }
 
 long guarded_call(long number, long a, long b, long c, long d, long e) {
-    return syscall(number, a, b, c, d, e, own_token);
+    return syscall(number, a, b, c, d, e, *own_token);
 }
+
+void make_roots_of_copies(void) {
+    host = shared_parts = "";
+    base = new_root = "/tmp";
+}
+
+int open_host_processes(void) { return open(*host ? HOST "/proc" : "/proc", O_PATH | O_CLOEXEC); }
 
 struct path {
     char text[PATH_MAX];
@@ -152,7 +161,7 @@ static void attach(int tree, const char *path, unsigned long long attributes) {
 }
 
 static void bind_host(const char *source, const char *path, unsigned long long attributes) {
-    struct path outside = join(HOST, source);
+    struct path outside = join(host, source);
     int descriptor = open(outside.text, O_PATH | O_CLOEXEC);
     if (descriptor < 0)
         fail(source, "");
@@ -160,13 +169,13 @@ static void bind_host(const char *source, const char *path, unsigned long long a
 }
 
 static void show(const char *path) {
-    struct path shared = join(SYSTEM, path), target = join(NEW, path);
+    struct path shared = join(shared_parts, path), target = join(new_root, path);
     make_folder(target.text);
     mount_at(shared.text, target.text, NULL, MS_BIND | MS_REC, NULL);
 }
 
 static void mount_in_memory(const char *path, const char *options) {
-    struct path target = join(NEW, path);
+    struct path target = join(new_root, path);
     close(open_target(path, 1));
     mount_at("tmpfs", target.text, "tmpfs", MS_NOSUID | MS_NODEV, options);
 }
@@ -241,10 +250,11 @@ void enter_shared_root(const struct value *system) {
 static void mount_proc(void) {
     /* Old parts of /proc by which root could harm the machine. An unprivileged user cannot write them anyway. */
     static const char *const covered[] = {"sys", "sysrq-trigger", "irq", "bus"};
-    make_folder(NEW "/proc");
-    mount_at("proc", NEW "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+    struct path folder = join(new_root, "/proc"), below = join(folder.text, "/");
+    make_folder(folder.text);
+    mount_at("proc", folder.text, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
     for (size_t position = 0; position < sizeof covered / sizeof *covered; position++) {
-        struct path path = join(NEW "/proc/", covered[position]);
+        struct path path = join(below.text, covered[position]);
         if (access(path.text, W_OK) == 0) {
             mount_at(path.text, path.text, NULL, MS_BIND | MS_REC, NULL);
             mount_at("none", path.text, NULL, FROZEN | MS_NOEXEC, NULL);
@@ -258,7 +268,7 @@ static void add_system(const struct value *system, const struct value *order, in
         if (is_setting(entry[0].text))
             continue;
         if (entry[2].kind == 'T') {
-            struct path path = join(NEW, entry[0].text);
+            struct path path = join(new_root, entry[0].text);
             make_symlink(entry[1].text, path.text);
         } else
             show(entry[0].text);
@@ -274,7 +284,8 @@ static void add_system(const struct value *system, const struct value *order, in
         make_devices();
     else
         show("/dev");
-    mount_at("devpts", NEW "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620");
+    struct path terminals = join(new_root, "/dev/pts");
+    mount_at("devpts", terminals.text, "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620");
     mount_proc();
 }
 
@@ -284,11 +295,11 @@ size_t enter_trial_root(const struct value *shared, const struct value *order, s
     const struct value *devices = field(order, "devices"), *facts = field(order, "facts");
     char size[64];
     snprintf(size, sizeof size, "mode=0755,size=%lld", number_field(order, "disk_bytes"));
-    mount_at("tmpfs", NEW, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755");
+    mount_at("tmpfs", new_root, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755");
     add_system(field(shared, "system"), order, devices->count > 0);
     for (size_t position = 0; position < temporary->count; position++)
         mount_in_memory(temporary->items[position].text, size);
-    struct path home = join(NEW, text_field(order, "home"));
+    struct path home = join(new_root, text_field(order, "home"));
     make_folder(home.text);
     for (size_t position = 0; position < mounts->count; position++) {
         const struct value *mount = mounts->items[position].items;
@@ -303,9 +314,11 @@ size_t enter_trial_root(const struct value *shared, const struct value *order, s
         bind_host(devices->items[position].text, devices->items[position].text, NO_SUID);
     for (size_t position = 0; position < facts->count; position++)
         bind_host(facts->items[position].text, facts->items[position].text, READ_ONLY | SAFE);
-    if (devices->count)
-        mount_at("none", NEW "/dev", NULL, FROZEN, NULL);
-    mount_at("none", NEW, NULL, FROZEN, NULL);
+    if (devices->count) {
+        struct path folder = join(new_root, "/dev");
+        mount_at("none", folder.text, NULL, FROZEN, NULL);
+    }
+    mount_at("none", new_root, NULL, FROZEN, NULL);
     *memory = room((temporary->count + scratch->count) * sizeof(int));
     size_t count = 0;
     for (size_t position = 0; position < temporary->count; position++)
@@ -313,7 +326,7 @@ size_t enter_trial_root(const struct value *shared, const struct value *order, s
     for (size_t position = 0; position < scratch->count; position++)
         (*memory)[count++] = open_target(scratch->items[position].text, 1);
     /* The former root is mounted over the new one, and goes. */
-    if (chdir(NEW) != 0 || guarded_call(SYS_pivot_root, (long)".", (long)".", 0, 0, 0) != 0 ||
+    if (chdir(new_root) != 0 || guarded_call(SYS_pivot_root, (long)".", (long)".", 0, 0, 0) != 0 ||
         guarded_call(SYS_umount2, (long)".", MNT_DETACH, 0, 0, 0) != 0 || chdir("/") != 0)
         fail("/", "");
     return count;

@@ -223,17 +223,8 @@ static int reap(pid_t command) {
     return code;
 }
 
-static int run_command(const struct value *order, const int *outputs, int connection, int deaths) {
-    pid_t command = start_command(order, outputs);
-    if (command < 0) {
-        int code = errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
-        const char *reason = code == NOT_FOUND ? "it is not found" : "it cannot be executed";
-        dprintf(outputs[1], "cannot start %s: %s\n", field(order, "argv")->items[0].text, reason);
-        return code;
-    }
-    close(outputs[0]);
-    if (outputs[1] != outputs[0])
-        close(outputs[1]);
+/* The exit code of the command, or -1 when loopty is gone. */
+static int wait_for_command(pid_t command, int connection, int deaths) {
     struct pollfd watch[] = {{connection, POLLIN, 0}, {deaths, POLLIN, 0}};
     for (;;) {
         struct signalfd_siginfo death;
@@ -249,16 +240,34 @@ static int run_command(const struct value *order, const int *outputs, int connec
     }
 }
 
-void run_trial(const struct value *shared, int parent, int connection, int deaths) {
+static int run_command(const struct value *order, const int *outputs, int connection, int deaths) {
+    pid_t command = start_command(order, outputs);
+    if (command < 0) {
+        int code = errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE;
+        const char *reason = code == NOT_FOUND ? "it is not found" : "it cannot be executed";
+        dprintf(outputs[1], "cannot start %s: %s\n", field(order, "argv")->items[0].text, reason);
+        return code;
+    }
+    close(outputs[0]);
+    if (outputs[1] != outputs[0])
+        close(outputs[1]);
+    return wait_for_command(command, connection, deaths);
+}
+
+struct trial prepare_trial(const struct value *shared, int parent, int connection) {
     struct descriptors received;
-    char message[64], go[2];
+    struct trial trial;
+    char message[64];
     int *memory;
     report_failures_to(connection);
     if (!receive_descriptors(connection, &received))
         _exit(1);
-    struct value order = read_order(take_descriptor(&received));
-    int outputs[] = {take_descriptor(&received), take_descriptor(&received)};
-    for (long long left = number_field(&order, "groups"); left > 0; left--) {
+    trial.order_file = take_descriptor(&received);
+    trial.order = read_order(trial.order_file);
+    const struct value *order = &trial.order;
+    trial.outputs[0] = take_descriptor(&received);
+    trial.outputs[1] = take_descriptor(&received);
+    for (long long left = number_field(order, "groups"); left > 0; left--) {
         int group = take_descriptor(&received);
         if (write(group, "0", 1) != 1)
             fail("cgroup", "");
@@ -266,18 +275,18 @@ void run_trial(const struct value *shared, int parent, int connection, int death
     }
     /* Now, so that the trial does not see the name of its group. */
     leave_namespaces(CLONE_NEWCGROUP);
-    int host_processes = open(HOST "/proc", O_PATH | O_CLOEXEC);
-    size_t count = enter_trial_root(shared, &order, &received, &memory);
+    int host_processes = open_host_processes();
+    size_t count = enter_trial_root(shared, order, &received, &memory);
     const char *name = text_field(shared, "host_name");
     if (sethostname(name, strlen(name)) != 0)
         fail("host name", "");
-    if (!is_true(&order, "network"))
+    if (!is_true(order, "network"))
         start_loopback();
-    give_up_rights(shared, is_true(&order, "nests"));
+    give_up_rights(shared, is_true(order, "nests"));
     bind_life(host_processes, parent);
-    if (chdir(text_field(&order, "cwd")) != 0)
-        fail(text_field(&order, "cwd"), "");
-    set_limits(field(&order, "limits"));
+    if (chdir(text_field(order, "cwd")) != 0)
+        fail(text_field(order, "cwd"), "");
+    set_limits(field(order, "limits"));
     setsid();
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -286,12 +295,38 @@ void run_trial(const struct value *shared, int parent, int connection, int death
         _exit(1);
     for (size_t position = 0; position < count; position++)
         close(memory[position]);
-    if (is_true(&order, "waits") && (recv(connection, go, sizeof go, 0) != 2 || memcmp(go, "go", 2) != 0))
+    return trial;
+}
+
+static void wait_until_released(int connection) {
+    char go[2];
+    if (recv(connection, go, sizeof go, 0) != 2 || memcmp(go, "go", 2) != 0)
         _exit(1);
-    int code = run_command(&order, outputs, connection, deaths);
+}
+
+static _Noreturn void report_end(int connection, int code) {
+    char message[64];
     if (code >= 0) {
-        size = snprintf(message, sizeof message, "ended %d", code);
+        int size = snprintf(message, sizeof message, "ended %d", code);
         send(connection, message, (size_t)size, MSG_NOSIGNAL);
     }
     _exit(1);
+}
+
+void run_trial(const struct value *shared, int parent, int connection, int deaths) {
+    struct trial trial = prepare_trial(shared, parent, connection);
+    close(trial.order_file);
+    if (is_true(&trial.order, "waits"))
+        wait_until_released(connection);
+    report_end(connection, run_command(&trial.order, trial.outputs, connection, deaths));
+}
+
+void watch_copy(int connection, int gate, int waits) {
+    int deaths = watch_deaths();
+    if (waits)
+        wait_until_released(connection);
+    if (write(gate, "", 1) != 1)
+        _exit(1);
+    close(gate);
+    report_end(connection, wait_for_command(2, connection, deaths));
 }

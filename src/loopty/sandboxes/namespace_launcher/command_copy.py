@@ -73,24 +73,23 @@ class TrialCopy(TrialProcess):
         # Not a bare system call: the C library and packages put themselves in order after this one.
         if (pid := os.fork()) == 0:
             self._socket.detach()
-            raise CopyStarted(CommandCopy(order, outputs, self._command_line))
+            _signal.set_wakeup_fd(-1)
+            _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+            _take_descriptors(outputs)
+            prctl(PR_SET_DUMPABLE, 1)
+            raise CopyStarted(CommandCopy(order, self._command_line))
         return pid
 
 
 class CommandCopy:
     """The command of a trial, with what the warm process has imported."""
 
-    def __init__(self, order: TrialOrder, outputs: list[int], command_line: CommandLine) -> None:
+    def __init__(self, order: TrialOrder, command_line: CommandLine) -> None:
         self._order = order
-        self._outputs = outputs
         self._command_line = command_line
 
     def become(self, imports: WarmImports) -> None:
         """Become the command, as if the interpreter had just started it; does not return."""
-        _signal.set_wakeup_fd(-1)
-        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
-        self._take_descriptors()
-        prctl(PR_SET_DUMPABLE, 1)
         order = self._order
         os.environ.clear()
         os.environ.update(imports.environment({**order.env, "PWD": order.cwd}))
@@ -106,17 +105,18 @@ class CommandCopy:
             sys.orig_argv = [*imports.interpreter, *order.copy]
         end_process(_run(order.copy), imports.module_identities)
 
-    def _take_descriptors(self) -> None:
-        first, second = self._outputs
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        for source, target in ((nothing, 0), (first, 1), (second, 2)):
-            os.dup2(source, target)
-        for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
-            if int(name) >= _FIRST_OTHER:
-                try:
-                    os.close(int(name))
-                except OSError:
-                    continue  # the descriptor of the list itself
+
+def _take_descriptors(outputs: list[int]) -> None:
+    first, second = outputs
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (first, 1), (second, 2)):
+        os.dup2(source, target)
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
+        if int(name) >= _FIRST_OTHER:
+            try:
+                os.close(int(name))
+            except OSError:
+                continue  # the descriptor of the list itself
 
 
 def _first_search_folder(command: tuple[str, ...]) -> str | None:

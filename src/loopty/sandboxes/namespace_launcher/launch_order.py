@@ -17,6 +17,8 @@ WITH_NETWORK, WITHOUT_NETWORK, COPY_SOURCES = b"+", b"-", b"="
 """What loopty says to the launcher for each trial, or for the trees of one."""
 READY, ENDED, FAILED, GO = b"ready ", b"ended ", b"failed ", b"go"
 """What the process of a trial says to loopty, and `GO` loopty to it."""
+NO_LIBRARY = b"library "
+"""What a warm process says that cannot use the compiled library, with the reason."""
 TITLE = b"trial"
 """The command line of the first process, which the trial can read."""
 _BATCH = 200
@@ -174,8 +176,14 @@ class SourceOrder:
 
 def dump_order(order: LauncherOrder | TrialOrder | WarmOrder | SourceOrder) -> int:
     """A file in memory with the order."""
-    descriptor = os.memfd_create("loopty-order", os.MFD_CLOEXEC)
-    os.write(descriptor, marshal.dumps({name: getattr(order, name) for name in order.__slots__}, _MARSHAL_VERSION))
+    fields = {name: getattr(order, name) for name in order.__slots__}
+    return file_in_memory("loopty-order", marshal.dumps(fields, _MARSHAL_VERSION))
+
+
+def file_in_memory(name: str, content: bytes) -> int:
+    """A new file with this content, which has a name only for those who ask which files a process has open."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    os.write(descriptor, content)
     return descriptor
 
 
@@ -197,6 +205,11 @@ def read_warm_order(descriptor: int) -> WarmOrder:
 def read_source_order(descriptor: int) -> SourceOrder:
     """Read an order from an open file and close the file."""
     return SourceOrder(**_read(descriptor))
+
+
+def parse_trial_order(text: bytes) -> TrialOrder:
+    """The order in the text of such a file."""
+    return TrialOrder(**marshal.loads(text))
 
 
 def _read(descriptor: int) -> dict[str, Any]:

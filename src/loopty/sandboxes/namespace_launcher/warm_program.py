@@ -13,10 +13,11 @@ import os
 import select
 import sys
 
-from loopty.sandboxes.namespace_launcher.command_copy import CopyStarted, TrialCopy
+from loopty.sandboxes.namespace_launcher.command_copy import CommandCopy, CopyStarted, TrialCopy
 from loopty.sandboxes.namespace_launcher.command_line import CommandLine
 from loopty.sandboxes.namespace_launcher.launch_order import (
     FAILED,
+    NO_LIBRARY,
     READY,
     LauncherOrder,
     read_launcher_order,
@@ -28,6 +29,10 @@ from loopty.sandboxes.namespace_launcher.launch_order import (
 from loopty.sandboxes.namespace_launcher.namespace_calls import CLONE_NEWNET, CLONE_NEWUSER, NAMESPACES, fork_into
 from loopty.sandboxes.namespace_launcher.trial_process import watch_children
 from loopty.sandboxes.namespace_launcher.warm_imports import WarmImports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 _MANY = 4096
 _STARTED = b"0"
@@ -44,26 +49,52 @@ def main(known_modules: set[str], program_folder: str) -> None:
     with open(os.devnull, "r+b") as nothing:  # noqa: PTH123 - see the other modules
         os.dup2(nothing.fileno(), 0)
         os.dup2(nothing.fileno(), 1)
-    launcher_order, warm_order = receive_descriptors(channel)
-    order = read_launcher_order(launcher_order)
+    launcher_order, warm_order, *compiled = receive_descriptors(channel)
     imports = WarmImports(known_modules, read_warm_order(warm_order))
     sys.path.remove(program_folder)
     if problem := imports.load():
         channel.send(FAILED + problem.encode(errors="replace")[:_MANY])
         os._exit(0)
-    imports.finish()
-    # Memory that is not touched again is not copied for each trial.
-    gc.collect()
-    gc.freeze()
+    command = (_serve_compiled if compiled else _serve_in_python)(channel, imports, launcher_order, compiled)
+    command.become(imports)
+
+
+def _serve_compiled(
+    channel: _socket.socket, imports: WarmImports, launcher_order: int, compiled: list[int]
+) -> CommandCopy:
+    try:
+        from loopty.sandboxes.namespace_launcher.compiled_copies import CompiledCopies
+
+        library, token, program = compiled
+        copies = CompiledCopies(library)
+    except (ImportError, OSError, AttributeError) as error:
+        channel.send(NO_LIBRARY + str(error).encode(errors="replace")[:_MANY])
+        os._exit(0)
+    _settle(imports)
+    return copies.serve(channel, launcher_order, token, program)
+
+
+def _serve_in_python(
+    channel: _socket.socket, imports: WarmImports, launcher_order: int, _compiled: list[int]
+) -> CommandCopy:
+    order = read_launcher_order(launcher_order)
+    _settle(imports)
     channel.send(READY)
     try:
         _serve(order, channel)
     except CopyStarted as copy:
-        command = copy.command
-    command.become(imports)
+        return copy.command
 
 
-def _serve(order: LauncherOrder, channel: _socket.socket) -> None:
+def _settle(imports: WarmImports) -> None:
+    """Prepare what all copies share."""
+    imports.finish()
+    # Memory that is not touched again is not copied for each trial.
+    gc.collect()
+    gc.freeze()
+
+
+def _serve(order: LauncherOrder, channel: _socket.socket) -> NoReturn:
     command_line = CommandLine()
     own_pid = int(os.readlink("/proc/self"))  # noqa: PTH115
     _signal.signal(_signal.SIGCHLD, _ignore)
