@@ -17,7 +17,7 @@ from loopty.kit import codec
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS
 from loopty.taskfile.read import PLUGIN_TABLES, TABLES, load, parse
 from loopty.taskfile.task_draft import TaskDraft
-from loopty.taskfile.template import render_task_file
+from loopty.taskfile.template import render_task_file, write_task_file
 
 BENCHMARK = '[benchmark]\ncommand = "python3 evaluate.py"\ntimeout_seconds = 30\n'
 WRITE = '[access]\nwrite = ["program.py"]\n'
@@ -411,3 +411,14 @@ def test_a_fault_of_the_second_stage_is_named(table: str, message: str) -> None:
     with pytest.raises(Misuse) as caught:
         parse(COMBINE + table)
     assert message in str(caught.value)
+
+
+def test_a_task_file_is_written_as_a_whole_and_not_through_a_link(tmp_path):
+    other, place = tmp_path / "other", tmp_path / "repo"
+    place.mkdir()
+    other.write_text("mine")
+    (place / "loopty.toml").symlink_to(other)
+    write_task_file(place, TaskDraft("bench", ("a.py",)))
+    assert other.read_text() == "mine"
+    assert parse((place / "loopty.toml").read_text()).benchmark.command == "bench"
+    assert [path.name for path in place.iterdir()] == ["loopty.toml"]

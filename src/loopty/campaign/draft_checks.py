@@ -12,10 +12,9 @@ from loopty.campaign.measured_noise import MeasuredNoise
 from loopty.causes.explanation import Explanation
 from loopty.causes.missing_libraries import NO_TEST_RAN
 from loopty.causes.test_counts import has_built_nothing, has_run_no_tests, is_only_usage
-from loopty.domain.access import TASK_FILE
 from loopty.kit.dataclass import dataclass, replace
 from loopty.taskfile.task_draft import TaskDraft
-from loopty.taskfile.template import render_task_file
+from loopty.taskfile.template import write_task_file
 
 if TYPE_CHECKING:
     from loopty.campaign.by_hand import CheckResult
@@ -49,7 +48,7 @@ class DraftChecks:
         self._unsafe = unsafe
 
     def write(self, draft: TaskDraft) -> None:
-        (self._path / TASK_FILE).write_text(render_task_file(draft))
+        write_task_file(self._path, draft)
         self._campaign().trust(only_task_file=True)  # what the user has just written, the user allows
 
     def run(self, draft: TaskDraft) -> TimedCheck:

@@ -26,7 +26,7 @@ _NOT_THERE = (
 )
 _SCRIPT = re.compile(
     r"\b(?:bash|sh|python3|node|perl) "
-    r"(?P<path>(?P<folder>[\w-][\w./-]*)/(?P<name>[\w.-]+\.(?:sh|py|[cm]?js|pl)))(?!\S)"
+    r"(?P<path>(?P<folder>\w[\w./-]*)/(?P<name>[\w.-]+\.(?:sh|py|[cm]?js|pl)))(?!\S)"
 )
 _READ_ONLY = (
     r"Read-only file system: b?'(?P<path>[^']+)'",

@@ -55,14 +55,8 @@ def tests_out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
     budget = _SHARE * failure.timeout_seconds
     for part_of in (_part_of_ctest, _part_of_automake, _part_of_perl, _part_of_go):
         if line := part_of(failure.command, failure.output, budget):
-            return Cause(
-                "tests-out-of-time",
-                f"{failure.subject} takes longer than its limit of {failure.timeout_seconds:g} s: only tests that "
-                "ended before are run",
-                (failure.own_setting("command", line),),
-                is_guess=True,
-                advice=f"or, for all of them: timeout_seconds = {round(10 * failure.timeout_seconds)}",
-            )
+            part = "only tests that ended before are run"
+            return _a_part(failure, "tests-out-of-time", failure.subject, part, line)
     return None
 
 
@@ -80,13 +74,19 @@ def build_out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
     if not targets:
         return None
     line = line.replace(build[0], f"{build[0]} --target {' '.join(targets)}", 1)
+    part = "only targets that were built before are built"
+    return _a_part(failure, "build-out-of-time", "the build", part, line)
+
+
+def _a_part(failure: Failure, name: str, what: str, part: str, line: str) -> Cause:
+    """The cause for what takes too long, of which a part is run instead."""
+    limit = failure.timeout_seconds
     return Cause(
-        "build-out-of-time",
-        f"the build takes longer than its limit of {failure.timeout_seconds:g} s: only targets that were built "
-        "before are built",
+        name,
+        f"{what} takes longer than its limit of {limit:g} s: {part}",
         (failure.own_setting("command", line),),
         is_guess=True,
-        advice=f"or, for all of them: timeout_seconds = {round(10 * failure.timeout_seconds)}",
+        advice=f"or, for all of them: timeout_seconds = {round(10 * limit)}",
     )
 
 

@@ -119,7 +119,7 @@ def command(
         propose_tasks,
         with_proposer,
     )
-    from loopty.taskfile.template import render_task_file
+    from loopty.taskfile.template import render_task_file, write_task_file
     from loopty.workspaces.repository import Repository
     from loopty.workspaces.repository_facts import repository_facts
 
@@ -168,7 +168,7 @@ def command(
     draft = with_proposer(draft, has_samplers=find_spec("optuna") is not None)
     read.parse(render_task_file(draft))
     if no_check:
-        path.write_text(render_task_file(draft))
+        write_task_file(path.parent, draft)
         here().trust(only_task_file=True)  # what the user has just written, the user allows
         say(f"wrote {path.name}")
         if as_json:

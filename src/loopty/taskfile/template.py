@@ -1,14 +1,17 @@
-"""Renders the commented `loopty.toml` that `loopty init` writes."""
+"""The commented `loopty.toml` that `loopty init` writes."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 
 from loopty.causes.cause import SettingValue, toml_value
+from loopty.domain.access import TASK_FILE
 from loopty.domain.benchmark_spec import Limits
 from loopty.domain.space import Parameter, ParameterKind
 from loopty.kit import codec
+from loopty.kit.atomic_file import write_atomically
 from loopty.kit.printable import escape_hidden
 from loopty.taskfile.task_draft import TaskDraft
 
@@ -22,6 +25,11 @@ _EXAMPLES = {
     "network": "false",
 }
 """What the file shows of settings that are not used."""
+
+
+def write_task_file(folder: Path, draft: TaskDraft) -> None:
+    """Write the file as a whole: who reads it meanwhile finds the former one. A link there is replaced."""
+    write_atomically(folder, TASK_FILE, render_task_file(draft).encode())
 
 
 def render_task_file(draft: TaskDraft) -> str:
