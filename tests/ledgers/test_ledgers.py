@@ -1,5 +1,6 @@
 """Both ledgers pass the conformance suite; SQLite also survives disk faults and other processes."""
 
+import asyncio
 import os
 import signal
 import sqlite3
@@ -18,6 +19,7 @@ from loopty.kit import codec
 from loopty.kit.safe_folder import UnsafePath
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
+from loopty.record import recorder as recorders
 from loopty.record.pages import facts_key
 from loopty.record.recorder import Recorder
 from loopty.record.trials import TrialStarted
@@ -46,31 +48,34 @@ _WRITER = (
     "import sys, time; from pathlib import Path; from loopty.record.recorder import Recorder\n"
     "from loopty.ledgers.sqlite import SqliteLedger; from loopty.testing.ledger_suite import child_events\n"
     "recorder = Recorder(SqliteLedger(Path(sys.argv[1])), time.time); print('go', flush=True)\n"
+    "recorder.saves_rarely = len(sys.argv) > 3\n"
     "for _ in range(int(sys.argv[2])): recorder.record(child_events)\n"
 )
 
 
-def _writer(path: Path, times: int) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, "-c", _WRITER, path, str(times)], stdout=subprocess.PIPE)
+def _writer(path: Path, times: int, *options: str) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-c", _WRITER, path, str(times), *options], stdout=subprocess.PIPE)
 
 
-def test_eight_processes_write_one_ledger_and_no_number_is_lost_or_given_twice(tmp_path):
+@pytest.mark.parametrize("rarely", [0, 5, 8])
+def test_eight_processes_write_one_ledger_and_no_number_is_lost_or_given_twice(tmp_path, rarely):
     path = tmp_path / "ledger.sqlite"
     Recorder(SqliteLedger(path), time.time).record(lambda _: run_events())
-    writers = [_writer(path, 25) for _ in range(8)]
+    writers = [_writer(path, 25, *["rarely"] * (number < rarely)) for number in range(8)]
     for writer in writers:
         writer.communicate()
     assert [writer.returncode for writer in writers] == [0] * 8
     history = SqliteLedger(path).history()
     assert [recorded.number for recorded in SqliteLedger(path).read()] == list(range(1, 203))
-    assert {node.sort_key[-1] for node in history.ids if node.parent} == set(range(1, 201))
+    assert sorted(node.sort_key[-1] for node in history.ids if node.parent) == list(range(1, 201))
+    assert SqliteLedger(path).flaw() is None
 
 
 def test_a_writer_killed_at_any_moment_leaves_only_whole_decisions(tmp_path):
     path = tmp_path / "ledger.sqlite"
     Recorder(SqliteLedger(path), time.time).record(lambda _: run_events())
-    for pause in (0.01, 0.03, 0.05, 0.08):
-        with _writer(path, 10**9) as writer:
+    for pause, *rarely in ((0.01,), (0.03, "rarely"), (0.05,), (0.08, "rarely"), (0.3, "rarely")):
+        with _writer(path, 10**9, *rarely) as writer:
             writer.stdout.readline()
             time.sleep(pause)
             os.kill(writer.pid, signal.SIGKILL)
@@ -79,6 +84,93 @@ def test_a_writer_killed_at_any_moment_leaves_only_whole_decisions(tmp_path):
         assert [recorded.number for recorded in events] == list(range(1, len(events) + 1))
         assert ledger.history().number == len(events)
         assert len(list(ledger.history().ids)) == len(events) - 1
+        assert ledger.history().number - ledger.history().saved_number <= recorders._MOST_UNSAVED_EVENTS
+        assert ledger.flaw() is None
+
+
+def _with_unsaved_events(path: Path) -> Recorder:
+    """Events 1 to 3 with their pages, 4 and 5 without."""
+    late = Recorder(SqliteLedger(path), lambda: 12.5)
+    late.record(lambda _: run_events())
+    late.record(child_events)
+    late.saves_rarely = True
+    late.record(child_events)
+    late.record(child_events)
+    assert (late.history.saved_number, late.history.number) == (3, 5)
+    return late
+
+
+UNSAVED_EDITS = {
+    "UPDATE events SET body = json_set(body, '$.summary', 'x') WHERE number = 4": "event 4 was changed",
+    "DELETE FROM events WHERE number = 4": "event 5 was changed, or one before it removed",
+    "UPDATE pages SET body = json_set(body, '$.verdict', 'kept') WHERE key = '1.1'": "node 1.1 was changed",
+    "UPDATE events SET seal = NULL, page_sum = NULL WHERE number = 3": "added or removed",
+    "UPDATE events SET seal = NULL, page_sum = NULL": "added or removed",
+    "DELETE FROM pages": "added or removed",
+}
+
+
+@pytest.mark.parametrize("edit", UNSAVED_EDITS)
+def test_an_edit_by_hand_beside_unsaved_events_is_noticed(tmp_path, edit):
+    path = tmp_path / "ledger.sqlite"
+    _with_unsaved_events(path)
+    assert SqliteLedger(path).flaw() is None
+    with sqlite3.connect(path) as db:
+        db.execute(edit)
+    assert UNSAVED_EDITS[edit] in SqliteLedger(path).flaw()
+
+
+def test_events_that_do_not_fit_the_saved_pages_are_an_error_in_one_line(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    _with_unsaved_events(path)
+    with sqlite3.connect(path) as db:
+        db.execute("DELETE FROM pages")
+    with pytest.raises(Misuse, match="changed by hand: the record of event 4 is damaged") as caught:
+        SqliteLedger(path).history()
+    assert "\n" not in str(caught.value)
+
+
+def test_whoever_writes_next_saves_the_pages_of_earlier_events(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    late = _with_unsaved_events(path)
+    Recorder(SqliteLedger(path), lambda: 13.0).record(child_events)
+    assert SqliteLedger(path).history().saved_number == 6
+    late.record(child_events)
+    assert sorted(late.history.ids) == ["1", "1.1", "1.2", "1.3", "1.4", "1.5"]
+    assert SqliteLedger(path).flaw() is None
+
+
+def test_pages_that_another_process_saved_without_an_event_leave_no_flaw(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    late = _with_unsaved_events(path)
+    other = Recorder(SqliteLedger(path), lambda: 13.0)
+    other.save()
+    late.record(child_events)
+    late.save()
+    assert SqliteLedger(path).flaw() is None
+    assert SqliteLedger(path).history().saved_number == 6
+
+
+def test_a_session_saves_pages_twice_a_second_and_at_its_end(tmp_path, monkeypatch):
+    path = tmp_path / "ledger.sqlite"
+    monkeypatch.setattr(recorders, "_SECONDS_BETWEEN_SAVES", 0.01)
+    late = Recorder(SqliteLedger(path), lambda: 12.5)
+    late.record(lambda _: run_events())
+
+    async def session() -> None:
+        async with late.saving_rarely():
+            late.record(child_events)
+            assert late.history.saved_number == 2
+            while late.history.saved_number == 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            late.record(child_events)
+            assert late.history.saved_number == 3
+
+    asyncio.run(session())
+    assert SqliteLedger(path).history().saved_number == 4
+    late.record(child_events)
+    assert SqliteLedger(path).history().saved_number == 5, "after the session, each event with its pages"
+    assert SqliteLedger(path).flaw() is None
 
 
 def test_a_ledger_of_a_newer_loopty_is_refused_with_a_remedy(tmp_path):

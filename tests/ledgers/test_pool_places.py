@@ -64,5 +64,5 @@ def test_no_page_walks_far(ledger, monkeypatch):
     recorder.record(lambda _: run_events())
     add_nodes(recorder, [Pool.CONTROL if number % 5 == 0 else Pool.ATTEMPT for number in range(_NODES)], 1)
     places = pool_places.PoolPlaces(ledger._database)
-    size = row_pages.RowPages(ledger._database).pool_size(1, Pool.ATTEMPT)
+    size = row_pages.RowPages(ledger._database).pool_size(1, Pool.ATTEMPT, 10**9)
     assert max(places.nearest(1, Pool.ATTEMPT, position, size).offset for position in range(size)) == _WALK - 1

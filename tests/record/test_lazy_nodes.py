@@ -81,12 +81,13 @@ class DraftingRun(RandomRun):
 
 
 @settings(max_examples=12, deadline=None)
-@given(seed=st.integers(0, 2**32), steps=st.integers(1, 100), in_memory=st.booleans())
-def test_every_answer_equals_that_of_the_folded_events(seed, steps, in_memory):
+@given(seed=st.integers(0, 2**32), steps=st.integers(1, 100), in_memory=st.booleans(), rarely=st.booleans())
+def test_every_answer_equals_that_of_the_folded_events(seed, steps, in_memory, rarely):
     with tempfile.TemporaryDirectory() as folder:
         ledger = MemoryLedger() if in_memory else SqliteLedger(Path(folder, "ledger.db"))
         run = DraftingRun(ledger, seed)
         for _ in range(steps):
+            run.recorder.saves_rarely = rarely and run.rng.random() < 0.9
             run.step()
         expected = answers(fold(ledger))
         assert answers(ledger.history()) == expected
@@ -102,12 +103,38 @@ def test_two_writers_in_turn_fold_like_one(seed):
         one = DraftingRun(SqliteLedger(path), seed)
         other, rng = Recorder(SqliteLedger(path), one.time), random.Random(seed)
         recorders = [one.recorder, other]
+        reading = SqliteLedger(path)
+        reader = reading.history()
         for _ in range(60):
             one.recorder = rng.choice(recorders)
+            one.recorder.saves_rarely = rng.random() < 0.7
             one.recorder.refresh()
             one.step()
+            if rng.random() < 0.1:
+                rng.choice(recorders).save()
+            if rng.random() < 0.2:
+                reading.update(reader)
         expected = answers(fold(SqliteLedger(path)))
+        reading.update(reader)
+        assert answers(reader) == expected
         assert [answers(recorder.refresh()) for recorder in recorders] == [expected, expected]
+        assert reading.flaw() is None
+
+
+@pytest.mark.parametrize("ledger", [MemoryLedger, None], ids=["memory", "sqlite"])
+def test_a_reader_sees_each_node_once_while_the_writer_saves_what_it_has_folded(ledger, tmp_path):
+    own = ledger() if ledger else SqliteLedger(tmp_path / "ledger.db")
+    other = own if ledger else SqliteLedger(tmp_path / "ledger.db")
+    run = DraftingRun(own, 5)
+    run.recorder.saves_rarely = True
+    for _ in range(40):
+        run.step()
+    reader = other.history()
+    assert reader.saved_number < reader.number
+    folded = fold(own)
+    run.recorder.save()
+    assert answers(reader) == answers(folded)
+    assert [list(block.orders) for block in reader.facts()] == [list(block.orders) for block in folded.facts()]
 
 
 def test_a_decision_sees_the_nodes_that_it_has_just_added():

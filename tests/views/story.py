@@ -174,7 +174,9 @@ class Story:
             folded.apply(recorded)
         pages = folded.take_changed_pages()
         saved.save(pages)
-        return History.open(folded.number, {"run 1": pages["run 1"].body}, saved), saved.read
+        history = History(saved)
+        history.catch_up(folded.number, folded.number, lambda: {"run 1": pages["run 1"].body}, lambda _: ())
+        return history, saved.read
 
     def _finished(self, metrics: Mapping[str, float]) -> Outcome:
         return Outcome(Ending.FINISHED, metrics, seconds=0.5, integrity=self.integrity, fingerprint=self.machine)

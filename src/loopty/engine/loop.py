@@ -119,6 +119,10 @@ class Loop:
 
     async def drive(self) -> Finish:
         """Run trials until something says stop. Whatever happens, the session is closed in the ledger."""
+        async with self._recorder.saving_rarely():
+            return await self._drive()
+
+    async def _drive(self) -> Finish:
         self._recorder.record(lambda history: decisions.start_session(history, self._run, self._owner))
         self._requests.obey(self._owner, self._clock)
         watch = asyncio.create_task(self._requests.watch(self._owner, self._clock))

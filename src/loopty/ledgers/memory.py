@@ -22,6 +22,7 @@ class MemoryLedger:
         self._events: list[Recorded] = []
         self._runs: dict[str, str] = {}
         self._nodes = NodesInMemory()
+        self._saved_number = 0
         self._lock = threading.RLock()
 
     @contextmanager
@@ -30,17 +31,21 @@ class MemoryLedger:
             lock = MemoryWriteLock()
             yield lock
             self._events += lock.written
+            if lock.pages is None:
+                return
+            self._saved_number = len(self._events)
             self._runs |= {key: page.body for key, page in lock.pages.items() if key.startswith(RUN_KEY)}
             self._nodes.save(lock.pages)
 
     def history(self, on_progress: OnProgress | None = None) -> History:  # noqa: ARG002
         with self._lock:
-            return History.open(len(self._events), self._runs, self._nodes)
+            history = History(self._nodes)
+            self.update(history)
+            return history
 
     def update(self, history: History) -> None:
         with self._lock:
-            if history.number != len(self._events):
-                history.update(len(self._events), self._runs)
+            history.catch_up(len(self._events), self._saved_number, lambda: self._runs, self.read)
 
     def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:  # noqa: ARG002
         return None
@@ -71,11 +76,11 @@ class MemoryWriteLock:
 
     def __init__(self) -> None:
         self.written: list[Recorded] = []
-        self.pages: dict[str, Page] = {}
+        self.pages: Mapping[str, Page] | None = None
 
-    def write(self, events: Sequence[Recorded], pages: Mapping[str, Page]) -> None:
+    def write(self, events: Sequence[Recorded], pages: Mapping[str, Page] | None) -> None:
         self.written += events
-        self.pages |= pages
+        self.pages = pages
 
 
 def open_url(_path: str) -> MemoryLedger:

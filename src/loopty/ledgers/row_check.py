@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from loopty.ledgers.digests import NOTHING, event_digest, seal_digest
-from loopty.ledgers.row_events import EVENT, event_rows
+from loopty.ledgers.row_events import EVENT, LAST_SEAL, event_rows
 from loopty.ledgers.row_pages import RowPages
 from loopty.ledgers.rows import RowDatabase
 from loopty.record.node_facts import BLOCK_SIZE
@@ -19,8 +19,7 @@ def record_flaw(
     last, fault = _check_events(db, newest_events)
     if fault:
         return fault
-    seals = "SELECT page_sum, seal FROM events ORDER BY number DESC LIMIT 1"
-    total, seal = db.row(seals) or (NOTHING, None)
+    _, sealed, total, seal = db.row(LAST_SEAL) or (0, NOTHING, NOTHING, None)
     if newest_nodes is None or pages.count() <= newest_nodes:
         found = pages.first_change()
         changed, total = (found, total) if isinstance(found, str) else (None, found)
@@ -28,7 +27,7 @@ def record_flaw(
         changed = pages.first_change_among_newest(newest_nodes)
     if changed := changed or pages.first_change_seen():
         return f"the record of {_page_name(changed)} was changed"
-    if (seal_digest(last, total or NOTHING) if last != NOTHING else None) != seal:
+    if (seal_digest(sealed, total or NOTHING) if last != NOTHING else None) != seal:
         return "events or nodes were added or removed"
     return None
 

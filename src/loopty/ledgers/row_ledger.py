@@ -7,13 +7,15 @@ from contextlib import contextmanager
 
 from loopty.domain.errors import Misuse
 from loopty.ledgers.digests import NOTHING
-from loopty.ledgers.row_events import RowWriteLock, Tail, event_rows
+from loopty.ledgers.row_events import LAST_SEAL, RowWriteLock, Tail, event_rows
 from loopty.ledgers.row_pages import RowPages
 from loopty.ledgers.rows import LedgerBusy, RowDatabase
 from loopty.record.event import Recorded
 from loopty.record.history import FOLD_VERSION, History
 from loopty.record.ledger import OnProgress
 
+_LAST_EVENT = "SELECT number, seal FROM events ORDER BY number DESC LIMIT 1"
+_FOLD_AND_LAST_EVENT = f"SELECT version, number, seal FROM fold LEFT JOIN ({_LAST_EVENT}) AS last ON true"
 _EVENTS_PER_SAVE = 20_000
 """While pages are rebuilt."""
 
@@ -32,10 +34,10 @@ class RowLedger:
     @contextmanager
     def write_lock(self) -> Iterator[RowWriteLock]:
         with self._write() as lock:
-            version, self._locked_number = self._database.row(
-                "SELECT version, (SELECT coalesce(max(number), 0) FROM events) FROM fold"
-            )
+            version, number, seal = self._database.row(_FOLD_AND_LAST_EVENT)
             _refuse_other_fold(version)
+            self._locked_number = number or 0
+            lock.start(self._locked_number, seal)
             try:
                 yield lock
             finally:
@@ -47,19 +49,20 @@ class RowLedger:
             return self._fold()
         if version != FOLD_VERSION:
             self._rebuild_pages(version, on_progress)
-        return self._database.read(
-            lambda: History.open(self._last_number(), self._pages.runs(), self._pages),
-        )
+        history = History(self._pages)
+        self.update(history)
+        return history
 
     def update(self, history: History) -> None:
-        if history.number == self._locked_number:
+        if history.number != self._locked_number:
+            self._database.read(lambda: self._update(history))
+
+    def _update(self, history: History) -> None:
+        number, seal = self._last_event()
+        if number == history.number:
             return
-
-        def go_on() -> None:
-            if (number := self._last_number()) != history.number:
-                history.update(number, self._pages.runs())
-
-        self._database.read(go_on)
+        saved = number if seal else (self._database.row(LAST_SEAL) or (0,))[0]
+        history.catch_up(number, saved, self._pages.runs, self._events)
 
     def read(self, after: int = 0) -> Iterator[Recorded]:
         yield from self._events(after)
@@ -121,7 +124,7 @@ class RowLedger:
                     self._rebuild_in_lock(on_progress)
                 except LedgerBusy:
                     if on_progress:
-                        on_progress(0, self._last_number())
+                        on_progress(0, self._last_event()[0])
                 version = self._fold_version()
 
     def _rebuild_in_lock(self, on_progress: OnProgress | None) -> None:
@@ -129,7 +132,7 @@ class RowLedger:
             if self._fold_version() == FOLD_VERSION:  # another process was faster
                 return
             self._pages.clear()
-            history, total, count = History(self._pages), NOTHING, self._last_number()
+            history, total, (count, _) = History(self._pages), NOTHING, self._last_event()
             for recorded in self.read():
                 history.apply(recorded)
                 if recorded.number % _EVENTS_PER_SAVE == 0:  # so that a long record needs little memory
@@ -139,8 +142,10 @@ class RowLedger:
             lock.seal(self._pages.write(history.take_changed_pages(), total))
             self._database.execute("UPDATE fold SET version = ?", (FOLD_VERSION,))
 
-    def _last_number(self) -> int:
-        return int(self._database.row("SELECT coalesce(max(number), 0) FROM events")[0])
+    def _last_event(self) -> tuple[int, bytes | None]:
+        """The number of the last event, and its seal where the pages belong to it."""
+        number, seal = self._database.row(_LAST_EVENT) or (0, None)
+        return number, seal
 
     def _fold_version(self) -> int:
         return int(self._database.row("SELECT version FROM fold")[0])

@@ -28,7 +28,7 @@ class RowPages:
     def __init__(self, db: RowDatabase) -> None:
         self._db = db
         self._pool_sizes: dict[tuple[int, Pool], tuple[int, int]] = {}
-        """The size of a pool, with the newest handle when it was counted."""
+        """The size of a pool up to a handle: the handle, and the size."""
         self._places = PoolPlaces(db)
         self._changed: dict[str, None] = {}
         """The keys of pages that were read and do not match their digests."""
@@ -71,17 +71,18 @@ class RowPages:
         found = self._db.row("SELECT key FROM pages WHERE handle = ?", (handle,))
         return NodeId(found[0]) if found else None
 
-    def pool_size(self, run: int, pool: Pool) -> int:
-        # Nodes are only ever added, so that only those since the last question are counted.
+    def pool_size(self, run: int, pool: Pool, newest: int) -> int:
+        # Nodes are only ever added, so that only those between this question and the last one are counted.
         last, size = self._pool_sizes.get((run, pool), (0, 0))
-        if (newest := self.count()) > last:
-            query = "SELECT count(*) FROM pages WHERE run = ? AND pool = ? AND handle > ?"
-            size += int(self._db.row(query, (run, pool.value, last))[0])
+        if newest != last:
+            query = "SELECT count(*) FROM pages WHERE run = ? AND pool = ? AND handle > ? AND handle <= ?"
+            between = int(self._db.row(query, (run, pool.value, *sorted((last, newest))))[0])
+            size += between if newest > last else -between
             self._pool_sizes[run, pool] = newest, size
         return size
 
     def nodes_of_pool(self, run: int, pool: Pool, start: int, stop: int) -> Sequence[NodeId]:
-        size = self.pool_size(run, pool)
+        size = self.pool_size(run, pool, self.count())
         is_near_end = size - stop < min(start, LONGEST_WALK)
         order, least, offset = "DESC", 0, size - stop
         if not is_near_end:

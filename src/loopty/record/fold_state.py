@@ -38,8 +38,12 @@ class FoldState:
             saved = NodesInMemory()
         self.number = 0
         """The number of the last event folded in."""
+        self.saved_number = 0
+        """The number of the last event whose changes are in the saved pages."""
         self.runs: dict[int, Run] = {}
         self._saved: SavedNodes = saved
+        self._saved_count = 0
+        """How many of its nodes belong to that event: another process may have saved more since."""
         self._decoded: dict[NodeId, Node] = {}
         """Some of the saved nodes."""
         self._decoded_sizes: dict[NodeId, int] = {}
@@ -66,12 +70,12 @@ class FoldState:
     @property
     def ids(self) -> Iterator[NodeId]:
         """All node ids, in the order in which they were added."""
-        return itertools.chain(self._saved.ids(), self._index)
+        return itertools.chain(itertools.islice(self._saved.ids(), self._saved_count), self._index)
 
     @property
     def count(self) -> int:
         """The number of nodes of all runs."""
-        return self._saved.count() + len(self._index)
+        return self._saved_count + len(self._index)
 
     def handle(self, node: NodeId) -> int:
         """The node's place among all nodes, from 1: its short name, which never changes."""
@@ -123,7 +127,7 @@ class FoldState:
 
     def pages(self) -> Iterator[tuple[NodeId, str]]:
         """Every node of all runs as one line of JSON, in the order in which they were added."""
-        for node, page in self._saved.pages():
+        for node, page in itertools.islice(self._saved.pages(), self._saved_count):
             yield node, codec.text(self._unsaved[node]) if node in self._unsaved else page
         yield from ((node, codec.text(self._unsaved[node])) for node in self._index)
 
@@ -134,18 +138,15 @@ class FoldState:
 
     def all_tree_facts(self) -> Iterator[tuple[NodeId, str]]:
         """The same of every node of all runs, in the order in which they were added."""
-        unsaved = self._unsaved
+        unsaved, all_saved = self._unsaved, itertools.islice(self._saved.all_tree_facts(), self._saved_count)
         if not unsaved:
-            return self._saved.all_tree_facts()
-        saved = (
-            (node, tree_facts_text(unsaved[node]) if node in unsaved else facts)
-            for node, facts in self._saved.all_tree_facts()
-        )
+            return all_saved
+        saved = ((node, tree_facts_text(unsaved[node]) if node in unsaved else facts) for node, facts in all_saved)
         return itertools.chain(saved, ((node, tree_facts_text(unsaved[node])) for node in self._index))
 
     def nodes_of_pool(self, run: int, pool: Pool) -> Sequence[NodeId]:
         """The nodes of one pool of one run, oldest first; the baseline is among the attempts."""
-        return self._pools.nodes(self._saved, run, pool, self._index.of_pool(run, pool))
+        return self._pools.nodes(self._saved, self._saved_count, run, pool, self._index.of_pool(run, pool))
 
     def nodes(self, run: int, pool: Pool) -> Iterator[Node]:
         return map(self.__getitem__, self.nodes_of_pool(run, pool))
@@ -231,12 +232,16 @@ class FoldState:
             else:
                 pages[key] = self._page(NodeId(key))
         pages |= self._facts_pages()
-        self._changed.clear()
         for node in self._unsaved.values():
             self._keep_decoded(node, len(pages[node.id].body))
+        self.saved_number, self._saved_count = self.number, self.count
+        self._forget_unsaved()
+        return pages
+
+    def _forget_unsaved(self) -> None:
+        self._changed.clear()
         self._unsaved.clear()
         self._index.clear()
-        return pages
 
     def _page(self, key: NodeId) -> Page:
         node = self._unsaved[key]

@@ -1,39 +1,56 @@
 """The history: the fold of the ledger, or what is true now. Constant work per event.
 
 The fold is kept as pages (one per run and some for its long mappings, one per node, one for the facts of each
-block of nodes) that the ledger saves in the same commit as the events, so that a reader opens a long history
-without replaying it, and reads only the nodes that it asks for. The events stay the truth: `History` folded from
-all events equals `History` opened from the pages.
+block of nodes) that the ledger saves, so that a reader opens a long history without replaying it, and reads only
+the nodes that it asks for. Pages may be some events behind: whoever opens the history folds these in. The events
+stay the truth: `History` folded from all events equals `History` opened from the pages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from loopty.record.event import Recorded
 from loopty.record.fold_state import FoldState
-from loopty.record.pages import SavedNodes
+from loopty.record.pages import UNREADABLE, damaged_page
 
-FOLD_VERSION = 24
+FOLD_VERSION = 25
 """Increases when the fold changes, so that a ledger knows that its saved pages come from an older one."""
 
 
 class History(FoldState):
     """Every run and node; grows by `apply`."""
 
-    @classmethod
-    def open(cls, number: int, runs: Mapping[str, str], nodes: SavedNodes) -> History:
-        """The history after this event, with these pages of runs; nodes are read when they are asked for."""
-        history = cls(nodes)
-        history.update(number, runs)
-        return history
+    def catch_up(
+        self,
+        number: int,
+        saved_number: int,
+        runs: Callable[[], Mapping[str, str]],
+        events: Callable[[int], Iterable[Recorded]],
+    ) -> None:
+        """Go on to event `number`: from the saved pages where they know more, then by the events after them.
 
-    def update(self, number: int, runs: Mapping[str, str]) -> None:
-        """Go on to this event, which another process wrote: it has saved these pages of runs, and the nodes."""
-        self.number = number
+        `runs` reads the saved pages of the runs; nodes are read when they are asked for.
+        """
+        if saved_number > self.saved_number or number < self.number:  # a server may have lost events
+            self._take_saved(saved_number, runs())
+        if number == self.number:
+            return
+        for recorded in events(self.number):
+            try:
+                self.apply(recorded)
+            except UNREADABLE as error:
+                raise damaged_page(f"event {recorded.number}") from error
+
+    def _take_saved(self, number: int, runs: Mapping[str, str]) -> None:
+        """Start from what is saved, up to this event."""
+        self.number = self.saved_number = number
+        self._saved_count = self._saved.count()
         self._forget_decoded()
+        self._forget_unsaved()
         self._blocks.clear()
         self._pools.clear()
+        self.runs.clear()
         self.runs.update((run.number, run) for run in self._run_pages.read(runs))
 
     def apply(self, recorded: Recorded) -> None:

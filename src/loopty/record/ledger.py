@@ -23,8 +23,11 @@ class WriteLost(Misuse):
 class WriteLock(Protocol):
     """The exclusive right to write, held while a decision is made and recorded."""
 
-    def write(self, events: Sequence[Recorded], pages: Mapping[str, Page]) -> None:
-        """Add events, whose numbers continue without a gap, and save the pages of the fold."""
+    def write(self, events: Sequence[Recorded], pages: Mapping[str, Page] | None) -> None:
+        """Add events, whose numbers continue without a gap, and save the pages of the fold.
+
+        Without pages, they stay as they are until a later write; there may be pages without events.
+        """
         ...
 
 

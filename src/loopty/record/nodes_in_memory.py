@@ -50,8 +50,9 @@ class NodesInMemory:
     def node_of_handle(self, handle: int) -> NodeId | None:
         return next((node for node, page in self._pages.items() if _place(page).handle == handle), None)
 
-    def pool_size(self, run: int, pool: Pool) -> int:
-        return len(self._by_pool.get((run, pool), ()))
+    def pool_size(self, run: int, pool: Pool, newest: int) -> int:
+        nodes = self._by_pool.get((run, pool), ())
+        return sum(1 for node in nodes if _place(self._pages[node]).handle <= newest)
 
     def nodes_of_pool(self, run: int, pool: Pool, start: int, stop: int) -> Sequence[NodeId]:
         return self._by_pool.get((run, pool), [])[start:stop]

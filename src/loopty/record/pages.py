@@ -88,8 +88,8 @@ class SavedNodes(Protocol):
 
     def node_of_handle(self, handle: int) -> NodeId | None: ...
 
-    def pool_size(self, run: int, pool: Pool) -> int:
-        """The number of nodes of one pool of one run."""
+    def pool_size(self, run: int, pool: Pool, newest: int) -> int:
+        """The number of nodes of one pool of one run, up to the short name `newest`."""
         ...
 
     def nodes_of_pool(self, run: int, pool: Pool, start: int, stop: int) -> Sequence[NodeId]:

@@ -62,11 +62,11 @@ class KnownPools:
     def __init__(self) -> None:
         self._pools: dict[tuple[int, Pool], tuple[int, list[NodeId]]] = {}
 
-    def nodes(self, saved: SavedNodes, run: int, pool: Pool, unsaved: Sequence[NodeId]) -> PoolNodes:
-        """The nodes of a pool, of which these are not saved yet."""
+    def nodes(self, saved: SavedNodes, newest: int, run: int, pool: Pool, unsaved: Sequence[NodeId]) -> PoolNodes:
+        """The nodes of a pool: the saved ones up to the short name `newest`, and these unsaved ones."""
         known = self._pools.get((run, pool))
         if known is None or len(known[1]) > _MOST_NEWER:
-            known = self._pools[run, pool] = saved.pool_size(run, pool), list(unsaved)
+            known = self._pools[run, pool] = saved.pool_size(run, pool, newest), list(unsaved)
         return PoolNodes(saved, run, pool, *known)
 
     def add(self, node: NodeId, pool: Pool) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
+from loopty.domain.errors import Misuse
 from loopty.record.event import Event, Recorded
 from loopty.record.history import History
 from loopty.record.ledger import Ledger, OnProgress, WriteLost
@@ -16,6 +18,9 @@ Decide = Callable[[History], Iterable[Event]]
 """Makes events from the history. A generator finds the events that it has yielded already folded in."""
 _MOST_LOST_WRITES = 10
 """In a row, before the recorder gives up."""
+_SECONDS_BETWEEN_SAVES = 0.5
+_MOST_UNSAVED_EVENTS = 256
+"""Whoever opens the ledger meanwhile folds them in: some 20 milliseconds."""
 
 
 class Recorder:
@@ -31,6 +36,8 @@ class Recorder:
         self.on_wait: Callable[[str], None] = lambda _: None
         """Called with a line for a person when the ledger is away, and when it is back."""
         self._return: asyncio.Task[None] | None = None
+        self.saves_rarely = False
+        """Whether the pages of the fold wait for a later record, or for `save`."""
 
     def record(self, decide: Decide) -> Sequence[Recorded]:
         """Record the events that `decide` makes from the present history. Nobody else writes in between.
@@ -60,12 +67,53 @@ class Recorder:
                     events.append(Recorded(self.history.number + 1, at, event))
                     self.history.apply(events[-1])
                 if events:
-                    lock.write(events, self.history.take_changed_pages())
+                    lock.write(events, self.history.take_changed_pages() if self._must_save() else None)
         except BaseException:
             if events:
                 self.history = self._ledger.history()  # it held events that were never written
             raise
         return events
+
+    def _must_save(self) -> bool:
+        """Whether the pages of the fold are saved with these events, so that nobody has to fold them again."""
+        unsaved = self.history.number - self.history.saved_number
+        return not self.saves_rarely or unsaved >= _MOST_UNSAVED_EVENTS
+
+    @asynccontextmanager
+    async def saving_rarely(self) -> AsyncIterator[None]:
+        """Save the pages of the fold twice a second at most: they take a sixth of the time of a short trial."""
+        import asyncio  # here: verbs that only read do not need it
+
+        async def save_regularly() -> None:
+            while True:
+                await asyncio.sleep(_SECONDS_BETWEEN_SAVES)
+                if not self._ledger.is_away():
+                    with suppress(Misuse):  # the next record meets the same, and says so
+                        self.save()
+
+        saving = asyncio.create_task(save_regularly())
+        self.saves_rarely = True
+        try:
+            yield
+        finally:
+            self.saves_rarely = False
+            saving.cancel()
+            self.save()
+
+    def save(self) -> None:
+        """Save the pages of the fold, where events came after them."""
+        if self.history.number == self.history.saved_number:
+            return
+        try:
+            with self._ledger.write_lock() as lock:
+                self._ledger.update(self.history)
+                if self.history.number > self.history.saved_number:
+                    lock.write((), self.history.take_changed_pages())
+        except WriteLost:
+            self.history = self._ledger.history()  # nothing is lost: the events are there
+        except BaseException:
+            self.history = self._ledger.history()
+            raise
 
     async def wait_for_ledger(self) -> None:
         """Wait while the ledger's server is away, and let everything else go on. Raises Misuse after minutes.
