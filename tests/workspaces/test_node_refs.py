@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+from loopty.workspaces import node_refs
 from loopty.workspaces.node_refs import NodeRefs
 
 from .conftest import User
@@ -24,6 +25,31 @@ def test_what_a_run_holds_survives_gits_own_gc(user: User) -> None:
     for number, commit in enumerate(made):
         assert user.git("show", f"{commit}:x") == f"{number}".encode()
     user.git("fsck", "--strict")
+
+
+def test_commits_that_come_at_once_are_held_together_and_none_stays_behind(user: User) -> None:
+    made, refs = commits(user, 30), NodeRefs(user.repository)
+    refs.hold_soon(3, made[0])
+    assert refs.commits(3) == [made[0]], "the first one at once"
+    for commit in made[1:]:
+        refs.hold_soon(3, commit)
+    links = user.git("rev-list", "--first-parent", "--count", "refs/loopty/runs/3")
+    assert int(links) <= 4, "the start, the first commit, and twenty together"
+    refs.hold_soon(4, made[0])
+    refs.hold_waiting()
+    assert NodeRefs(user.repository).commits(3) == made[::-1]
+    assert NodeRefs(user.repository).commits(4) == [made[0]]
+    user.git("gc", "--quiet", "--prune=now")
+    user.git("fsck", "--strict")
+
+
+def test_a_commit_that_comes_later_is_held_at_once_with_those_that_wait(user: User, monkeypatch) -> None:
+    made, refs = commits(user, 3), NodeRefs(user.repository)
+    for commit in made[:2]:
+        refs.hold_soon(3, commit)
+    monkeypatch.setattr(node_refs, "_SECONDS_BETWEEN_LINKS", 0)
+    refs.hold_soon(3, made[2])
+    assert refs.commits(3) == made[::-1]
 
 
 def test_no_branch_is_made_and_push_all_publishes_nothing(user: User) -> None:

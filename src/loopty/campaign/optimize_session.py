@@ -137,6 +137,7 @@ def start_session(
         size = task.round_size(this_capacity())
         context.say(f"width {size.width}: {size.reason}")
     run = enter_run(context, new_run) if run is None else run
+    context.files.hold_newest(run, context.history)
     conclude_audits(context, run)
     if Session.of(context.history.runs[run]).is_paused:
         context.say(f"run {run} is paused: `loopty resume` lets it go on")

@@ -25,7 +25,7 @@ from loopty.record.node_record import Node
 from loopty.workspaces.benchmark_files import BenchmarkFiles
 from loopty.workspaces.git_objects import DIRECTORY, LINK, REGULAR_FILES, TreeEntry
 from loopty.workspaces.node_folders import CHANGE, NodeFolders
-from loopty.workspaces.node_refs import NodeRefs
+from loopty.workspaces.node_refs import MOST_WAITING, NodeRefs
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
 
@@ -235,7 +235,7 @@ class NodeFiles:
             return
         if parent is None or parent.commit != node.commit:
             self._repository.require_commit(node.commit)
-            self._refs.hold(node.id.run, [node.commit])
+            self._refs.hold_soon(node.id.run, node.commit)
         if self._sharing:
             self._sharing.send_commit(self._repository, node, parent)
         self._refs.pack(node.id.run, node.handle)
@@ -258,6 +258,15 @@ class NodeFiles:
         """Wait for what is being packed in the background; a verb that adds one node calls it before it ends."""
         self._refs.wait_for_pack()
 
+    def hold_newest(self, run: int, history: History) -> None:
+        """Hold the commits of the newest nodes: a session that was killed may not have come to that."""
+        handles = range(max(1, history.count - MOST_WAITING + 1), history.count + 1)
+        nodes = map(history.__getitem__, history.nodes_of_handles(handles).values())
+        root = history[history.runs[run].root].commit
+        mine = (node.commit for node in nodes if node.id.run == run and not (node.draft or node.files_removed))
+        if commits := [commit for commit in dict.fromkeys(mine) if commit != root]:
+            self._refs.hold(run, commits)
+
     def finish_session(self, run: int) -> None:
         """Pack what the session has added to the repository, and leave no open file."""
         self._refs.finish_packs(run)
@@ -271,6 +280,7 @@ class NodeFiles:
         if node.verdict in _FOLDED and node.id.parent is not None:
             self.folders.fold(node.id, analysis)
         else:
+            self._refs.hold_waiting()
             self.folders.add(node.id, analysis)
             self._lay_out(node.id)
         if self._sharing:

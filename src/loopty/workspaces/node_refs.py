@@ -18,6 +18,9 @@ _PREFIX = "refs/loopty/runs/"
 _TRIES = 200
 _LONGEST_PAUSE_SECONDS = 0.05
 _PARENTS_PER_LINK = 100
+_SECONDS_BETWEEN_LINKS = 0.5
+MOST_WAITING = 20
+"""Commits that no ref holds yet: so many at most, and only those of the last half second of publishing."""
 
 
 class NodeRefs:
@@ -27,6 +30,9 @@ class NodeRefs:
         self._repository = repository
         self._tips: dict[int, str | None] = {}
         """As this process last knew them: usually nobody else has changed them since."""
+        self._waiting: dict[int, list[str]] = {}
+        """Commits to hold with the next link, by run."""
+        self._linked_at = float("-inf")
 
     def runs(self) -> list[int]:
         """The runs that have a ref, also those of a lost or another ledger."""
@@ -38,11 +44,13 @@ class NodeRefs:
         self._repository.packs.after_node(handle, f"{_PREFIX}{run}")
 
     def wait_for_pack(self) -> None:
-        """Wait for the objects that are being packed."""
+        """Hold what waits for that, and wait for the objects that are being packed."""
+        self.hold_waiting()
         self._repository.packs.wait()
 
     def finish_packs(self, run: int) -> None:
-        """Pack what is left at the end of a session."""
+        """Hold and pack what is left at the end of a session."""
+        self.hold_waiting()
         self._repository.packs.finish(f"{_PREFIX}{run}")
 
     def commits(self, run: int) -> list[str]:
@@ -56,6 +64,24 @@ class NodeRefs:
             start = tip or self._repository.join_commits((), f"run {run} of loopty", commits[0])
             if self._move(run, tip, self._chain(start, commits)):
                 return
+
+    def hold_soon(self, run: int, commit: str) -> None:
+        """Let the run hold this commit: now, or together with others where many come in a second.
+
+        A link takes as long as a short proposal. Git removes no object as new as these, unless it is told to.
+        """
+        self._waiting.setdefault(run, []).append(commit)
+        waiting = sum(map(len, self._waiting.values()))
+        if waiting >= MOST_WAITING or time.monotonic() - self._linked_at >= _SECONDS_BETWEEN_LINKS:
+            self.hold_waiting()
+
+    def hold_waiting(self) -> None:
+        """Let the runs hold what waits for that."""
+        while self._waiting:
+            run = next(iter(self._waiting))
+            self.hold(run, self._waiting[run])
+            del self._waiting[run]
+            self._linked_at = time.monotonic()
 
     def release(self, run: int, commits: Collection[str]) -> None:
         """Let the run no longer hold these commits; those that others of its commits need stay."""
