@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
@@ -38,12 +38,17 @@ class Recorder:
         self._return: asyncio.Task[None] | None = None
         self.saves_rarely = False
         """Whether the pages of the fold wait for a later record, or for `save`."""
+        self._failed_save: Misuse | None = None
+        """What the next record raises: only there somebody hears it."""
 
     def record(self, decide: Decide) -> Sequence[Recorded]:
         """Record the events that `decide` makes from the present history. Nobody else writes in between.
 
         Where the connection to the ledger breaks before the events are durable, it decides again.
         """
+        if error := self._failed_save:
+            self._failed_save = None
+            raise error
         for _ in range(_MOST_LOST_WRITES):
             try:
                 events = self._write(decide)
@@ -87,9 +92,12 @@ class Recorder:
         async def save_regularly() -> None:
             while True:
                 await asyncio.sleep(_SECONDS_BETWEEN_SAVES)
-                if not self._ledger.is_away():
-                    with suppress(Misuse):  # the next record meets the same, and says so
-                        self.save()
+                if self._ledger.is_away():
+                    continue
+                try:
+                    self.save()
+                except Misuse as error:
+                    self._failed_save = error
 
         saving = asyncio.create_task(save_regularly())
         self.saves_rarely = True
