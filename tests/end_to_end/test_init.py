@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import sys
+import time
 
 import pytest
 
@@ -79,6 +80,23 @@ def test_the_checked_run_changes_no_state(bare):
     assert events(bare) == []
     assert bare.git("branch", "--list", "loopty*") == ""
     assert "nothing has run here yet" in bare.loopty("status", code=2).stderr
+
+
+def test_two_at_once_do_not_check_each_others_drafts(bare):
+    bare.write("bench.sh", 'sleep 3; echo "{\\"score\\": 5}" > "$EVO_RESULT_PATH"\n')
+    bare.commit()
+    first = bare.start("init", *FLAGS, "--attempts", "3")
+    while not (bare.top / "loopty.toml").exists():
+        assert first.poll() is None, first.communicate()
+        time.sleep(0.02)
+    second = bare.loopty("init", *FLAGS, "--attempts", "4", "--force", code=2)
+    assert f"another `loopty init` works in this repository (process {first.pid}): wait until" in second.stderr
+    first.communicate()
+    assert first.returncode == 0
+    assert load(bare.top).pools.attempts == 3
+    assert bare.loopty("init", *FLAGS, "--attempts", "4", "--force").returncode == 0, (
+        "the lock ends with its process"
+    )
 
 
 def test_on_a_terminal_it_asks_and_repeats_a_question_after_an_invalid_answer(bare):

@@ -102,6 +102,7 @@ def command(
 
     from loopty.campaign.check_time import CheckTime, usual_seconds
     from loopty.campaign.draft_checks import DraftChecks
+    from loopty.campaign.init_lock import lock_init
     from loopty.campaign.task_prover import TaskProver
     from loopty.domain.access import TASK_FILE
     from loopty.domain.errors import Misuse
@@ -122,6 +123,7 @@ def command(
     from loopty.taskfile.template import render_task_file, write_task_file
     from loopty.workspaces.repository import Repository
     from loopty.workspaces.repository_facts import repository_facts
+    from loopty.workspaces.state_folder import StateFolder
 
     repository = Repository.open(Path.cwd())
     repository.head()  # before any question: without a commit there is nothing to start from
@@ -167,6 +169,7 @@ def command(
     )
     draft = with_proposer(draft, has_samplers=find_spec("optuna") is not None)
     read.parse(render_task_file(draft))
+    lock_init(StateFolder.of(repository.folders))
     if no_check:
         write_task_file(path.parent, draft)
         here().trust(only_task_file=True)  # what the user has just written, the user allows

@@ -135,6 +135,11 @@ class StateFolder:
         return self.home.file("programs.json")
 
     @property
+    def init_lock(self) -> SafeFile:
+        """Held by the `init` that works in this repository."""
+        return self.home.file("init.lock")
+
+    @property
     def owners(self) -> SafeFolder:
         """Locks of the processes that work on this repository."""
         return self.home.below("owners")
