@@ -351,8 +351,7 @@ class Loop:
         parent = self.history[proposal.parent]
         if reason := parent_refusal(parent) or self._workspaces.refusal(parent, proposal):
             return reason
-        message = f"{proposal.operator}: {proposal.summary}"
-        return self._workspaces.commit(parent, proposal.edits, message)
+        return self._workspaces.commit(parent, proposal.edits, f"{proposal.operator}: {proposal.summary}")
 
     def _run_in_background(self, trial: Trial) -> None:
         self._trials.add(asyncio.create_task(self._run_trials(trial)))
