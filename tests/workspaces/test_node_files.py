@@ -10,7 +10,15 @@ from typing import Any
 import pytest
 
 from loopty.domain.access import Access
+from loopty.domain.git_names import ObjectName
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Objective
+from loopty.domain.pool import Pool
 from loopty.domain.proposal import Edits, Proposal
+from loopty.ledgers.memory import MemoryLedger
+from loopty.record.nodes import NodeAdded
+from loopty.record.recorder import Recorder
+from loopty.record.runs import RunStarted
 from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.state_folder import StateFolder
@@ -169,6 +177,28 @@ def test_a_node_is_kept_and_gets_a_folder_once(
     files.publish(made, root)
     assert folders.open(made.id).read("change.diff") == b"mine"
     assert user.git("status", "--porcelain") == b"", "the state folder ignores itself"
+
+
+def test_after_a_kill_the_newest_commits_are_held_but_not_those_of_another_clone(
+    user: Any, files_of: Callable[..., Any]
+) -> None:
+    user.commits({"evaluate.py": "e", "a": "1"})
+    files, base = files_of(user, Access(write=("**",))), user.repository.head()
+    recorder = Recorder(MemoryLedger(), lambda: 0.0)
+    recorder.record(lambda _: [RunStarted(1, "criteria", Objective(), 0, "first")])
+
+    def add(name: str, commit: str) -> None:
+        recorder.record(lambda _: [NodeAdded(NodeId(name), Pool.ATTEMPT, "hand", "", commit, base.tree, {})])
+
+    add("1", base.commit)
+    files.hold_newest(1, recorder.history)
+    assert NodeRefs(user.repository).runs() == [], "a run without changes has nothing to hold"
+    made = [user.repository.commit(base.commit, {"a": f"{number}"}, {}, "made").commit for number in range(3)]
+    for number, commit in enumerate([*made, ObjectName("d7" * 20)], start=1):
+        add(f"1.{number}", commit)
+    files.hold_newest(1, recorder.history)
+    assert NodeRefs(user.repository).commits(1) == made[::-1]
+    user.git("fsck", "--strict")
 
 
 def test_no_edits_make_no_commit(user: Any, files_of: Callable[..., Any], node: Callable[..., Any]) -> None:

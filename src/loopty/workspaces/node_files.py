@@ -264,7 +264,8 @@ class NodeFiles:
         nodes = map(history.__getitem__, history.nodes_of_handles(handles).values())
         root = history[history.runs[run].root].commit
         mine = (node.commit for node in nodes if node.id.run == run and not (node.draft or node.files_removed))
-        if commits := [commit for commit in dict.fromkeys(mine) if commit != root]:
+        # What another clone made is held there; a link to what is not here would break this repository.
+        if commits := self._repository.commits_here(commit for commit in dict.fromkeys(mine) if commit != root):
             self._refs.hold(run, commits)
 
     def finish_session(self, run: int) -> None:
