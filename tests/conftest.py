@@ -1,6 +1,7 @@
 """Settings for all tests, and the lines after them: how the attacks ended, and what was skipped and why."""
 
 import atexit
+import faulthandler
 import itertools
 import os
 import re
@@ -18,6 +19,7 @@ from loopty.testing.ray_cluster import RayCluster
 from loopty.testing.s3_server import S3Server, find_rclone
 
 _LONGEST_REASON = 110
+_SECONDS_TO_END = 120
 _ON_ONE_WORKER = ("tests/page/", "/test_ray.py::")
 """Parts of names of tests that share something large: one browser, one cluster."""
 
@@ -39,7 +41,33 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid):
             return next((part for part in _ON_ONE_WORKER if part in nodeid), nodeid)
 
+        def remove_node(self, node):
+            """The test that ended the worker is not run again; others go on with what was waiting behind it."""
+            units = {name: unit for name, unit in self.assigned_work.pop(node).items() if not all(unit.values())}
+            if not units:
+                return None
+            unit = next(iter(units.values()))
+            ended = next(name for name, is_done in unit.items() if not is_done)
+            unit[ended] = True
+            self.workqueue.update({name: unit for name, unit in units.items() if not all(unit.values())})
+            for other in self.assigned_work:
+                self._reschedule(other)
+            return ended
+
+        def schedule(self):
+            super().schedule()
+            for node in self.nodes:  # a worker begins a test when it has the next one, or knows that there is none
+                self._reschedule(node)
+
     return KindScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node) -> None:
+    """A test that failed has two minutes to end, then its worker is ended and replaced. The limit of a test
+    applies once: what hangs after it, such as a thread that never ends, would hang the whole run."""
+    if isinstance(node, pytest.Item):
+        faulthandler.dump_traceback_later(_SECONDS_TO_END, exit=True)
 
 
 # Not in the folder of the attacks: workers that run tests in parallel load no conftest below the given folder.

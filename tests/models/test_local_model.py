@@ -61,8 +61,9 @@ def ends(pid: int) -> bool:
 
 
 def wait_for_a_connection(port: int) -> None:
-    entry = f":{port:04X} 01 "
+    entry, end = f":{port:04X} 01 ", time.monotonic() + END_SECONDS
     while entry not in Path("/proc/net/tcp").read_text():
+        assert time.monotonic() < end, f"nobody has connected to port {port}"
         time.sleep(0.01)
 
 
@@ -231,8 +232,10 @@ def test_the_server_ends_with_a_process_that_is_killed(file):
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     with parent:
-        pid = int(parent.stdout.readline())
-        parent.kill()
+        try:
+            pid = int(parent.stdout.readline())
+        finally:
+            parent.kill()
     assert ends(pid)
 
 
@@ -243,12 +246,15 @@ def test_the_server_ends_with_its_parent_while_it_loads(tmp_path):
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     order = {"file": str(endless), "context": 512, "threads": 1, "parallel": 1, "key": "k"}
     with child:
-        child.stdin.write(json.dumps(order).encode() + b"\n")
-        child.stdin.flush()
-        # Opens only once the child opens it to read: from then on the child is blocked inside the library.
-        with endless.open("wb"):
-            child.stdin.close()
-            assert ends(child.pid)
+        try:
+            child.stdin.write(json.dumps(order).encode() + b"\n")
+            child.stdin.flush()
+            # Opens only once the child opens it to read: from then on the child is blocked inside the library.
+            with endless.open("wb"):
+                child.stdin.close()
+                assert ends(child.pid)
+        finally:
+            child.kill()
 
 
 async def test_a_file_that_the_library_cannot_load_is_a_permanent_fault_with_its_reason(tmp_path, file):
