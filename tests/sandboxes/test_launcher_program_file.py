@@ -13,7 +13,7 @@ from loopty.sandboxes.launcher_program_file import build_program, open_program, 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(launcher_program_file, "_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(launcher_program_file, "user_cache", lambda _: tmp_path / "cache")
     (tmp_path / "cache").mkdir(mode=0o700)
     (tmp_path / "cache" / launcher_program_file._name()).write_text("a program")
     return tmp_path / "cache"

@@ -9,7 +9,6 @@ these lines, so nothing about them is trusted.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -109,6 +108,8 @@ def _declarations(path: str, content: str | bytes | None) -> Iterator[tuple[str,
 
 
 def _declaration(text: str) -> tuple[str, Parameter]:
+    import tomllib  # here: most files declare nothing
+
     from loopty.kit.fence import one_line
 
     if len(text) > _LONGEST_LINE:

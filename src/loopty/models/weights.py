@@ -14,6 +14,7 @@ from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import dataclass
+from loopty.kit.user_cache import user_cache
 
 _CHUNK = 1 << 20
 
@@ -80,8 +81,9 @@ def fetch_into(weights: Weights, target: Path, options: Sequence[str] = ()) -> N
 
 
 def _folder(environ: Mapping[str, str]) -> Path:
-    cache = environ.get("XDG_CACHE_HOME", "")
-    return (Path(cache) if Path(cache).is_absolute() else Path.home() / ".cache") / "loopty" / "models"
+    if (folder := user_cache("models", environ)) is None:
+        raise Misuse("you have no home folder: name one for the weights in XDG_CACHE_HOME")
+    return folder
 
 
 def _download(weights: Weights, folder: Path, options: Sequence[str]) -> Path:

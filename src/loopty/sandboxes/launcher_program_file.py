@@ -12,6 +12,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from loopty.kit.user_cache import is_own, user_cache
+
 _SOURCES = Path(__file__).with_name("compiled_launcher")
 # Not by the search path, which may name folders of a repository.
 _COMPILERS = ("/usr/bin/cc", "/usr/bin/gcc", "/usr/bin/clang", "/usr/local/bin/cc")
@@ -30,7 +32,6 @@ build -shared -fPIC -fvisibility=hidden "$@" && mv "$scratch/made" "$library"
 build -static "$@" && mv "$scratch/made" "$program"
 cd / && rm -rf "$scratch"
 """
-_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def open_program() -> int | None:
@@ -44,15 +45,15 @@ def open_library() -> int | None:
 
 
 def _open(ending: str) -> int | None:
-    if (folder := _folder()) is None:
+    if (folder := user_cache("launcher")) is None:
         return None
     try:
-        if not _is_own(folder.stat(follow_symlinks=False), stat.S_IFDIR):
+        if not is_own(folder.stat(follow_symlinks=False), stat.S_IFDIR):
             return None
         descriptor = os.open(folder / f"{_name()}{ending}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
-    if _is_own(os.fstat(descriptor), stat.S_IFREG):
+    if is_own(os.fstat(descriptor), stat.S_IFREG):
         return descriptor
     os.close(descriptor)
     return None
@@ -74,12 +75,12 @@ def start_build() -> None:
 
 def _build(after: str) -> None:
     compiler = next((path for path in _COMPILERS if os.access(path, os.X_OK)), None)
-    if (folder := _folder()) is None or compiler is None:
+    if (folder := user_cache("launcher")) is None or compiler is None:
         return
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = _name()
-        if not _is_own(folder.stat(follow_symlinks=False), stat.S_IFDIR) or (folder / name).exists():
+        if not is_own(folder.stat(follow_symlinks=False), stat.S_IFDIR) or (folder / name).exists():
             return
         _remove_leftovers(folder)
         scratch = folder / f"{_BUILD}{name}"
@@ -107,14 +108,6 @@ def _remove_leftovers(folder: Path) -> None:
                 shutil.rmtree(left)
 
 
-def _folder() -> Path | None:
-    try:
-        cache = Path(os.environ.get("XDG_CACHE_HOME", "") or Path.home() / ".cache")
-    except RuntimeError:
-        return None
-    return cache / "loopty" / "launcher" if cache.is_absolute() else None
-
-
 def _name() -> str:
     """By the content of all that it is made from."""
     from loopty.kit.short_digest import sha256
@@ -126,9 +119,3 @@ def _name() -> str:
 
 def _parts() -> list[Path]:
     return sorted(_SOURCES.glob("*.c"))
-
-
-def _is_own(status: os.stat_result, kind: int) -> bool:
-    """Whether only this user could have written it."""
-    is_kind = stat.S_IFMT(status.st_mode) == kind
-    return is_kind and status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_MAY_WRITE

@@ -39,6 +39,7 @@ from loopty.taskfile.model_tables import (
 )
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin
 from loopty.taskfile.schema import WRONG, Checker
+from loopty.taskfile.task_cache import keep_data, known_data
 from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
 from loopty.workspaces.git_folders import WORK_FOLDER
 
@@ -117,7 +118,10 @@ def parse(text: str, user_models: Mapping[str, ModelSpec] | None = None) -> Task
 
     `user_models` are the models of the user's config file; a model of the task file with the same name wins.
     """
-    data, checker = parse_toml(text, TASK_FILE), Checker()
+    data, checker = known_data(text), Checker()
+    if data is None:
+        data = parse_toml(text, TASK_FILE)
+        keep_data(text, data)
     task = _parse_task(data, user_models or {}, checker)
     raise_faults(checker, text, TASK_FILE)
     return task

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,8 @@ def read_text(path: Path, name: str) -> str:
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
     """The data in a TOML text. Raises Misuse when the text is not TOML."""
+    import tomllib  # here: most verbs find the data of the task file in the cache
+
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError covers huge numbers, RecursionError deep nesting

@@ -14,5 +14,5 @@ from loopty.sandboxes.launcher_program_file import build_program
 def use_compiled_launcher(folder: Path) -> Iterator[bool]:
     """Launchers that start meanwhile use a program built here; whether there is one, which needs a compiler."""
     folder.chmod(0o700)
-    with mock.patch("loopty.sandboxes.launcher_program_file._folder", return_value=folder):
+    with mock.patch("loopty.sandboxes.launcher_program_file.user_cache", return_value=folder):
         yield build_program()
