@@ -216,13 +216,8 @@ class CommandEvaluator:
         self, trial: Trial, stage: Stage, command: Command, on_metrics: OnMetrics, cancel: asyncio.Event
     ) -> Outcome:
         watch = MetricsWatch(stage, on_metrics, self._benchmark.grace_seconds, cancel)
-        watching = asyncio.create_task(watch.follow())
-        try:
+        async with watch.follow():
             end = await self._runner.run(trial, stage, command, watch.kill)
-        finally:
-            watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watching
         watch.read_new()
         outcome = self._outcome(stage, watch, end.exit, command.seconds, cancel.is_set())
         outcome = replace(

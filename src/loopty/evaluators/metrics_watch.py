@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 
 from loopty.engine.protocols import OnMetrics, Stage
 from loopty.evaluators import harvest
@@ -41,8 +41,28 @@ class MetricsWatch:
         """The step of the last row of metrics, if any."""
         return self.stream.rows[-1].step if self.stream.rows else None
 
-    async def follow(self) -> None:
-        """Watch until the caller cancels this. However the watch ends, `kill` is set, and so the trial ends."""
+    @contextlib.asynccontextmanager
+    async def follow(self) -> AsyncIterator[None]:
+        """Watch meanwhile. Where the watch ends before, `kill` is set, and so the trial ends.
+
+        It begins after a moment: a trial that is over by then is read once, at its end.
+        """
+        watching: list[asyncio.Task[None]] = []
+
+        def begin() -> None:
+            watching.append(asyncio.create_task(self._watch()))
+
+        beginning = asyncio.get_running_loop().call_later(0 if self._cancel.is_set() else _POLL_SECONDS, begin)
+        try:
+            yield
+        finally:
+            beginning.cancel()
+            for task in watching:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+    async def _watch(self) -> None:
         try:
             await self._poll()
         finally:
@@ -51,14 +71,14 @@ class MetricsWatch:
     async def _poll(self) -> None:
         pruned_at = 0.0
         while not self._cancel.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._cancel.wait(), _POLL_SECONDS)
             if not self.prune_reason and self.read_new() and (reason := self._stop_reason()):
                 self.prune_reason = reason
                 self._stage.inbox.file(STOP).append(b"")
                 pruned_at = time.monotonic()
             if self.prune_reason and time.monotonic() - pruned_at >= self._grace_seconds:
                 return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._cancel.wait(), _POLL_SECONDS)
 
     def read_new(self) -> bool:
         """Read what the trial has written since the last time; returns whether there are new metrics."""

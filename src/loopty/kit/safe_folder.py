@@ -70,7 +70,7 @@ class SafeFolder:
         for step in steps:
             if step in ("", ".", "..") or "/" in step or "\0" in step:
                 raise UnsafePath(self.shown_path, f"cannot hold {step!r}")
-        return replace(self, steps=(*self.steps, *steps))
+        return SafeFolder(self.root, (*self.steps, *steps), self.trial_user)
 
     def beside(self, name: str) -> SafeFolder:
         """The directory of this name in the same directory."""
@@ -173,7 +173,7 @@ class SafeFolder:
                 os.unlink(entry, dir_fd=folder)
                 return
             try:
-                shutil.rmtree(entry, dir_fd=folder)
+                _remove_tree(entry, folder)
             except (OSError, RecursionError):
                 # Directories nested thousands deep exceed Python's recursion limit and the kernel's longest path;
                 # rm walks by descriptors. Directories that deny access to their own owner are opened first.
@@ -183,7 +183,7 @@ class SafeFolder:
 
     def remove_all(self) -> None:
         """Remove the directory itself with everything below it, if it exists."""
-        replace(self, steps=self.steps[:-1]).remove(self.name)
+        SafeFolder(self.root, self.steps[:-1], self.trial_user).remove(self.name)
 
     def copy_into(self, target: SafeFolder) -> None:
         """Copy new and changed files into another directory, with directories; huge files are left out."""
@@ -209,7 +209,8 @@ class SafeFile:
 
     @property
     def folder(self) -> SafeFolder:
-        return replace(self._place, steps=self._place.steps[:-1])
+        place = self._place
+        return SafeFolder(place.root, place.steps[:-1], place.trial_user)
 
     @property
     def shown_path(self) -> Path:
@@ -306,6 +307,28 @@ class SafeFile:
         """Copy the file with its mode and times."""
         with self.folder.handle() as source, target.folder.handle(make=True) as copy:
             _copy(self, source, target, copy)
+
+
+def _remove_tree(name: str, folder: int) -> None:
+    """Remove a directory with everything below it; an empty one, as most are, without a look into it."""
+    try:
+        os.rmdir(name, dir_fd=folder)
+        return
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+    inside = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        with os.scandir(inside) as found:
+            entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
+        for entry, is_directory in entries:
+            if is_directory:
+                _remove_tree(entry, inside)
+            else:
+                os.unlink(entry, dir_fd=inside)
+    finally:
+        os.close(inside)
+    os.rmdir(name, dir_fd=folder)
 
 
 def _copy(source: SafeFile, source_folder: int, target: SafeFile, target_folder: int) -> None:

@@ -151,12 +151,11 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
     credit = OperatorCredit.of(run, node.pool)
     if event.verdict not in _RANKED or node.id in credit.top:
         return
-    place = _place(state, run, node, credit.top)
-    if place > MOST_TOP:
+    if (mine := _metrics(state, run, node)) is None or (place := _place(state, run, mine, credit.top)) > MOST_TOP:
         return
     top = (*credit.top[: place - 1], node.id, *credit.top[place - 1 :])[:MOST_TOP]
     state.put_run(run.with_pool_part(node.pool, replace(credit, top=top)))
-    if not _is_better(state, run, node, run.root):
+    if not _is_better(state, run, mine, run.root):
         return
     earlier = 1 / node.place if node.place else 0.0  # it was judged before, and lost only against a withdrawn node
     if 1 / place > earlier:
@@ -164,19 +163,15 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
         state.put(replace(node, place=place))
 
 
-def _place(state: FoldState, run: Run, node: Node, top: tuple[NodeId, ...]) -> int:
-    """The node's place among the best, from 1; beyond the last where it cannot be compared."""
-    if _metrics(state, run, node) is None:
-        return MOST_TOP + 1
-    behind = (index for index, other in enumerate(top, start=1) if _is_better(state, run, node, other))
+def _place(state: FoldState, run: Run, mine: Mapping[str, float], top: tuple[NodeId, ...]) -> int:
+    """The place of these metrics among the best, from 1."""
+    behind = (index for index, other in enumerate(top, start=1) if _is_better(state, run, mine, other))
     return next(behind, len(top) + 1)
 
 
-def _is_better(state: FoldState, run: Run, node: Node, other: NodeId) -> bool:
-    """Whether the node's metrics are better than the other's, or the other cannot be compared."""
-    mine, theirs = _metrics(state, run, node), _metrics(state, run, state[other])
-    if mine is None:
-        return False
+def _is_better(state: FoldState, run: Run, mine: Mapping[str, float], other: NodeId) -> bool:
+    """Whether these metrics are better than the other node's, or the other cannot be compared."""
+    theirs = _metrics(state, run, state[other])
     return theirs is None or gain(mine, theirs, state.counting_metrics(run.number)).amount > 0
 
 

@@ -229,11 +229,10 @@ class NodeFiles:
         return replace(files, declared=declare_after(parent.declared, programs))
 
     def publish(self, node: Node, parent: Node | None) -> None:
-        text = f"# {node.id}\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
-        description = text.encode(errors="replace")
-        if self._has_description(node, description):
+        changed = parent is None or parent.commit != node.commit
+        if changed and self._is_described(node):
             return
-        if parent is None or parent.commit != node.commit:
+        if changed:
             self._repository.require_commit(node.commit)
             self._refs.hold_soon(node.id.run, node.commit)
         if self._sharing:
@@ -241,16 +240,14 @@ class NodeFiles:
         self._refs.pack(node.id.run, node.handle)
         if self._repository.refs.wants_branches:
             self._repository.refs.make_branch(node.id.branch, node.commit)
-        changed = parent is not None and parent.commit != node.commit
-        params = {"params.json": f"{json.dumps(dict(node.params), indent=2)}\n".encode()} if node.params else {}
-        patch = self._repository.patches.between(parent.commit, node.commit) if parent and changed else b""
-        diff = {CHANGE: patch} if patch else {}
-        # The description is last: where they are plain files, its presence says that the rest is complete.
-        self.folders.add(node.id, {**params, **diff, _DESCRIPTION: description})
+        if not changed:
+            return  # its parameters are in the ledger; its folder is made with the verdict
+        patch = self._repository.patches.between(parent.commit, node.commit) if parent else b""
+        self.folders.add(node.id, {**({CHANGE: patch} if patch else {}), **_description(node)})
 
-    def _has_description(self, node: Node, description: bytes) -> bool:
+    def _is_described(self, node: Node) -> bool:
         try:
-            return self.folders.open(node.id).read(_DESCRIPTION) == description
+            return self.folders.open(node.id).read(_DESCRIPTION) == _description(node)[_DESCRIPTION]
         except FileNotFoundError:
             return False
 
@@ -278,6 +275,8 @@ class NodeFiles:
         from loopty.workspaces.node_analysis import analysis_text
 
         analysis = {"analysis.md": analysis_text(node, history).encode(errors="replace")}
+        if node.id.parent is not None and history[node.id.parent].commit == node.commit:
+            analysis |= _description(node)
         if node.verdict in _FOLDED and node.id.parent is not None:
             self.folders.fold(node.id, analysis)
         else:
@@ -296,6 +295,13 @@ class NodeFiles:
         except OSError:
             # A copy that cannot be written must not cost the verdict, and whoever looks at the node gets one.
             return
+
+
+def _description(node: Node) -> dict[str, bytes]:
+    """What the node is, for people. The text is last: where they are plain files, it says that all are there."""
+    text = f"# {node.id}\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
+    params = {"params.json": f"{json.dumps(dict(node.params), indent=2)}\n".encode()} if node.params else {}
+    return {**params, _DESCRIPTION: text.encode(errors="replace")}
 
 
 def _prefix(folder: str) -> str:
