@@ -34,10 +34,10 @@ async def test_a_gate_that_fails_before_the_benchmark_prevents_its_run(shared: A
 
 
 async def test_a_gate_after_refuses_and_the_metrics_stay(shared: Any) -> None:
-    shared.gates = (Gate("size limit!", "exit 1", When.AFTER),)
+    shared.gates = (Gate("size limit!", "echo too large >&2; exit 1", When.AFTER),)
     outcome = await shared.shell(SCORES)
     assert (outcome.ending, outcome.metrics) == (Ending.REFUSED, {"score": 2.0})
-    assert outcome.reason == "gate size limit!: exit code 1"
+    assert outcome.reason == "gate size limit!: exit code 1: too large"
     assert len(list(shared.folder.glob("gate-size_limit_-*.stderr.log"))) == 1
 
 

@@ -229,12 +229,7 @@ Run().finish(1)
 async def test_the_candidates_output_is_kept_for_the_user(bench: Any) -> None:
     await bench.run(SCORE, "import sys\ndef solve(x):\n    print('a hint')\n    return 1\n")
     assert (bench.folder / "candidate-stderr.log").read_text() == "a hint\n"
-    assert sorted(path.name for path in bench.folder.iterdir()) == [
-        "candidate-stderr.log",
-        "result.json",
-        "stderr.log",
-        "stdout.log",
-    ]
+    assert sorted(path.name for path in bench.folder.iterdir()) == ["candidate-stderr.log", "result.json"]
 
 
 def processes(token: str) -> list[Path]:

@@ -77,8 +77,9 @@ def trial_tail(reader: CampaignReader, trial: str, start: int, count: int) -> di
     if pool is None:
         raise Misuse(f"trial {trial} does not run now")
     node, number = trial_parts(trial)
-    folder = trial_folder(reader.record.state, reader.history, node, number, pool)
-    return {"name": "stdout.log", **_part(folder.file("stdout.log"), None, start, count), "running": True}
+    file = trial_folder(reader.record.state, reader.history, node, number, pool).file("stdout.log")
+    printed = None if file.exists() else b""  # a log is made with its first byte
+    return {"name": file.name, **_part(file, printed, start, count), "running": True}
 
 
 def curve(reader: CampaignReader, node: NodeId) -> dict[str, Any]:

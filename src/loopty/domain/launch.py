@@ -118,6 +118,8 @@ class Launch:
     """Called before the command starts, with what can stop its processes; never where nothing can."""
     warm: WarmStart | None = None
     """How a copy can run the command. Back ends that have no warm processes ignore it."""
+    keeps_empty_logs: bool = True
+    """Whether `stdout` and `stderr` are there at the end also where nothing was printed. If not, they may be."""
 
 
 class Stop(enum.StrEnum):

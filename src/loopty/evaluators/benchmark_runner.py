@@ -43,6 +43,7 @@ class Command:
     mounts: tuple[Mount, ...]
     stdout: SafeFile
     stderr: SafeFile
+    """In the same folder. A log is there where something was printed."""
     may_be_warm: bool = False
     """Whether it may start as a copy of a warm process."""
 
@@ -93,12 +94,14 @@ class BenchmarkRunner:
         async with self._candidate_access(trial, stage) as access:
             mounts = (*self._mounts, *command.mounts, *access.mounts)
             scratch = tuple(f"{top}/{path.strip('/')}" for path in self._benchmark.scratch)
+            logs = command.stdout.folder.path_for_programs()
             launch = Launch(
                 argv=self._argv(command.argv, top, mounts, scratch),
                 cwd=top,
                 bounds=self._limits.bounds(command.seconds),
-                stdout=command.stdout.path_for_programs(),
-                stderr=command.stderr.path_for_programs(),
+                stdout=logs / command.stdout.name,
+                stderr=logs / command.stderr.name,
+                keeps_empty_logs=False,
                 env={**self._env, **self._benchmark.env, **command.env, **access.env},
                 mounts=mounts,
                 scratch=scratch,

@@ -90,7 +90,10 @@ def last_lines(stdout: SafeFile, stderr: SafeFile) -> PrintedError:
 
 
 def _tail(log: SafeFile) -> str:
-    return log.read(_TAIL, tail=True).decode(errors="replace")
+    try:
+        return log.read(_TAIL, tail=True).decode(errors="replace")
+    except FileNotFoundError:  # nothing was printed
+        return ""
 
 
 def _trace_names(folder: int) -> list[str]:

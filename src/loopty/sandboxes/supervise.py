@@ -62,6 +62,7 @@ async def supervise(tree: ProcessTree, launch: Launch, cancel: asyncio.Event) ->
             },
             launch.bounds.output_mb << 20,
             lambda: stop(Stop.OUTPUT),
+            launch.keeps_empty_logs,
         )
         await tree.wait_until_dead()
         outputs.drain()
