@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from loopty.domain.anchors_spec import NO_ANCHORS, Anchors
 from loopty.domain.curve import Row
@@ -26,6 +25,7 @@ from loopty.engine.run_control import RunControl
 from loopty.engine.session_limits import Finish, SessionLimits
 from loopty.engine.trial_runner import TrialRunner
 from loopty.judge.tuning import promised_nodes
+from loopty.kit.event_waits import EventWaits
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -175,27 +175,20 @@ class Loop:
                 return finish
 
     async def _search(self) -> Finish:
-        while True:
-            self._requests.obey(self._owner, self._clock)
-            self._fill_slots()
-            if self._cancel.is_set():
-                return self._limits.finish_after_stop(self._why_stopped)
-            under_way = {*self._trials, *self._questions.tasks}
-            if not under_way and not self._requests.is_paused:
-                return self._limits.finish(self._limits.stop_reason() or self._why_idle())
-            await self._wait_for_any(under_way)
-            await self._recorder.wait_for_ledger()
-            self._collect()
-
-    async def _wait_for_any(self, under_way: set[asyncio.Task[Any]]) -> None:
-        """Wait until something under way ends, or a pause, a limit or a stop changes what may start."""
-        self._requests.changed.clear()
-        events = [asyncio.create_task(event.wait()) for event in (self._requests.changed, self._cancel)]
-        try:
-            await asyncio.wait({*under_way, *events}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in events:
-                task.cancel()
+        # A pause, a limit or a stop changes what may start.
+        with EventWaits(self._requests.changed, self._cancel) as changes:
+            while True:
+                self._requests.obey(self._owner, self._clock)
+                self._fill_slots()
+                if self._cancel.is_set():
+                    return self._limits.finish_after_stop(self._why_stopped)
+                under_way = {*self._trials, *self._questions.tasks}
+                if not under_way and not self._requests.is_paused:
+                    return self._limits.finish(self._limits.stop_reason() or self._why_idle())
+                self._requests.changed.clear()
+                await asyncio.wait({*under_way, *changes.tasks()}, return_when=asyncio.FIRST_COMPLETED)
+                await self._recorder.wait_for_ledger()
+                self._collect()
 
     def _fill_slots(self) -> None:
         """Start trials until all their slots are taken; then ask ahead, where a proposer waits for a model.
