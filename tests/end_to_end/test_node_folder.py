@@ -86,3 +86,18 @@ def test_a_node_says_how_many_rows_its_curve_leaves_out(code_place):
     assert 1_000 < left_out < 5_000
     assert f"{left_out:,} rows left out" in code_place.loopty("show", "1").stdout
     assert len((code_place.top / ".loopty/nodes/1/metrics.csv").read_text().splitlines()) == 5001
+
+
+def test_a_node_with_new_parameters_has_a_folder_whatever_its_verdict(parameter_place):
+    parameter_place.loopty("optimize", "--quiet")
+    history = parameter_place.history()
+    nodes = [history[node] for node in history.ids if node.parent]
+    assert {node.verdict for node in nodes} >= {"kept", "discarded"}
+    for node in nodes:
+        parameter_place.loopty("show", str(node.id))
+        folder = parameter_place.top / ".loopty/nodes" / str(node.id)
+        assert json.loads((folder / "params.json").read_text()) == dict(node.params)
+        assert node.summary in (folder / "description.md").read_text()
+        assert json.loads((folder / "result.json").read_text())
+        assert node.reason in (folder / "analysis.md").read_text()
+        assert not (folder / "stdout.log").exists(), "nothing was printed"

@@ -179,6 +179,21 @@ def test_a_node_is_kept_and_gets_a_folder_once(
     assert user.git("status", "--porcelain") == b"", "the state folder ignores itself"
 
 
+def test_a_branch_of_a_node_with_new_parameters_that_somebody_moved_stays_where_it_is(
+    user: Any, files_of: Callable[..., Any], node: Callable[..., Any]
+) -> None:
+    user.commits({"evaluate.py": "e"})
+    user.git("config", "loopty.branches", "true")
+    files, head = files_of(user, Access(write=("**",))), user.repository.head()
+    root, made = node("1", head), replace(node("1.1", head), params={"lr": 0.5})
+    files.publish(made, root)
+    assert user.repository.refs.branch_tip(made.id.branch) == head.commit
+    moved = user.commits({"evaluate.py": "f"})
+    user.repository.refs.make_branch(made.id.branch, moved, move=True)
+    files.publish(made, root)  # with each of its trials
+    assert user.repository.refs.branch_tip(made.id.branch) == moved
+
+
 def test_after_a_kill_the_newest_commits_are_held_but_not_those_of_another_clone(
     user: Any, files_of: Callable[..., Any]
 ) -> None:

@@ -238,8 +238,9 @@ class NodeFiles:
         if self._sharing:
             self._sharing.send_commit(self._repository, node, parent)
         self._refs.pack(node.id.run, node.handle)
-        if self._repository.refs.wants_branches:
-            self._repository.refs.make_branch(node.id.branch, node.commit)
+        refs, branch = self._repository.refs, node.id.branch
+        if refs.wants_branches and (changed or refs.branch_tip(branch) is None):
+            refs.make_branch(branch, node.commit)
         if not changed:
             return  # its parameters are in the ledger; its folder is made with the verdict
         patch = self._repository.patches.between(parent.commit, node.commit) if parent else b""
