@@ -213,6 +213,9 @@ def test_after_a_kill_the_newest_commits_are_held_but_not_those_of_another_clone
         add(f"1.{number}", commit)
     files.hold_newest(1, recorder.history)
     assert NodeRefs(user.repository).commits(1) == made[::-1]
+    tip = user.git("rev-parse", "refs/loopty/runs/1")
+    files.hold_newest(1, recorder.history)
+    assert user.git("rev-parse", "refs/loopty/runs/1") == tip, "what is held is not held again"
     user.git("fsck", "--strict")
 
 

@@ -56,10 +56,11 @@ class GitRefs:
         """The refs below this prefix, which ends with a slash."""
         return self._git.run("for-each-ref", "--format=%(refname)", END_OF_OPTIONS, prefix).splitlines()
 
-    def first_parents(self, commit: str) -> Iterator[list[str]]:
-        """The parents of this commit, of its first parent, and so on."""
-        lines = self._git.run("rev-list", "--first-parent", "--parents", END_OF_OPTIONS, commit).splitlines()
-        return (line.split()[1:] for line in lines)
+    def first_parents(self, commit: str, most: int | None = None) -> Iterator[list[str]]:
+        """The parents of this commit, of its first parent, and so on, of so many at most."""
+        limit = () if most is None else (f"--max-count={most}",)
+        options = ("--first-parent", "--parents", *limit, END_OF_OPTIONS, commit)
+        return (line.split()[1:] for line in self._git.run("rev-list", *options).splitlines())
 
     def branches_without_worktree(self, pattern: str) -> dict[str, str]:
         """The branches that match and that no working tree has checked out, with their commits."""

@@ -264,7 +264,7 @@ class NodeFiles:
         mine = (node.commit for node in nodes if node.id.run == run and not (node.draft or node.files_removed))
         # What another clone made is held there; a link to what is not here would break this repository.
         if commits := self._repository.commits_here(commit for commit in dict.fromkeys(mine) if commit != root):
-            self._refs.hold(run, commits)
+            self._refs.hold_newest(run, commits)
 
     def finish_session(self, run: int) -> None:
         """Pack what the session has added to the repository, and leave no open file."""

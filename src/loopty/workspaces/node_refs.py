@@ -65,6 +65,13 @@ class NodeRefs:
             if self._move(run, tip, self._chain(start, commits)):
                 return
 
+    def hold_newest(self, run: int, commits: Sequence[str]) -> None:
+        """The same for the newest commits of the run, of which most are held already."""
+        tip = self._repository.refs.tip(f"{_PREFIX}{run}")
+        held = set(self._members(tip, MOST_WAITING)) if tip else set()
+        if missing := [commit for commit in commits if commit not in held]:
+            self.hold(run, missing)
+
     def hold_soon(self, run: int, commit: str) -> None:
         """Let the run hold this commit: now, or together with others where many come in a second.
 
@@ -101,8 +108,8 @@ class NodeRefs:
             start = self._repository.join_commits(parents, "what loopty keeps", start)
         return start
 
-    def _members(self, tip: str) -> Iterator[str]:
-        for link in self._repository.refs.first_parents(tip):
+    def _members(self, tip: str, newest_links: int | None = None) -> Iterator[str]:
+        for link in self._repository.refs.first_parents(tip, newest_links):
             yield from reversed(link[1:])
 
     def _move(self, run: int, before: str | None, after: str) -> bool:
