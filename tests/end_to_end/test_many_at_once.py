@@ -70,7 +70,7 @@ def test_when_two_processes_run_one_node_one_is_refused(code_place):
     errors = [process.communicate(timeout=120)[1] for process in both]
     codes = sorted(process.returncode for process in both)
     assert codes == [0, 2], errors
-    assert any("is running already" in err or "has its verdict" in err for err in errors)
+    assert any("is running already" in err or "has its verdict" in err for err in errors), errors
 
 
 def test_a_second_optimize_on_the_same_run_is_refused_with_the_owner(parameter_place):

@@ -6,7 +6,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import apsw
@@ -19,6 +21,7 @@ from loopty.kit import codec
 from loopty.kit.safe_folder import UnsafePath
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
+from loopty.ledgers.sqlite_database import SqliteDatabase
 from loopty.record import recorder as recorders
 from loopty.record.pages import facts_key
 from loopty.record.recorder import Recorder
@@ -410,3 +413,18 @@ def test_writers_in_turn_and_rebuilt_pages_leave_no_flaw(tmp_path):
     ledger = SqliteLedger(path)
     assert ledger.history().number == 5
     assert ledger.flaw() is None
+
+
+def test_eight_that_make_the_same_ledger_wait_for_each_other(tmp_path):
+    for number in range(60):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        ready = threading.Barrier(8)
+
+        def make(path: Path = folder / "ledger.sqlite", ready: threading.Barrier = ready) -> None:
+            ready.wait()
+            SqliteDatabase(path).close()
+
+        with ThreadPoolExecutor(8) as pool:
+            for made in [pool.submit(make) for _ in range(8)]:
+                made.result()

@@ -23,6 +23,7 @@ from loopty.ledgers.sqlite_layout import CALL_EVENTS, MIGRATIONS, WITH_DIGESTS
 
 T = TypeVar("T")
 _MS_OF_A_SHORT_WAIT = 1_000
+_SECONDS_BETWEEN_TRIES = 0.01
 
 
 class SqliteDatabase:
@@ -122,8 +123,7 @@ class SqliteDatabase:
                     f"{self._file.path} comes from another version and is read-only: make it writable once"
                 )
             return
-        mode = self._db.execute("PRAGMA journal_mode = WAL").get
-        if mode != "wal":
+        if self._switch_to_wal() != "wal":
             raise Misuse(
                 f"{self._file.path} is on a file system without shared memory (a network drive?): "
                 "keep the repository on a local disk"
@@ -140,6 +140,17 @@ class SqliteDatabase:
             if version < WITH_DIGESTS:
                 self._add_digests()
             self._db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+    def _switch_to_wal(self) -> str:
+        """The journal mode afterwards. Waits for others that do the same, as SQLite itself does not."""
+        end = time.monotonic() + BUSY_TIMEOUT_MS / 1_000
+        while True:
+            try:
+                return str(self._db.execute("PRAGMA journal_mode = WAL").get)
+            except apsw.BusyError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(_SECONDS_BETWEEN_TRIES)
 
     def _add_digests(self) -> None:
         """Give the events of an older layout their digests; the pages get theirs when they are rebuilt."""
