@@ -1,11 +1,14 @@
 """Nothing below a safe folder is read, written, renamed or removed through a link or for another user."""
 
 import os
+import shutil
 import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
+from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath, keep_open
 
 
 @pytest.fixture
@@ -142,3 +145,61 @@ def test_copies_have_content_mode_and_time_and_are_made_once(root):
 
 def test_a_safe_folder_cannot_be_opened_as_a_path():
     assert not any(hasattr(kind, "__fspath__") for kind in (SafeFolder, SafeFile))
+
+
+def test_what_is_kept_open_is_reached_from_there(tmp_path):
+    kept = SafeFolder(tmp_path, ("state", "nodes"))
+    with keep_open(kept, SafeFolder(tmp_path, ("state",))):
+        (tmp_path / "state").rename(tmp_path / "moved")
+        kept.file("a").write(b"1")
+        kept.below("1.1", "traces").file("b").write(b"2")
+        assert (tmp_path / "moved/nodes/a").read_bytes() == b"1"
+        assert (tmp_path / "moved/nodes/1.1/traces/b").read_bytes() == b"2"
+        assert kept.names() == ["1.1", "a"]
+        assert kept.names() == ["1.1", "a"], "each has a place of its own in the directory"
+        (tmp_path / "moved").rename(tmp_path / "state")
+    assert kept.file("a").read() == b"1"
+
+
+def test_what_was_kept_open_and_removed_is_looked_for_again(tmp_path):
+    kept = SafeFolder(tmp_path, ("state", "nodes"))
+    with keep_open(kept):
+        kept.file("a").write(b"1")
+        shutil.rmtree(tmp_path / "state")
+        assert kept.names() == []
+        assert not kept.file("a").exists()
+        kept.file("a").write(b"2")
+        assert (tmp_path / "state/nodes/a").read_bytes() == b"2"
+        shutil.rmtree(tmp_path / "state")
+    assert not kept.exists()
+
+
+def test_a_link_below_what_is_kept_open_is_refused(tmp_path):
+    kept = SafeFolder(tmp_path, ("nodes",))
+    (tmp_path / "elsewhere").mkdir()
+    with keep_open(kept):
+        (tmp_path / "nodes/1.1").symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(UnsafePath):
+            kept.below("1.1").file("a").write(b"1")
+
+
+def test_nothing_stays_open_afterwards(tmp_path):
+    folder, link = SafeFolder(tmp_path, ("a",)), SafeFolder(tmp_path, ("c",))
+    (tmp_path / "c").symlink_to(tmp_path)
+    with keep_open(folder), keep_open(folder, SafeFolder(tmp_path, ("b",))):
+        folder.below("x").make()
+    with pytest.raises(UnsafePath), keep_open(folder, link):
+        pass
+    opened = (path for path in Path("/proc/self/fd").iterdir() if path.is_symlink())
+    assert not [path for path in map(os.readlink, opened) if path.startswith(str(tmp_path))]
+
+
+def test_many_threads_may_use_it_when_it_ends(tmp_path):
+    folder = SafeFolder(tmp_path, ("a",))
+    for number in range(50):
+        with ThreadPoolExecutor(4) as pool:
+            with keep_open(folder):
+                writes = [pool.submit(folder.below(str(number)).file(str(each)).write, b"1") for each in range(8)]
+            for write in writes:
+                write.result()
+    assert sum(len(folder.below(name).names()) for name in folder.names()) == 400

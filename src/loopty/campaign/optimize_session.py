@@ -30,7 +30,7 @@ from loopty.evaluators.command import read_curve
 from loopty.evaluators.contract import METRICS
 from loopty.executors.this_capacity import this_capacity
 from loopty.kit.dataclass import dataclass, field, replace
-from loopty.kit.safe_folder import SafeFolder
+from loopty.kit.safe_folder import SafeFolder, keep_open
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.models.throttle import Throttle
 from loopty.proposers.versions_proposer import VersionsProposer
@@ -101,12 +101,13 @@ class OptimizeSession:
         with contextlib.suppress(NotImplementedError, RuntimeError):  # no signals here, or not in the main thread
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, stop)
-        ticks = asyncio.create_task(_tick(on_tick)) if on_tick else None
+        ticks, state = asyncio.create_task(_tick(on_tick)) if on_tick else None, self.context.state
         if self.pool:
             self.pool.start_keeper(self.loop.trial_runner)
             self.pool.pool.on_change = self.loop.wake
         try:
-            return await self.loop.drive()
+            with keep_open(state.home, state.nodes, state.trials):
+                return await self.loop.drive()
         finally:
             if ticks:
                 ticks.cancel()

@@ -115,6 +115,11 @@ class StateFolder:
         return self.home.below("seals")
 
     @property
+    def nodes(self) -> SafeFolder:
+        """The folders of nodes."""
+        return self.home.below("nodes")
+
+    @property
     def trials(self) -> SafeFolder:
         """The directories of trials, each removed when its trial ends."""
         return self.home.below("trials")
