@@ -18,7 +18,6 @@ _POLL_SECONDS = 0.2
 def rows(bench: Bench) -> Iterator[Row]:
     trials = 2_000 if bench.quick else 20_000
     early = trials // 10
-    # Without a sandbox: what the kernel does for a trial is no memory of the driver.
     loopty = bench.loopty("memory", files=10, attempts=trials)
     samples = _samples(bench, loopty.folder, loopty.count_trials)
     # While it drives: the closing summary reads the facts of every node, for a moment.
@@ -37,7 +36,7 @@ def _samples(bench: Bench, folder: Path, count_trials: Callable[[], int]) -> lis
     """Trials done and MB used, several times a second, while `optimize` runs."""
     samples = []
     log = folder.with_suffix(".log")
-    argv = [str(bench.loopty_executable), "optimize", "--quiet", "--unsafe-no-sandbox"]
+    argv = [str(bench.loopty_executable), "optimize", "--quiet"]
     with log.open("wb") as stream:
         child = subprocess.Popen(
             argv, cwd=folder, env=bench.env, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
