@@ -7,7 +7,6 @@ import contextlib
 import ctypes
 import json
 import os
-import select
 import shutil
 import signal
 import socket
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from loopty.domain.launch import Exit, Gap, Launch, SandboxError, Stop
 from loopty.domain.task import SandboxSpec
+from loopty.kit.readiness import is_readable
 from loopty.sandboxes import bubblewrap_options, seccomp, trial_view
 from loopty.sandboxes.cgroup import Cgroup
 from loopty.sandboxes.kernel_features import counts_processes_by_namespace
@@ -210,7 +210,9 @@ class _Namespace:
     def kill(self) -> None:
         # During set-up the first process outlives bubblewrap, so we must know its pid before we kill anything.
         deadline = time.monotonic() + _STATUS_SECONDS
-        while self._first_pid is None and time.monotonic() < deadline and not _is_ready(self._bwrap_pidfd, 0.001):
+        while (
+            self._first_pid is None and time.monotonic() < deadline and not is_readable(self._bwrap_pidfd, 0.001)
+        ):
             self._read_status()
         if self._first_pidfd is None:
             self._process.kill()
@@ -235,7 +237,7 @@ class _Namespace:
         self.kill()
         self._process.wait()
         if self._first_pidfd is not None:
-            select.select([self._first_pidfd], [], [])
+            is_readable(self._first_pidfd, None)
             # It is our child by now, unless bubblewrap had time to reap it.
             with contextlib.suppress(ChildProcessError):
                 os.waitid(os.P_PIDFD, self._first_pidfd, os.WEXITED | os.WNOHANG)
@@ -296,10 +298,6 @@ class _Namespace:
                     self._first_pidfd = os.pidfd_open(fields["child-pid"])
             # bubblewrap writes this only once the command has started; without it the sandbox has failed.
             self.code = fields.get("exit-code", self.code)
-
-
-def _is_ready(descriptor: int, seconds: float) -> bool:
-    return bool(select.select([descriptor], [], [], seconds)[0])
 
 
 def _start_process(

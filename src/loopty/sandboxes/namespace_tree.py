@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import select
 import signal
 import socket
 import time
 from pathlib import Path
 
 from loopty.domain.launch import Launch, Stop
+from loopty.kit.readiness import is_readable
 from loopty.sandboxes.cgroup import Cgroup
 from loopty.sandboxes.namespace_launcher.launch_order import ENDED, FAILED, GO, READY, receive_message
 from loopty.sandboxes.resource_usage import Footprint, threads_of_tree
@@ -162,7 +162,3 @@ def pid_behind(pidfd: int) -> int:
     """The pid of an open process as this process sees it; -1 when it is dead."""
     with Path(f"/proc/self/fdinfo/{pidfd}").open("rb") as lines:
         return next(int(line.split()[1]) for line in lines if line.startswith(b"Pid:"))
-
-
-def is_readable(descriptor: int, seconds: float | None) -> bool:
-    return bool(select.select([descriptor], [], [], seconds)[0])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from loopty.domain.launch import Launch, Mount, WarmStart
 from loopty.kit.dataclass import replace
+from loopty.kit.readiness import is_readable
 from loopty.sandboxes.cgroup import Cgroup
 from loopty.sandboxes.launcher import Launcher
 from loopty.sandboxes.launcher_program_file import open_library, open_program
@@ -25,7 +26,6 @@ from loopty.sandboxes.namespace_launcher.launch_order import (
     send_descriptors,
     send_message,
 )
-from loopty.sandboxes.namespace_tree import is_readable
 from loopty.sandboxes.trial_start import close_with, copy_trees, make_order
 from loopty.sandboxes.trial_user import trial_owner
 
