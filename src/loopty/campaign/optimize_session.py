@@ -101,7 +101,8 @@ class OptimizeSession:
         with contextlib.suppress(NotImplementedError, RuntimeError):  # no signals here, or not in the main thread
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, stop)
-        ticks, state = asyncio.create_task(_tick(on_tick)) if on_tick else None, self.context.state
+        ticks = asyncio.create_task(_tick(on_tick)) if on_tick else None
+        state = self.context.state
         if self.pool:
             self.pool.start_keeper(self.loop.trial_runner)
             self.pool.pool.on_change = self.loop.wake

@@ -13,17 +13,17 @@ import errno
 import os
 import shutil
 import stat
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from loopty.kit import kept_handles
 from loopty.kit.atomic_file import write_atomically
 from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.kept_handles import KeptHandle
+from loopty.kit.tree_removal import remove_tree
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _LARGEST_COPY = 64 << 20
-_MOST_KEPT_STEPS = 3
-"""Of a directory that is kept open."""
 
 
 class UnsafePath(OSError):  # noqa: N818 - it is a finding about a path, with its remedy
@@ -36,22 +36,6 @@ class UnsafePath(OSError):  # noqa: N818 - it is a finding about a path, with it
         return f"{self.filename} {self.strerror}"
 
 
-class _KeptHandle:
-    """The handle of a directory, closed when nobody uses it any more: another thread may still walk from it."""
-
-    __slots__ = ("descriptor",)
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-
-    def __del__(self) -> None:
-        os.close(self.descriptor)
-
-
-_KEPT: dict[Path, dict[tuple[str, ...], _KeptHandle]] = {}
-"""By root and steps, while `keep_open` lasts."""
-
-
 @contextlib.contextmanager
 def keep_open(*folders: SafeFolder) -> Iterator[None]:
     """Keep these directories open meanwhile: what is below them is reached from there, in half of the time.
@@ -59,20 +43,12 @@ def keep_open(*folders: SafeFolder) -> Iterator[None]:
     They are created where they are missing. One that is removed meanwhile is looked for again; one that is moved
     is used where it is. Their file system cannot be unmounted.
     """
-    kept: list[SafeFolder] = []
-    try:
+    with contextlib.ExitStack() as kept:
         for folder in folders:
-            handles = _KEPT.setdefault(folder.root, {})
-            if folder.steps not in handles:
-                kept.append(folder)
-                handles[folder.steps] = _KeptHandle(folder.open(make=True))
+            if not kept_handles.has(folder.root, folder.steps):
+                kept_handles.keep(folder.root, folder.steps, folder.open(make=True))
+                kept.callback(kept_handles.forget, folder.root, folder.steps)
         yield
-    finally:
-        for folder in kept:
-            handles = _KEPT.get(folder.root, {})
-            handles.pop(folder.steps, None)
-            if not handles:
-                _KEPT.pop(folder.root, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +115,16 @@ class SafeFolder:
 
     def open(self, make: bool = False) -> int:
         """The same, which the caller closes."""
-        near, count = self._kept_above() if _KEPT else (None, 0)
+        near, count = kept_handles.nearest(self.root, self.steps)
         try:
             return self._walk(near, count, make)
         except FileNotFoundError:
             if near is None or os.fstat(near.descriptor).st_nlink:
                 raise
-            _KEPT.get(self.root, {}).pop(self.steps[:count], None)  # it was removed; there may be a new one
+            kept_handles.forget(self.root, self.steps[:count])  # it was removed; there may be a new one
             return self.open(make)
 
-    def _walk(self, near: _KeptHandle | None, count: int, make: bool) -> int:
+    def _walk(self, near: KeptHandle | None, count: int, make: bool) -> int:
         """Open step by step, from the root or from a kept handle, which has this number of steps."""
         known = (os.geteuid(), 0, self.trial_user)
         descriptor, is_ours = (os.open(self.root, _DIRECTORY), True) if near is None else (near.descriptor, False)
@@ -168,14 +144,6 @@ class SafeFolder:
         if not os.fstat(descriptor).st_nlink:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.shown_text)
         return os.open(".", _DIRECTORY, dir_fd=descriptor)
-
-    def _kept_above(self) -> tuple[_KeptHandle | None, int]:
-        """The kept handle of this directory or of the nearest one above it, and the number of its steps."""
-        if kept := _KEPT.get(self.root):
-            for count in range(min(len(self.steps), _MOST_KEPT_STEPS), 0, -1):
-                if (near := kept.get(self.steps[:count])) is not None:
-                    return near, count
-        return None, 0
 
     def _open_step(self, above: int, step: str, count: int, make: bool) -> int:
         try:
@@ -239,14 +207,7 @@ class SafeFolder:
             if not stat.S_ISDIR(os.stat(entry, dir_fd=folder, follow_symlinks=False).st_mode):
                 os.unlink(entry, dir_fd=folder)
                 return
-            try:
-                _remove_tree(entry, folder)
-            except (OSError, RecursionError):
-                # Directories nested thousands deep exceed Python's recursion limit and the kernel's longest path;
-                # rm walks by descriptors. Directories that deny access to their own owner are opened first.
-                here = f"/proc/{os.getpid()}/fd/{folder}"
-                subprocess.run(["chmod", "-R", "u+rwX", "--", f"./{entry}"], cwd=here, capture_output=True)
-                subprocess.run(["rm", "-rf", "--", f"./{entry}"], cwd=here, capture_output=True)
+            remove_tree(entry, folder)
 
     def remove_all(self) -> None:
         """Remove the directory itself with everything below it, if it exists."""
@@ -374,28 +335,6 @@ class SafeFile:
         """Copy the file with its mode and times."""
         with self.folder.handle() as source, target.folder.handle(make=True) as copy:
             _copy(self, source, target, copy)
-
-
-def _remove_tree(name: str, folder: int) -> None:
-    """Remove a directory with everything below it; an empty one, as most are, without a look into it."""
-    try:
-        os.rmdir(name, dir_fd=folder)
-        return
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-    inside = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
-    try:
-        with os.scandir(inside) as found:
-            entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
-        for entry, is_directory in entries:
-            if is_directory:
-                _remove_tree(entry, inside)
-            else:
-                os.unlink(entry, dir_fd=inside)
-    finally:
-        os.close(inside)
-    os.rmdir(name, dir_fd=folder)
 
 
 def _copy(source: SafeFile, source_folder: int, target: SafeFile, target_folder: int) -> None:
