@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import re
-import select
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -15,6 +14,7 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 from loopty.domain.errors import Misuse
+from loopty.kit.readiness import is_readable
 from loopty.ledgers.postgres_address import PostgresAddress
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ class PostgresLine:
             return self._was_open
         if connection.info.transaction_status is not TransactionStatus.IDLE:
             return False
-        return bool(select.select([connection.fileno()], [], [], 0)[0])
+        return is_readable(connection.fileno(), 0)
 
     def wait_until_back(self) -> None:
         """Wait until a server answers that can be written; with a connection of its own, so in any thread."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import select
 import selectors
 import socket
 
+from loopty.kit.readiness import is_readable
 from loopty.resident.request import LENGTH_BYTES, TOOL, VERB, VerbRequest
 
 _VERBS = frozenset((b"new", b"run", b"drop", b"status", b"tree", b"best", b"show", b"diff"))
@@ -34,7 +34,7 @@ def work_kind(request: VerbRequest) -> bytes | None:
 def peek_kind(connection: socket.socket) -> bytes | None:
     """The kind of the work that a client asks for, which stays to be read; None where it does not say at once."""
     try:
-        if not select.select([connection], [], [], _PEEK_SECONDS)[0]:
+        if not is_readable(connection.fileno(), _PEEK_SECONDS):
             return None
         raw = connection.recv(_PEEK_BYTES, socket.MSG_PEEK)
         if len(raw) != LENGTH_BYTES + int.from_bytes(raw[:LENGTH_BYTES], "big"):

@@ -10,7 +10,6 @@ import contextlib
 import fcntl
 import gc
 import os
-import select
 import signal
 import socket
 import sys
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from loopty.kit.quick_exit import exit_status
+from loopty.kit.readiness import is_readable
 from loopty.kit.work_end import end_work
 from loopty.resident.client import peer_of
 from loopty.resident.kept_processes import next_connection, work_kind
@@ -240,7 +240,7 @@ def _become(request: VerbRequest, files: list[int], connection: socket.socket) -
     fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(connection, fcntl.F_SETSIG, signal.SIGINT)
     fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)
-    if select.select([connection], [], [], 0)[0]:
+    if is_readable(connection.fileno(), 0):
         os.kill(os.getpid(), signal.SIGINT)
 
 
