@@ -119,7 +119,7 @@ class Launch:
     warm: WarmStart | None = None
     """How a copy can run the command. Back ends that have no warm processes ignore it."""
     keeps_empty_logs: bool = True
-    """Whether `stdout` and `stderr` are there at the end also where nothing was printed. If not, they may be."""
+    """Whether `stdout` and `stderr` are made also where nothing is printed; else a back end may leave them out."""
 
 
 class Stop(enum.StrEnum):

@@ -236,11 +236,11 @@ class Workspaces(Protocol):
         ...
 
     def publish(self, node: Node, parent: Node | None) -> None:
-        """Let git keep the commit of a recorded node, and make its folder. Doing it again changes nothing."""
+        """Let git keep a recorded node's commit, and keep its change for people. Again, it changes nothing."""
         ...
 
     def conclude(self, node: Node, history: History) -> None:
-        """Write a node's verdict into its folder."""
+        """Write a node's verdict into its folder, which is made if it is missing."""
         ...
 
     def refusal(self, parent: Node, proposal: Proposal) -> str | None:

@@ -43,9 +43,9 @@ class MetricsWatch:
 
     @contextlib.asynccontextmanager
     async def follow(self) -> AsyncIterator[None]:
-        """Watch meanwhile. Where the watch ends before, `kill` is set, and so the trial ends.
+        """Watch while the block runs. If the watch ends first, it sets `kill`, and so the trial ends.
 
-        It begins after a moment: a trial that is over by then is read once, at its end.
+        It begins after a fifth of a second, also to hear of a stop: a shorter trial is read once, at its end.
         """
         watching: list[asyncio.Task[None]] = []
 

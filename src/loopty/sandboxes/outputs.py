@@ -32,7 +32,7 @@ class Outputs:
                     self._file(pipe)
                 else:
                     with contextlib.suppress(FileNotFoundError):
-                        os.unlink(path)  # noqa: PTH108 - of two calls a trial, one raises
+                        os.unlink(path)  # noqa: PTH108 - pathlib takes longer than the call
             except OSError as error:
                 self.close()
                 raise SandboxError(f"cannot write {path}: {error.strerror}") from error
