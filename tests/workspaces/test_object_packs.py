@@ -117,7 +117,47 @@ def test_objects_are_packed_before_the_session_ends(user: User) -> None:
     assert repository.content(commit, "src/a.txt") == b"29\n"
 
 
-def test_one_node_by_each_process_is_packed_too(user: User) -> None:
+def test_each_process_that_adds_one_node_leaves_few_files(user: User) -> None:
+    user.commits({"src/a.txt": "0\n"})
+    own, commits = loose_objects(user), []
+    for number in range(1, 31):
+        repository = user.repository
+        commit = repository.commit(repository.head().commit, {"src/a.txt": f"{number}\n"}, {}, "m").commit
+        refs = NodeRefs(repository)
+        refs.hold_soon(1, commit)
+        refs.pack(1, number)
+        refs.finish_node()
+        commits.append(commit)
+        assert not loose_objects(user) - own
+        assert len(packs(user)) <= 10
+    assert all(any(folder.iterdir()) for folder in (user.top / ".git/objects").glob("[0-9a-f][0-9a-f]"))
+    assert_whole(user, commits)
+
+
+def test_a_small_pack_does_not_keep_others_from_being_joined(user: User) -> None:
+    user.commits({"src/a.txt": "0\n"})
+    repository = user.repository
+    base = repository.head().commit
+    for number in range(12):
+        size = 1 if number == 0 else 20
+        repository.commit(base, {"src/a.txt": f"{number} {os.urandom(50 * size).hex()}\n"}, {}, "m")
+        repository.packs.finish_node()
+    assert len(packs(user)) < 10
+
+
+def test_nothing_is_packed_for_a_user_who_does_not_let_git_pack(user: User) -> None:
+    user.commits({"src/a.txt": "0\n"})
+    user.git("config", "gc.auto", "0")
+    for lists_settings in (False, True):
+        repository = user.repository
+        if lists_settings:
+            assert repository.program_settings() == {}
+        repository.commit(repository.head().commit, {"src/a.txt": f"{lists_settings}\n"}, {}, "m")
+        repository.packs.finish_node()
+    assert not packs(user)
+
+
+def test_nodes_that_killed_processes_left_loose_are_packed_too(user: User) -> None:
     user.commits({"src/a.txt": "0\n"})
     own, commits = loose_objects(user), []
     for number in range(11, 21):  # the twentieth looks for what the others left
@@ -127,9 +167,9 @@ def test_one_node_by_each_process_is_packed_too(user: User) -> None:
         refs.hold(1, [commit])
         refs.pack(1, number)
         commits.append(commit)
-    repository.packs.wait()
-    assert len(packs(user)) == 1
-    assert len(loose_objects(user) - own) <= 1  # the empty tree
+    repository.packs.finish_node()
+    assert len(packs(user)) <= 2  # one for the empty tree
+    assert len(loose_objects(user) - own) <= 1
     assert all(any(folder.iterdir()) for folder in (user.top / ".git/objects").glob("[0-9a-f][0-9a-f]"))
     assert_whole(user, commits)
 

@@ -80,7 +80,7 @@ def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
         sealed = files or sealable_files(context, node, require_startable)
         context.recorder.record(lambda history: hand_decisions.seal_node(history, node.id, sealed))
     judged = run_to_verdict(runner, node, lambda: remove_draft(context, node))
-    context.files.wait_for_pack()
+    context.files.finish_node()
     return judged
 
 

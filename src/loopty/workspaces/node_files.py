@@ -252,9 +252,9 @@ class NodeFiles:
         except FileNotFoundError:
             return False
 
-    def wait_for_pack(self) -> None:
-        """Wait for what is being packed in the background; a verb that adds one node calls it before it ends."""
-        self._refs.wait_for_pack()
+    def finish_node(self) -> None:
+        """Pack what was added to the repository; a verb that adds one node calls it before it ends."""
+        self._refs.finish_node()
 
     def hold_newest(self, run: int, history: History) -> None:
         """Hold the commits of the newest nodes: a session that was killed may not have come to that."""

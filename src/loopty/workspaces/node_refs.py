@@ -43,10 +43,10 @@ class NodeRefs:
         """Let the objects of nodes be packed in the background, if this is the node at which that is due."""
         self._repository.packs.after_node(handle, f"{_PREFIX}{run}")
 
-    def wait_for_pack(self) -> None:
-        """Hold what waits for that, and wait for the objects that are being packed."""
+    def finish_node(self) -> None:
+        """Hold and pack what is left when the only node of a process ends."""
         self.hold_waiting()
-        self._repository.packs.wait()
+        self._repository.packs.finish_node()
 
     def finish_packs(self, run: int) -> None:
         """Hold and pack what is left at the end of a session."""

@@ -1,9 +1,9 @@
 """Packs of loopty's own objects: what many nodes add is a few files, and git's commands stay as fast as before.
 
-Objects are written loose, one file each, and packed as the run goes. Only what loopty wrote is packed, into packs
-with a name of their own; the user's objects, packs and settings are not touched. The loose files go last, when the
-pack is complete, so a kill at any instant leaves each object in at least one place. Git reads, joins and removes
-these packs as it does its own.
+Objects are written loose, one file each, and packed as the run goes: by the hundreds in a session, and at the end of
+a verb, whose process adds one node. Only what loopty wrote is packed, into packs with a name of their own; the user's
+objects, packs and settings are not touched. The loose files go last, when the pack is complete, so a kill at any
+instant leaves each object in at least one place. Git reads, joins and removes these packs as it does its own.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ _LINKS_TO_LOOK_AT = 1024
 _FEWEST = 50
 """Fewer loose objects than this are not worth a pack."""
 _MOST_PACKS = 10
+_FOLDERS = tuple(f"{number:02x}" for number in range(256))
+"""In which git keeps loose objects, by the first byte of their names."""
 _HARMLESS = (OSError, GitError)
 """Another process packs, the repository is read-only, the disk is full: the objects stay as they are."""
 _GRACE_SECONDS = 600
@@ -78,22 +80,22 @@ class ObjectPacks:
         if self._thread and self._thread.is_alive():
             return
         if len(self._new) >= _OBJECTS_PER_PACK or self._new_bytes >= _BYTES_PER_PACK:
-            new, self._new, self._new_bytes = list(self._new.values()), {}, 0
-            self._thread = threading.Thread(target=self._pack_new, args=(new,), daemon=True)
+            self._thread = threading.Thread(target=self._pack_new, args=(self._take_new(),), daemon=True)
             self._thread.start()
         elif handle % _NODES_PER_LOOK == 0 and self._nodes < _NODES_PER_LOOK:  # others have added most of them
             self._thread = threading.Thread(target=self.pack_loose, args=(ref,), daemon=True)
             self._thread.start()
 
-    def wait(self) -> None:
-        """Wait for the pack that is being written, if there is one: the end of the process would break it off."""
-        if self._thread:
-            self._thread.join()
+    def finish_node(self) -> None:
+        """Pack what a verb has added, and wait for the pack that is being written."""
+        self._wait()
+        if new := [item for item in self._take_new() if self._graph.loose_object(item.name).exists()]:
+            self._pack_new(new)
 
     def finish(self, ref: str) -> None:
         """Wait for the pack that is being written, and pack the rest, at the end of a session."""
-        self.wait()
-        self._new, self._new_bytes = {}, 0
+        self._wait()
+        self._take_new()
         self.pack_loose(ref)
         with contextlib.suppress(*_HARMLESS), self._lock() as may_change:
             if may_change:
@@ -108,11 +110,21 @@ class ObjectPacks:
                 self._remove_empty_folders()
                 self._merge(_MOST_PACKS)
 
+    def _wait(self) -> None:
+        """Wait for the pack that is being written, if there is one: the end of the process would break it off."""
+        if self._thread:
+            self._thread.join()
+
+    def _take_new(self) -> list[NewObject]:
+        new, self._new, self._new_bytes = list(self._new.values()), {}, 0
+        return new
+
     def _pack_new(self, objects: Sequence[NewObject]) -> None:
         with contextlib.suppress(*_HARMLESS), self._lock() as may_change:
             if may_change:
                 write_pack(self._folder(), _PREFIX, objects)
                 self._drop_loose(item.name for item in objects)
+                self._remove_empty_folders(sorted({item.name[:2] for item in objects}))
                 self._merge(_MOST_PACKS)
 
     def _drop_loose(self, names: Iterable[str]) -> None:
@@ -121,7 +133,7 @@ class ObjectPacks:
 
     def forget_loose(self) -> None:
         """Remove all loose objects, in a repository of loopty's own in which everything that lasts is packed."""
-        self._new, self._new_bytes = {}, 0
+        self._take_new()
         with contextlib.suppress(*_HARMLESS):
             for folder in self._graph.folder().glob("[0-9a-f][0-9a-f]"):
                 for path in folder.iterdir():
@@ -213,10 +225,10 @@ class ObjectPacks:
         packs = self.packs()
         if len(packs) <= most or self._has_shared_index():
             return
-        count, size = 1, packs[0].size
-        while count < len(packs) and packs[count].size < 2 * size:
-            size += packs[count].size
-            count += 1
+        # The largest ones, each at least twice the one before, stay as they are.
+        count = len(packs)
+        while count > 1 and packs[count - 1].size >= 2 * packs[count - 2].size:
+            count -= 1
         if count == 1:
             return
         before = {pack.path for pack in packs}
@@ -224,11 +236,11 @@ class ObjectPacks:
         for pack in packs[:count] if {pack.path for pack in self.packs()} - before else ():
             _remove_pack(pack.path)
 
-    def _remove_empty_folders(self) -> None:
+    def _remove_empty_folders(self, names: Iterable[str] = _FOLDERS) -> None:
         """Remove the folders that loose objects have left empty, as git does: it looks into every one."""
-        for number in range(256):
+        for name in names:
             with contextlib.suppress(OSError):
-                (self._graph.folder() / f"{number:02x}").rmdir()
+                (self._graph.folder() / name).rmdir()
 
     def _has_shared_index(self) -> bool:
         """Whether an index of the user's names all packs: then only the user's own git may remove one."""
@@ -236,6 +248,8 @@ class ObjectPacks:
 
     def _lets_git_pack(self) -> bool:
         """Whether the user lets git pack by itself: `git config gc.auto 0` says no."""
+        if self._git.settings and "\0gc.auto\n" not in self._git.settings:
+            return True
         try:
             return self._git.run("config", "--type=int", "--get", "gc.auto").strip() != "0"
         except GitError:

@@ -7,7 +7,6 @@ compressed as a whole, and its index has their names in order.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import struct
 import zlib
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from loopty.kit.dataclass import dataclass
 from loopty.kit.deflate import deflate
+from loopty.kit.short_digest import sha1, sha256
 
 _KINDS = {"commit": 1, "tree": 2, "blob": 3}
 _LARGEST_OFFSET = 1 << 31
@@ -33,7 +33,7 @@ class NewObject:
 
 def write_pack(folder: Path, prefix: str, objects: Sequence[NewObject]) -> Path:
     """Write a pack of these objects, each of them once; returns its path. It is there as a whole or not at all."""
-    digest = hashlib.sha1 if len(objects[0].name) == 40 else hashlib.sha256
+    digest = sha1 if len(objects[0].name) == 40 else sha256
     rows = []
     parts = [b"PACK" + struct.pack(">II", 2, len(objects))]
     offset = len(parts[0])
