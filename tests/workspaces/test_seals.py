@@ -73,6 +73,14 @@ def test_a_seal_of_some_files_covers_the_names_beside_them(root: Path) -> None:
     assert seal.first_change() == "./"
 
 
+@pytest.mark.usefixtures("age")
+def test_a_link_in_place_of_a_folder_is_detected_though_the_file_behind_it_is_the_same(root: Path) -> None:
+    seal = current_seal(root, ("data/gold",))
+    (root / "data").rename(root / "moved")
+    (root / "data").symlink_to("moved")
+    assert seal.first_change() == "data/"
+
+
 def test_unchanged_files_are_read_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seals, "_SETTLED_NS", -(1 << 62))
     seal = current_seal(root)

@@ -107,7 +107,7 @@ class OptimizeSession:
             self.pool.start_keeper(self.loop.trial_runner)
             self.pool.pool.on_change = self.loop.wake
         try:
-            with keep_open(state.home, state.nodes, state.trials):
+            with keep_open(state.home, state.nodes, state.trials, state.slots):
                 return await self.loop.drive()
         finally:
             if ticks:

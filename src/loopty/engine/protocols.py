@@ -176,6 +176,8 @@ class Stage:
     """Remove what is in the outbox: a stage of the cascade must leave nothing for the next one."""
     save_caches: Callable[[], None] | None = None
     """Keep what the trial built for later trials; None unless it is a trial of the baseline."""
+    is_checked_quickly: bool = False
+    """Whether a look for tampering takes no longer than to start a thread for it."""
 
 
 MakeStage = Callable[[Trial], AbstractContextManager[Stage]]

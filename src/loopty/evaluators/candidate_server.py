@@ -244,5 +244,6 @@ async def _send(connection: socket.socket, reply: Mapping[str, object]) -> None:
 def _append_to_log(stderr: SafeFile, log: SafeFile) -> None:
     """Move a candidate's output to the log of all candidates, up to the size limit of the log."""
     with contextlib.suppress(FileNotFoundError):
-        log.append(stderr.read(max(0, _LARGEST_LOG - log.size)))
+        if printed := stderr.read(max(0, _LARGEST_LOG - log.size)):
+            log.append(printed)
         stderr.remove()

@@ -36,6 +36,7 @@ class FoldedFolders:
     def __init__(self, file: SafeFile) -> None:
         self._file = file
         self._db: apsw.Connection | None = None
+        self._has_table = False
         self._lock = threading.Lock()
 
     def fold(self, folder: SafeFolder, last_files: Mapping[str, bytes]) -> bool:
@@ -56,10 +57,13 @@ class FoldedFolders:
         if sum(map(len, files.values())) > _LARGEST:
             return False
         try:
-            with self._connection(make=True) as db, _write_transaction(db):
-                db.execute(_SCHEMA)
-                row = encode_files({**_row(db, name), **files})
-                db.execute("INSERT OR REPLACE INTO folders (name, files) VALUES (?, ?)", (name, row))
+            with self._connection(make=True) as db:
+                with _write_transaction(db):
+                    if not self._has_table:
+                        db.execute(_SCHEMA)
+                    row = encode_files({**_row(db, name), **files})
+                    db.execute("INSERT OR REPLACE INTO folders (name, files) VALUES (?, ?)", (name, row))
+                self._has_table = True
         except (OSError, apsw.Error, ValueError, zlib.error):
             return False
         return True
@@ -89,7 +93,7 @@ class FoldedFolders:
         """Put everything into the one file; the next use opens it again."""
         with self._lock, contextlib.suppress(apsw.Error):
             if self._db is not None:
-                db, self._db = self._db, None
+                db, self._db, self._has_table = self._db, None, False
                 db.close()
 
     @contextlib.contextmanager

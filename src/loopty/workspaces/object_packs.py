@@ -1,9 +1,10 @@
 """Packs of loopty's own objects: what many nodes add is a few files, and git's commands stay as fast as before.
 
-Objects are written loose, one file each, and packed as the run goes: by the hundreds in a session, and at the end of
-a verb, whose process adds one node. Only what loopty wrote is packed, into packs with a name of their own; the user's
-objects, packs and settings are not touched. The loose files go last, when the pack is complete, so a kill at any
-instant leaves each object in at least one place. Git reads, joins and removes these packs as it does its own.
+Objects are written loose, one file each, and packed as the run goes: by the hundreds in a session, and at the end
+of a verb, whose process adds one node. Only what loopty wrote is packed, into packs with a name of their own; the
+user's objects, packs and settings are not touched. The loose files go last, when the pack is complete, so a kill
+at any instant leaves each object in at least one place. Git reads, joins and removes these packs as it does its
+own.
 """
 
 from __future__ import annotations

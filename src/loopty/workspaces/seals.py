@@ -80,8 +80,10 @@ def _contents(root: Path, signature: Signature) -> Mapping[str, str]:
 
 
 def _signature(root: Path, files: tuple[str, ...] | None) -> Signature:
-    names = _names_below(root) if files is None else _with_directories(files)
-    return tuple(sorted(_file_state(root, name) for name in names))
+    names = sorted(_names_below(root)) if files is None else _with_directories(files)
+    top = str(root)
+    # Without the slash at its end the path of a directory is that of a link which took its place.
+    return tuple([_file_state(f"{top}/{name}".removesuffix("/"), name) for name in names])
 
 
 def _names_below(root: Path) -> Iterator[str]:
@@ -96,15 +98,15 @@ def _names_below(root: Path) -> Iterator[str]:
             yield os.path.normpath(f"{relative}/{name}")
 
 
-def _with_directories(files: tuple[str, ...]) -> Iterator[str]:
-    """The files and their directories: a file that is planted beside them could be read as well."""
-    yield from files
-    yield from {f"{PurePosixPath(name).parent}/" for name in files}
+@functools.lru_cache(maxsize=8)
+def _with_directories(files: tuple[str, ...]) -> Sequence[str]:
+    """The files and their directories, in order: a file that is planted beside them could be read as well."""
+    return sorted({*files, *(f"{PurePosixPath(name).parent}/" for name in files)})
 
 
-def _file_state(root: Path, name: str) -> tuple[str, int, int, int, int, int]:
+def _file_state(path: str, name: str) -> tuple[str, int, int, int, int, int]:
     try:
-        status = os.lstat(root / name)
+        status = os.lstat(path)
     except OSError:
         return name, 0, 0, 0, 0, 0
     return name, status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

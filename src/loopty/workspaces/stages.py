@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.rig import Rig
 from loopty.engine.protocols import Stage, Trial
 from loopty.kit import codec
-from loopty.kit.safe_folder import SafeFolder, UnsafePath
+from loopty.kit.safe_folder import SafeFolder, UnsafePath, keep_open
 from loopty.record.history import History
 from loopty.record.trials import Trials, trial_token
 from loopty.workspaces.build_caches import BuildCaches
@@ -38,6 +37,7 @@ BENCHMARK = "/loopty/benchmark"
 INBOX = "/loopty/in"
 OUTBOX = "/loopty/out"
 
+_FEW_FILES = 50
 _staged_here: set[str] = set()
 """The folders of the trials that this process runs now: one before it may have had the same pid."""
 
@@ -108,8 +108,10 @@ class Stages:
         trial_folder.remove_all()  # a process may have died before it recorded anything
         results = results_folder(self._state, trial).make()
         _staged_here.add(trial_folder.name)
+        kept = contextlib.ExitStack()
         try:
             with self._preparation_lock, _readable_for_trials():
+                kept.enter_context(keep_open(trial_folder))
                 stage = self._prepare(trial, trial_folder, results)
             if change := self.find_tampering(trial):
                 raise SandboxError(change)
@@ -117,9 +119,9 @@ class Stages:
             yield stage
         finally:
             self._signatures_at_start.pop(trial_folder, None)
+            kept.close()
             trial_folder.remove_all()
             _staged_here.discard(trial_folder.name)
-            _remove_empty_logs(results)
             # What a trial of the search leaves is copied with the verdict, if the node is kept.
             if trial.pool not in (Pool.AUDIT, Pool.TUNE) and not trial.pool.rules.searches:
                 self._copy_for_people(trial.node.id, results)
@@ -137,6 +139,11 @@ class Stages:
                 path = seal.root / name
                 return f"the benchmark's data {path} was changed: restore it, or start a new run with it"
         return None
+
+    def _is_checked_quickly(self, commit: str) -> bool:
+        """Whether `find_tampering` looks at few files."""
+        own, *data = self._seals[commit]
+        return not data and own.files is not None and len(own.contents) <= _FEW_FILES
 
     def files_to_compile(self, trial: Trial) -> Mapping[str, Sequence[str]]:
         """The files without byte code, by folder in a trial; none when all have some, or none can have any."""
@@ -203,7 +210,8 @@ class Stages:
         outbox = trial_folder.below("out").written_by(self._trial_user)
         inbox.write_files({"params.json": json.dumps(dict(trial.node.params)).encode()})
         self._fill_outbox(outbox)
-        boxes = (Mount(inbox.path_for_programs(), INBOX), Mount(outbox.path_for_programs(), OUTBOX, writable=True))
+        # Made just now, step by step: nobody else can have put a link there.
+        boxes = (Mount(inbox.shown_path, INBOX), Mount(outbox.shown_path, OUTBOX, writable=True))
         sdk = self._sdk_mounts(trial.root.commit)
         tree = (*sdk, *self._tree_mounts(trial, trial_folder.below("tree")), *self._mounts.mounts(TREE))
         caches, root = trial_folder.below("caches"), trial.root.commit
@@ -214,12 +222,13 @@ class Stages:
         save = (lambda: self._caches.save(root, caches)) if trial.node.id == trial.root.id else None
 
         def empty_outbox() -> None:
-            self._prepare_again(lambda: self._fill_outbox(outbox))
+            self._prepare_again(lambda: self._fill_outbox(outbox, is_new=False))
 
         if not self._rig.benchmark.isolated:
             mounts = (*tree, *self._data.mounts(TREE), *fill(), *boxes)
             again = lambda: self._prepare_again(fill)  # noqa: E731
-            return Stage(mounts, inbox, outbox, results, (), again, empty_outbox, save)
+            is_quick = self._is_checked_quickly(root)
+            return Stage(mounts, inbox, outbox, results, (), again, empty_outbox, save, is_quick)
         export = Mount(self._benchmark_export(trial.root.commit).path_for_programs(), BENCHMARK)
         benchmark = (*sdk, export, *self._mounts.mounts(BENCHMARK), *self._data.mounts(BENCHMARK), *boxes)
         area = trial_folder.below("scratch")
@@ -231,12 +240,13 @@ class Stages:
             fill()
 
         again = lambda: self._prepare_again(empty)  # noqa: E731
-        return Stage(benchmark, inbox, outbox, results, candidate, again, empty_outbox, save)
+        is_quick = self._is_checked_quickly(root)
+        return Stage(benchmark, inbox, outbox, results, candidate, again, empty_outbox, save, is_quick)
 
-    def _fill_outbox(self, outbox: SafeFolder) -> None:
+    def _fill_outbox(self, outbox: SafeFolder, is_new: bool = True) -> None:
         """Leave nothing in the outbox but its folders."""
         with outbox.handle(make=True) as folder:
-            for name in os.listdir(folder):  # noqa: PTH208
+            for name in () if is_new else os.listdir(folder):  # noqa: PTH208
                 outbox.remove(name)
             for name in ("traces", "checkpoint", "artifacts"):
                 os.mkdir(name, dir_fd=folder)
@@ -374,15 +384,6 @@ def _readable_for_trials() -> Iterator[None]:
         yield
     finally:
         os.umask(before)
-
-
-def _remove_empty_logs(results: SafeFolder) -> None:
-    with contextlib.suppress(FileNotFoundError), results.handle() as folder:
-        for name in os.listdir(folder):  # noqa: PTH208
-            if name.endswith(".log"):
-                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                if stat.S_ISREG(status.st_mode) and not status.st_size:
-                    os.unlink(name, dir_fd=folder)
 
 
 def _is_alive(pid: str) -> bool:
