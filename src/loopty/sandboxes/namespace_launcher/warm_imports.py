@@ -10,6 +10,7 @@ from types import ModuleType
 
 from loopty.sandboxes.namespace_launcher.import_leftovers import ImportLeftovers
 from loopty.sandboxes.namespace_launcher.launch_order import WarmOrder
+from loopty.sandboxes.namespace_launcher.openssl_exit import OpenSslExit
 
 _PLACE = "/loopty-search-folder"
 """Stands in the search path where the folder of the command's script will be."""
@@ -43,7 +44,9 @@ class WarmImports:
         if has_first_folder():
             sys.path[0] = _PLACE
         leftovers = ImportLeftovers()
-        if failure := self._import_all():
+        with OpenSslExit():
+            failure = self._import_all()
+        if failure:
             return failure
         # The interpreter itself may set one, too: LC_CTYPE.
         before, after = self._order.variables, dict(os.environ)
