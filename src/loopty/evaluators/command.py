@@ -73,6 +73,8 @@ class CommandEvaluator:
         self._open_stage = open_stage
         self._paths = paths
         self._serve_model = serve_model
+        self._quick_roots: set[str] = set()
+        """The commits of runs whose files are exported, and whose benchmark is checked quickly."""
         self._runner = BenchmarkRunner(
             benchmark, limits, sandbox, paths, env, mounts, find_tampering, devices, warm
         )
@@ -89,7 +91,7 @@ class CommandEvaluator:
         """
         if self._compiler is not None:
             await self._compiler.prepare(trial, lambda one: _in_thread(self._open_stage(one)), cancel)
-        async with _in_thread(self._open_stage(trial)) as stage:
+        async with self._stage(trial) as stage:
             try:
                 outcome = await self._evaluate(trial, stage, on_metrics, cancel)
                 if outcome.is_finished and stage.save_caches is not None:
@@ -98,6 +100,15 @@ class CommandEvaluator:
                 outcome = Outcome(Ending.TAMPERED, reason=str(finding))
         integrity = self._runner.integrity if outcome.integrity is None else outcome.integrity
         return replace(outcome, unenforced=(*self._runner.unenforced, *outcome.unenforced), integrity=integrity)
+
+    @contextlib.asynccontextmanager
+    async def _stage(self, trial: Trial) -> AsyncIterator[Stage]:
+        """The stage, as `_in_thread` makes it; at once where a thread would take longer than the few folders."""
+        is_quick = trial.root.commit in self._quick_roots and trial.node.tree == trial.root.tree
+        async with _in_thread(self._open_stage(trial), is_quick) as stage:
+            if stage.is_checked_quickly and not self._benchmark.caches:
+                self._quick_roots.add(trial.root.commit)
+            yield stage
 
     async def run_gates(self, trial: Trial, cancel: asyncio.Event) -> list[GateResult]:
         """Run each gate on the node now; gates on metrics only if the node has metrics."""
@@ -285,9 +296,12 @@ def _with_lines(outcome: Outcome, printed: PrintedError) -> Outcome:
 
 
 @contextlib.asynccontextmanager
-async def _in_thread(stage_context: AbstractContextManager[Stage]) -> AsyncIterator[Stage]:
+async def _in_thread(
+    stage_context: AbstractContextManager[Stage], is_made_quickly: bool = False
+) -> AsyncIterator[Stage]:
     """The stage, made and removed in a thread, because git and the disk would block the event loop."""
-    stage = await asyncio.to_thread(stage_context.__enter__)
+    enter = stage_context.__enter__
+    stage = enter() if is_made_quickly else await asyncio.to_thread(enter)
     try:
         yield stage
     finally:
