@@ -13,9 +13,7 @@ import pytest
 
 from loopty.domain.outcome import Verdict
 from loopty.kit.safe_folder import SafeFolder
-from loopty.workspaces import object_packs
 from loopty.workspaces.folded_folders import FoldedFolders
-from loopty.workspaces.repository import Repository
 
 from .conftest import CODE_TASK, NUMBER_BENCH, Place
 from .state import events, kept_of
@@ -49,9 +47,13 @@ def searched(tmp_path_factory):
     make_node(place, "1.2", 1)  # 1.2.1
     make_node(place, "1", 4, tool="of its descendant\n")  # 1.3 is discarded, and a kept node descends from it
     make_node(place, "1.3", 7, shared="in a kept node, too\n")  # 1.3.1 is kept
-    for path in (place.top / ".git/objects").rglob("??/*"):
+    for path in (*(place.top / ".git/objects").rglob("??/*"), *packs(place)):
         os.utime(path, (1, 1))  # long ago
     return place
+
+
+def packs(place: Place) -> list[Path]:
+    return list((place.top / ".git/objects/pack").glob("loopty-*.pack"))
 
 
 @pytest.fixture
@@ -196,15 +198,12 @@ def test_old_exports_go_and_are_made_again(old_place):
     assert "reproduced" in old_place.loopty("replay", "1.3.1").stdout
 
 
-def test_objects_of_discarded_nodes_leave_the_packs_too(old_place, monkeypatch):
-    monkeypatch.setattr(object_packs, "_FEWEST", 5)
-    repository = Repository.open(old_place.top)
-    repository.packs.pack_loose("refs/loopty/runs/1")
-    packs = list((old_place.top / ".git/objects/pack").glob("loopty-*.pack"))
-    assert len(packs) == 1
+def test_objects_of_discarded_nodes_leave_the_packs_too(old_place):
+    for path in packs(old_place):
+        os.utime(path)
     own = old_place.git("rev-parse", f"{old_place.commit_of('1.2')}:src/own").strip()
     assert old_place.json("gc", "--older-than", "0s")["objects"] == 0  # git may need the pack for a new commit
-    for path in packs:
+    for path in packs(old_place):
         os.utime(path, (1, 1))
     assert old_place.json("gc", "--older-than", "0s", "--yes")["objects"] > 3
     assert own not in objects(old_place)

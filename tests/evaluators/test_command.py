@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,6 +43,7 @@ class Place:
     """Where one trial runs."""
 
     root: Path
+    keep: Callable[[Mapping[str, bytes]], None] | None = None
 
     @contextmanager
     def stage(self, _trial: Trial) -> Iterator[Stage]:
@@ -57,6 +59,7 @@ class Place:
             SafeFolder(inbox),
             SafeFolder(outbox).written_by(owner[0] if owner else None),
             SafeFolder(folder),
+            keep=self.keep,
         )
 
     async def run(
@@ -105,6 +108,18 @@ async def test_a_result_is_read_with_the_metrics_after_it(place: Place) -> None:
     kept = {str(path.relative_to(place.root / "node")) for path in (place.root / "node").rglob("*.*")}
     assert kept == {"result.json", "metrics.csv", "traces/task_t.json", "stdout.log"}
     assert (place.root / "node" / "stdout.log").read_text() == "printed\n"
+
+
+async def test_a_small_result_is_kept_without_a_folder_and_a_large_one_is_a_file(tmp_path: Path) -> None:
+    kept: dict[str, bytes] = {}
+    for name, size, is_small in (("small", 10, True), ("large", 100_000, False)):
+        (tmp_path / name).mkdir()
+        place = Place((tmp_path / name).resolve(), kept.update)
+        words = json.dumps({"score": 1, "text": size * "x"})
+        outcome = await place.run(f"""echo '{words}' > $EVO_RESULT_PATH""")
+        assert outcome.ending is Ending.FINISHED
+        assert (tmp_path / name / "node" / "result.json").exists() is not is_small
+        assert (kept.pop("result.json", b"") != b"") is is_small
 
 
 async def test_metrics_alone_are_a_result_and_so_is_stdout(place: Place, tmp_path: Path) -> None:

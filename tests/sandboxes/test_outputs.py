@@ -67,5 +67,14 @@ async def test_a_link_in_place_of_a_log_is_removed_and_not_followed(pipe: tuple[
 async def test_output_that_cannot_be_written_is_the_sandboxes_fault(
     pipe: tuple[int, int], tmp_path: Path, keeps_empty: bool
 ) -> None:
+    (tmp_path / "file").touch()
     with pytest.raises(SandboxError, match="cannot write"):
-        copy_output(pipe, b"printed", tmp_path / "missing" / "log", keeps_empty)
+        copy_output(pipe, b"printed", tmp_path / "file" / "log", keeps_empty)
+
+
+async def test_the_folder_of_a_log_is_made_with_it(pipe: tuple[int, int], tmp_path: Path) -> None:
+    log = tmp_path / "nodes" / "1" / "log"
+    copy_output(pipe, b"", log, keeps_empty=False)
+    assert not log.parent.exists()
+    copy_output(pipe, b"printed", log, keeps_empty=False)
+    assert log.read_bytes() == b"printed"

@@ -272,6 +272,26 @@ print(export_commit(repository, commit, "tree", lambda path: "f1" not in path, (
 """
 
 
+@pytest.mark.parametrize("is_isolated", [False, True])
+def test_a_small_result_of_the_search_needs_no_folder(
+    staged: Callable[..., Any], node: Callable[..., Any], is_isolated: bool
+) -> None:
+    stages, trial = staged(Access(write=("src",)), {"src/a.py": "2"}, node, isolated=is_isolated)
+    with stages.stage(trial) as stage:
+        assert stage.folder.exists() is is_isolated
+        (stage.keep or stage.folder.write_files)({"result.json": b"{}"})
+    assert stage.folder.exists() is is_isolated
+    assert stages._files.folders.open(trial.node.id).read("result.json") == b"{}"
+
+
+def test_a_worker_has_a_folder_for_each_trial(staged: Callable[..., Any], node: Callable[..., Any]) -> None:
+    stages, trial = staged(Access(write=("src",)), {"src/a.py": "2"}, node)
+    stages._folds = False
+    with stages.stage(trial) as stage:
+        assert stage.keep is None
+        assert stage.folder.exists()
+
+
 def test_eight_processes_that_export_at_once_make_one_good_export(user: Any, tmp_path: Path) -> None:
     commit = user.commits({f"d{n}/f{m}": str(n * m) for n in range(20) for m in range(10)})
     command = [sys.executable, "-c", EXPORT, str(user.top), commit, str(tmp_path / "exports")]

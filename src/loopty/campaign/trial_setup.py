@@ -49,6 +49,8 @@ class TrialSetup:
     state: StateFolder
     files: NodeFiles
     refresh: Callable[[], History]
+    folds: bool = True
+    """Whether small results go to where discarded nodes are kept, and not into folders."""
 
     def executor(self, width: int, serve_model: ServeTrial | None, say: Callable[[str], None]) -> LocalExecutor:
         """The executor of trials; `serve_model` gives the benchmark its model, `say` tells what they wait for."""
@@ -119,6 +121,7 @@ class TrialSetup:
             machine,
             sdk,
             self._bytecode(sandbox, tools, sdk, python) if python else None,
+            self.folds,
         )
         stages.sweep(self.refresh)
         paths = SandboxPaths(

@@ -147,7 +147,7 @@ class WorkerFolder:
         if rig.benchmark.data:
             rig = replace(rig, data_digest=seals.data_digest(top, rig.benchmark.data))
         refresh = Recorder(open_ledger("memory:"), time.time).refresh
-        setup = TrialSetup(rig, repository, state, NodeFiles(repository, state, _task(rig)), refresh)
+        setup = TrialSetup(rig, repository, state, NodeFiles(repository, state, _task(rig)), refresh, folds=False)
         executor = setup.executor(1, None, self.say)
         facts, sandbox = dict(executor.machine.facts), executor.machine.facts.get("sandbox", "")
         if gaps := ", ".join(setup.sandbox_gaps()):

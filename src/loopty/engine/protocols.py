@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -178,6 +178,8 @@ class Stage:
     """Keep what the trial built for later trials; None unless it is a trial of the baseline."""
     is_checked_quickly: bool = False
     """Whether a look for tampering takes no longer than to start a thread for it."""
+    keep: Callable[[Mapping[str, bytes]], None] | None = None
+    """Keeps small files for the node without making its folder; None where they belong into that."""
 
 
 MakeStage = Callable[[Trial], AbstractContextManager[Stage]]

@@ -94,7 +94,7 @@ class BenchmarkRunner:
         async with self._candidate_access(trial, stage) as access:
             mounts = (*self._mounts, *command.mounts, *access.mounts)
             scratch = tuple(f"{top}/{path.strip('/')}" for path in self._benchmark.scratch)
-            logs = command.stdout.folder.path_for_programs()
+            logs = command.stdout.folder.path_for_programs(may_be_missing=True)
             launch = Launch(
                 argv=self._argv(command.argv, top, mounts, scratch),
                 cwd=top,

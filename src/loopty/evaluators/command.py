@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from loopty.evaluators.warm_commands import WarmCommands
     from loopty.models.endpoint.trial_access import ServeTrial
 
+_SMALL_RESULT = 64 << 10
 RunGates = Callable[[Trial, asyncio.Event], Awaitable["list[GateResult]"]]
 """Runs every gate of a trial on its node."""
 RunInTree = Callable[[Trial, "TreeCommand", asyncio.Event], Awaitable["TreeCommandEnd"]]
@@ -276,7 +277,9 @@ class CommandEvaluator:
             if row:
                 return ParsedResult(row)
             raise Unreadable(result_format.missing)
-        stage.folder.file(RESULT).write(parsed.document)
+        is_small = len(parsed.document) <= _SMALL_RESULT
+        keep = stage.keep if stage.keep and is_small else stage.folder.write_files
+        keep({RESULT: parsed.document})
         return ParsedResult({**parsed.metrics, **(row | parsed.metrics)}, parsed.directions)
 
 

@@ -70,12 +70,16 @@ class SafeFolder:
         """The same as a text, for messages that are seldom shown: a Path takes longer to make than a folder."""
         return self._path_to(len(self.steps))
 
-    def path_for_programs(self) -> Path:
+    def path_for_programs(self, may_be_missing: bool = False) -> Path:
         """Its path for programs that take nothing else: git, SQLite, mounts. The way there was just checked.
 
         Only this user can write to the directories on the way, so nobody else can change it meanwhile.
         """
-        os.close(self.open())
+        try:
+            os.close(self.open())
+        except FileNotFoundError:
+            if not may_be_missing:
+                raise
         return self.shown_path
 
     @property

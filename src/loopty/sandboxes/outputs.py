@@ -19,7 +19,7 @@ class Outputs:
     def __init__(
         self, pipes: dict[int, Path], limit: int, on_flood: Callable[[], None], keeps_empty: bool = True
     ) -> None:
-        """What was in the files is removed. They are made at once, or else with their first byte."""
+        """What was in the files is removed. They are made at once, or with their folder at their first byte."""
         self._remaining = limit
         self._on_flood = on_flood
         self._failure: OSError | None = None
@@ -60,7 +60,12 @@ class Outputs:
         """The file of a pipe, opened."""
         if pipe not in self._files:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._files[pipe] = os.open(self._paths[pipe], flags, 0o644)
+            path = self._paths[pipe]
+            try:
+                self._files[pipe] = os.open(path, flags, 0o644)
+            except FileNotFoundError:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._files[pipe] = os.open(path, flags, 0o644)
         return self._files[pipe]
 
     def _copy(self, pipe: int) -> bool:

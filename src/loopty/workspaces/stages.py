@@ -71,11 +71,12 @@ class Stages:
         machine: str = "",
         sdk: Mount | None = None,
         bytecode: Bytecode | None = None,
+        folds: bool = True,
     ) -> None:
         """`environments` are folders of the repository that git ignores and every trial sees, read-only.
 
         `machine` is its fingerprint, `sdk` shows the SDK to trials; `bytecode` is None where no interpreter is
-        known that could compile.
+        known that could compile. Without `folds`, all that a trial leaves is in its folder.
         """
         self._repository = repository
         self._state = state
@@ -90,6 +91,7 @@ class Stages:
         self._caches = BuildCaches(state.caches, rig.benchmark.caches, machine, self._trial_user)
         self._sdk = sdk
         self._bytecode = bytecode
+        self._folds = folds
         self._compiled: dict[str, SafeFolder] = {}
         """The byte code of the SDK and of a benchmark, by commit."""
         self._to_compile: dict[str, BytecodeSources] = {}
@@ -106,7 +108,9 @@ class Stages:
         """
         trial_folder = self._trial_folder(trial)
         trial_folder.remove_all()  # a process may have died before it recorded anything
-        results = results_folder(self._state, trial).make()
+        results = results_folder(self._state, trial)
+        if not self._folds_results(trial):
+            results.make()
         _staged_here.add(trial_folder.name)
         kept = contextlib.ExitStack()
         try:
@@ -228,7 +232,8 @@ class Stages:
             mounts = (*tree, *self._data.mounts(TREE), *fill(), *boxes)
             again = lambda: self._prepare_again(fill)  # noqa: E731
             is_quick = self._is_checked_quickly(root)
-            return Stage(mounts, inbox, outbox, results, (), again, empty_outbox, save, is_quick)
+            keep = self._keep(trial) if self._folds_results(trial) else None
+            return Stage(mounts, inbox, outbox, results, (), again, empty_outbox, save, is_quick, keep)
         export = Mount(self._benchmark_export(trial.root.commit).path_for_programs(), BENCHMARK)
         benchmark = (*sdk, export, *self._mounts.mounts(BENCHMARK), *self._data.mounts(BENCHMARK), *boxes)
         area = trial_folder.below("scratch")
@@ -242,6 +247,13 @@ class Stages:
         again = lambda: self._prepare_again(empty)  # noqa: E731
         is_quick = self._is_checked_quickly(root)
         return Stage(benchmark, inbox, outbox, results, candidate, again, empty_outbox, save, is_quick)
+
+    def _folds_results(self, trial: Trial) -> bool:
+        """Whether a small result goes to where discarded nodes are kept, so that most nodes need no folder."""
+        return self._folds and trial.pool.rules.searches and not self._rig.benchmark.isolated
+
+    def _keep(self, trial: Trial) -> Callable[[Mapping[str, bytes]], None]:
+        return lambda files: self._files.folders.add(trial.node.id, files)
 
     def _fill_outbox(self, outbox: SafeFolder, is_new: bool = True) -> None:
         """Leave nothing in the outbox but its folders."""
