@@ -92,6 +92,8 @@ class ObjectPacks:
         self._wait()
         if new := [item for item in self._take_new() if self._graph.loose_object(item.name).exists()]:
             self._pack_new(new)
+            # In a session they stay until its end: the next objects would need them again.
+            self._remove_empty_folders({item.name[:2] for item in new})
 
     def finish(self, ref: str) -> None:
         """Wait for the pack that is being written, and pack the rest, at the end of a session."""
@@ -125,7 +127,6 @@ class ObjectPacks:
             if may_change:
                 write_pack(self._folder(), _PREFIX, objects)
                 self._drop_loose(item.name for item in objects)
-                self._remove_empty_folders(sorted({item.name[:2] for item in objects}))
                 self._merge(_MOST_PACKS)
 
     def _drop_loose(self, names: Iterable[str]) -> None:
