@@ -41,6 +41,8 @@ class Cgroup:
         """`lock`: the descriptor by which this process owns the group."""
         self._folder = folder
         self._lock = lock
+        self._is_of_first_version = False
+        """Of the kernel's interface."""
         self._cpu_at_removal: float | None = None
 
     @classmethod
@@ -52,6 +54,7 @@ class Cgroup:
             group = _make_group(parent.folder)
         except OSError:
             return None
+        group._is_of_first_version = parent.version == 1
         try:
             for name, value in parent.settings(bounds).items():
                 with contextlib.suppress(FileNotFoundError):
@@ -140,11 +143,12 @@ class Cgroup:
 
     def has_run_out_of_memory(self) -> bool:
         """Whether the kernel killed a process of the group for its memory."""
-        for name in ("memory.events", "memory.oom_control"):
-            with contextlib.suppress(OSError):
-                words = (line.split() for line in self._read(name).splitlines())
-                return any(word == "oom_kill" and count != "0" for word, count in words)
-        return False
+        name = "memory.oom_control" if self._is_of_first_version else "memory.events"
+        try:
+            words = (line.split() for line in self._read(name).splitlines())
+        except OSError:
+            return False
+        return any(word == "oom_kill" and count != "0" for word, count in words)
 
     def remove(self) -> None:
         """Kill what is left in the group, which should be nothing, and remove it; does nothing when it is gone."""
@@ -155,11 +159,17 @@ class Cgroup:
 
     def _remove_folder(self) -> None:
         deadline = time.monotonic() + _REMOVING_SECONDS
-        while self._folder.exists() and time.monotonic() < deadline:
-            with contextlib.suppress(OSError):  # groups of the interface's first version do not count it
-                self._cpu_at_removal = self._read_cpu_seconds()
-            with contextlib.suppress(OSError):
-                self._folder.rmdir()
+        while time.monotonic() < deadline:
+            if not self._is_of_first_version:  # which does not count it
+                with contextlib.suppress(OSError):
+                    self._cpu_at_removal = self._read_cpu_seconds()
+            try:
+                os.rmdir(self._folder)  # noqa: PTH106 - at the end of each trial
+            except FileNotFoundError:
+                return
+            except OSError:
+                pass
+            else:
                 return
             # A dead process takes a moment to leave the group.
             with contextlib.suppress(OSError):
