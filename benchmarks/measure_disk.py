@@ -25,7 +25,7 @@ def rows(bench: Bench) -> Iterator[Row]:
         yield from _rows(
             f"trial of {kind} in `optimize`, 1 of {trials}", before, _usage(bench, loopty.folder), trials
         )
-    trials = 30 if bench.quick else 100  # some twenty of the last ones are not packed yet
+    trials = 30 if bench.quick else 100  # the last ones, up to ten, have packs of their own
     loopty = bench.loopty("disk-verbs", _FILES, attempts=10 * trials)
     loopty.run_baseline()
     before = _usage(bench, loopty.folder)
