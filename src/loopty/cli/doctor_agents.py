@@ -19,6 +19,7 @@ from loopty.cli.findings import Finding
 from loopty.domain.errors import Misuse
 from loopty.hosts.host_table import HOSTS
 from loopty.kit.fence import one_line
+from loopty.kit.temporary_top import temporary_top
 from loopty.version import __version__
 
 _VERSION_SECONDS = 60.0
@@ -97,7 +98,7 @@ def _try_prompt(driver: AgentDriver, login: AgentLogin) -> Finding:
     from loopty.kit.safe_folder import SafeFolder
 
     choice = AgentChoice(driver.name, timeout_seconds=_TRIAL_SECONDS)
-    with tempfile.TemporaryDirectory(prefix="loopty-agent-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="loopty-agent-", dir=temporary_top()) as temporary:
         folder = SafeFolder(Path(temporary).resolve())
         tree = folder.below("tree").make().path_for_programs()
         try:

@@ -7,7 +7,6 @@ import contextlib
 import fcntl
 import hashlib
 import os
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from loopty.domain.outcome import Ending, Outcome
 from loopty.engine.protocols import OnMetrics, Trial
 from loopty.executors.shared_slots import SharedSlots
 from loopty.kit.dataclass import replace
+from loopty.kit.temporary_top import temporary_top
 
 _POLL_SECONDS = 0.05
 
@@ -77,7 +77,7 @@ async def _hold_resource(resource: str, cancel: asyncio.Event) -> AsyncIterator[
 
 def lock_path(resource: str) -> Path:
     """The lock file of a resource, shared by all of the user's loopty processes on this machine."""
-    folder = Path(tempfile.gettempdir(), f"loopty-{os.getuid()}")
+    folder = Path(temporary_top(), f"loopty-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.is_symlink() or folder.stat().st_uid != os.getuid():
         raise Misuse(

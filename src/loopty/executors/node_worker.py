@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import IO
 
 from loopty.kit.dataclass import dataclass
+from loopty.kit.temporary_top import temporary_top
 
 WORKER = ("-m", "loopty", "worker", "--trust", "--patience", "120")
 """A worker that finds no driver for two minutes ends: nobody else would end it."""
@@ -37,7 +38,7 @@ class WorkerEnd:
 
 def run_worker(url: str, options: Sequence[str] = (), program: Sequence[str] = WORKER) -> WorkerEnd:
     """Run a worker on the machine where this is called, until it ends; it dies with this process."""
-    with tempfile.TemporaryFile() as messages:
+    with tempfile.TemporaryFile(dir=temporary_top()) as messages:
         process = subprocess.Popen(
             [sys.executable, *program, *options],
             env={**_environment(), "LOOPTY_WORKER_URL": url},

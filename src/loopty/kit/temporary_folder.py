@@ -6,12 +6,12 @@ import contextlib
 import functools
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from loopty.kit.owned_names import fresh_name, is_abandoned
 from loopty.kit.safe_folder import SafeFolder
+from loopty.kit.temporary_top import temporary_top
 
 
 @contextlib.contextmanager
@@ -26,7 +26,7 @@ def temporary_folder(purpose: str) -> Iterator[Path]:
 
 def make_temporary_folder(purpose: str) -> Path:
     """The same, where the caller removes it."""
-    top = Path(tempfile.gettempdir())
+    top = Path(temporary_top())
     _remove_abandoned(top)
     folder = top / fresh_name(purpose)
     folder.mkdir(mode=0o700)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from loopty.kit.temporary_top import temporary_top
+
 _UNIX, _INET, _INET6, _NETLINK, _AUDIT = 1, 2, 10, 16, 9
 # A filter cannot see which sockets a 32-bit program makes by `socketcall`; such a program can use `socket`, too.
 _REPLACED = {"socket", "socketcall"}
@@ -40,7 +42,7 @@ def write_profile(profile: str) -> tuple[str, Callable[[], None]]:
         text = None
     if text is None:
         return "", lambda: None
-    descriptor, path = tempfile.mkstemp(prefix="loopty-seccomp-", suffix=".json")
+    descriptor, path = tempfile.mkstemp(prefix="loopty-seccomp-", suffix=".json", dir=temporary_top())
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
     owner = os.getpid()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from loopty.domain.shared_store import StoreFault
 from loopty.kit.dataclass import dataclass
+from loopty.kit.temporary_top import temporary_top
 from loopty.workspaces.git_command import GitCommand
 from loopty.workspaces.git_session import GitError
 
@@ -42,7 +43,7 @@ def make_bundle(git: GitCommand, commit: str, bases: Sequence[str]) -> bytes | N
     head = "# v2 git bundle\n" if len(commit) == 40 else "# v3 git bundle\n@object-format=sha256\n"
     above = "".join(f"-{base} base\n" for base in bases)
     question = "".join((f"{commit}\n", *(f"^{base}\n" for base in bases))).encode()
-    with tempfile.TemporaryFile() as file:
+    with tempfile.TemporaryFile(dir=temporary_top()) as file:
         file.write(f"{head}{above}{commit} {_REF}\n\n".encode())
         file.flush()
         git.run_bytes("pack-objects", "--revs", "--stdout", "--quiet", stdin=question, into=file)

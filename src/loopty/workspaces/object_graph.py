@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from loopty.kit.temporary_top import temporary_top
 from loopty.workspaces.git_command import GitCommand, git_argv
 from loopty.workspaces.git_session import GitError
 
@@ -34,7 +35,7 @@ class ObjectGraph:
         more = (*(f"--exclude={ref}" for ref in everything_except), "--all", "--reflog", "--indexed-objects")
         options = ("--objects", "--no-object-names", "--missing=allow-any", "--stdin")
         argv = git_argv("rev-list", *options, *(more if everything_except else ()))
-        with tempfile.TemporaryFile() as question:
+        with tempfile.TemporaryFile(dir=temporary_top()) as question:
             question.write(tips)
             question.seek(0)
             env = {**self._git.env, "GIT_NO_LAZY_FETCH": "1"}
