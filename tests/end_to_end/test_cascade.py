@@ -100,6 +100,8 @@ def test_what_was_stopped_is_counted_by_stage(cascade):
     assert "stage quick stopped 1 of 3 trials" in cascade.loopty("report").stdout.replace("\n", " ")
     folder = cascade.top / ".loopty/nodes" / stopped["id"] / "cascade-quick"
     assert (folder / "stdout.log").read_text() == "quick\n"
+    assert json.loads((folder / "result.json").read_text()) == {"score": 0.3}
+    assert not (folder.parent / "result.json").exists(), "the whole benchmark has not run"
 
 
 def test_a_stage_that_fails_is_a_failed_trial_and_shows_its_log(cascade):

@@ -39,10 +39,22 @@ def test_openssl_works_until_the_process_is_gone(mode: str, works: bytes) -> Non
 
 def test_without_openssl_imports_go_on() -> None:
     program = """
+import sys
 from loopty.sandboxes.namespace_launcher import openssl_exit
 openssl_exit._USERS = ("colorsys", "itertools", "there_is_no_such_module")
+
+
+class OldFinder:
+    def find_module(self, name, path=None):
+        return None
+
+
+if sys.version_info < (3, 12):
+    sys.meta_path.insert(0, OldFinder())
 for number in range(3):
     with openssl_exit.OpenSslExit():
+        if number == 2:
+            sys.meta_path.pop(0)  # as odd imports leave it
         try:
             __import__(openssl_exit._USERS[number])
         except ModuleNotFoundError:

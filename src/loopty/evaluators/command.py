@@ -179,9 +179,8 @@ class CommandEvaluator:
         for cheap in self._benchmark.cascade:
             folder = stage.folder.below(cascade_climb.folder_name(cheap))
             command = cascade_climb.stage_command(cheap, trial, folder, stage, self._benchmark, self._paths)
-            outcome = await self._run_command(
-                trial, replace(stage, folder=folder.make()), command, cascade_climb.watch_nothing, cancel
-            )
+            own_stage = replace(stage, folder=folder.make(), keep=None)
+            outcome = await self._run_command(trial, own_stage, command, cascade_climb.watch_nothing, cancel)
             # A result that stays would be the next command's.
             await asyncio.to_thread(stage.empty_outbox)
             await asyncio.to_thread(stage.empty_scratch)

@@ -32,7 +32,8 @@ class OpenSslExit:
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        sys.meta_path.remove(self)
+        if self in sys.meta_path:  # an import may change it
+            sys.meta_path.remove(self)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -40,7 +41,8 @@ class OpenSslExit:
         """Find nothing, but start OpenSSL where the module will use it."""
         if name in _USERS and not self._is_started:
             self._is_started = True
-            specs = (finder.find_spec(name, path, target) for finder in sys.meta_path if finder is not self)
+            others = (finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec"))
+            specs = (finder.find_spec(name, path, target) for finder in others)
             spec = next((one for one in specs if one is not None), None)
             _start_openssl(spec.origin if spec is not None else None)
         return None
