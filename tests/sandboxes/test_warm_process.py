@@ -196,7 +196,7 @@ async def test_packages_are_imported_once_and_print_in_each_trial(trials):
 async def test_each_trial_draws_its_own_random_numbers(trials):
     (trials.packages / "numpy").mkdir()
     (trials.packages / "numpy" / "__init__.py").touch()
-    text = "import random as r\nstate = r.Random(1)\ndef seed(): state.seed()\ndef rand(): return state.random()\n"
+    text = "import random as r\nstate = r.Random(1)\nseed = state.seed\ndef rand(): return state.random()\n"
     (trials.packages / "numpy" / "random.py").write_text(text)
     script = "import random, numpy.random; print(random.random(), numpy.random.rand())"
     drawn = [(await trials.run(script, (("random", (), ()), ("numpy", ("random",), ())))).out for _ in range(3)]

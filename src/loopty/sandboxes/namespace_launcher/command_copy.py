@@ -91,8 +91,7 @@ class CommandCopy:
     def become(self, imports: WarmImports) -> None:
         """Become the command, as if the interpreter had just started it; does not return."""
         order = self._order
-        os.environ.clear()
-        os.environ.update(imports.environment({**order.env, "PWD": order.cwd}))
+        imports.set_environment({**order.env, "PWD": order.cwd})
         place = _first_search_folder(order.copy)
         if imports.is_covered(place):
             # A file of the trial has the name of a module that the copy has: then it starts as any other command.

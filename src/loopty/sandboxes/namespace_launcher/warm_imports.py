@@ -27,6 +27,7 @@ class WarmImports:
         self._order = order
         self._printed: dict[int, bytes] = {}
         self._changed_variables: dict[str, str | None] = {}
+        self._variables: dict[str, str] = {}
         self._names: frozenset[str] = frozenset()
         self._own_modules: tuple[str, ...] = ()
         self._passing_paths: tuple[str, ...] = ()
@@ -61,6 +62,7 @@ class WarmImports:
     def finish(self) -> None:
         """Find out what is the same for all copies: whatever a copy looks at becomes memory of its own."""
         self.module_identities = frozenset(map(id, self._modules.values()))
+        self._variables = dict(os.environ)
         self._own_modules = tuple(name for name in sys.modules if _is_own(name))
         # Outside the installation there may be other files in a trial than when the search path was read.
         installation = (sys.prefix, sys.base_prefix, sys.exec_prefix)
@@ -82,10 +84,15 @@ class WarmImports:
             os.close(output)
         return failure
 
-    def environment(self, variables: dict[str, str]) -> dict[str, str]:
-        """The variables of a command, with the changes that the imports made."""
-        changed = {**variables, **self._changed_variables}
-        return {name: value for name, value in changed.items() if value is not None}
+    def set_environment(self, variables: dict[str, str]) -> None:
+        """Set the variables of a command, with the changes that the imports made; most are set already."""
+        wanted = {**variables, **self._changed_variables}
+        for name in self._variables:
+            if wanted.get(name) is None:
+                del os.environ[name]
+        for name, value in wanted.items():
+            if value is not None and value != self._variables.get(name):
+                os.environ[name] = value
 
     def is_covered(self, folder: str | None) -> bool:
         """Whether a file in the first folder to import from has the name of an imported module."""
@@ -105,9 +112,9 @@ class WarmImports:
             sys.path[sys.path.index(_PLACE)] = folder
         for path in self._passing_paths:
             del sys.path_importer_cache[path]
-        # The standard library seeds `random` anew after every fork.
+        # The standard library seeds `random` anew after every fork. By itself numpy takes three times as long.
         if (numbers := sys.modules.get("numpy.random")) is not None:
-            numbers.seed()
+            numbers.seed(int.from_bytes(os.urandom(4), "little"))
         for stream, text in self._printed.items():
             os.write(stream, text)
 
