@@ -252,7 +252,7 @@ class SafeFile:
     def path_for_programs(self) -> Path:
         """Its path for programs that take nothing else; a link or a special file there is refused."""
         with self.folder.handle() as folder, contextlib.suppress(FileNotFoundError):
-            os.close(self.open_in(folder, os.O_RDONLY))
+            self._plain_status(folder)
         return self.shown_path
 
     def open(self, flags: int, mode: int = 0o666) -> int:
@@ -301,18 +301,31 @@ class SafeFile:
     def size(self) -> int:
         """Its size in bytes; 0 if it is missing."""
         try:
-            with os.fdopen(self.open(os.O_RDONLY), "rb") as file:
-                return os.fstat(file.fileno()).st_size
+            with self.folder.handle() as folder:
+                return self._plain_status(folder).st_size
         except FileNotFoundError:
             return 0
 
     def exists(self) -> bool:
         """Whether there is a regular file. Raises UnsafePath for a link."""
         try:
-            os.close(self.open(os.O_RDONLY))
+            with self.folder.handle() as folder:
+                self._plain_status(folder)
         except (FileNotFoundError, IsADirectoryError):
             return False
         return True
+
+    def _plain_status(self, folder: int) -> os.stat_result:
+        """The status of the file in its open folder; raises what `open` raises. The file is not opened.
+
+        To close a file ends all locks that this process has on it. Connections of SQLite rely on theirs: without
+        them two processes may write at once, or one removes the log that the other uses.
+        """
+        status = os.stat(self.name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
+            raise UnsafePath(self.shown_path, "is a link or a special file")
+        self._require_plain(status, writes=False)
+        return status
 
     def read(self, limit_bytes: int | None = None, tail: bool = False) -> bytes:
         """The content: all of it, or at most so many bytes of its head or its tail."""
