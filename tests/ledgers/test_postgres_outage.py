@@ -30,6 +30,22 @@ def own_server(postgres):  # noqa: ARG001 - it skips where there is no PostgreSQ
     server.remove()
 
 
+@pytest.mark.parametrize(
+    ("words", "passes"),
+    [
+        ("FATAL:  the database system is starting up", True),
+        ("FATAL:  the database system is not yet accepting connections", True),
+        ("FATAL:  the database system is not accepting connections", True),
+        ("FATAL:  the database system is in recovery mode", True),
+        ("FATAL:  the database system is shutting down", True),
+        ('FATAL:  password authentication failed for user "tester"', False),
+        ('FATAL:  database "lopty" does not exist', False),
+    ],
+)
+def test_a_server_that_comes_up_is_waited_for_and_a_wrong_name_is_not(words, passes):
+    assert bool(postgres_line._PASSES.search(f'connection to server on socket "/run/s" failed: {words}')) is passes
+
+
 async def until(condition):
     async with asyncio.timeout(_LIMIT_SECONDS):
         while not condition():  # noqa: ASYNC110 - the server tells no event

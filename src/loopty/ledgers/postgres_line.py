@@ -24,6 +24,7 @@ FIRST_PATIENCE_SECONDS = 10.0
 """How long a process that begins waits for a server that does not answer: a restart takes seconds."""
 _PASSES = re.compile(
     r"refused|No such file|closed the connection|timeout|timed out|unreachable|read-only|starting up|shutting down"
+    r"|accepting connections|in recovery mode"
 )
 """Of libpq's own words for a server that may answer soon; a password or a name that is wrong stays wrong."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
