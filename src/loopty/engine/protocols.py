@@ -179,7 +179,7 @@ class Stage:
     is_checked_quickly: bool = False
     """Whether a look for tampering takes no longer than to start a thread for it."""
     keep: Callable[[Mapping[str, bytes]], None] | None = None
-    """Keeps small files for the node without making its folder; None where they belong into that."""
+    """Keeps small files for the node without making its folder; None where they belong there."""
 
 
 MakeStage = Callable[[Trial], AbstractContextManager[Stage]]

@@ -163,13 +163,10 @@ class Cgroup:
             if not self._is_of_first_version:  # which does not count it
                 with contextlib.suppress(OSError):
                     self._cpu_at_removal = self._read_cpu_seconds()
-            try:
+            with contextlib.suppress(OSError):
                 os.rmdir(self._folder)  # noqa: PTH106 - at the end of each trial
-            except FileNotFoundError:
                 return
-            except OSError:
-                pass
-            else:
+            if not self._folder.exists():
                 return
             # A dead process takes a moment to leave the group.
             with contextlib.suppress(OSError):

@@ -145,9 +145,9 @@ class Stages:
         return None
 
     def _is_checked_quickly(self, commit: str) -> bool:
-        """Whether `find_tampering` looks at few files."""
+        """Whether `find_tampering` looks at few files, in the tree of a benchmark that is not isolated."""
         own, *data = self._seals[commit]
-        return not data and own.files is not None and len(own.contents) <= _FEW_FILES
+        return not data and len(own.contents) <= _FEW_FILES
 
     def files_to_compile(self, trial: Trial) -> Mapping[str, Sequence[str]]:
         """The files without byte code, by folder in a trial; none when all have some, or none can have any."""
@@ -245,8 +245,7 @@ class Stages:
             fill()
 
         again = lambda: self._prepare_again(empty)  # noqa: E731
-        is_quick = self._is_checked_quickly(root)
-        return Stage(benchmark, inbox, outbox, results, candidate, again, empty_outbox, save, is_quick)
+        return Stage(benchmark, inbox, outbox, results, candidate, again, empty_outbox, save)
 
     def _folds_results(self, trial: Trial) -> bool:
         """Whether a small result goes to where discarded nodes are kept, so that most nodes need no folder."""

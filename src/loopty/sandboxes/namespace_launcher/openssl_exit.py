@@ -1,6 +1,6 @@
 """Keeps OpenSSL from giving back its memory when a copy ends, which the end of the process does anyway.
 
-It would write to some hundred pages that the copy shares until then: a tenth of a short trial.
+It would write to some hundred pages that the copy shares until then, which takes a millisecond.
 """
 
 # For Python 3.9 and newer.
