@@ -128,6 +128,7 @@ def test_a_commit_equals_the_one_that_git_makes(plain: User, before: Files, afte
         plain, tree, made.tree
     )
     assert repository.patches.apply_to_tree(tree, repository.patches.between(base, made.commit)) == made.tree
+    repository.packs.end()
     plain.git("fsck", "--strict", "--no-dangling", made.commit)
 
 
@@ -142,14 +143,18 @@ def test_deleting_missing_files_changes_nothing(user: User) -> None:
 
 def test_a_message_that_git_would_refuse_makes_a_valid_commit(user: User) -> None:
     base = user.commits({"a": "1"})
-    made = user.repository.commit(base, {"a": "2"}, {}, "with \0 and \ud800 and\nmore")
+    repository = user.repository
+    made = repository.commit(base, {"a": "2"}, {}, "with \0 and \ud800 and\nmore")
+    repository.packs.end()
     user.git("fsck", "--strict", made.commit)
     assert user.git("log", "-1", "--format=%B", made.commit).startswith(b"with  and ? and\nmore")
 
 
 def test_the_last_file_can_be_deleted(user: User) -> None:
     base = user.commits({"a/b/c": "1"})
-    made = user.repository.commit(base, {"a/b/c": None}, {}, "m\n")
+    repository = user.repository
+    made = repository.commit(base, {"a/b/c": None}, {}, "m\n")
+    repository.packs.end()
     assert user.git("ls-tree", made.commit) == b""
     user.git("fsck", "--strict", made.commit)
 
@@ -196,7 +201,7 @@ def test_a_killed_git_is_restarted(user: User) -> None:
     repository = user.repository
     for number in range(3):
         kill_sessions(repository)
-        made = repository.commit(base, {"a": f"{number} more\n"}, {}, "m\n")
+        made = repository.commit(base, {"a": f"{number} more\r\n"}, {}, "m\n")  # git makes this patch
         repository.refs.make_branch(f"loopty-1.{number}", made.commit)
         assert b"+%d more" % number in repository.patches.between(base, made.commit)
         assert repository.refs.branch_tip(f"loopty-1.{number}") == made.commit
@@ -204,21 +209,24 @@ def test_a_killed_git_is_restarted(user: User) -> None:
 
 
 def test_a_question_that_git_cannot_answer_raises_and_the_next_one_is_answered(user: User) -> None:
-    base = user.commits({"a": "1\n"})
+    base = user.commits({"a": "1\n", "b": "1\0"})
+    made = user.commits({"a": "2\n"})
+    binary = user.commits({"b": "2\0"})
     repository = user.repository
-    made = repository.commit(base, {"a": "2\n"}, {}, "m\n")
-    blob = repository.files(made.commit)["a"].blob
-    missing = user.top / ".git" / "objects" / blob[:2] / blob[2:]
-    content = missing.read_bytes()
-    missing.unlink()
-    repository = user.repository  # a new one, with empty caches
-    with pytest.raises(GitError, match="cat-file"):
-        repository.blob(blob)
-    with pytest.raises(GitError, match="diff-tree"):
-        repository.patches.between(base, made.commit)
-    missing.write_bytes(content)
-    assert repository.blob(blob) == b"2\n"
-    assert b"+2" in repository.patches.between(base, made.commit)
+    for path, commit, before in (("a", made, base), ("b", binary, made)):
+        blob = repository.files(commit)[path].blob
+        missing = user.top / ".git" / "objects" / blob[:2] / blob[2:]
+        content = missing.read_bytes()
+        missing.unlink()
+        with pytest.raises(GitError, match="cat-file"):
+            repository.blob(blob)
+        with pytest.raises(GitError, match="cat-file"):
+            repository.patches.between(before, commit)
+        with pytest.raises(GitError, match="diff-tree"):
+            repository.patches._patch_by_git(repository.tree(before), repository.tree(commit))
+        missing.write_bytes(content)
+        assert repository.blob(blob)[:1] == b"2"
+        assert repository.patches.between(before, commit).startswith(b"diff --git ")
 
 
 INTERRUPTED = """
@@ -229,12 +237,12 @@ from loopty.workspaces.repository import Repository
 signal.signal(signal.SIGINT, lambda *_: None)
 repository = Repository.open(Path(sys.argv[1]))
 base = repository.head().commit
-made = repository.commit(base, {"a": "2"}, {}, "m")
+made = repository.commit(base, {"a": "2\\0"}, {}, "m")  # git makes the patch of what is no text
 repository.patches.between(base, made.commit), repository.refs.make_branch("loopty-1.1", made.commit)
 sessions = [repository._store._content_session, repository.patches._session, repository.refs._session]
 before = [session._child[0].pid for session in sessions]
 os.killpg(0, signal.SIGINT)
-repository.blob(repository.files(made.commit)["a"].blob)
+Repository.open(Path(sys.argv[1])).blob(repository.files(made.commit)["a"].blob)
 repository.patches.between(made.commit, base), repository.refs.make_branch("loopty-1.2", made.commit)
 print([session._child[0].pid for session in sessions] == before)
 """

@@ -13,6 +13,7 @@ from loopty.domain.access import Access
 from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
+from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Edits, Proposal
 from loopty.ledgers.memory import MemoryLedger
@@ -168,14 +169,24 @@ def test_a_node_is_kept_and_gets_a_folder_once(
     committed = files.commit(root, {"latin": b"th\xe9\n"}, "rewrite: thé")
     made = replace(node("1.1", committed), params={"lr": 0.5})
     files.publish(made, root)
-    folders = NodeFolders(StateFolder.of(user.repository.folders, {}))
-    folder = folders.open(made.id)
-    assert json.loads(folder.read("params.json")) == {"lr": 0.5}
-    assert b"-caf\xe9\n+th\xe9\n" in folder.read("change.diff")
-    assert NodeRefs(user.repository).commits(1) == [committed.commit]
-    folders.add(made.id, {"change.diff": b"mine"})
     files.publish(made, root)
-    assert folders.open(made.id).read("change.diff") == b"mine"
+    folders = NodeFolders(StateFolder.of(user.repository.folders, {}))
+    assert not folders.open(made.id).folded, "its folder is made with the verdict"
+    assert b"-caf\xe9\n+th\xe9\n" in files.folders.new_change(made.id)
+    assert NodeRefs(user.repository).commits(1) == [committed.commit]
+    recorder = Recorder(MemoryLedger(), lambda: 0.0)
+    recorder.record(
+        lambda _: [
+            RunStarted(1, "criteria", Objective(), 0, "first"),
+            *(NodeAdded(each.id, Pool.ATTEMPT, "hand", "", each.commit, each.tree, {}) for each in (root, made)),
+        ]
+    )
+    for each in (files, files_of(user, Access(write=("**",)))):  # another process makes the change again
+        each.conclude(replace(made, verdict=Verdict.KEPT), recorder.history)
+        folder = folders.open(made.id)
+        assert json.loads(folder.read("params.json")) == {"lr": 0.5}
+        assert b"-caf\xe9\n+th\xe9\n" in folder.read("change.diff")
+        folders.remove(made.id)
     assert user.git("status", "--porcelain") == b"", "the state folder ignores itself"
 
 

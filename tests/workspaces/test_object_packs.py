@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from loopty.domain.errors import Misuse
 from loopty.workspaces import object_packs
+from loopty.workspaces.git_session import GitError
 from loopty.workspaces.node_refs import NodeRefs
-from loopty.workspaces.pack_file import NewObject, names_in_index, write_pack
+from loopty.workspaces.pack_file import BEING_WRITTEN, NewObject, names_in_index, write_pack
 from loopty.workspaces.repository import Repository
 
 from .conftest import User, start_repository
@@ -36,7 +38,7 @@ for number in range(1, int(sys.argv[3]) + 1):
     commit = repository.commit(base, {"src/a.txt": f"{worker} {number}\\n"}, {}, f"{worker} {number}").commit
     refs.hold(worker, [commit])
     print(commit, flush=True)
-    refs.pack(worker, number)
+    refs.join_packs()
 refs.finish_packs(worker)
 """
 
@@ -53,7 +55,7 @@ def add_nodes(repository: Repository, count: int, run: int = 1) -> list[str]:
     for number in range(1, count + 1):
         commit = repository.commit(base, {"src/a.txt": f"{number}\n"}, {}, f"node {number}").commit
         refs.hold(run, [commit])
-        refs.pack(run, number)
+        refs.join_packs()
         commits.append(commit)
     refs.finish_packs(run)
     return commits
@@ -62,6 +64,10 @@ def add_nodes(repository: Repository, count: int, run: int = 1) -> list[str]:
 def loose_objects(user: User) -> set[str]:
     folder = user.top / ".git/objects"
     return {path.parent.name + path.name for path in folder.glob("??/*")}
+
+
+def waiting_files(user: User) -> list[Path]:
+    return sorted((user.top / ".git/loopty/objects").glob("*"))
 
 
 def packs(user: User, prefix: str = "loopty") -> list[Path]:
@@ -106,15 +112,118 @@ def test_objects_of_many_nodes_are_a_few_files(user: User) -> None:
 def test_objects_are_packed_before_the_session_ends(user: User) -> None:
     user.commits({"src/a.txt": "0\n"})
     repository = user.repository
-    refs, base = NodeRefs(repository), repository.head().commit
+    base, own = repository.head().commit, loose_objects(user)
     for number in range(1, 30):
         commit = repository.commit(base, {"src/a.txt": f"{number}\n"}, {}, "m").commit
-        refs.hold(1, [commit])
-        refs.pack(1, number)
-    assert repository.packs._thread
-    repository.packs._thread.join()
     assert packs(user)
+    assert loose_objects(user) == own
     assert repository.content(commit, "src/a.txt") == b"29\n"
+
+
+def test_git_and_other_processes_see_what_waits_here(user: User) -> None:
+    base = user.commits({"src/a.txt": "0\n"})
+    repository, other = user.repository, user.repository
+    commit = repository.commit(base, {"src/a.txt": "1\n"}, {}, "m").commit
+    assert packs(user) == []
+    assert repository.content(commit, "src/a.txt") == b"1\n"
+    assert other.content(commit, "src/a.txt") == b"1\n"
+    second = repository.commit(commit, {"src/a.txt": "2\n"}, {}, "m").commit
+    assert repository.git.run("show", f"{second}:src/a.txt") == "2\n"
+    assert_whole(user, [commit, second])
+
+
+def test_what_a_killed_process_left_waiting_is_found_by_the_next(user: User) -> None:
+    base = user.commits({"src/a.txt": "0\n"})
+    own = loose_objects(user)
+    program = (
+        "import os, sys; from pathlib import Path; from loopty.workspaces.repository import Repository\n"
+        "repository = Repository.open(Path(sys.argv[1]))\n"
+        "print(repository.commit(sys.argv[2], {'src/a.txt': 'left'}, {}, 'm').commit, flush=True)\n"
+        "os.kill(os.getpid(), 9)"
+    )
+    command = [sys.executable, "-c", program, str(user.top), base]
+    left = subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout.strip()
+    assert len(waiting_files(user)) == 1
+    assert packs(user) == []
+    repository = user.repository
+    assert repository.git.run("show", f"{left}:src/a.txt") == "left"
+    assert waiting_files(user) == []
+    assert loose_objects(user) == own
+    assert_whole(user, [left])
+
+
+def test_a_file_of_waiting_objects_that_is_damaged_or_foreign_gives_only_whole_objects(
+    user: User, tmp_path: Path
+) -> None:
+    base = user.commits({"src/a.txt": "0\n"})
+    repository = user.repository
+    commits = [repository.commit(base, {"src/a.txt": f"{number}\n"}, {}, "m").commit for number in range(3)]
+    (file,) = waiting_files(user)
+    content = file.read_bytes()
+    folder = file.parent
+    last = content.rindex(f"{commits[2]} commit".encode())
+    (folder / "torn").write_bytes(content[: last + 70])
+    (folder / "changed").write_bytes(content.replace(b"0\n", b"9\n"))
+    (folder / "garbage").write_bytes(os.urandom(5_000))
+    (folder / "long").write_bytes(b"0" * 40 + b" blob 999999999\n")
+    (tmp_path / "elsewhere").write_bytes(content)
+    (folder / "link").symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(folder / "fifo")
+    (folder / "folder").mkdir()
+    waiting = repository.packs._waiting
+    waiting.clear()  # what is found comes from the other files
+    waiting.close()
+    other = user.repository
+    other.git.run("status")
+    assert sorted(path.name for path in waiting_files(user)) == ["fifo", "folder", "link"]
+    assert other.content(commits[1], "src/a.txt") == b"1\n"
+    with pytest.raises(GitError, match="there is no object"):
+        other.content(commits[2], "src/a.txt")
+    assert (tmp_path / "elsewhere").read_bytes() == content
+    assert_whole(user, commits[:2])
+
+
+def test_eight_processes_leave_no_file_of_waiting_objects(user: User) -> None:
+    user.commits({"src/a.txt": "0\n"})
+    workers = [start_worker(user, worker, 12) for worker in range(1, 9)]
+    commits = [line for worker in workers for line in worker.communicate()[0].split()]
+    assert len(commits) == 8 * 12
+    assert waiting_files(user) == []
+    assert_whole(user, commits)
+
+
+def test_a_large_object_does_not_wait(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_packs, "_LARGEST_WAITING", 1_000)
+    base = user.commits({"src/a.txt": "0\n"})
+    repository = user.repository
+    commit = repository.commit(base, {"src/a.txt": "1" * 2_000, "b": "2"}, {}, "m").commit
+    assert waiting_files(user)[0].stat().st_size < 1_000
+    repository.packs.end()
+    assert waiting_files(user) == []
+    assert_whole(user, [commit])
+
+
+def test_a_full_disk_refuses_the_commit_and_keeps_the_others(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = user.commits({"src/a.txt": "0\n"})
+    repository = user.repository
+    first = repository.commit(base, {"src/a.txt": "1\n"}, {}, "m").commit
+    write = os.write
+    is_full = True
+
+    def write_half(file: int, content: bytes) -> int:
+        if is_full and len(content) < 100:
+            raise OSError(28, "No space left on device")
+        return write(file, content[: len(content) - 90] if is_full else content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", write_half)
+        with pytest.raises(Misuse, match=r"No space left on device.*free some space"):
+            repository.commit(base, {"src/a.txt": "2\n"}, {}, "m")
+        is_full = False
+        last = repository.commit(base, {"src/a.txt": "3\n"}, {}, "m").commit
+    assert user.repository.content(first, "src/a.txt") == b"1\n"
+    assert user.repository.content(last, "src/a.txt") == b"3\n"
+    assert_whole(user, [first, last])
 
 
 def test_each_process_that_adds_one_node_leaves_few_files(user: User) -> None:
@@ -125,7 +234,7 @@ def test_each_process_that_adds_one_node_leaves_few_files(user: User) -> None:
         commit = repository.commit(repository.head().commit, {"src/a.txt": f"{number}\n"}, {}, "m").commit
         refs = NodeRefs(repository)
         refs.hold_soon(1, commit)
-        refs.pack(1, number)
+        refs.join_packs()
         refs.finish_node()
         commits.append(commit)
         assert not loose_objects(user) - own
@@ -157,18 +266,18 @@ def test_nothing_is_packed_for_a_user_who_does_not_let_git_pack(user: User) -> N
     assert not packs(user)
 
 
-def test_nodes_that_killed_processes_left_loose_are_packed_too(user: User) -> None:
+def test_nodes_that_an_older_version_left_loose_are_packed(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     user.commits({"src/a.txt": "0\n"})
     own, commits = loose_objects(user), []
-    for number in range(11, 21):  # the twentieth looks for what the others left
-        repository = user.repository
-        commit = repository.commit(repository.head().commit, {"src/a.txt": f"{number}\n"}, {}, "m").commit
-        refs = NodeRefs(repository)
-        refs.hold(1, [commit])
-        refs.pack(1, number)
-        commits.append(commit)
-    repository.packs.finish_node()
-    assert len(packs(user)) <= 2  # one for the empty tree
+    repository = user.repository
+    with monkeypatch.context() as older:
+        older.setattr(object_packs, "_LARGEST_WAITING", -1)
+        for number in range(10):
+            commit = repository.commit(repository.head().commit, {"src/a.txt": f"{number}\n"}, {}, "m").commit
+            NodeRefs(repository).hold(1, [commit])
+            commits.append(commit)
+    assert len(loose_objects(user) - own) > 30
+    NodeRefs(user.repository).finish_packs(1)
     assert len(loose_objects(user) - own) <= 1
     assert all(any(folder.iterdir()) for folder in (user.top / ".git/objects").glob("[0-9a-f][0-9a-f]"))
     assert_whole(user, commits)
@@ -192,11 +301,11 @@ def test_the_number_of_packs_grows_slowly(user: User, monkeypatch: pytest.Monkey
     for number in range(1, 61):
         commit = repository.commit(base, {"src/a.txt": f"{number}\n"}, {}, "m").commit
         refs.hold(1, [commit])
-        refs.pack(1, number)
-        if repository.packs._thread:
-            repository.packs._thread.join()
+        refs.join_packs()
+        if repository.packs._merging:
+            repository.packs._merging.join()
         commits.append(commit)
-        assert len(packs(user)) <= 6
+        assert len(packs(user)) <= 8
     assert_whole(user, commits)
 
 
@@ -210,7 +319,7 @@ def test_a_user_who_does_not_want_git_to_pack_is_heard(user: User) -> None:
 def test_packs_that_the_user_keeps_or_indexes_stay(user: User) -> None:
     user.commits({"src/a.txt": "0\n"})
     add_nodes(user.repository, 20)
-    (first,) = packs(user)
+    first = packs(user)[0]
     first.with_suffix(".keep").touch()
     add_nodes(user.repository, 20, run=2)
     assert first in packs(user)
@@ -220,6 +329,25 @@ def test_packs_that_the_user_keeps_or_indexes_stay(user: User) -> None:
     commits = add_nodes(user.repository, 20, run=3)
     assert set(before) < set(packs(user))
     assert_whole(user, commits)
+
+
+def test_a_pack_that_a_killed_process_began_is_not_kept_for_ever(user: User) -> None:
+    base = user.commits({"src/a.txt": "0\n"})
+    repository = user.repository
+    repository.commit(base, {"src/a.txt": "1\n"}, {}, "m")
+    repository.packs.end()
+    (pack,) = packs(user)
+    keep, index = pack.with_suffix(".keep"), pack.with_suffix(".idx")
+    keep.write_bytes(BEING_WRITTEN)
+    assert repository.packs.packs() == []
+    os.utime(keep, (1, 1))
+    assert [found.path for found in repository.packs.packs()] == [pack]
+    assert not keep.exists()
+    index.unlink()
+    keep.write_bytes(BEING_WRITTEN)
+    os.utime(keep, (1, 1))
+    assert repository.packs.packs() == []
+    assert not keep.exists()
 
 
 def test_settings_and_packs_of_the_user_stay(user: User) -> None:
@@ -249,17 +377,21 @@ def test_worktrees_alternates_and_sha256_repositories_work(tmp_path: Path) -> No
     assert_whole(plain, commits)
 
 
-def test_a_repository_that_cannot_be_written_changes_nothing(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_packed_waits_until_it_can(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(object_packs, "write_pack", refuse)
-    user.commits({"src/a.txt": "0\n"})
+    base = user.commits({"src/a.txt": "0\n"})
     repository = user.repository
-    monkeypatch.setattr(repository.packs, "_join", refuse)
-    commits = add_nodes(repository, 30)
-    assert packs(user) == []
-    assert_whole(user, commits)
+    commit = repository.commit(base, {"src/a.txt": "1\n"}, {}, "m").commit
+    with monkeypatch.context() as full:
+        full.setattr(object_packs, "write_pack", refuse)
+        with pytest.raises(GitError, match=r"No space left on device.*free some space"):
+            NodeRefs(repository).hold(1, [commit])
+        repository.packs.end()
+        assert len(waiting_files(user)) == 1
+    NodeRefs(repository).hold(1, [commit])
+    assert_whole(user, [commit])
 
 
 def start_worker(user: User, worker: int, nodes: int) -> subprocess.Popen[str]:

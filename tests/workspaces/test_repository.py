@@ -29,7 +29,13 @@ NAMES = [
     "$HOME",
 ]
 
-OURS = (".git/objects", ".git/refs/loopty", ".git/refs/heads/loopty-", ".git/logs/refs/heads/loopty-")
+OURS = (
+    ".git/objects",
+    ".git/loopty",
+    ".git/refs/loopty",
+    ".git/refs/heads/loopty-",
+    ".git/logs/refs/heads/loopty-",
+)
 
 
 def everything(top: Path) -> dict[str, tuple[object, ...]]:

@@ -90,7 +90,7 @@ class Bench:
                 files[name] = content
                 left -= len(content)
         folder.remove_all()
-        self.repository.packs.forget_loose()
+        self.repository.packs.forget_unpacked()
         return TrialReport(outcome, files)
 
 
@@ -143,6 +143,7 @@ class WorkerFolder:
         self._require_trust(rig, top)
         folders = GitFolders(top, top / ".git", top / ".git")
         repository, state = Repository(folders, is_own=False), StateFolder.of(folders)
+        repository.packs.forget_unpacked()  # what a worker that was killed has left
         state.prepare()
         if rig.benchmark.data:
             rig = replace(rig, data_digest=seals.data_digest(top, rig.benchmark.data))
@@ -153,7 +154,6 @@ class WorkerFolder:
         if gaps := ", ".join(setup.sandbox_gaps()):
             # Part of the fingerprint: a weaker machine forms a cohort of its own.
             facts["unenforced"], sandbox = gaps, f"{sandbox} without {gaps}"
-        repository.packs.forget_loose()  # of a worker that was killed
         base = committed_files(repository.git, "refs/heads/baseline")
         return Bench(executor, sandbox, Machine(facts), repository, state, base)
 

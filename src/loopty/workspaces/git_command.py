@@ -6,7 +6,8 @@ import os
 import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
+from weakref import WeakSet
 
 from loopty.workspaces.git_folders import SAFE_CONFIG, environment_without_git
 from loopty.workspaces.git_session import GitError, GitSession
@@ -32,6 +33,21 @@ _PROTOCOLS = "GIT_ALLOW_PROTOCOL"
 """Limits how git fetches, whatever a configuration allows: in a partial clone it fetches what is missing."""
 
 
+class Packer(Protocol):
+    """Has objects that wait for a pack."""
+
+    @property
+    def git_dir(self) -> Path: ...
+
+    def pack_waiting(self) -> None:
+        """Let git see them. Raises GitError."""
+        ...
+
+
+PACKERS: WeakSet[Packer] = WeakSet()
+"""Those of this process: a command may need what another part of the process has added."""
+
+
 class GitCommand:
     """Runs git in subprocesses for one git directory.
 
@@ -51,6 +67,18 @@ class GitCommand:
             _PROTOCOLS: "" if is_own else "file",
             "LC_ALL": "C.UTF-8",
         }
+
+    def show_all_objects(self) -> None:
+        """Let git see the objects of this process that wait for a pack; each command begins with it.
+
+        Raises GitError where those of this git directory cannot be packed.
+        """
+        for packer in tuple(PACKERS):
+            try:
+                packer.pack_waiting()
+            except GitError:
+                if packer.git_dir == self.git_dir:
+                    raise
 
     def allow_servers(self) -> None:
         """Let git fetch from the servers that the repository's configuration names."""
@@ -74,6 +102,7 @@ class GitCommand:
         config: Iterable[str] = (),
     ) -> bytes:
         """The output of a git command, empty where it goes `into` a file. Raises GitError."""
+        self.show_all_objects()
         result = subprocess.run(
             git_argv(*args, config=config),
             input=stdin,

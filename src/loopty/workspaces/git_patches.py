@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.workspaces.git_command import END_OF_OPTIONS, GitCommand
+from loopty.workspaces.git_objects import REGULAR_FILES, GitObjects, TreeEntry
 from loopty.workspaces.git_session import GitError, read_line
+from loopty.workspaces.line_patch import FileVersion, file_patch
+from loopty.workspaces.object_store import ObjectStore
 
 _NO_PROGRAMS = ("--no-ext-diff", "--no-textconv")
 _PATCH = (
@@ -17,21 +21,46 @@ _PATCH = (
 )
 _END_OF_PATCH = b"= end of patch ="
 """Git echoes a line that names no object at once, and no line of a patch begins like this."""
+_MOST_FILES = 20
+_LARGEST = 1 << 20
+"""Of the files together, in bytes: git makes the patch of more."""
 _PATCH_CONFIG = ("core.compression=6", "diff.suppressBlankEmpty=false")
 
 
 class GitPatches:
     """Makes patches and applies them to trees."""
 
-    def __init__(self, git: GitCommand, tree_of: Callable[[str], str]) -> None:
-        """`tree_of` finds the tree of a commit."""
+    def __init__(self, git: GitCommand, objects: GitObjects, store: ObjectStore) -> None:
         self._git = git
-        self._tree_of = tree_of
+        self._objects = objects
+        self._store = store
         self._session = git.open_session("diff-tree", "--stdin", *_PATCH, config=_PATCH_CONFIG)
 
     def between(self, before: str, after: str) -> bytes:
         """The difference between two commits for `git apply`."""
-        pair = f"{self._tree_of(before)} {self._tree_of(after)}\n".encode()
+        old, new = self._objects.tree_of(before), self._objects.tree_of(after)
+        own = self._small_patch(old, new)
+        return self._patch_by_git(old, new) if own is None else own
+
+    def _small_patch(self, before: str, after: str) -> bytes | None:
+        """The difference between two trees, where that is one of a few small text files; else None."""
+        changes = list(islice(self._objects.tree_changes(before, after), _MOST_FILES + 1))
+        entries = {entry for change in changes for entry in (change.before, change.after) if entry}
+        if len(changes) > _MOST_FILES or any(entry.mode not in REGULAR_FILES for entry in entries):
+            return None
+        if sum(self._store.sizes(entry.blob for entry in entries).values()) > _LARGEST:
+            return None
+        versions: dict[TreeEntry | None, FileVersion | None] = {
+            entry: FileVersion(entry.mode, entry.blob, self._store.read(entry.blob)) for entry in entries
+        }
+        changes.sort(key=lambda change: os.fsencode(change.path))
+        parts = [
+            file_patch(change.path, versions.get(change.before), versions.get(change.after)) for change in changes
+        ]
+        return None if None in parts else b"".join(filter(None, parts))
+
+    def _patch_by_git(self, before: str, after: str) -> bytes:
+        pair = f"{before} {after}\n".encode()
 
         def read_answer(stream: IO[bytes]) -> bytes:
             lines = []
@@ -39,6 +68,7 @@ class GitPatches:
                 lines.append(next_line + b"\n")
             return b"".join(lines[1:])  # the first names the two trees
 
+        self._git.show_all_objects()
         try:
             return self._session.ask(pair + _END_OF_PATCH + b"\n", read_answer)
         except EOFError:

@@ -39,6 +39,7 @@ class GitRefs:
         expected = [b"start: ok", b"prepare: ok", b"commit: ok"]
         change = f"delete {ref} {before}" if commit is None else f"update {ref} {commit} {before}"
         change = change if before else f"create {ref} {commit}"
+        self._git.show_all_objects()
         with contextlib.suppress(EOFError):
             question = f"start\n{change}\nprepare\ncommit\n".encode()
             return self._session.ask(question, lambda stream: [read_line(stream) for _ in expected]) == expected

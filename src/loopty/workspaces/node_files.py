@@ -24,6 +24,7 @@ from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.workspaces.benchmark_files import BenchmarkFiles
 from loopty.workspaces.git_objects import DIRECTORY, LINK, REGULAR_FILES, TreeEntry
+from loopty.workspaces.git_session import GitError
 from loopty.workspaces.node_folders import CHANGE, NodeFolders
 from loopty.workspaces.node_refs import MOST_WAITING, NodeRefs
 from loopty.workspaces.repository import Repository
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = "description.md"
 _LARGEST_SHOWN = 1_000_000
+_MOST_PUBLISHED = 256
 _MOST_READ = 2_000
 """Files of a baseline in which declarations are looked for."""
 _FOLDED = (Verdict.DISCARDED, Verdict.REJECTED, Verdict.QUARANTINED)
@@ -77,6 +79,8 @@ class NodeFiles:
         self._last_edits: tuple[str, Edits] | None = None
         """The commit and the edits that were checked last: a proposer asks before the loop does."""
         self._last_refusal: str | None = None
+        self._published: dict[NodeId, None] = {}
+        """The nodes that were published last: one may be measured several times before its verdict."""
 
     def writable_files(self, commit: str) -> list[str]:
         """The regular files that a proposal may change."""
@@ -229,28 +233,23 @@ class NodeFiles:
         return replace(files, declared=declare_after(parent.declared, programs))
 
     def publish(self, node: Node, parent: Node | None) -> None:
-        changed = parent is None or parent.commit != node.commit
-        if changed and self._is_described(node):
+        is_new = parent is None or parent.commit != node.commit
+        if is_new and (node.verdict or node.id in self._published):
             return
-        if changed:
+        if is_new:
             self._repository.require_commit(node.commit)
             self._refs.hold_soon(node.id.run, node.commit)
         if self._sharing:
             self._sharing.send_commit(self._repository, node, parent)
-        self._refs.pack(node.id.run, node.handle)
+        self._refs.join_packs()
         refs, branch = self._repository.refs, node.id.branch
-        if refs.wants_branches and (changed or refs.branch_tip(branch) is None):
+        if refs.wants_branches and (is_new or refs.branch_tip(branch) is None):
             refs.make_branch(branch, node.commit)
-        if not changed:
-            return  # its parameters are in the ledger; its folder is made with the verdict
-        patch = self._repository.patches.between(parent.commit, node.commit) if parent else b""
-        self.folders.add(node.id, {**({CHANGE: patch} if patch else {}), **_description(node)})
-
-    def _is_described(self, node: Node) -> bool:
-        try:
-            return self.folders.open(node.id).read(_DESCRIPTION) == _description(node)[_DESCRIPTION]
-        except FileNotFoundError:
-            return False
+        if is_new and parent:
+            self.folders.remember_change(node.id, self._repository.patches.between(parent.commit, node.commit))
+        self._published[node.id] = None
+        if len(self._published) > _MOST_PUBLISHED:
+            del self._published[next(iter(self._published))]
 
     def finish_node(self) -> None:
         """Pack what was added to the repository; a verb that adds one node calls it before it ends."""
@@ -276,8 +275,7 @@ class NodeFiles:
         from loopty.workspaces.node_analysis import analysis_text
 
         analysis = {"analysis.md": analysis_text(node, history).encode(errors="replace")}
-        if node.id.parent is not None and history[node.id.parent].commit == node.commit:
-            analysis |= _description(node)
+        analysis |= self._change(node, history) | _description(node)
         if node.verdict in _FOLDED and node.id.parent is not None:
             self.folders.fold(node.id, analysis)
         else:
@@ -287,6 +285,16 @@ class NodeFiles:
         if self._sharing:
             with contextlib.suppress(OSError):  # more than a store takes stays here
                 self._sharing.send_folder(node, self.folders.files(node.id))
+
+    def _change(self, node: Node, history: History) -> dict[str, bytes]:
+        """How its files differ from those of its parent, as a file; none where they are the same or gone."""
+        parent = history[node.id.parent] if node.id.parent else None
+        if parent is None or parent.commit == node.commit:
+            return {}
+        patch = self.folders.new_change(node.id)
+        with contextlib.suppress(GitError):
+            patch = patch or self._repository.patches.between(parent.commit, node.commit)
+        return {CHANGE: patch} if patch else {}
 
     def _lay_out(self, node: NodeId) -> None:
         try:

@@ -62,7 +62,7 @@ class NodeFolders:
         self._state = state
         self._folded = FoldedFolders(state.node_archive)
         self._new_changes: dict[NodeId, bytes] = {}
-        """The newest changes that this process has kept: the next prompt shows them."""
+        """Of the newest nodes of this process: the next prompt shows them."""
         self._fetch = fetch
 
     def close(self) -> None:
@@ -99,15 +99,18 @@ class NodeFolders:
         yield from ((path, content) for path, content in folded.items() if path not in seen)
 
     def new_change(self, node: NodeId) -> bytes | None:
-        """The node's change to its parent, where this process has kept it a short while ago."""
+        """The node's change to its parent, where this process has made it a short while ago."""
         return self._new_changes.get(node)
 
-    def add(self, node: NodeId, files: Mapping[str, bytes]) -> None:
-        """Keep these files of the node, in place of those of the same names."""
-        if len(change := files.get(CHANGE, b"")) in range(1, _LONGEST_NEW_CHANGE):
+    def remember_change(self, node: NodeId, change: bytes) -> None:
+        """Keep the node's change to its parent in memory for a while."""
+        if len(change) <= _LONGEST_NEW_CHANGE:
             self._new_changes[node] = change
             if len(self._new_changes) > _NEW_CHANGES:
                 self._new_changes.pop(next(iter(self._new_changes)), None)
+
+    def add(self, node: NodeId, files: Mapping[str, bytes]) -> None:
+        """Keep these files of the node, in place of those of the same names."""
         # One row costs less than a file each, also for a node that will be kept.
         plain = self._state.node_folder(node)
         known = set(plain.names())

@@ -19,7 +19,7 @@ _TRIES = 200
 _LONGEST_PAUSE_SECONDS = 0.05
 _PARENTS_PER_LINK = 100
 _SECONDS_BETWEEN_LINKS = 0.5
-MOST_WAITING = 20
+MOST_WAITING = 100
 """Commits that no ref holds yet: so many at most, and only those of the last half second of publishing."""
 
 
@@ -39,9 +39,9 @@ class NodeRefs:
         names = (ref.removeprefix(_PREFIX) for ref in self._repository.refs.names_below(_PREFIX))
         return sorted(int(name) for name in names if name.isdecimal())
 
-    def pack(self, run: int, handle: int) -> None:
-        """Let the objects of nodes be packed in the background, if this is the node at which that is due."""
-        self._repository.packs.after_node(handle, f"{_PREFIX}{run}")
+    def join_packs(self) -> None:
+        """Let the packs of nodes be joined in the background, if there are many new ones."""
+        self._repository.packs.after_node()
 
     def finish_node(self) -> None:
         """Hold and pack what is left when the only node of a process ends."""
@@ -75,7 +75,7 @@ class NodeRefs:
     def hold_soon(self, run: int, commit: str) -> None:
         """Let the run hold this commit: now, or together with others where many come in a second.
 
-        A link takes as long as a short proposal. Git removes no object as new as these, unless it is told to.
+        A link takes as long as a short proposal. Until then they wait for a pack, so git can remove none of them.
         """
         self._waiting.setdefault(run, []).append(commit)
         waiting = sum(map(len, self._waiting.values()))

@@ -7,9 +7,12 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from loopty.kit.atomic_file import write_atomically
+from loopty.kit.deflate import deflate
 from loopty.kit.temporary_top import temporary_top
 from loopty.workspaces.git_command import GitCommand, git_argv
 from loopty.workspaces.git_session import GitError
+from loopty.workspaces.pack_file import NewObject
 
 
 class ObjectGraph:
@@ -35,6 +38,7 @@ class ObjectGraph:
         more = (*(f"--exclude={ref}" for ref in everything_except), "--all", "--reflog", "--indexed-objects")
         options = ("--objects", "--no-object-names", "--missing=allow-any", "--stdin")
         argv = git_argv("rev-list", *options, *(more if everything_except else ()))
+        self._git.show_all_objects()
         with tempfile.TemporaryFile(dir=temporary_top()) as question:
             question.write(tips)
             question.seek(0)
@@ -58,6 +62,14 @@ class ObjectGraph:
     def loose_object(self, name: str) -> Path:
         """Where git keeps an object that is in no pack."""
         return self.folder() / name[:2] / name[2:]
+
+    def write_loose(self, item: NewObject) -> None:
+        """Write an object as git does: a read-only file, as a whole, flushed to disk when the system chooses.
+
+        An object that exists is overwritten with itself: that is rare, and checking would cost more.
+        """
+        raw = f"{item.kind} {len(item.content)}\0".encode() + item.content
+        write_atomically(f"{self._folder}/{item.name[:2]}", item.name[2:], deflate(raw, 1), mode=0o444)
 
     def folder(self) -> Path:
         """Where git keeps the objects of this repository."""

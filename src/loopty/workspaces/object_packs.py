@@ -1,16 +1,16 @@
 """Packs of loopty's own objects: what many nodes add is a few files, and git's commands stay as fast as before.
 
-Objects are written loose, one file each, and packed as the run goes: by the hundreds in a session, and at the end
-of a verb, whose process adds one node. Only what loopty wrote is packed, into packs with a name of their own; the
-user's objects, packs and settings are not touched. The loose files go last, when the pack is complete, so a kill
-at any instant leaves each object in at least one place. Git reads, joins and removes these packs as it does its
-own.
+Objects wait in a file of this process (`WaitingObjects`), and are packed before a git command needs them, when
+many wait, and at the end of the work. Only what loopty wrote is packed, into packs with a name of their own; the
+user's objects, packs and settings are not touched. What waited goes when the pack is complete, so a kill at any
+instant leaves each object in at least one place. Git reads, joins and removes these packs as it does its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import threading
 import time
@@ -18,18 +18,18 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from loopty.kit.dataclass import dataclass
-from loopty.workspaces.git_command import END_OF_OPTIONS, LOOPTY, GitCommand
+from loopty.kit.work_end import at_work_end
+from loopty.workspaces.git_command import END_OF_OPTIONS, LOOPTY, PACKERS, GitCommand
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.object_graph import ObjectGraph
-from loopty.workspaces.pack_file import NewObject, names_in_index, write_pack
+from loopty.workspaces.pack_file import BEING_WRITTEN, NewObject, names_in_index, write_pack
+from loopty.workspaces.waiting_objects import WaitingObjects
 
 _PREFIX = "loopty"
 _OBJECTS_PER_PACK = 500
 _BYTES_PER_PACK = 16 << 20
-_LARGEST_REMEMBERED = 1 << 20
-"""A larger object stays loose until a session ends."""
-_NODES_PER_LOOK = 20
-"""Verbs add one node each. A look takes five processes of git, 1 ms of CPU per node."""
+_LARGEST_WAITING = 1 << 20
+"""A larger object is written as a file of its own, and stays one until a session ends."""
 _LINKS_TO_LOOK_AT = 1024
 """What a killed process left further back than this stays loose."""
 _FEWEST = 50
@@ -61,82 +61,124 @@ class ObjectPack:
 class ObjectPacks:
     """Loopty's packs in one repository. Any number of processes may use them; one at a time changes them."""
 
-    def __init__(self, git: GitCommand, graph: ObjectGraph) -> None:
+    def __init__(self, git: GitCommand, graph: ObjectGraph, waiting: WaitingObjects) -> None:
         self._git = git
         self._graph = graph
-        self._thread: threading.Thread | None = None
-        self._new: dict[str, NewObject] = {}
-        self._new_bytes = 0
-        self._nodes = 0
+        self._waiting = waiting
+        self._mutex = threading.RLock()
+        """Of what waits."""
+        self._is_packing = False
+        self._new_packs = 0
+        self._merging: threading.Thread | None = None
+        PACKERS.add(self)
+
+    @property
+    def git_dir(self) -> Path:
+        return self._git.git_dir
 
     def add(self, item: NewObject) -> None:
-        """Remember an object that was just written loose, to be packed with others."""
-        if len(item.content) <= _LARGEST_REMEMBERED:
-            self._new[item.name] = item
-            self._new_bytes += len(item.content)
-
-    def after_node(self, handle: int, ref: str) -> None:
-        """Pack in the background what nodes have added, if that is due at this node."""
-        self._nodes += 1
-        if self._thread and self._thread.is_alive():
+        """Store an object: it is packed with others. Raises OSError."""
+        if len(item.content) > _LARGEST_WAITING:
+            self._graph.write_loose(item)
             return
-        if len(self._new) >= _OBJECTS_PER_PACK or self._new_bytes >= _BYTES_PER_PACK:
-            self._thread = threading.Thread(target=self._pack_new, args=(self._take_new(),), daemon=True)
-            self._thread.start()
-        elif handle % _NODES_PER_LOOK == 0 and self._nodes < _NODES_PER_LOOK:  # others have added most of them
-            self._thread = threading.Thread(target=self.pack_loose, args=(ref,), daemon=True)
-            self._thread.start()
+        with self._mutex:
+            at_work_end(self.end)
+            self._waiting.add(item)
+            if len(self._waiting) >= _OBJECTS_PER_PACK or self._waiting.bytes >= _BYTES_PER_PACK:
+                with contextlib.suppress(*_HARMLESS):
+                    self.pack_waiting()
+
+    def waiting(self, name: str) -> NewObject | None:
+        """An object of this process that git does not see yet."""
+        return self._waiting.get(name)
+
+    def pack_waiting(self) -> None:
+        """Let git see the objects that wait here, or that a killed process has left. Raises GitError."""
+        with self._mutex:
+            if self._is_packing:  # it is a command of its own that asks
+                return
+            self._is_packing = True
+            try:
+                if items := self._waiting.items():
+                    self._write(items)
+                    self._waiting.clear()
+                for left in self._waiting.left_by_others():
+                    self._write(left)
+            except OSError as error:
+                remedy = "free some space, or correct its permissions"
+                reason = f"cannot write to {self._folder()} ({error.strerror}): {remedy}"
+                raise GitError("pack-objects", reason) from None
+            finally:
+                self._is_packing = False
+
+    def pack_elsewhere(self) -> bool:
+        """Let git see the objects that wait in other processes, too; false where there are none."""
+        found = False
+        with self._mutex, contextlib.suppress(*_HARMLESS):
+            for items in self._waiting.waiting_elsewhere():
+                self._write(items)
+                found = found or bool(items)
+        return found
+
+    def _write(self, items: Sequence[NewObject]) -> None:
+        if not items:
+            return
+        if self._lets_git_pack:
+            write_pack(self._folder(), _PREFIX, items)
+            self._new_packs += 1
+        else:
+            for item in items:
+                self._graph.write_loose(item)
+
+    def end(self) -> None:
+        """Pack what waits at the end of the work."""
+        with contextlib.suppress(*_HARMLESS), self._mutex:
+            self.pack_waiting()
+            self._waiting.close()
+
+    def after_node(self) -> None:
+        """Join packs in the background, if there are many new ones."""
+        if self._new_packs > _MOST_PACKS and not (self._merging and self._merging.is_alive()):
+            self._new_packs = 0
+            self._merging = threading.Thread(target=self._merge_in_lock, args=(_MOST_PACKS,), daemon=True)
+            self._merging.start()
 
     def finish_node(self) -> None:
-        """Pack what a verb has added, and wait for the pack that is being written."""
-        self._wait()
-        if new := [item for item in self._take_new() if self._graph.loose_object(item.name).exists()]:
-            self._pack_new(new)
-            # In a session they stay until its end: the next objects would need them again.
-            self._remove_empty_folders({item.name[:2] for item in new})
+        """Pack what a verb has added, and join packs if there are many."""
+        self.end()
+        self._merge_in_lock(_MOST_PACKS)
 
     def finish(self, ref: str) -> None:
-        """Wait for the pack that is being written, and pack the rest, at the end of a session."""
-        self._wait()
-        self._take_new()
+        """Pack the rest at the end of a session."""
+        if self._merging:
+            self._merging.join()  # the end of the process would break it off
+        self.end()
         self.pack_loose(ref)
+        self._merge_in_lock(1)
+
+    def _merge_in_lock(self, most: int) -> None:
         with contextlib.suppress(*_HARMLESS), self._lock() as may_change:
             if may_change:
-                self._merge(1)
-                self._remove_empty_folders()
+                self._merge(most)
 
     def pack_loose(self, ref: str) -> None:
         """Pack the loose objects that the newest nodes of this ref added, by any process, unless they are few."""
         with contextlib.suppress(*_HARMLESS), self._lock() as may_change:
             if may_change and len(loose := list(self._loose_objects(ref))) >= _FEWEST:
-                self._drop_loose(self._join(loose))
+                self._drop_loose(names_in_index(self._join(loose).with_suffix(".idx")))
                 self._remove_empty_folders()
-                self._merge(_MOST_PACKS)
-
-    def _wait(self) -> None:
-        """Wait for the pack that is being written, if there is one: the end of the process would break it off."""
-        if self._thread:
-            self._thread.join()
-
-    def _take_new(self) -> list[NewObject]:
-        new, self._new, self._new_bytes = list(self._new.values()), {}, 0
-        return new
-
-    def _pack_new(self, objects: Sequence[NewObject]) -> None:
-        with contextlib.suppress(*_HARMLESS), self._lock() as may_change:
-            if may_change:
-                write_pack(self._folder(), _PREFIX, objects)
-                self._drop_loose(item.name for item in objects)
                 self._merge(_MOST_PACKS)
 
     def _drop_loose(self, names: Iterable[str]) -> None:
         for name in names:
             self._graph.loose_object(name).unlink(missing_ok=True)
 
-    def forget_loose(self) -> None:
-        """Remove all loose objects, in a repository of loopty's own in which everything that lasts is packed."""
-        self._take_new()
-        with contextlib.suppress(*_HARMLESS):
+    def forget_unpacked(self) -> None:
+        """Forget all objects outside packs, in a repository of loopty's own in which packs hold all that lasts."""
+        with self._mutex, contextlib.suppress(*_HARMLESS):
+            self._waiting.clear()
+            for _ in self._waiting.left_by_others():
+                pass  # the file is removed with the next step
             for folder in self._graph.folder().glob("[0-9a-f][0-9a-f]"):
                 for path in folder.iterdir():
                     path.unlink(missing_ok=True)
@@ -148,7 +190,7 @@ class ObjectPacks:
         for path in self._folder().glob(f"{_PREFIX}-*.pack"):
             with contextlib.suppress(FileNotFoundError):  # git has removed it just now
                 status = path.stat()
-                if path.with_suffix(".idx").exists() and not path.with_suffix(".keep").exists():
+                if not _is_kept(path.with_suffix(".keep")) and path.with_suffix(".idx").exists():
                     found.append(ObjectPack(path, status.st_size, status.st_mtime))
         return sorted(found, key=lambda pack: pack.size)
 
@@ -213,14 +255,14 @@ class ObjectPacks:
     def _loose(self, names: Iterable[str]) -> Iterator[str]:
         return (name for name in names if self._graph.loose_object(name).exists())
 
-    def _join(self, names: Iterable[str]) -> Iterator[str]:
-        """Let git write one pack of these objects, with differences instead of copies; returns their names."""
+    def _join(self, names: Iterable[str]) -> Path:
+        """Let git write one pack of these objects, with differences instead of copies; returns its path."""
         question = "".join(f"{name}\n" for name in names).encode()
         options = ("--quiet", "--threads=1", "--window=5", "--index-version=2")
         digest = self._git.run("pack-objects", *options, str(self._folder() / _PREFIX), stdin=question).strip()
         path = self._folder() / f"{_PREFIX}-{digest}.pack"
         os.utime(path)  # there may have been one of the same objects
-        return names_in_index(path.with_suffix(".idx"))
+        return path
 
     def _merge(self, most: int) -> None:
         """Join packs of similar sizes when there are many, so that a million nodes need a few dozen."""
@@ -233,10 +275,10 @@ class ObjectPacks:
             count -= 1
         if count == 1:
             return
-        before = {pack.path for pack in packs}
-        self._join(dict.fromkeys(name for pack in packs[:count] for name in pack.names))
-        for pack in packs[:count] if {pack.path for pack in self.packs()} - before else ():
-            _remove_pack(pack.path)
+        joined = self._join(dict.fromkeys(name for pack in packs[:count] for name in pack.names))
+        for pack in packs[:count]:
+            if pack.path != joined:  # one of them may have all objects of the others
+                _remove_pack(pack.path)
 
     def _remove_empty_folders(self, names: Iterable[str] = _FOLDERS) -> None:
         """Remove the folders that loose objects have left empty, as git does: it looks into every one."""
@@ -248,6 +290,7 @@ class ObjectPacks:
         """Whether an index of the user's names all packs: then only the user's own git may remove one."""
         return any(self._folder().glob("multi-pack-index*"))
 
+    @functools.cached_property
     def _lets_git_pack(self) -> bool:
         """Whether the user lets git pack by itself: `git config gc.auto 0` says no."""
         if self._git.settings and "\0gc.auto\n" not in self._git.settings:
@@ -266,9 +309,21 @@ class ObjectPacks:
         folder = os.open(self._folder(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            yield self._lets_git_pack()
+            yield self._lets_git_pack
         finally:
             os.close(folder)
+
+
+def _is_kept(keep: Path) -> bool:
+    """Whether this file tells git to keep a pack. One of a process that was killed while it wrote is removed."""
+    try:
+        content, age = keep.read_bytes(), time.time() - keep.stat().st_mtime
+    except FileNotFoundError:
+        return False
+    if content != BEING_WRITTEN or age < _GRACE_SECONDS:
+        return True
+    keep.unlink(missing_ok=True)
+    return False
 
 
 def _remove_pack(path: Path) -> None:

@@ -1,18 +1,15 @@
-"""The objects of a git repository by name: read through one open git process, written as loose files."""
+"""The objects of a git repository by name: read through one open git process, written to be packed with others."""
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import IO, Generic, TypeVar
 
-from loopty.kit.atomic_file import write_atomically
-from loopty.kit.deflate import deflate
-from loopty.kit.short_digest import sha1, sha256
 from loopty.workspaces.git_session import GitError, GitSession, read_exactly, read_line
+from loopty.workspaces.object_packs import ObjectPacks
 from loopty.workspaces.pack_file import NewObject
+from loopty.workspaces.waiting_objects import object_name
 
 T = TypeVar("T")
 _LARGEST_CACHED = 64 << 10
@@ -41,17 +38,10 @@ class BoundedCache(Generic[T]):
 class ObjectStore:
     """The content of objects by name. What this process wrote need not be read."""
 
-    def __init__(
-        self,
-        content_session: GitSession,
-        size_session: GitSession,
-        folder: Callable[[], Path],
-        on_write: Callable[[NewObject], None] = lambda _: None,
-    ) -> None:
+    def __init__(self, content_session: GitSession, size_session: GitSession, packs: ObjectPacks) -> None:
         self._content_session = content_session
         self._size_session = size_session
-        self._folder = functools.cache(folder)
-        self._on_write = on_write
+        self._packs = packs
         self._contents = BoundedCache[bytes](256)
         self._sizes = BoundedCache[int](1 << 18)
         self.restore: Callable[[str], bool] = lambda _: False
@@ -70,6 +60,8 @@ class ObjectStore:
 
         if (known := self._contents.get(name)) is not None:
             return known
+        if waiting := self._packs.waiting(name):
+            return waiting.content
         if not name.isalnum():  # a line break would be a second question
             raise GitError("cat-file", f"{name!r} is not the name of an object")
         try:
@@ -77,9 +69,13 @@ class ObjectStore:
         except EOFError:
             raise GitError("cat-file", f"ended before it returned {name}") from None
         except GitError:
-            if not self.restore(name):
-                raise
-            content = self._content_session.ask(f"{name}\n".encode(), read_answer)
+            self._packs.pack_elsewhere()  # another process may have it, or has packed it just now
+            try:
+                content = self._content_session.ask(f"{name}\n".encode(), read_answer)
+            except GitError:
+                if not self.restore(name):
+                    raise
+                content = self._content_session.ask(f"{name}\n".encode(), read_answer)
         self._remember(name, content)
         return content
 
@@ -121,15 +117,13 @@ class ObjectStore:
         return {name: self._sizes.put(name, int(words[2])) for name, words in zip(names, answers, strict=True)}
 
     def write(self, kind: str, content: bytes, known_id: str) -> str:
-        """Store an object as git does: read-only, atomically, flushed to disk when the system chooses.
+        """Store an object; git sees it with the next command. Files and trees come before their commit.
 
-        `known_id` is any object id of the repository; its length says which hash the repository uses.
+        `known_id` is any object id of the repository; its length says which hash the repository uses. Raises
+        OSError.
         """
-        raw = f"{kind} {len(content)}\0".encode() + content
-        name = (sha1 if len(known_id) == 40 else sha256)(raw).hexdigest()
-        # An object that exists is overwritten with itself: that is rare, and checking would cost more.
-        write_atomically(f"{self._folder()}/{name[:2]}", name[2:], deflate(raw, 1), mode=0o444)
-        self._on_write(NewObject(name, kind, content))
+        name = object_name(kind, content, known_id)
+        self._packs.add(NewObject(name, kind, content))
         if kind == "blob":  # likely to be read soon
             self._sizes.put(name, len(content))
             self._remember(name, content)

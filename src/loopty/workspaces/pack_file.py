@@ -20,6 +20,8 @@ from loopty.kit.short_digest import sha1, sha256
 
 _KINDS = {"commit": 1, "tree": 2, "blob": 3}
 _LARGEST_OFFSET = 1 << 31
+BEING_WRITTEN = b"loopty writes this pack\n"
+"""In the file that keeps a new pack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +50,16 @@ def write_pack(folder: Path, prefix: str, objects: Sequence[NewObject]) -> Path:
     checksum = digest(body).digest()
     index = _index(sorted(rows), checksum)
     path = folder / f"{prefix}-{checksum.hex()}.pack"
-    # Others find a pack by its index, so that is last. Git removes what is left of these temporary names.
-    _write(folder / f"tmp_pack_{os.getpid()}_{os.urandom(6).hex()}", body + checksum, path)
-    _write(
-        folder / f"tmp_idx_{os.getpid()}_{os.urandom(6).hex()}",
-        index + digest(index).digest(),
-        path.with_suffix(".idx"),
-    )
+    # Git sees a pack when both files are there, and `git repack` removes each pack that was there when it began,
+    # also one without an index. So this one is kept until it is whole. Git removes leftover temporary names.
+    keep = path.with_suffix(".keep")
+    keep.write_bytes(BEING_WRITTEN)
+    try:
+        _write(folder / f"tmp_pack_{os.getpid()}_{os.urandom(6).hex()}", body + checksum, path)
+        raw = index + digest(index).digest()
+        _write(folder / f"tmp_idx_{os.getpid()}_{os.urandom(6).hex()}", raw, path.with_suffix(".idx"))
+    finally:
+        keep.unlink(missing_ok=True)
     return path
 
 

@@ -11,6 +11,7 @@ from loopty.domain.access import is_clean_path
 from loopty.domain.errors import Misuse
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import CommittedFiles
+from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.workspaces.git_command import END_OF_OPTIONS, GitCommand
 from loopty.workspaces.git_folders import GitFolders
@@ -23,6 +24,7 @@ from loopty.workspaces.git_settings import settings_listing
 from loopty.workspaces.object_graph import ObjectGraph
 from loopty.workspaces.object_packs import ObjectPacks
 from loopty.workspaces.object_store import ObjectStore
+from loopty.workspaces.waiting_objects import WaitingObjects
 from loopty.workspaces.working_tree import WorkingTree, head_of
 
 _LARGEST_INDEX = 4 << 20
@@ -48,11 +50,12 @@ class Repository:
             git.open_session("cat-file", "--batch"),
             git.open_session("cat-file", "--batch-check"),
         )
-        self.packs = ObjectPacks(git, self.graph)
-        self._store = ObjectStore(content_session, size_session, self.graph.folder, self.packs.add)
+        waiting = WaitingObjects(SafeFolder(folders.common_dir, ("loopty", "objects")))
+        self.packs = ObjectPacks(git, self.graph, waiting)
+        self._store = ObjectStore(content_session, size_session, self.packs)
         self._objects = GitObjects(self._store)
         self.refs = GitRefs(git, self._store.name_of_ref)
-        self.patches = GitPatches(git, self._objects.tree_of)
+        self.patches = GitPatches(git, self._objects, self._store)
         self.working_tree = WorkingTree(git, folders.top, self._refuse_programs)
 
     @classmethod

@@ -1,0 +1,162 @@
+"""Objects that wait for a pack: in memory, and in one file of this process, so that a kill loses none.
+
+Git writes a new object as a file, often in a new folder, and to make three files and their folders can take as
+long as the rest of a short proposal. So what commits add is appended to one file, and packed by the hundreds, or
+as soon as a git command needs it. A process that is killed leaves its file to the next one in the repository.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+
+from loopty.kit.safe_folder import SafeFile, SafeFolder
+from loopty.kit.short_digest import sha1, sha256
+from loopty.workspaces.pack_file import NewObject
+
+_KINDS = (b"commit", b"tree", b"blob")
+_LONGEST_HEAD = 90
+_LARGEST_FILE = 256 << 20
+"""Nobody lets more wait than a tenth of it."""
+
+
+def object_name(kind: str, content: bytes, known_id: str) -> str:
+    """The name that git gives to an object. `known_id` is that of another one, whose length says which hash."""
+    raw = f"{kind} {len(content)}\0".encode() + content
+    return (sha1 if len(known_id) == 40 else sha256)(raw).hexdigest()
+
+
+class WaitingObjects:
+    """The objects of this process that wait, and those that others have left. For one thread at a time."""
+
+    def __init__(self, folder: SafeFolder) -> None:
+        self._folder = folder
+        self._items: dict[str, NewObject] = {}
+        self._unwritten: list[NewObject] = []
+        """Files and trees whose commit has not come yet: nobody knows of them."""
+        self._file: int | None = None
+        self._name = ""
+        self._size = 0
+        self.bytes = 0
+        """Of what waits."""
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def get(self, name: str) -> NewObject | None:
+        return self._items.get(name)
+
+    def items(self) -> list[NewObject]:
+        return list(self._items.values())
+
+    def add(self, item: NewObject) -> None:
+        """Add an object. With a commit, which comes last, all that it needs is in the file. Raises OSError."""
+        if item.name in self._items:
+            return
+        self._items[item.name] = item
+        self._unwritten.append(item)
+        self.bytes += len(item.content)
+        if item.kind == "commit":
+            self._write()
+
+    def _write(self) -> None:
+        new, self._unwritten = self._unwritten, []
+        try:
+            self._append(b"".join(map(_record, new)))
+        except OSError:
+            for item in new:
+                del self._items[item.name]
+                self.bytes -= len(item.content)
+            raise
+
+    def _append(self, records: bytes) -> None:
+        file = self._open()
+        try:
+            rest = memoryview(records)
+            while rest:
+                rest = rest[os.write(file, rest) :]
+        except OSError:
+            os.ftruncate(file, self._size)  # half a record would hide those after it
+            raise
+        self._size += len(records)
+
+    def _open(self) -> int:
+        while self._file is None:
+            self._name = f"{os.getpid()}-{os.urandom(6).hex()}"
+            file = self._folder.file(self._name).open(os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if os.fstat(file).st_nlink:
+                self._file, self._size = file, 0
+            else:  # before it was locked, somebody took it for one that was left
+                os.close(file)
+        return self._file
+
+    def clear(self) -> None:
+        """Forget all that waits: it is in a pack, or nobody needs it."""
+        self._items.clear()
+        self._unwritten.clear()
+        self.bytes = 0
+        if self._file is not None and self._size:
+            os.ftruncate(self._file, 0)
+            self._size = 0
+
+    def close(self) -> None:
+        """Remove the file of this process, after `clear`; the next object makes a new one."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._folder.file(self._name).remove()
+            os.close(self._file)
+            self._file = None
+
+    def left_by_others(self) -> Iterator[list[NewObject]]:
+        """What processes have left that have ended. Each file is removed when the next one is asked for."""
+        for place in self._files_of_others():
+            with contextlib.suppress(OSError):
+                file = place.open(os.O_RDWR)
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a living process holds it
+                    yield list(_objects(_content(file)))
+                    place.remove()
+                finally:
+                    os.close(file)
+
+    def waiting_elsewhere(self) -> Iterator[list[NewObject]]:
+        """What waits in other processes, which pack it soon."""
+        for place in self._files_of_others():
+            with contextlib.suppress(OSError):
+                file = place.open(os.O_RDONLY)
+                try:
+                    content = _content(file)
+                finally:
+                    os.close(file)
+                yield list(_objects(content))
+
+    def _files_of_others(self) -> Iterator[SafeFile]:
+        with contextlib.suppress(OSError):
+            yield from (self._folder.file(name) for name in self._folder.names() if name != self._name)
+
+
+def _record(item: NewObject) -> bytes:
+    return f"{item.name} {item.kind} {len(item.content)}\n".encode() + item.content
+
+
+def _content(file: int) -> bytes:
+    size = min(os.fstat(file).st_size, _LARGEST_FILE)
+    return os.pread(file, size, 0)
+
+
+def _objects(content: bytes) -> Iterator[NewObject]:
+    """The objects in a file, up to one that is not whole or not what its name says."""
+    start = 0
+    while (end := content.find(b"\n", start, start + _LONGEST_HEAD)) > 0:
+        words = content[start:end].split(b" ")
+        if len(words) != 3 or words[1] not in _KINDS or not words[2].isdigit():
+            return
+        name, kind, size = words[0].decode(errors="replace"), words[1].decode(), int(words[2])
+        start = end + 1 + size
+        inside = content[end + 1 : start]
+        if len(inside) < size or object_name(kind, inside, name) != name:
+            return
+        yield NewObject(name, kind, inside)
