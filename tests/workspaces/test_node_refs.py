@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from loopty.workspaces import node_refs
+from loopty.workspaces import node_refs, object_packs
 from loopty.workspaces.node_refs import NodeRefs
 
 from .conftest import User
@@ -50,6 +50,20 @@ def test_a_commit_that_comes_later_is_held_at_once_with_those_that_wait(user: Us
     monkeypatch.setattr(node_refs, "_SECONDS_BETWEEN_LINKS", 0)
     refs.hold_soon(3, made[2])
     assert refs.commits(3) == made[::-1]
+
+
+def test_git_sees_a_commit_that_waits_to_be_held_after_a_moment(user: User, monkeypatch) -> None:
+    monkeypatch.setattr(object_packs, "_SECONDS_UNTIL_PACKED", 0.05)
+    base, repository = user.commits({"a": "1"}), user.repository
+    refs = NodeRefs(repository)
+    for number in range(3):
+        commit = repository.commit(base, {"a": f"{number} 1"}, {}, "m").commit
+        refs.hold_soon(3, commit)
+    assert subprocess.run(["git", "cat-file", "-e", commit], cwd=user.top, stderr=subprocess.DEVNULL).returncode
+    assert repository.packs._timer
+    repository.packs._timer.join()
+    user.git("cat-file", "-e", commit)
+    assert len(refs.commits(3)) == 1, "the first one; the others wait"
 
 
 def test_no_branch_is_made_and_push_all_publishes_nothing(user: User) -> None:

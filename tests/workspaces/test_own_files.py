@@ -30,6 +30,7 @@ PROGRAMS = {
     "workspaces/folded_folders.py": "SQLite opens paths; it follows no link there either",
     "workspaces/exports.py": "git checks the files of an export out",
     "workspaces/overlay.py": "a sandbox mounts the folders",
+    "workspaces/sealed_exports.py": "seals of files that trials see",
     "workspaces/stages.py": "a sandbox mounts the folders; seals compare the files of an export",
 }
 NAMES = {

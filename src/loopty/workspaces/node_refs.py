@@ -81,6 +81,8 @@ class NodeRefs:
         waiting = sum(map(len, self._waiting.values()))
         if waiting >= MOST_WAITING or time.monotonic() - self._linked_at >= _SECONDS_BETWEEN_LINKS:
             self.hold_waiting()
+        else:
+            self._repository.packs.pack_soon()
 
     def hold_waiting(self) -> None:
         """Let the runs hold what waits for that."""

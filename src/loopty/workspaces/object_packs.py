@@ -32,6 +32,7 @@ _LARGEST_WAITING = 1 << 20
 """A larger object is written as a file of its own, and stays one until a session ends."""
 _LINKS_TO_LOOK_AT = 1024
 """What a killed process left further back than this stays loose."""
+_SECONDS_UNTIL_PACKED = 1.0
 _FEWEST = 50
 """Fewer loose objects than this are not worth a pack."""
 _MOST_PACKS = 10
@@ -70,6 +71,7 @@ class ObjectPacks:
         self._is_packing = False
         self._new_packs = 0
         self._merging: threading.Thread | None = None
+        self._timer: threading.Timer | None = None
         PACKERS.add(self)
 
     @property
@@ -110,6 +112,18 @@ class ObjectPacks:
                 raise GitError("pack-objects", reason) from None
             finally:
                 self._is_packing = False
+
+    def pack_soon(self) -> None:
+        """Let git see the objects that wait here after a second, though nothing more may come for an hour."""
+        if self._timer is None:
+            self._timer = threading.Timer(_SECONDS_UNTIL_PACKED, self._pack_on_time)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _pack_on_time(self) -> None:
+        self._timer = None
+        with contextlib.suppress(*_HARMLESS):
+            self.pack_waiting()
 
     def pack_elsewhere(self) -> bool:
         """Let git see the objects that wait in other processes, too; false where there are none."""

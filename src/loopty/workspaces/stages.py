@@ -16,20 +16,19 @@ from loopty.domain.launch import Mount, SandboxError
 from loopty.domain.pool import Pool
 from loopty.domain.rig import Rig
 from loopty.engine.protocols import Stage, Trial
-from loopty.kit import codec
 from loopty.kit.safe_folder import SafeFolder, UnsafePath, keep_open
 from loopty.record.history import History
 from loopty.record.trials import Trials, trial_token
 from loopty.workspaces.build_caches import BuildCaches
 from loopty.workspaces.bytecode import SDK_FOLDER, Bytecode, BytecodeSources
-from loopty.workspaces.exports import export_commit
 from loopty.workspaces.git_objects import TreeEntry
 from loopty.workspaces.host_paths import HostPaths
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.overlay import overlay_mounts
 from loopty.workspaces.rebuildable_folders import RebuildableFolders
 from loopty.workspaces.repository import Repository
-from loopty.workspaces.seals import Seal, Signature, current_seal, load_or_make_seal
+from loopty.workspaces.sealed_exports import SealedExports
+from loopty.workspaces.seals import Signature
 from loopty.workspaces.state_folder import StateFolder
 
 TREE = "/loopty/tree"
@@ -87,16 +86,14 @@ class Stages:
         self._preparation_lock = threading.Lock()  # the umask belongs to the process, and one export is enough
         self._mounts = HostPaths(state.top, (*rig.benchmark.mounts, *environments), "benchmark.mounts")
         self._data = HostPaths(state.top, rig.benchmark.data, "benchmark.data")
-        self._held_out = HostPaths(state.top, rig.audit.data, "audit.data")
         self._caches = BuildCaches(state.caches, rig.benchmark.caches, machine, self._trial_user)
         self._sdk = sdk
         self._bytecode = bytecode
         self._folds = folds
+        self._exports = SealedExports(repository, state, rig, files.benchmark, self._mounts, self._data)
         self._compiled: dict[str, SafeFolder] = {}
         """The byte code of the SDK and of a benchmark, by commit."""
         self._to_compile: dict[str, BytecodeSources] = {}
-        self._exports: dict[str, SafeFolder] = {}
-        self._seals: dict[str, tuple[Seal, ...]] = {}
         self._signatures_at_start: dict[SafeFolder, Signature] = {}
         """The benchmark's signature when a trial began, by the trial's folder."""
 
@@ -119,7 +116,7 @@ class Stages:
                 stage = self._prepare(trial, trial_folder, results)
             if change := self.find_tampering(trial):
                 raise SandboxError(change)
-            self._signatures_at_start[trial_folder] = self._seals[trial.root.commit][0].signature()
+            self._signatures_at_start[trial_folder] = self._exports.seals[trial.root.commit][0].signature()
             yield stage
         finally:
             self._signatures_at_start.pop(trial_folder, None)
@@ -132,7 +129,7 @@ class Stages:
 
     def find_tampering(self, trial: Trial) -> str | None:
         """What changed in the benchmark of a staged trial, with the remedy, or None."""
-        own, *data = self._seals[trial.root.commit]
+        own, *data = self._exports.seals[trial.root.commit]
         signature = own.signature()
         if name := own.first_change(signature):
             return f"the benchmark's {name} was changed: remove {own.root}, and it is rebuilt from the commit"
@@ -146,7 +143,7 @@ class Stages:
 
     def _is_checked_quickly(self, commit: str) -> bool:
         """Whether `find_tampering` looks at few files, in the tree of a benchmark that is not isolated."""
-        own, *data = self._seals[commit]
+        own, *data = self._exports.seals[commit]
         return not data and len(own.contents) <= _FEW_FILES
 
     def files_to_compile(self, trial: Trial) -> Mapping[str, Sequence[str]]:
@@ -174,10 +171,10 @@ class Stages:
         # Other files than these can be covered by a node's change, by data of the host or by a writable copy.
         if not benchmark.isolated or benchmark.writable_copy:
             return bytecode.sources(None, {})
-        export = self._benchmark_export(commit)
+        export = self._exports.benchmark(commit, self._compiled.get(commit))
         digests = {
             name: digest
-            for name, digest in self._seals[commit][0].contents.items()
+            for name, digest in self._exports.seals[commit][0].contents.items()
             if not digest.startswith("->") and not self._data.includes(name) and not self._mounts.includes(name)
         }
         return bytecode.sources(export, digests)
@@ -234,7 +231,7 @@ class Stages:
             is_quick = self._is_checked_quickly(root)
             keep = self._keep(trial) if self._folds_results(trial) else None
             return Stage(mounts, inbox, outbox, results, (), again, empty_outbox, save, is_quick, keep)
-        export = Mount(self._benchmark_export(trial.root.commit).path_for_programs(), BENCHMARK)
+        export = Mount(self._exports.benchmark(root, self._compiled.get(root)).path_for_programs(), BENCHMARK)
         benchmark = (*sdk, export, *self._mounts.mounts(BENCHMARK), *self._data.mounts(BENCHMARK), *boxes)
         area = trial_folder.below("scratch")
         candidate = (*tree, *self._scratch_mounts(area), *fill(), *(boxes[:1] if trial.node.params else ()))
@@ -277,64 +274,15 @@ class Stages:
     def _tree_mounts(self, trial: Trial, area: SafeFolder) -> list[Mount]:
         """The node's files: the export of the run's baseline, with the node's changes as an overlay."""
         root, node = trial.root, trial.node
-        export = self._tree_export(root.commit)
+        export = self._exports.tree(root.commit)
         if node.tree == root.tree:
             return [Mount(export.path_for_programs(), TREE)]
         changes = [
             change
             for change in self._repository.changes(root.commit, node.commit)
-            if self._is_shown(change.path, root.commit)
+            if self._exports.is_shown(change.path, root.commit)
         ]
         return overlay_mounts(export, changes, self._content, area, TREE)
-
-    def _tree_export(self, commit: str) -> SafeFolder:
-        """The files of a commit that trials see; the benchmark's files only if it is not isolated."""
-        if commit not in self._exports:
-            isolated = self._rig.benchmark.isolated
-            self._exports[commit] = self._make_export(
-                commit, lambda path: self._is_shown(path, commit), {} if isolated else self._data.mount_points()
-            )
-            if not isolated:
-                benchmark_files = [
-                    path
-                    for path in self._repository.files(commit)
-                    if self._files.benchmark.includes_or_loads(path, commit)
-                ]
-                self._seal(commit, self._exports[commit], benchmark_files)
-        return self._exports[commit]
-
-    def _benchmark_export(self, commit: str) -> SafeFolder:
-        """The benchmark's own files of a commit with their byte code, and nothing else."""
-        bytecode = self._compiled.get(commit)
-        name = f"{commit}, the benchmark"
-        known = name if bytecode is None else f"{name}, {bytecode.name}"
-        if known not in self._exports:
-            self._exports[known] = self._make_export(
-                commit,
-                lambda path: self._files.benchmark.includes_or_loads(path, commit),
-                self._data.mount_points(),
-                name,
-                bytecode,
-            )
-            self._seal(commit, self._exports[known], None)
-        return self._exports[known]
-
-    def _make_export(
-        self,
-        commit: str,
-        is_shown: Callable[[str], bool],
-        covering_points: Mapping[str, bool],
-        part: str = "",
-        bytecode: SafeFolder | None = None,
-    ) -> SafeFolder:
-        rig, benchmark = self._rig, self._rig.benchmark
-        points = tuple(sorted({*benchmark.scratch, *benchmark.caches, *self._mounts.paths_inside}))
-        isolation = (benchmark.isolated, benchmark.data, part, "with imports")
-        rules = codec.text([rig.access, rig.audit, benchmark.files, benchmark.commands, isolation])
-        exports, read_only = self._state.exports, bool(part)
-        return export_commit(
-            self._repository, commit, rules, is_shown, points, exports, covering_points, read_only, bytecode
-        )
 
     def _sdk_mounts(self, commit: str) -> list[Mount]:
         """The SDK, with its byte code where it is compiled."""
@@ -346,20 +294,6 @@ class Stages:
         """What shows packages to the benchmark, out of reach of candidates: the SDK, environments, mounts."""
         top = BENCHMARK if self._rig.benchmark.isolated else TREE
         return (*self._sdk_mounts(trial.root.commit), *self._mounts.mounts(top))
-
-    def _seal(self, commit: str, export: SafeFolder, files: Sequence[str] | None) -> None:
-        """Seal the benchmark: its files in this export and its data on the host."""
-        own = load_or_make_seal(export.path_for_programs(), files, self._state.seals.file(export.name))
-        self._seals[commit] = (own, *map(current_seal, self._data.sources()))
-
-    def _is_shown(self, path: str, commit: str) -> bool:
-        """Whether this file is in the tree of a trial."""
-        if self._held_out.includes(path):
-            return False
-        is_own = self._files.benchmark.includes_or_loads(path, commit)
-        if self._rig.benchmark.isolated and (is_own or self._data.includes(path)):
-            return False
-        return is_own or self._rig.access.is_visible(path)
 
     def _content(self, entry: TreeEntry) -> bytes:
         return self._repository.blob(entry.blob)
