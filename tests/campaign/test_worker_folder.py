@@ -20,8 +20,10 @@ def packing(code_place):
     return TrialPacking(context, 1, context.rig(unsafe=False, run=1))
 
 
-def loose_objects(folder):
-    return [path for path in folder.glob("bases/*/.git/objects/??/*") if path.parent.name != "pack"]
+def unpacked(folder):
+    """Files that hold objects outside packs."""
+    loose = [path for path in folder.glob("bases/*/.git/objects/??/*") if path.parent.name != "pack"]
+    return loose + [path for path in folder.glob("bases/*/.git/loopty/objects/*") if path.stat().st_size]
 
 
 def run_changed_trial(bench, content):
@@ -38,19 +40,25 @@ def test_the_commit_of_a_trial_goes_with_its_report(packing, tmp_path):
     bench = folder.bench(packing.package)
     for size in (10, 2_000_000, 10):  # large objects are handled otherwise than small ones
         trial = run_changed_trial(bench, b"x" * size)
-        assert loose_objects(tmp_path)
+        assert unpacked(tmp_path)
         bench.report(trial, Outcome(Ending.FINISHED, {"score": 1.0}))
-        assert not loose_objects(tmp_path)
+        assert not unpacked(tmp_path)
     assert bench.repository.files(bench.base.commit)
 
 
 def test_what_a_killed_worker_left_goes_when_the_next_one_starts(packing, tmp_path):
     folder = WorkerFolder(tmp_path, trust=False, say=print)
     folder.add_base(packing.package, packing.base())
-    run_changed_trial(folder.bench(packing.package), b"never reported")
-    assert loose_objects(tmp_path)
+    bench = folder.bench(packing.package)
+    run_changed_trial(bench, b"never reported")
+    (waiting,) = unpacked(tmp_path)
+    content = waiting.read_bytes()
+    bench.repository.packs.forget_unpacked()
+    waiting.with_name("of a killed process").write_bytes(content)
+    packs = list(tmp_path.glob("bases/*/.git/objects/pack/*.pack"))
     folder.bench(packing.package)
-    assert not loose_objects(tmp_path)
+    assert not unpacked(tmp_path)
+    assert list(tmp_path.glob("bases/*/.git/objects/pack/*.pack")) == packs
 
 
 def test_a_worker_keeps_the_baselines_that_it_used_last(packing, tmp_path):

@@ -30,8 +30,8 @@ PROGRAMS = {
     "workspaces/folded_folders.py": "SQLite opens paths; it follows no link there either",
     "workspaces/exports.py": "git checks the files of an export out",
     "workspaces/overlay.py": "a sandbox mounts the folders",
-    "workspaces/sealed_exports.py": "seals of files that trials see",
-    "workspaces/stages.py": "a sandbox mounts the folders; seals compare the files of an export",
+    "workspaces/sealed_exports.py": "seals compare the files of an export",
+    "workspaces/stages.py": "a sandbox mounts the folders",
 }
 NAMES = {
     "domain/access.py": "no proposal may change the folder",

@@ -56,7 +56,8 @@ class Drafts:
         if folder.exists():
             raise Misuse(f"{folder.shown_path} is left from a lost ledger: move it away, then try again")
         path = folder.make().path_for_programs()
-        self._repository.check_out(root.commit, fixed, path)
+        if fixed:
+            self._repository.check_out(root.commit, fixed, path)
         # A candidate may have written `.gitattributes`, and an edit is stored as it is: no filter runs here.
         self._repository.write_files(parent.commit, writable, path)
         known: dict[str, Any] = {name: digest_of(_file_at(folder, name).read()) for name in writable}

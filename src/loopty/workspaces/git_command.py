@@ -29,6 +29,8 @@ _IDENTITY = {
     "GIT_COMMITTER_NAME": "loopty",
     "GIT_COMMITTER_EMAIL": "loopty@localhost",
 }
+_WITHOUT_OBJECTS = ("config", "ls-files", "check-ignore")
+"""Commands that look at no object."""
 _PROTOCOLS = "GIT_ALLOW_PROTOCOL"
 """Limits how git fetches, whatever a configuration allows: in a partial clone it fetches what is missing."""
 
@@ -69,7 +71,7 @@ class GitCommand:
         }
 
     def show_all_objects(self) -> None:
-        """Let git see the objects of this process that wait for a pack; each command begins with it.
+        """Let git see the objects of this process that wait for a pack. Commands that need objects begin with it.
 
         Raises GitError where those of this git directory cannot be packed.
         """
@@ -102,7 +104,8 @@ class GitCommand:
         config: Iterable[str] = (),
     ) -> bytes:
         """The output of a git command, empty where it goes `into` a file. Raises GitError."""
-        self.show_all_objects()
+        if args[0] not in _WITHOUT_OBJECTS:
+            self.show_all_objects()
         result = subprocess.run(
             git_argv(*args, config=config),
             input=stdin,

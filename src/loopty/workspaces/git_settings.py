@@ -1,18 +1,23 @@
 """The git configuration of a repository as git lists it, known for as long as the files that it comes from stay.
 
-A process may do many pieces of work in one repository. Only where we know every file that decides: a configuration
+To start git takes longer than to look at these files. Only where we know every file that decides: a configuration
 that includes others, or that working trees share, is listed each time.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping
+
+from loopty.kit.kept_answers import KeptAnswers
 
 _YOUNG_NS = 2_000_000_000
 """A file that was written just now may be written again without a new time."""
 _MOST_KNOWN = 8
+_KEPT = KeptAnswers("git-settings", 64)
+"""The listings of other processes. Whoever replaces a file can give it any `mtime`, but no former `ctime`."""
 
 State = tuple[tuple[int, ...] | None, ...]
 """Which files there are, and when each was changed."""
@@ -27,11 +32,18 @@ def settings_listing(git_dir: str, env: Mapping[str, str], ask: Callable[[], str
     if (known := _known.get(key)) and known[0] == state:
         return known[1]
     _known.pop(key, None)
-    listing = ask()
-    if state is not None and "\0include" not in listing and settings_state(git_dir, env) == state:
-        _known[key] = state, listing
-        while len(_known) > _MOST_KNOWN:
-            del _known[next(iter(_known))]
+    if state is None:
+        return ask()
+    question = repr((key, state, _file_state(shutil.which("git") or "")))
+    listing = _KEPT.find(question)
+    if not isinstance(listing, str):
+        listing = ask()
+        if "\0include" in listing or settings_state(git_dir, env) != state:
+            return listing
+        _KEPT.keep(question, listing)
+    _known[key] = state, listing
+    while len(_known) > _MOST_KNOWN:
+        del _known[next(iter(_known))]
     return listing
 
 

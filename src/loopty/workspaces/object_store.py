@@ -125,11 +125,11 @@ class ObjectStore:
         name = object_name(kind, content, known_id)
         self._packs.add(NewObject(name, kind, content))
         if kind == "blob":  # likely to be read soon
-            self._sizes.put(name, len(content))
             self._remember(name, content)
         return name
 
     def _remember(self, name: str, content: bytes) -> None:
+        self._sizes.put(name, len(content))
         if len(content) <= _LARGEST_CACHED:
             self._contents.put(name, content)
 

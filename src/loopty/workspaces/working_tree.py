@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.domain.git_names import ObjectName
 from loopty.engine.protocols import CommittedFiles
+from loopty.kit.kept_answers import KeptAnswers
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.workspaces.git_command import END_OF_OPTIONS, GitCommand
 from loopty.workspaces.git_folders import is_work_folder
@@ -18,6 +20,11 @@ from loopty.workspaces.git_session import GitError
 
 _CHECKED: dict[Path, tuple[int, ...]] = {}
 """Indexes without a path in loopty's folder, by git directory. Git replaces the file of one that it changes."""
+_KEPT = KeptAnswers("git-indexes", 64)
+"""What other processes have found: to start git takes longer."""
+_NOTHING_FOREIGN = "no path in loopty's folder"
+_YOUNG_NS = 2_000_000_000
+"""A file that was written just now may be written again without a new time."""
 
 
 class WorkingTree:
@@ -32,11 +39,17 @@ class WorkingTree:
     def foreign_state_path(self) -> str | None:
         """A tracked path in a folder that some file system takes for loopty's own, or None."""
         state = _index_state(self._git.git_dir / "index")
-        if state is None or state != _CHECKED.get(self._git.git_dir):
+        if state is not None and state == _CHECKED.get(self._git.git_dir):
+            return None
+        question = repr((str(self._git.git_dir), state))
+        is_old = state is not None and max(state[-2:]) < time.time_ns() - _YOUNG_NS
+        if not is_old or _KEPT.find(question) != _NOTHING_FOREIGN:
             if path := self._find_foreign_state_path():
                 return path
-            if state is not None:
-                _CHECKED[self._git.git_dir] = state
+            if is_old:
+                _KEPT.keep(question, _NOTHING_FOREIGN)
+        if state is not None:
+            _CHECKED[self._git.git_dir] = state
         return None
 
     def _find_foreign_state_path(self) -> str | None:
@@ -124,7 +137,7 @@ def _index_state(index: Path) -> tuple[int, ...] | None:
         found = index.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def head_of(git: GitCommand) -> CommittedFiles:

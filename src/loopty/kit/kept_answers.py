@@ -1,0 +1,71 @@
+"""Answers that took long, kept from one process to the next in the user's cache, by the digest of their question.
+
+No repository can write there, and an answer counts only where no other user could have changed it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from loopty.kit.atomic_file import write_atomically
+from loopty.kit.short_digest import sha256
+from loopty.kit.user_cache import is_own, user_cache
+
+_LARGEST = 1 << 20
+
+
+class KeptAnswers:
+    """The answers in one folder of the cache: as many as were kept last."""
+
+    def __init__(self, folder: str, most: int) -> None:
+        self._name = folder
+        self._most = most
+
+    def find(self, question: str) -> Any:
+        """The answer to this question; None where it was not kept, or where another user could have changed it."""
+        digest = _digest(question)
+        try:
+            kept = json.loads(_own_content(self._folder() / digest))
+        except (OSError, ValueError, RecursionError):
+            return None
+        # The digest is in it, too: another file could have been given this name.
+        return kept.get("data") if isinstance(kept, dict) and kept.get("digest") == digest else None
+
+    def keep(self, question: str, answer: Any) -> None:
+        """Keep the answer, unless JSON cannot hold it, or the cache cannot be written."""
+        digest = _digest(question)
+        with contextlib.suppress(OSError, TypeError, ValueError, RecursionError):
+            content = json.dumps({"digest": digest, "data": answer})
+            if len(content) > _LARGEST or repr(json.loads(content)["data"]) != repr(answer):
+                return
+            folder = self._folder()
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomically(folder, digest, content.encode(), mode=0o600)
+            self._remove_old(folder)
+
+    def _folder(self) -> Path:
+        if (folder := user_cache(self._name)) is None:
+            raise FileNotFoundError("this user has no home")
+        return folder
+
+    def _remove_old(self, folder: Path) -> None:
+        files = [path for path in folder.iterdir() if path.is_file()]
+        for path in sorted(files, key=lambda path: path.stat().st_mtime)[: -self._most]:
+            path.unlink(missing_ok=True)
+
+
+def _own_content(path: Path) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not is_own(os.fstat(descriptor), stat.S_IFREG):
+            raise PermissionError("another user could have written it")
+        return file.read(_LARGEST + 1)
+
+
+def _digest(question: str) -> str:
+    return sha256(question.encode(errors="surrogatepass")).hexdigest()
