@@ -23,7 +23,7 @@ def packing(code_place):
 def unpacked(folder):
     """Files that hold objects outside packs."""
     loose = [path for path in folder.glob("bases/*/.git/objects/??/*") if path.parent.name != "pack"]
-    return loose + [path for path in folder.glob("bases/*/.git/loopty/objects/*") if path.stat().st_size]
+    return loose + [path for path in folder.glob("bases/*/.git/loopty-objects/*") if path.stat().st_size]
 
 
 def run_changed_trial(bench, content):

@@ -28,10 +28,10 @@ def kept_of(place: Place, node: str) -> NodeFolder:
     return NodeFolder(SafeFolder(place.state, ("nodes", node)), folded.files(node))
 
 
-def has_analysis(place: Place, node: str) -> bool:
-    """Whether the node has its verdict, and the files with it."""
+def has_description(place: Place, node: str) -> bool:
+    """Whether the node was measured, and its files are kept."""
     try:
-        return bool(kept_of(place, node).read("analysis.md"))
+        return bool(kept_of(place, node).read("description.md"))
     except OSError:
         return False
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from .conftest import ECHO_X, PARAMETER_TASK
-from .state import has_analysis
+from .state import has_description
 
 SLOW = 'sleep 0.5; echo "{\\"score\\": 1}" > "$EVO_RESULT_PATH"'
 READING = (
@@ -41,7 +41,7 @@ def until(condition):
 
 def start_and_wait_for_results(place):
     process = place.start("optimize", "--quiet")
-    until(lambda: has_analysis(place, "1.1") or process.poll() is not None)
+    until(lambda: has_description(place, "1.1") or process.poll() is not None)
     assert process.poll() is None, process.stderr.read()
     return process
 
@@ -121,7 +121,7 @@ def test_reading_verbs_work_on_a_read_only_state(slow, mounted, log):
     if log == "with a log":
         # A process that is killed leaves its write-ahead log.
         process = slow.start("optimize", "--quiet")
-        until(lambda: has_analysis(slow, "1.1"))
+        until(lambda: has_description(slow, "1.1"))
         process.kill()
         process.communicate()
         assert (slow.state / "ledger.sqlite-wal").stat().st_size

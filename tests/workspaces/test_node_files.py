@@ -172,7 +172,7 @@ def test_a_node_is_kept_and_gets_a_folder_once(
     files.publish(made, root)
     folders = NodeFolders(StateFolder.of(user.repository.folders, {}))
     assert not folders.open(made.id).folded, "its folder is made with the verdict"
-    assert b"-caf\xe9\n+th\xe9\n" in files.folders.new_change(made.id)
+    assert b"-caf\xe9\n+th\xe9\n" in files.folders.new_description(made.id)["change.diff"]
     assert NodeRefs(user.repository).commits(1) == [committed.commit]
     recorder = Recorder(MemoryLedger(), lambda: 0.0)
     recorder.record(

@@ -92,11 +92,11 @@ def test_logs_are_compressed(state: StateFolder) -> None:
 def test_people_get_plain_files_when_they_look(state: StateFolder) -> None:
     write(state, NODE, FILES)
     folders = NodeFolders(state)
-    folders.lay_out(NODE)
+    folders.lay_out(NODE, {})
     assert people_see(state, NODE) == FILES
     folders.fold(NODE, {})
     assert not state.node_copy(NODE).exists()
-    folders.lay_out(NODE)
+    folders.lay_out(NODE, {})
     assert people_see(state, NODE) == FILES
 
 
@@ -106,7 +106,7 @@ def test_a_later_trial_of_a_folded_node_wins(state: StateFolder) -> None:
     folders.fold(NODE, {})
     write(state, NODE, {"description.md": b"new", "replay-1/result.json": b"{}"})
     assert folders.open(NODE).read("description.md") == b"new"
-    folders.lay_out(NODE)
+    folders.lay_out(NODE, {})
     later = {**FILES, "description.md": b"new", "replay-1/result.json": b"{}"}
     assert people_see(state, NODE) == later
     folders.fold(NODE, {})
@@ -128,7 +128,7 @@ def test_removed_is_removed(state: StateFolder) -> None:
     write(state, NODE, FILES)
     folders = NodeFolders(state)
     folders.fold(NODE, {})
-    folders.lay_out(NODE)
+    folders.lay_out(NODE, {})
     folders.remove(NODE)
     folders.remove(NODE)
     assert folders.size(NODE) == 0
@@ -138,7 +138,7 @@ def test_removed_is_removed(state: StateFolder) -> None:
 def test_nothing_is_made_by_looking(state: StateFolder) -> None:
     folders = NodeFolders(state)
     assert folders.open(NODE).folded == {}
-    folders.lay_out(NODE)
+    folders.lay_out(NODE, {})
     folders.remove(NODE)
     assert not state.home.exists()
     assert list(state.top.iterdir()) == []
@@ -180,7 +180,7 @@ def test_a_link_in_the_way_of_a_copy_is_refused(state: StateFolder, tmp_path: Pa
     state.work_folder.below("nodes").make()
     state.node_copy(NODE).shown_path.symlink_to(mine)
     with pytest.raises(UnsafePath):
-        folders.lay_out(NODE)
+        folders.lay_out(NODE, {})
     assert list(mine.iterdir()) == []
 
 

@@ -141,7 +141,7 @@ def test_files_of_audits_and_repeated_measurements_are_never_read(state):
 
 def test_a_change_that_was_just_kept_need_not_be_read(state: StateFolder) -> None:
     folders = NodeFolders(state)
-    folders.remember_change(NODE.id, b"+1\n")
+    folders.remember_description(NODE.id, {CHANGE: b"+1\n"})
     assert NodeLeftovers(folders).read_diff(NODE) == "+1\n"
     folders.add(NODE.id, {CHANGE: b"+1\n", "description.md": b"words"})
     assert NodeLeftovers(folders).read_diff(NODE) == NodeLeftovers(NodeFolders(state)).read_diff(NODE) == "+1\n"
@@ -154,6 +154,6 @@ def test_only_the_newest_changes_stay_in_memory(state: StateFolder) -> None:
     nodes = [NodeId(f"1.{number}") for number in range(1, 70)]
     for node in nodes:
         folders.add(node, {CHANGE: node.encode()})
-        folders.remember_change(node, node.encode())
-    assert [folders.new_change(nodes[0]), folders.new_change(nodes[-1])] == [None, b"1.69"]
+        folders.remember_description(node, {CHANGE: node.encode()})
+    assert [folders.new_description(node) for node in (nodes[0], nodes[-1])] == [{}, {CHANGE: b"1.69"}]
     assert folders.open(nodes[0]).read(CHANGE) == b"1.1"

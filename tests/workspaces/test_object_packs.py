@@ -67,7 +67,7 @@ def loose_objects(user: User) -> set[str]:
 
 
 def waiting_files(user: User) -> list[Path]:
-    return sorted((user.top / ".git/loopty/objects").glob("*"))
+    return sorted((user.top / ".git/loopty-objects").glob("*"))
 
 
 def packs(user: User, prefix: str = "loopty") -> list[Path]:

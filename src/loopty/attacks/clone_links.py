@@ -45,7 +45,7 @@ def use_clone(arena: Arena) -> None:
         state.prepare()
     with contextlib.suppress(OSError):
         state.node_folder(node).file("result.json").write(b"forged")
-        NodeFolders(state).lay_out(node)
+        NodeFolders(state).lay_out(node, {})
     with contextlib.suppress(OSError):
         state.draft_folder(node).make().file("file").write(b"forged")
     with contextlib.suppress(OSError):

@@ -85,9 +85,11 @@ class CampaignReader:
 
     def node_folder(self, node: str) -> Path:
         """Where the copies of the node's diff, metrics, logs and traces are; they are made if they are missing."""
+        from loopty.workspaces.node_analysis import analysis_files
+
         found, state = self.find_node(node), self.record.state
         with contextlib.suppress(OSError):  # a copy that cannot be written must not hide the record
-            self.record.folders.lay_out(found)
+            self.record.folders.lay_out(found, analysis_files(self.history[found], self.history))
         return state.node_copy(found).shown_path
 
     def draft_folder(self, node: str) -> Path | None:

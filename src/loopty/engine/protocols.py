@@ -240,11 +240,11 @@ class Workspaces(Protocol):
         ...
 
     def publish(self, node: Node, parent: Node | None) -> None:
-        """Let git keep a recorded node's commit, and keep its change for people. Again, it changes nothing."""
+        """Let git keep a recorded node's commit, before its trial. Again, it changes nothing."""
         ...
 
     def conclude(self, node: Node, history: History) -> None:
-        """Write a node's verdict into its folder, which is made if it is missing."""
+        """Keep what describes a node that got its verdict; what is kept for people is laid out for them."""
         ...
 
     def refusal(self, parent: Node, proposal: Proposal) -> str | None:

@@ -44,7 +44,7 @@ class FoldedFolders:
         try:
             files = dict(files_below(folder))
         except FileNotFoundError:
-            return self.add(folder.name, last_files)
+            return self.add(folder.name, last_files) if last_files else True
         except OSError:
             return False
         if not self.add(folder.name, {**files, **last_files}):

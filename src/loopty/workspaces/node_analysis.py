@@ -7,7 +7,12 @@ from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
 
 
-def analysis_text(node: Node, history: History) -> str:
+def analysis_files(node: Node, history: History) -> dict[str, bytes]:
+    """The analysis of a node that has a verdict, as a file: it is made when the node's folder is laid out."""
+    return {"analysis.md": _analysis_text(node, history).encode(errors="replace")} if node.verdict else {}
+
+
+def _analysis_text(node: Node, history: History) -> str:
     """Markdown with a table of metrics: the node, the baseline, the node before it and the best one."""
     lines = [f"# {node.id}: {node.verdict}", "", node.reason, ""]
     best = Incumbents.of(history.runs[node.id.run], node.pool).best

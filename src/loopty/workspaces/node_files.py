@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = "description.md"
 _LARGEST_SHOWN = 1_000_000
-_MOST_PUBLISHED = 256
 _MOST_READ = 2_000
 """Files of a baseline in which declarations are looked for."""
 _FOLDED = (Verdict.DISCARDED, Verdict.REJECTED, Verdict.QUARANTINED)
@@ -79,8 +78,8 @@ class NodeFiles:
         self._last_edits: tuple[str, Edits] | None = None
         """The commit and the edits that were checked last: a proposer asks before the loop does."""
         self._last_refusal: str | None = None
-        self._published: dict[NodeId, None] = {}
-        """The nodes that were published last: one may be measured several times before its verdict."""
+        self._described: set[NodeId] = set()
+        """Nodes whose description was kept with the result of their trial, and that wait for their verdict."""
 
     def writable_files(self, commit: str) -> list[str]:
         """The regular files that a proposal may change."""
@@ -234,7 +233,7 @@ class NodeFiles:
 
     def publish(self, node: Node, parent: Node | None) -> None:
         is_new = parent is None or parent.commit != node.commit
-        if is_new and (node.verdict or node.id in self._published):
+        if is_new and (node.verdict or self.folders.new_description(node.id)):
             return
         if is_new:
             self._repository.require_commit(node.commit)
@@ -245,11 +244,7 @@ class NodeFiles:
         refs, branch = self._repository.refs, node.id.branch
         if refs.wants_branches and (is_new or refs.branch_tip(branch) is None):
             refs.make_branch(branch, node.commit)
-        if is_new and parent:
-            self.folders.remember_change(node.id, self._repository.patches.between(parent.commit, node.commit))
-        self._published[node.id] = None
-        if len(self._published) > _MOST_PUBLISHED:
-            del self._published[next(iter(self._published))]
+        self.folders.remember_description(node.id, self._description(node, parent))
 
     def finish_node(self) -> None:
         """Pack what was added to the repository; a verb that adds one node calls it before it ends."""
@@ -270,35 +265,43 @@ class NodeFiles:
         self._refs.finish_packs(run)
         self.folders.close()
 
-    def conclude(self, node: Node, history: History) -> None:
-        """Write the analysis: what was measured, and the verdict with its reason. Fold what nobody needs soon."""
-        from loopty.workspaces.node_analysis import analysis_text
+    def keep_result(self, node: NodeId, files: Mapping[str, bytes]) -> None:
+        """Keep what a trial left, and what describes the node: if it is discarded, nothing more has to be kept."""
+        description = self.folders.new_description(node)
+        self.folders.add(node, {**files, **description})
+        if description:
+            self._described.add(node)
 
-        analysis = {"analysis.md": analysis_text(node, history).encode(errors="replace")}
-        analysis |= self._change(node, history) | _description(node)
-        if node.verdict in _FOLDED and node.id.parent is not None:
-            self.folders.fold(node.id, analysis)
+    def conclude(self, node: Node, history: History) -> None:
+        """Keep what describes a node. Fold what nobody needs soon, and lay the rest out for people."""
+        parent = history[node.id.parent] if node.id.parent else None
+        description = {} if node.id in self._described else self._description(node, parent)
+        self._described.discard(node.id)
+        if node.verdict in _FOLDED and parent is not None:
+            self.folders.fold(node.id, description)
         else:
             self._refs.hold_waiting()
-            self.folders.add(node.id, analysis)
-            self._lay_out(node.id)
+            self.folders.add(node.id, description)
+            self._lay_out(node, history)
         if self._sharing:
             with contextlib.suppress(OSError):  # more than a store takes stays here
                 self._sharing.send_folder(node, self.folders.files(node.id))
 
-    def _change(self, node: Node, history: History) -> dict[str, bytes]:
-        """How its files differ from those of its parent, as a file; none where they are the same or gone."""
-        parent = history[node.id.parent] if node.id.parent else None
-        if parent is None or parent.commit == node.commit:
-            return {}
-        patch = self.folders.new_change(node.id)
-        with contextlib.suppress(GitError):
-            patch = patch or self._repository.patches.between(parent.commit, node.commit)
-        return {CHANGE: patch} if patch else {}
+    def _description(self, node: Node, parent: Node | None) -> dict[str, bytes]:
+        """What people want to know of a node: what it is, and how its files differ from those of its parent."""
+        if description := self.folders.new_description(node.id):
+            return dict(description)
+        patch = b""
+        if parent and parent.commit != node.commit:
+            with contextlib.suppress(GitError):  # its files were removed
+                patch = self._repository.patches.between(parent.commit, node.commit)
+        return {**({CHANGE: patch} if patch else {}), **_what_it_is(node)}
 
-    def _lay_out(self, node: NodeId) -> None:
+    def _lay_out(self, node: Node, history: History) -> None:
+        from loopty.workspaces.node_analysis import analysis_files
+
         try:
-            self.folders.lay_out(node)
+            self.folders.lay_out(node.id, analysis_files(node, history))
         except UnsafePath as error:
             raise SandboxError(str(error)) from None
         except OSError:
@@ -306,7 +309,7 @@ class NodeFiles:
             return
 
 
-def _description(node: Node) -> dict[str, bytes]:
+def _what_it_is(node: Node) -> dict[str, bytes]:
     """What the node is, for people. The text is last: where they are plain files, it says that all are there."""
     text = f"# {node.id}\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
     params = {"params.json": f"{json.dumps(dict(node.params), indent=2)}\n".encode()} if node.params else {}

@@ -18,8 +18,8 @@ from loopty.workspaces.state_folder import StateFolder
 
 CHANGE = "change.diff"
 """The file with the node's change to its parent."""
-_NEW_CHANGES = 64
-_LONGEST_NEW_CHANGE = 256 << 10
+_NEW_DESCRIPTIONS = 64
+_LONGEST_DESCRIPTION = 256 << 10
 _LARGEST_FOLDED = 64 << 10
 """Of a file that comes from the shared store; a larger one stays as it is."""
 _LARGEST_SENT = 512 << 20
@@ -61,8 +61,8 @@ class NodeFolders:
     def __init__(self, state: StateFolder, fetch: FetchFolder | None = None) -> None:
         self._state = state
         self._folded = FoldedFolders(state.node_archive)
-        self._new_changes: dict[NodeId, bytes] = {}
-        """Of the newest nodes of this process: the next prompt shows them."""
+        self._new_descriptions: dict[NodeId, Mapping[str, bytes]] = {}
+        """Of the newest nodes of this process: the next prompt shows their changes."""
         self._fetch = fetch
 
     def close(self) -> None:
@@ -98,19 +98,21 @@ class NodeFolders:
                 yield path, content
         yield from ((path, content) for path, content in folded.items() if path not in seen)
 
-    def new_change(self, node: NodeId) -> bytes | None:
-        """The node's change to its parent, where this process has made it a short while ago."""
-        return self._new_changes.get(node)
+    def new_description(self, node: NodeId) -> Mapping[str, bytes]:
+        """The files that describe the node, where this process has made them a short while ago; else none."""
+        return self._new_descriptions.get(node, {})
 
-    def remember_change(self, node: NodeId, change: bytes) -> None:
-        """Keep the node's change to its parent in memory for a while."""
-        if len(change) <= _LONGEST_NEW_CHANGE:
-            self._new_changes[node] = change
-            if len(self._new_changes) > _NEW_CHANGES:
-                self._new_changes.pop(next(iter(self._new_changes)), None)
+    def remember_description(self, node: NodeId, files: Mapping[str, bytes]) -> None:
+        """Keep the files that describe the node in memory for a while, unless they are long."""
+        if sum(map(len, files.values())) <= _LONGEST_DESCRIPTION:
+            self._new_descriptions[node] = files
+            if len(self._new_descriptions) > _NEW_DESCRIPTIONS:
+                self._new_descriptions.pop(next(iter(self._new_descriptions)), None)
 
     def add(self, node: NodeId, files: Mapping[str, bytes]) -> None:
         """Keep these files of the node, in place of those of the same names."""
+        if not files:
+            return
         # One row costs less than a file each, also for a node that will be kept.
         plain = self._state.node_folder(node)
         known = set(plain.names())
@@ -125,11 +127,14 @@ class NodeFolders:
         with contextlib.suppress(OSError):
             self._state.node_copy(node).remove_all()
 
-    def lay_out(self, node: NodeId) -> None:
-        """Make the copy for people, or complete it. Raises UnsafePath where somebody has put a link in the way."""
+    def lay_out(self, node: NodeId, more: Mapping[str, bytes]) -> None:
+        """Make the copy for people, with these files more, or complete it.
+
+        Raises UnsafePath where somebody has put a link in the way.
+        """
         copy, found = self._state.node_copy(node), self.open(node)
         plain = found.plain
-        for name, content in found.folded.items():
+        for name, content in {**found.folded, **more}.items():
             *above, last = PurePosixPath(name).parts
             copy.below(*above).file(last).write(content)
         if plain.exists():
@@ -144,7 +149,7 @@ class NodeFolders:
 
     def remove(self, node: NodeId) -> None:
         """Remove all of it."""
-        self._new_changes.pop(node, None)
+        self._new_descriptions.pop(node, None)
         for folder in (self._state.node_folder(node), self._state.node_copy(node)):
             if folder.exists():
                 folder.remove_all()

@@ -52,7 +52,7 @@ class NodeLeftovers:
 
     def read_diff(self, node: Node) -> str:
         """Only its change to the parent."""
-        known = self._folders.new_change(node.id)
+        known = self._folders.new_description(node.id).get(CHANGE)
         return _diff(self._folders.open(node.id)) if known is None else _decode(known[:_DIFF_BYTES])
 
 

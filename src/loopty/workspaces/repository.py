@@ -50,7 +50,7 @@ class Repository:
             git.open_session("cat-file", "--batch"),
             git.open_session("cat-file", "--batch-check"),
         )
-        waiting = WaitingObjects(SafeFolder(folders.common_dir, ("loopty", "objects")))
+        waiting = WaitingObjects(SafeFolder(folders.common_dir, ("loopty-objects",)))
         self.packs = ObjectPacks(git, self.graph, waiting)
         self._store = ObjectStore(content_session, size_session, self.packs)
         self._objects = GitObjects(self._store)

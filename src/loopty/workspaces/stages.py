@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import threading
@@ -229,7 +230,9 @@ class Stages:
             mounts = (*tree, *self._data.mounts(TREE), *fill(), *boxes)
             again = lambda: self._prepare_again(fill)  # noqa: E731
             is_quick = self._is_checked_quickly(root)
-            keep = self._keep(trial) if self._folds_results(trial) else None
+            keep = (
+                functools.partial(self._files.keep_result, trial.node.id) if self._folds_results(trial) else None
+            )
             return Stage(mounts, inbox, outbox, results, (), again, empty_outbox, save, is_quick, keep)
         export = Mount(self._exports.benchmark(root, self._compiled.get(root)).path_for_programs(), BENCHMARK)
         benchmark = (*sdk, export, *self._mounts.mounts(BENCHMARK), *self._data.mounts(BENCHMARK), *boxes)
@@ -247,9 +250,6 @@ class Stages:
     def _folds_results(self, trial: Trial) -> bool:
         """Whether a small result goes to where discarded nodes are kept, so that most nodes need no folder."""
         return self._folds and trial.pool.rules.searches and not self._rig.benchmark.isolated
-
-    def _keep(self, trial: Trial) -> Callable[[Mapping[str, bytes]], None]:
-        return lambda files: self._files.folders.add(trial.node.id, files)
 
     def _fill_outbox(self, outbox: SafeFolder, is_new: bool = True) -> None:
         """Leave nothing in the outbox but its folders."""
