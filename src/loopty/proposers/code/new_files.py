@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import symtable
-import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 from loopty.domain.proposal import Objection
-from loopty.kit.fence import one_line
 from loopty.kit.markers import editable_spans
 from loopty.proposers.code.code_replies import SEPARATOR, FileChange
 from loopty.proposers.code.joined_fences import join_fences
+from loopty.proposers.code.python_syntax import PythonSyntax
 from loopty.proposers.code.reply_faults import ProposalFault, apply_fault
 from loopty.proposers.code.whole_file import WholeFile
 
 _MAX_FILES = 100
 _MAX_CHARACTERS = 1_000_000
+_SYNTAX = PythonSyntax()
 
 ReadFile = Callable[[str], str | None]
 
@@ -81,21 +80,8 @@ def _check_text(path: str, before: str, after: str) -> None:
     except ValueError as error:
         raise apply_fault(f"{path}, {error}") from None
     # A file with a syntax error would certainly fail, and cost a trial.
-    if path.endswith(".py") and (fault := _syntax_error(after)) and not _syntax_error(before):
+    if path.endswith(".py") and (fault := _SYNTAX.new_error(before, after)):
         raise apply_fault(f"{path} is not valid Python after the change: {fault}")
-
-
-def _syntax_error(text: str) -> str:
-    """Why Python cannot parse the text; empty when it can, or when that cannot be determined."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            symtable.symtable(text, "", "exec")  # parses like `compile`, but stops before it generates code
-    except SyntaxError as error:
-        return one_line(f"line {error.lineno}: {error.msg}", 200)
-    except (ValueError, RecursionError, MemoryError):
-        return ""
-    return ""
 
 
 def _separators(text: str) -> Counter[str]:
