@@ -14,7 +14,6 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import Suggestion
 from loopty.engine.protocols import Ask, CommittedFiles, Proposer, Purse
 from loopty.kit.dataclass import dataclass
-from loopty.record.history import History
 from loopty.record.proposals import Proposals
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
@@ -143,24 +142,21 @@ class OpenQuestions:
     async def _reply(self, pool: Pool, early: bool) -> Reply:
         if self._pace:
             await self._pace()
-        known_event = self._history.number
+        self._recorder.record_waiting()  # what was paid for replies decides what is asked
+        known_event = self._recorder.history.number
         return await self._proposers[pool].propose(self._make_ask(pool, early)), known_event
-
-    @property
-    def _history(self) -> History:
-        return self._recorder.history
 
     def _make_ask(self, pool: Pool, early: bool) -> Ask:
         """The next question to the pool's proposer; questions asked at the same time have different positions."""
-        run = self._history.runs[self._run]
+        run = self._recorder.history.runs[self._run]
         answered = Proposals.of(run, pool).answer_count
         ahead = max(self._next_position.get(pool, 0) - answered, 0) if self.slots(pool) > 1 else 0
         self._next_position[pool] = answered + ahead + 1
         running = {trial_parts(name)[0]: trial.pool for name, trial in Trials.of(run).running.items()}
-        busy = (path for node, of in running.items() if of is pool for path in self._history[node].edits)
+        busy = (path for node, of in running.items() if of is pool for path in self._recorder.history[node].edits)
         generator_at = _generators(run, pool)
         ask = Ask(
-            self._history,
+            self._recorder.history,
             self._run,
             pool,
             generator_at,

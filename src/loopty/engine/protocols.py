@@ -43,6 +43,10 @@ class Purse(Protocol):
         """Charge what the call really cost, and return the rest."""
         ...
 
+    def record_settled(self) -> None:
+        """Record what was charged, before it is recorded with the next decision."""
+        ...
+
 
 @dataclass(frozen=True)
 class Ask:

@@ -65,6 +65,7 @@ class SessionLimits:
 
     def _spend_reason(self) -> str | None:
         """Why no model may be asked now, or None. A call in flight counts as reserved, and is worth its trial."""
+        self._recorder.record_waiting()
         spend, pools = Spend.of(self._run), self._pools
         if pools.tokens is not None and spend.total_tokens >= pools.tokens:
             return f"{spend.total_tokens} of {pools.tokens} tokens are spent"

@@ -33,6 +33,7 @@ class LedgerFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
+        self._path_text = str(self.path)
         self._folder = SafeFolder(self.path.parent.parent.resolve(), (self.path.parent.name,))
         self._identity: tuple[int, int] | None = None
         with self.explain_errors():
@@ -68,6 +69,7 @@ class LedgerFile:
             self._folder.rename(temporary, name)
             db.close()
             self.path = self.path.with_name(name)
+            self._path_text = str(self.path)
         return self.open()
 
     @contextmanager
@@ -119,7 +121,7 @@ class LedgerFile:
     def _identity_now(self) -> tuple[int, int] | None:
         """Which file is at the path; None if there is none."""
         try:
-            status = self.path.lstat()
+            status = os.lstat(self._path_text)
         except OSError:
             return None
         return status.st_dev, status.st_ino

@@ -94,6 +94,7 @@ class RunPurse:
 
     def remaining(self, role: str) -> Price:
         """What the role may still spend, with calls in flight at their maximum: infinite where there is no cap."""
+        self.record_settled()
         run = self._recorder.history.runs[self._run]
         return spend_caps.remaining(run, self._pools, self._roles, role)
 
@@ -106,9 +107,19 @@ class RunPurse:
         failure: str = "",
         and_then: Sequence[Event] = (),
     ) -> None:
-        """Charge what the call really cost, and return the rest; `and_then` is recorded in the same step."""
+        """Charge what the call really cost, and return the rest; `and_then` is recorded in the same step.
+
+        Until it is recorded, with what comes of the reply, the call counts as reserved, which is more.
+        """
         settled = CallSettled(self._run, call, tokens, money_usd, usage, failure)
-        self._recorder.record(lambda _: [settled, *and_then])
+        if and_then:
+            self._recorder.record(lambda _: [settled, *and_then])
+        else:
+            self._recorder.record_soon(settled)
+
+    def record_settled(self) -> None:
+        """Record what was charged, before it is recorded with the next decision."""
+        self._recorder.record_waiting()
 
 
 def _due_shares(run: Run, roles: Roles) -> Sequence[Event]:

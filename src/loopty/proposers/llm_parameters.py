@@ -81,7 +81,7 @@ class ParametersProposer:
                         break
             except BaseException:
                 for reply in replies:  # otherwise these unusable replies would never be recorded as refused
-                    self._unread.put(reply.call, reply.taken, 1)
+                    self._unread.put(ask, reply.call, reply.taken, 1)
                 raise
             return self._refusal(ask, parent, replies)
 
@@ -119,7 +119,7 @@ class ParametersProposer:
         """The next point of the last reply; a Refusal when that point was tried before."""
         reply, calls = replies[-1], tuple(reply.call for reply in replies)
         point, remaining = reply.parsed.points[reply.taken], reply.remaining - 1
-        self._unread.put(reply.call, reply.taken + 1, remaining)
+        self._unread.put(ask, reply.call, reply.taken + 1, remaining)
         if twin := _twin(ask, parent, point.params):
             return Refusal(self.name, f"the same as {twin}", Objection.DUPLICATE, calls, remaining, reply.taken)
         return Proposal(

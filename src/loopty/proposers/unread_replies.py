@@ -52,8 +52,10 @@ class UnreadReplies:
                 return UnreadItem(call, reply.operator, reply.node, index)
         return None
 
-    def put(self, call: str, taken: int, remaining: int) -> None:
+    def put(self, ask: Ask, call: str, taken: int, remaining: int) -> None:
         """Offer the remaining proposals of a reply whose first `taken` are taken."""
+        if remaining and ask.purse:
+            ask.purse.record_settled()  # the next question may come first, and finds what the ledger knows
         if not remaining:
             self.close(call)
         elif self._free_calls is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ Decide = Callable[[History], Iterable[Event]]
 _MOST_LOST_WRITES = 10
 """In a row, before the recorder gives up."""
 _SECONDS_BETWEEN_SAVES = 0.5
+_SECONDS_TO_WAIT = 0.02
 _MOST_UNSAVED_EVENTS = 128
 """Whoever opens the ledger meanwhile folds them in: a fifth of a millisecond for each."""
 
@@ -38,6 +39,9 @@ class Recorder:
         self._return: asyncio.Task[None] | None = None
         self.saves_rarely = False
         """Whether the pages of the fold wait for a later record, or for `save`."""
+        self._waiting: list[Event] = []
+        """Events that are recorded with the next ones."""
+        self._timer: asyncio.TimerHandle | None = None
         self._failed_save: Misuse | None = None
         """What the next record raises: only there somebody hears it."""
 
@@ -62,13 +66,46 @@ class Recorder:
                 listener(recorded)
         return events
 
+    def record_soon(self, event: Event) -> None:
+        """Record an event together with the next one, or after a moment: each record takes a disk its time.
+
+        Only where nobody relies on it meanwhile; outside a session it is recorded now.
+        """
+        if not self.saves_rarely:
+            self.record(lambda _: [event])
+            return
+        self._waiting.append(event)
+        if self._timer is None:
+            import asyncio
+
+            self._timer = asyncio.get_running_loop().call_later(_SECONDS_TO_WAIT, self._record_on_time)
+
+    def record_waiting(self) -> None:
+        """Record the events that wait for the next one, if there are some."""
+        if self._waiting:
+            self.record(lambda _: ())
+
+    def _record_on_time(self) -> None:
+        self._timer = None
+        try:
+            if self._ledger.is_away():
+                return  # whoever records next waits for it
+            self.record_waiting()
+        except Misuse as error:
+            self._failed_save = error
+
+    def _decided(self, decide: Decide) -> Iterator[Event]:
+        """The events that wait, then those that `decide` makes from the history with them."""
+        yield from self._waiting
+        yield from decide(self.history)
+
     def _write(self, decide: Decide) -> Sequence[Recorded]:
         events: list[Recorded] = []
         try:
             with self._ledger.write_lock() as lock:
                 self._ledger.update(self.history)
                 at = self._clock()
-                for event in decide(self.history):
+                for event in self._decided(decide):
                     events.append(Recorded(self.history.number + 1, at, event))
                     self.history.apply(events[-1])
                 if events:
@@ -77,6 +114,7 @@ class Recorder:
             if events:
                 self.history = self._ledger.history()  # it held events that were never written
             raise
+        self._waiting.clear()
         return events
 
     def _must_save(self) -> bool:
@@ -106,6 +144,7 @@ class Recorder:
         finally:
             self.saves_rarely = False
             saving.cancel()
+            self.record_waiting()
             self.save()
 
     def save(self) -> None:

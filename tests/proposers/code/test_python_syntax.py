@@ -74,7 +74,7 @@ def test_an_error_has_its_place_in_the_whole_text():
     syntax = PythonSyntax()
     for _ in range(3):
         assert syntax.new_error(PROGRAM, PROGRAM.replace("return 1", "return ]")).startswith("line 12: ")
-    assert syntax.new_error(PROGRAM, f"{PROGRAM}global LIMIT\n").startswith("line 25: ")
+    assert syntax.new_error(PROGRAM, f"{PROGRAM}global LIMIT\n").startswith("line 27: ")
 
 
 def test_a_program_that_was_not_valid_before_may_stay_so():

@@ -126,12 +126,12 @@ class CodeProposer:
             except Exhausted:
                 return Refusal(plan.operator, fault.reason, fault.objection, calls, arm_reason=plan.arm_reason)
             except Outage:
-                self._unread.put(answer.call, 0, 1)  # otherwise its refusal would never be recorded
+                self._unread.put(ask, answer.call, 0, 1)  # otherwise its refusal would never be recorded
                 raise
             checked = await self._check_reply(ask, plan, answer.reply)
             calls = (*calls, answer.call)
         remaining = 0 if checked.fault else len(checked.items) - 1
-        self._unread.put(answer.call, 1, remaining)
+        self._unread.put(ask, answer.call, 1, remaining)
         return make_suggestion(plan, checked.items[0], checked.results[0], calls, remaining, 0)
 
     def _from_mutation(self, ask: Ask, plan: Plan) -> Proposal | Refusal:

@@ -1,0 +1,128 @@
+"""Events that may wait are recorded with the next ones, in their order, and none is lost."""
+
+import asyncio
+
+import pytest
+
+from loopty.domain.errors import Exhausted, Misuse
+from loopty.domain.objective import Objective
+from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import SqliteLedger
+from loopty.record.calls import CallReserved, CallSettled, Spend
+from loopty.record.recorder import Recorder
+from loopty.record.runs import RunStarted
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def ledger(request, tmp_path):
+    return MemoryLedger() if request.param == "memory" else SqliteLedger(tmp_path / "ledger.sqlite")
+
+
+@pytest.fixture
+def recorder(ledger):
+    recorder = Recorder(ledger, lambda: 1.0)
+    recorder.record(lambda _: [RunStarted(1, "criteria", Objective(), 0, "first"), *map(reserved, "abc")])
+    return recorder
+
+
+def reserved(call):
+    return CallReserved(1, call, "evolver", 10, 0.0, "me")
+
+
+def settled(call):
+    return CallSettled(1, call, 1, 0.0)
+
+
+def calls(ledger):
+    """The calls that were settled or reserved after the first three, as the ledger has them."""
+    return [f"{type(item.event).__name__} {item.event.call}" for item in ledger.read(4)]
+
+
+def test_outside_a_session_an_event_is_recorded_now(ledger, recorder):
+    recorder.record_soon(settled("a"))
+    assert calls(ledger) == ["CallSettled a"]
+
+
+def test_events_that_wait_come_before_the_next_ones_and_decisions_know_them(ledger, recorder):
+    heard = []
+    recorder.listeners.append(lambda item: heard.append(item.event.call))
+
+    def decide(history):
+        assert Spend.of(history.runs[1]).total_tokens == 12
+        return [reserved("d")]
+
+    async def session():
+        async with recorder.saving_rarely():
+            recorder.record_soon(settled("a"))
+            recorder.record_soon(settled("b"))
+            assert calls(ledger) == []
+            recorder.record(decide)
+            assert calls(ledger) == ["CallSettled a", "CallSettled b", "CallReserved d"]
+            recorder.record_soon(settled("c"))
+
+    asyncio.run(session())
+    assert calls(ledger)[3:] == ["CallSettled c"], "the end of the session records what waits"
+    assert heard == ["a", "b", "d", "c"]
+    assert ledger.history().number == recorder.history.number == 8
+
+
+def test_an_event_waits_for_a_moment_only(ledger, recorder):
+    async def session():
+        async with recorder.saving_rarely():
+            recorder.record_soon(settled("a"))
+            await asyncio.sleep(0.1)
+            assert calls(ledger) == ["CallSettled a"]
+            recorder.record_soon(settled("b"))
+            await asyncio.sleep(0.1)
+            assert calls(ledger) == ["CallSettled a", "CallSettled b"]
+
+    asyncio.run(session())
+
+
+def test_a_decision_that_is_refused_loses_nothing_that_waits(ledger, recorder):
+    def refuse(_history):
+        raise Exhausted("nothing is left")
+
+    async def session():
+        async with recorder.saving_rarely():
+            recorder.record_soon(settled("a"))
+            with pytest.raises(Exhausted):
+                recorder.record(refuse)
+            recorder.record(lambda _: [settled("b")])
+
+    asyncio.run(session())
+    assert calls(ledger) == ["CallSettled a", "CallSettled b"]
+
+
+def test_a_ledger_that_cannot_be_written_is_told_to_the_next_who_records(ledger, recorder, monkeypatch):
+    def fail():
+        raise Misuse("the disk is full")
+
+    async def session():
+        async with recorder.saving_rarely():
+            recorder.record_soon(settled("a"))
+            with monkeypatch.context() as full:
+                full.setattr(ledger, "write_lock", fail)
+                await asyncio.sleep(0.1)
+            with pytest.raises(Misuse, match="the disk is full"):
+                recorder.record(lambda _: [settled("b")])
+            recorder.record(lambda _: [settled("b")])
+
+    asyncio.run(session())
+    assert calls(ledger) == ["CallSettled a", "CallSettled b"]
+
+
+def test_what_waits_fits_behind_events_of_another_process(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    first, second = (Recorder(SqliteLedger(path), lambda: 1.0) for _ in range(2))
+    first.record(lambda _: [RunStarted(1, "criteria", Objective(), 0, "first"), *map(reserved, "abc")])
+
+    async def session():
+        async with first.saving_rarely():
+            first.record_soon(settled("a"))
+            second.record(lambda _: [settled("b")])
+            first.record(lambda _: [settled("c")])
+
+    asyncio.run(session())
+    assert calls(SqliteLedger(path)) == ["CallSettled b", "CallSettled a", "CallSettled c"]
+    assert SqliteLedger(path).flaw() is None
