@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _SDK = "/loopty/sdk"
 _CANDIDATE = "/loopty/candidate"
+_END_WITH_THEIR_TRIAL = ("namespaces", "bubblewrap")
+"""Sandboxes of which no process lives on: the kernel kills a namespace of processes as a whole."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ class TrialSetup:
             sdk,
             self._bytecode(sandbox, tools, sdk, python) if python else None,
             self.folds,
+            keeps_folders=sandbox.name in _END_WITH_THEIR_TRIAL,
         )
         stages.sweep(self.refresh)
         paths = SandboxPaths(

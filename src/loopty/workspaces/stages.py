@@ -31,6 +31,7 @@ from loopty.workspaces.repository import Repository
 from loopty.workspaces.sealed_exports import SealedExports
 from loopty.workspaces.seals import Signature
 from loopty.workspaces.state_folder import StateFolder
+from loopty.workspaces.trial_folders import IN_USE, TrialFolders
 
 TREE = "/loopty/tree"
 BENCHMARK = "/loopty/benchmark"
@@ -38,8 +39,6 @@ INBOX = "/loopty/in"
 OUTBOX = "/loopty/out"
 
 _FEW_FILES = 50
-_staged_here: set[str] = set()
-"""The folders of the trials that this process runs now: one before it may have had the same pid."""
 
 
 def results_folder(state: StateFolder, trial: Trial) -> SafeFolder:
@@ -72,11 +71,13 @@ class Stages:
         sdk: Mount | None = None,
         bytecode: Bytecode | None = None,
         folds: bool = True,
+        keeps_folders: bool = False,
     ) -> None:
         """`environments` are folders of the repository that git ignores and every trial sees, read-only.
 
         `machine` is its fingerprint, `sdk` shows the SDK to trials; `bytecode` is None where no interpreter is
-        known that could compile. Without `folds`, all that a trial leaves is in its folder.
+        known that could compile. Without `folds`, all that a trial leaves is in its folder. `keeps_folders`: no
+        process of a trial lives on after its end, so the next trial may use its folder.
         """
         self._repository = repository
         self._state = state
@@ -87,6 +88,7 @@ class Stages:
         self._preparation_lock = threading.Lock()  # the umask belongs to the process, and one export is enough
         self._mounts = HostPaths(state.top, (*rig.benchmark.mounts, *environments), "benchmark.mounts")
         self._data = HostPaths(state.top, rig.benchmark.data, "benchmark.data")
+        self._folders = TrialFolders(state.trials, trial_owner, keeps_folders)
         self._caches = BuildCaches(state.caches, rig.benchmark.caches, machine, self._trial_user)
         self._sdk = sdk
         self._bytecode = bytecode
@@ -105,14 +107,13 @@ class Stages:
         Raises SandboxError when the benchmark has changed since it was frozen.
         """
         trial_folder = self._trial_folder(trial)
-        trial_folder.remove_all()  # a process may have died before it recorded anything
         results = results_folder(self._state, trial)
         if not self._folds_results(trial):
             results.make()
-        _staged_here.add(trial_folder.name)
         kept = contextlib.ExitStack()
         try:
             with self._preparation_lock, _readable_for_trials():
+                self._folders.make(trial_folder, json.dumps(dict(trial.node.params)).encode())
                 kept.enter_context(keep_open(trial_folder))
                 stage = self._prepare(trial, trial_folder, results)
             if change := self.find_tampering(trial):
@@ -122,8 +123,8 @@ class Stages:
         finally:
             self._signatures_at_start.pop(trial_folder, None)
             kept.close()
-            trial_folder.remove_all()
-            _staged_here.discard(trial_folder.name)
+            with self._preparation_lock, _readable_for_trials():
+                self._folders.end(trial_folder)
             # What a trial of the search leaves is copied with the verdict, if the node is kept.
             if trial.pool not in (Pool.AUDIT, Pool.TUNE) and not trial.pool.rules.searches:
                 self._copy_for_people(trial.node.id, results)
@@ -192,7 +193,7 @@ class Stages:
         for name in folders:
             # A check is not recorded, but its process is alive; a trial may run where its process is not visible.
             pid, _, token = name.partition("-")
-            is_alive = name in _staged_here if pid == str(os.getpid()) else _is_alive(pid)
+            is_alive = name in IN_USE if pid == str(os.getpid()) else _is_alive(pid)
             if token not in running and not is_alive:
                 trials.remove(name)
 
@@ -210,8 +211,6 @@ class Stages:
     def _prepare(self, trial: Trial, trial_folder: SafeFolder, results: SafeFolder) -> Stage:
         inbox = trial_folder.below("in")
         outbox = trial_folder.below("out").written_by(self._trial_user)
-        inbox.write_files({"params.json": json.dumps(dict(trial.node.params)).encode()})
-        self._fill_outbox(outbox)
         # Made just now, step by step: nobody else can have put a link there.
         boxes = (Mount(inbox.shown_path, INBOX), Mount(outbox.shown_path, OUTBOX, writable=True))
         sdk = self._sdk_mounts(trial.root.commit)
@@ -224,7 +223,7 @@ class Stages:
         save = (lambda: self._caches.save(root, caches)) if trial.node.id == trial.root.id else None
 
         def empty_outbox() -> None:
-            self._prepare_again(lambda: self._fill_outbox(outbox, is_new=False))
+            self._prepare_again(lambda: self._folders.empty(outbox))
 
         if not self._rig.benchmark.isolated:
             mounts = (*tree, *self._data.mounts(TREE), *fill(), *boxes)
@@ -250,18 +249,6 @@ class Stages:
     def _folds_results(self, trial: Trial) -> bool:
         """Whether a small result goes to where discarded nodes are kept, so that most nodes need no folder."""
         return self._folds and trial.pool.rules.searches and not self._rig.benchmark.isolated
-
-    def _fill_outbox(self, outbox: SafeFolder, is_new: bool = True) -> None:
-        """Leave nothing in the outbox but its folders."""
-        with outbox.handle(make=True) as folder:
-            for name in () if is_new else os.listdir(folder):  # noqa: PTH208
-                outbox.remove(name)
-            for name in ("traces", "checkpoint", "artifacts"):
-                os.mkdir(name, dir_fd=folder)
-                if self._trial_owner:
-                    os.chown(name, *self._trial_owner, dir_fd=folder, follow_symlinks=False)
-            if self._trial_owner:
-                os.fchown(folder, *self._trial_owner)
 
     def _prepare_again(self, prepare: Callable[[], object]) -> None:
         with self._preparation_lock, _readable_for_trials():
