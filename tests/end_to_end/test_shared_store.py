@@ -93,7 +93,7 @@ def test_a_store_that_somebody_changed_is_not_believed(code_place, tmp_path, led
     bundle.write_bytes(bundle.read_bytes()[:-30])
     second.loopty("diff", made, code=2)
     shown = Path(second.json("show", made)["folder"])
-    assert not list(shown.glob("*")) if shown.exists() else True
+    assert {file.name for file in shown.iterdir()} == {"description.md", "analysis.md"}, "from the ledger"
     bundle.unlink()
     assert "git fetch OTHER_CLONE" in second.loopty("diff", made, code=None).stderr
 

@@ -86,8 +86,11 @@ def test_a_decision_that_is_refused_loses_nothing_that_waits(ledger, recorder):
     async def session():
         async with recorder.saving_rarely():
             recorder.record_soon(settled("a"))
+            history = recorder.history
             with pytest.raises(Exhausted):
                 recorder.record(refuse)
+            assert calls(ledger) == ["CallSettled a"]
+            assert recorder.history is history, "whoever looks at it sees what comes"
             recorder.record(lambda _: [settled("b")])
 
     asyncio.run(session())
@@ -104,12 +107,23 @@ def test_a_ledger_that_cannot_be_written_is_told_to_the_next_who_records(ledger,
             with monkeypatch.context() as full:
                 full.setattr(ledger, "write_lock", fail)
                 await asyncio.sleep(0.1)
-            with pytest.raises(Misuse, match="the disk is full"):
-                recorder.record(lambda _: [settled("b")])
+                with pytest.raises(Misuse, match="the disk is full"):
+                    recorder.record(lambda _: [settled("b")])
             recorder.record(lambda _: [settled("b")])
 
     asyncio.run(session())
     assert calls(ledger) == ["CallSettled a", "CallSettled b"]
+
+
+def test_each_session_of_a_recorder_has_its_own_moment(ledger, recorder):
+    async def session(call, seconds):
+        async with recorder.saving_rarely():
+            recorder.record_soon(settled(call))
+            await asyncio.sleep(seconds)
+            assert bool(calls(ledger)[-1:] == [f"CallSettled {call}"]) == bool(seconds)
+
+    asyncio.run(session("a", 0))
+    asyncio.run(session("b", 0.1))
 
 
 def test_what_waits_fits_behind_events_of_another_process(tmp_path):

@@ -52,13 +52,41 @@ def test_the_next_process_does_not_ask_git(
     user: User, commands: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user.commits({"a": "1"})
-    user.git("config", "filter.x.smudge", "program")
+    user.git("config", "gc.auto", "0")
     age(monkeypatch)
     for _ in range(3):
         repository = as_another_process(user)
-        assert set(repository.program_settings()) == {"filter.x.smudge"}
+        assert repository.program_settings() == {}
+        assert "\0gc.auto\n0" in repository.git.settings
+        assert "\0loopty.branches" not in repository.git.settings
         assert repository.working_tree.foreign_state_path() is None
     assert commands == ["config", "ls-files"]
+
+
+def test_no_secret_of_a_configuration_is_kept(
+    user: User, cache: Path, commands: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user.commits({"a": "1"})
+    user.git("config", "http.https://h/.extraheader", "AUTHORIZATION: basic secret-token")
+    age(monkeypatch)
+    for _ in range(2):
+        assert as_another_process(user).program_settings() == {}
+    (kept,) = (cache / "git-settings").iterdir()
+    assert "secret" not in kept.read_text()
+    assert "http" not in kept.read_text()
+    assert commands == ["config"]
+
+
+def test_a_configuration_that_chooses_programs_is_listed_each_time(
+    user: User, cache: Path, commands: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user.commits({"a": "1"})
+    user.git("config", "filter.x.smudge", "program")
+    age(monkeypatch)
+    for _ in range(2):
+        assert set(as_another_process(user).program_settings()) == {"filter.x.smudge"}
+    assert commands == ["config", "config"]
+    assert not cache.exists()
 
 
 def test_what_was_written_just_now_is_asked_for_each_time(user: User, commands: list[str]) -> None:

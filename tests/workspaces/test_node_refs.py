@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from loopty.workspaces import node_refs, object_packs
+from loopty.workspaces import node_refs
 from loopty.workspaces.node_refs import NodeRefs
 
 from .conftest import User
@@ -52,18 +52,17 @@ def test_a_commit_that_comes_later_is_held_at_once_with_those_that_wait(user: Us
     assert refs.commits(3) == made[::-1]
 
 
-def test_git_sees_a_commit_that_waits_to_be_held_after_a_moment(user: User, monkeypatch) -> None:
-    monkeypatch.setattr(object_packs, "_SECONDS_UNTIL_PACKED", 0.05)
+def test_a_commit_that_no_other_follows_is_held_after_a_moment(user: User) -> None:
     base, repository = user.commits({"a": "1"}), user.repository
-    refs = NodeRefs(repository)
+    refs, made = NodeRefs(repository), []
     for number in range(3):
-        commit = repository.commit(base, {"a": f"{number} 1"}, {}, "m").commit
-        refs.hold_soon(3, commit)
-    assert subprocess.run(["git", "cat-file", "-e", commit], cwd=user.top, stderr=subprocess.DEVNULL).returncode
-    assert repository.packs._timer
-    repository.packs._timer.join()
-    user.git("cat-file", "-e", commit)
-    assert len(refs.commits(3)) == 1, "the first one; the others wait"
+        made.append(repository.commit(base, {"a": f"{number} 1"}, {}, "m").commit)
+        refs.hold_soon(3, made[-1])
+    assert refs._timer
+    refs._timer.join()
+    user.git("gc", "--quiet", "--prune=now")
+    assert NodeRefs(user.repository).commits(3) == made[::-1]
+    user.git("fsck", "--strict")
 
 
 def test_no_branch_is_made_and_push_all_publishes_nothing(user: User) -> None:

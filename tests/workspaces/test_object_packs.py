@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import random
@@ -20,6 +21,7 @@ from loopty.workspaces.git_session import GitError
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.pack_file import BEING_WRITTEN, NewObject, names_in_index, write_pack
 from loopty.workspaces.repository import Repository
+from loopty.workspaces.waiting_objects import object_name
 
 from .conftest import User, start_repository
 
@@ -181,6 +183,82 @@ def test_a_file_of_waiting_objects_that_is_damaged_or_foreign_gives_only_whole_o
         other.content(commits[2], "src/a.txt")
     assert (tmp_path / "elsewhere").read_bytes() == content
     assert_whole(user, commits[:2])
+
+
+def test_what_a_killed_process_left_on_a_full_disk_hinders_nobody(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    base = user.commits({"src/a.txt": "0\n"})
+    first = user.repository
+    commit = first.commit(base, {"src/a.txt": "1\n"}, {}, "m").commit
+    (file,) = waiting_files(user)
+    left = file.with_name("left")
+    left.write_bytes(file.read_bytes())
+    first.packs._waiting.clear()
+    with monkeypatch.context() as full:
+        full.setattr(object_packs, "write_pack", refuse)
+        assert user.repository.head().commit == base
+        assert left.exists()
+    assert user.repository.has_commit(commit)
+    assert not left.exists()
+
+
+def test_objects_of_another_hash_are_left_out(user: User) -> None:
+    base = user.commits({"src/a.txt": "0\n"})
+    repository = user.repository
+    repository.commit(base, {"src/a.txt": "1\n"}, {}, "m")
+    name = object_name("blob", b"x", "0" * 64)
+    (waiting_files(user)[0].parent / "left").write_bytes(f"{name} blob 1\nx".encode() * 2)
+    repository.git.run("status")
+    assert [path.name for path in waiting_files(user)] != ["left"]
+    user.git("fsck", "--strict")
+
+
+def test_a_file_of_waiting_objects_that_somebody_removes_is_written_again(user: User) -> None:
+    base = user.commits({"src/a.txt": "0\n"})
+    repository = user.repository
+    first = repository.commit(base, {"src/a.txt": "1\n"}, {}, "m").commit
+    waiting_files(user)[0].unlink()
+    second = repository.commit(base, {"src/a.txt": "2\n"}, {}, "m").commit
+    other = user.repository
+    assert [other.content(commit, "src/a.txt") for commit in (first, second)] == [b"1\n", b"2\n"]
+
+
+def test_where_there_are_no_locks_objects_wait_all_the_same(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    base = user.commits({"src/a.txt": "0\n"})
+    repository = user.repository
+    commit = repository.commit(base, {"src/a.txt": "1\n"}, {}, "m").commit
+    assert user.repository.content(commit, "src/a.txt") == b"1\n"
+    assert len(waiting_files(user)) == 1
+    assert repository.has_commit(commit)
+
+
+def test_a_refused_commit_takes_nothing_from_one_of_another_thread(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = user.commits({"src/a.txt": "0\n"})
+    repository = user.repository
+    store = repository._store
+    blob = store.write("blob", b"of another thread", base)
+    with monkeypatch.context() as full:
+
+        def refuse(*_args: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        full.setattr(os, "write", refuse)
+        with pytest.raises(Misuse):
+            repository.commit(base, {"src/a.txt": "1\n"}, {}, "m")
+    commit = repository.commit(base, {"src/a.txt": "of another thread"}, {}, "m").commit
+    assert repository.files(commit)["src/a.txt"].blob == blob
+    repository.packs.end()
+    assert_whole(user, [commit])
 
 
 def test_eight_processes_leave_no_file_of_waiting_objects(user: User) -> None:
@@ -386,7 +464,7 @@ def test_what_cannot_be_packed_waits_until_it_can(user: User, monkeypatch: pytes
     commit = repository.commit(base, {"src/a.txt": "1\n"}, {}, "m").commit
     with monkeypatch.context() as full:
         full.setattr(object_packs, "write_pack", refuse)
-        with pytest.raises(GitError, match=r"No space left on device.*free some space"):
+        with pytest.raises(Misuse, match=r"No space left on device.*free some space"):
             NodeRefs(repository).hold(1, [commit])
         repository.packs.end()
         assert len(waiting_files(user)) == 1

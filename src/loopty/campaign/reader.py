@@ -85,11 +85,13 @@ class CampaignReader:
 
     def node_folder(self, node: str) -> Path:
         """Where the copies of the node's diff, metrics, logs and traces are; they are made if they are missing."""
-        from loopty.workspaces.node_analysis import analysis_files
+        from loopty.workspaces.node_texts import analysis_files, description_files
 
         found, state = self.find_node(node), self.record.state
+        shown = self.history[found]
+        texts = {**description_files(shown), **analysis_files(shown, self.history)}
         with contextlib.suppress(OSError):  # a copy that cannot be written must not hide the record
-            self.record.folders.lay_out(found, analysis_files(self.history[found], self.history))
+            self.record.folders.lay_out(found, texts)
         return state.node_copy(found).shown_path
 
     def draft_folder(self, node: str) -> Path | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
@@ -55,7 +55,7 @@ class Recorder:
             raise error
         for _ in range(_MOST_LOST_WRITES):
             try:
-                events = self._write(decide)
+                events, refusal = self._write(decide)
                 break
             except WriteLost as error:
                 lost = error
@@ -64,6 +64,8 @@ class Recorder:
         for recorded in events:
             for listener in self.listeners:
                 listener(recorded)
+        if refusal:
+            raise refusal
         return events
 
     def record_soon(self, event: Event) -> None:
@@ -81,33 +83,37 @@ class Recorder:
             self._timer = asyncio.get_running_loop().call_later(_SECONDS_TO_WAIT, self._record_on_time)
 
     def record_waiting(self) -> None:
-        """Record the events that wait for the next one, if there are some."""
-        if self._waiting:
+        """Record the events that wait for the next one, if there are some, and if the ledger is not away."""
+        if self._waiting and not self._ledger.is_away():
             self.record(lambda _: ())
 
     def _record_on_time(self) -> None:
         self._timer = None
-        try:
-            if self._ledger.is_away():
-                return  # whoever records next waits for it
+        with suppress(Misuse):  # whoever records next hears it
             self.record_waiting()
-        except Misuse as error:
-            self._failed_save = error
 
-    def _decided(self, decide: Decide) -> Iterator[Event]:
-        """The events that wait, then those that `decide` makes from the history with them."""
-        yield from self._waiting
-        yield from decide(self.history)
-
-    def _write(self, decide: Decide) -> Sequence[Recorded]:
+    def _write(self, decide: Decide) -> tuple[Sequence[Recorded], Exception | None]:
+        """Record what waits and what `decide` makes; its refusal, where only what waits was recorded."""
         events: list[Recorded] = []
+        refusal: Exception | None = None
         try:
             with self._ledger.write_lock() as lock:
                 self._ledger.update(self.history)
                 at = self._clock()
-                for event in self._decided(decide):
+
+                def note(event: Event) -> None:
                     events.append(Recorded(self.history.number + 1, at, event))
                     self.history.apply(events[-1])
+
+                for event in self._waiting:
+                    note(event)
+                try:
+                    for event in decide(self.history):
+                        note(event)
+                except Exception as error:
+                    if not self._waiting or len(events) > len(self._waiting):
+                        raise
+                    refusal = error  # what waited is recorded all the same
                 if events:
                     lock.write(events, self.history.take_changed_pages() if self._must_save() else None)
         except BaseException:
@@ -115,7 +121,7 @@ class Recorder:
                 self.history = self._ledger.history()  # it held events that were never written
             raise
         self._waiting.clear()
-        return events
+        return events, refusal
 
     def _must_save(self) -> bool:
         """Whether the pages of the fold are saved with these events, so that nobody has to fold them again."""
@@ -144,7 +150,11 @@ class Recorder:
         finally:
             self.saves_rarely = False
             saving.cancel()
-            self.record_waiting()
+            if self._timer:
+                self._timer.cancel()
+                self._timer = None
+            if self._waiting:
+                self.record(lambda _: ())
             self.save()
 
     def save(self) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Protocol
 from weakref import WeakSet
 
+from loopty.domain.errors import Misuse
 from loopty.workspaces.git_folders import SAFE_CONFIG, environment_without_git
 from loopty.workspaces.git_session import GitError, GitSession
 
@@ -42,7 +43,7 @@ class Packer(Protocol):
     def git_dir(self) -> Path: ...
 
     def pack_waiting(self) -> None:
-        """Let git see them. Raises GitError."""
+        """Let git see them. Raises Misuse where that cannot be done."""
         ...
 
 
@@ -73,12 +74,12 @@ class GitCommand:
     def show_all_objects(self) -> None:
         """Let git see the objects of this process that wait for a pack. Commands that need objects begin with it.
 
-        Raises GitError where those of this git directory cannot be packed.
+        Raises Misuse where those of this git directory cannot be packed.
         """
         for packer in tuple(PACKERS):
             try:
                 packer.pack_waiting()
-            except GitError:
+            except Misuse:
                 if packer.git_dir == self.git_dir:
                     raise
 

@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable, Mapping
 
 from loopty.kit.kept_answers import KeptAnswers
+from loopty.workspaces.git_programs import program_settings
 
 _YOUNG_NS = 2_000_000_000
 """A file that was written just now may be written again without a new time."""
 _MOST_KNOWN = 8
+_ASKED_FOR = ("gc.auto", "loopty.branches")
 _KEPT = KeptAnswers("git-settings", 64)
 """The listings of other processes. Whoever replaces a file can give it any `mtime`, but no former `ctime`."""
 
@@ -40,11 +42,20 @@ def settings_listing(git_dir: str, env: Mapping[str, str], ask: Callable[[], str
         listing = ask()
         if "\0include" in listing or settings_state(git_dir, env) != state:
             return listing
-        _KEPT.keep(question, listing)
+        if not program_settings(listing):
+            _KEPT.keep(question, _without_secrets(listing))
     _known[key] = state, listing
     while len(_known) > _MOST_KNOWN:
         del _known[next(iter(_known))]
     return listing
+
+
+def _without_secrets(listing: str) -> str:
+    """Only what loopty asks for: a configuration may hold passwords and tokens, which belong in no other file."""
+    parts = listing.split("\0")
+    pairs = zip(parts[::2], parts[1::2], strict=False)
+    kept = (pair for pair in pairs if pair[0] == "command" or pair[1].partition("\n")[0] in _ASKED_FOR)
+    return "".join(f"{scope}\0{setting}\0" for scope, setting in kept)
 
 
 def known_state(git_dir: str, env: Mapping[str, str]) -> State | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from loopty.workspaces.git_objects import DIRECTORY, LINK, REGULAR_FILES, TreeEn
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.node_folders import CHANGE, NodeFolders
 from loopty.workspaces.node_refs import MOST_WAITING, NodeRefs
+from loopty.workspaces.node_texts import analysis_files, description_files
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from loopty.workspaces.node_sharing import NodeSharing
     from loopty.workspaces.three_way import MergedFiles
 
-_DESCRIPTION = "description.md"
 _LARGEST_SHOWN = 1_000_000
 _MOST_READ = 2_000
 """Files of a baseline in which declarations are looked for."""
@@ -295,11 +294,9 @@ class NodeFiles:
         if parent and parent.commit != node.commit:
             with contextlib.suppress(GitError):  # its files were removed
                 patch = self._repository.patches.between(parent.commit, node.commit)
-        return {**({CHANGE: patch} if patch else {}), **_what_it_is(node)}
+        return {**({CHANGE: patch} if patch else {}), **description_files(node)}
 
     def _lay_out(self, node: Node, history: History) -> None:
-        from loopty.workspaces.node_analysis import analysis_files
-
         try:
             self.folders.lay_out(node.id, analysis_files(node, history))
         except UnsafePath as error:
@@ -307,13 +304,6 @@ class NodeFiles:
         except OSError:
             # A copy that cannot be written must not cost the verdict, and whoever looks at the node gets one.
             return
-
-
-def _what_it_is(node: Node) -> dict[str, bytes]:
-    """What the node is, for people. The text is last: where they are plain files, it says that all are there."""
-    text = f"# {node.id}\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
-    params = {"params.json": f"{json.dumps(dict(node.params), indent=2)}\n".encode()} if node.params else {}
-    return {**params, _DESCRIPTION: text.encode(errors="replace")}
 
 
 def _prefix(folder: str) -> str:

@@ -7,11 +7,13 @@ them.
 
 from __future__ import annotations
 
+import contextlib
 import random
+import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 
-from loopty.domain.errors import Misuse
+from loopty.domain.errors import LooptyError, Misuse
 from loopty.workspaces.repository import Repository
 
 _PREFIX = "refs/loopty/runs/"
@@ -20,7 +22,7 @@ _LONGEST_PAUSE_SECONDS = 0.05
 _PARENTS_PER_LINK = 100
 _SECONDS_BETWEEN_LINKS = 0.5
 MOST_WAITING = 100
-"""Commits that no ref holds yet: so many at most, and only those of the last half second of publishing."""
+"""Commits that no ref holds yet: so many at most, and only for about half a second."""
 
 
 class NodeRefs:
@@ -33,6 +35,9 @@ class NodeRefs:
         self._waiting: dict[int, list[str]] = {}
         """Commits to hold with the next link, by run."""
         self._linked_at = float("-inf")
+        self._lock = threading.RLock()
+        """Of what waits."""
+        self._timer: threading.Timer | None = None
 
     def runs(self) -> list[int]:
         """The runs that have a ref, also those of a lost or another ledger."""
@@ -75,22 +80,31 @@ class NodeRefs:
     def hold_soon(self, run: int, commit: str) -> None:
         """Let the run hold this commit: now, or together with others where many come in a second.
 
-        A link takes as long as a short proposal. Until then they wait for a pack, so git can remove none of them.
+        A link takes as long as a short proposal. Git removes no object as new as these, unless it is told to.
         """
-        self._waiting.setdefault(run, []).append(commit)
-        waiting = sum(map(len, self._waiting.values()))
-        if waiting >= MOST_WAITING or time.monotonic() - self._linked_at >= _SECONDS_BETWEEN_LINKS:
+        with self._lock:
+            self._waiting.setdefault(run, []).append(commit)
+            waiting = sum(map(len, self._waiting.values()))
+            if waiting >= MOST_WAITING or time.monotonic() - self._linked_at >= _SECONDS_BETWEEN_LINKS:
+                self.hold_waiting()
+            elif self._timer is None:  # nothing more may come for an hour
+                self._timer = threading.Timer(_SECONDS_BETWEEN_LINKS, self._hold_on_time)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def _hold_on_time(self) -> None:
+        self._timer = None
+        with contextlib.suppress(LooptyError, OSError):  # whoever holds the next one hears of it
             self.hold_waiting()
-        else:
-            self._repository.packs.pack_soon()
 
     def hold_waiting(self) -> None:
         """Let the runs hold what waits for that."""
-        while self._waiting:
-            run = next(iter(self._waiting))
-            self.hold(run, self._waiting[run])
-            del self._waiting[run]
-            self._linked_at = time.monotonic()
+        with self._lock:
+            while self._waiting:
+                run = next(iter(self._waiting))
+                self.hold(run, self._waiting[run])
+                del self._waiting[run]
+                self._linked_at = time.monotonic()
 
     def release(self, run: int, commits: Collection[str]) -> None:
         """Let the run no longer hold these commits; those that others of its commits need stay."""

@@ -17,6 +17,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import dataclass
 from loopty.kit.work_end import at_work_end
 from loopty.workspaces.git_command import END_OF_OPTIONS, LOOPTY, PACKERS, GitCommand
@@ -32,13 +33,12 @@ _LARGEST_WAITING = 1 << 20
 """A larger object is written as a file of its own, and stays one until a session ends."""
 _LINKS_TO_LOOK_AT = 1024
 """What a killed process left further back than this stays loose."""
-_SECONDS_UNTIL_PACKED = 1.0
 _FEWEST = 50
 """Fewer loose objects than this are not worth a pack."""
 _MOST_PACKS = 10
 _FOLDERS = tuple(f"{number:02x}" for number in range(256))
 """In which git keeps loose objects, by the first byte of their names."""
-_HARMLESS = (OSError, GitError)
+_HARMLESS = (OSError, GitError, Misuse)
 """Another process packs, the repository is read-only, the disk is full: the objects stay as they are."""
 _GRACE_SECONDS = 600
 """Git dates a pack anew instead of writing an object that it holds: a commit that no ref holds yet may need it."""
@@ -71,7 +71,6 @@ class ObjectPacks:
         self._is_packing = False
         self._new_packs = 0
         self._merging: threading.Thread | None = None
-        self._timer: threading.Timer | None = None
         PACKERS.add(self)
 
     @property
@@ -95,7 +94,10 @@ class ObjectPacks:
         return self._waiting.get(name)
 
     def pack_waiting(self) -> None:
-        """Let git see the objects that wait here, or that a killed process has left. Raises GitError."""
+        """Let git see the objects that wait here, or that a killed process has left.
+
+        Raises Misuse where those of this process cannot be packed.
+        """
         with self._mutex:
             if self._is_packing:  # it is a command of its own that asks
                 return
@@ -104,35 +106,31 @@ class ObjectPacks:
                 if items := self._waiting.items():
                     self._write(items)
                     self._waiting.clear()
-                for left in self._waiting.left_by_others():
-                    self._write(left)
             except OSError as error:
                 remedy = "free some space, or correct its permissions"
-                reason = f"cannot write to {self._folder()} ({error.strerror}): {remedy}"
-                raise GitError("pack-objects", reason) from None
+                raise Misuse(f"cannot write to {self._folder()} ({error.strerror}): {remedy}") from None
+            else:
+                with contextlib.suppress(*_HARMLESS):  # then they stay for the next one
+                    for left in self._waiting.left_by_others():
+                        self._write(self._of_this_kind(left))
             finally:
                 self._is_packing = False
-
-    def pack_soon(self) -> None:
-        """Let git see the objects that wait here after a second, though nothing more may come for an hour."""
-        if self._timer is None:
-            self._timer = threading.Timer(_SECONDS_UNTIL_PACKED, self._pack_on_time)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def _pack_on_time(self) -> None:
-        self._timer = None
-        with contextlib.suppress(*_HARMLESS):
-            self.pack_waiting()
 
     def pack_elsewhere(self) -> bool:
         """Let git see the objects that wait in other processes, too; false where there are none."""
         found = False
         with self._mutex, contextlib.suppress(*_HARMLESS):
             for items in self._waiting.waiting_elsewhere():
-                self._write(items)
+                self._write(self._of_this_kind(items))
                 found = found or bool(items)
         return found
+
+    def _of_this_kind(self, items: Sequence[NewObject]) -> list[NewObject]:
+        """Those of what others wrote that have names of this repository's hash, each once."""
+        if not items:
+            return []
+        size = 40 if self._git.run("rev-parse", "--show-object-format").strip() == "sha1" else 64
+        return list({item.name: item for item in items if len(item.name) == size}.values())
 
     def _write(self, items: Sequence[NewObject]) -> None:
         if not items:

@@ -20,8 +20,10 @@ from loopty.kit.work_end import at_work_end
 
 _INSIDE = ("traces", "checkpoint", "artifacts")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_COARSE_CLOCK = 5
-"""CLOCK_REALTIME_COARSE of Linux: by it a file system dates changes, some milliseconds at a time."""
+_COARSEST_NS = 20_000_000
+"""File systems date changes by a clock that steps every ten milliseconds at least."""
+_SECOND_NS = 1_000_000_000
+"""A date of whole seconds comes from a file system that has no finer ones."""
 _MOST_IDLE = 8
 
 IN_USE: set[str] = set()
@@ -68,12 +70,10 @@ class TrialFolders:
             self._fill(outbox)
 
     def _is_settled(self, idle: _Idle) -> bool:
-        """Whether a change from now on gets another date than the last one, of which we know.
-
-        Where the last date is between two of the clock, the kernel gives a finer one after each look at it.
-        """
-        now = time.clock_gettime_ns(_COARSE_CLOCK)
-        return all(changed_at != now for _, changed_at in idle.inside.values())
+        """Whether any change from now on gets another date than the last one."""
+        now = time.time_ns()
+        dates = [changed_at for _, changed_at in idle.inside.values()]
+        return all(date % _SECOND_NS and now - date > _COARSEST_NS for date in dates)
 
     def _take_over(self, idle: _Idle, folder: SafeFolder, parameters: bytes) -> None:
         self._trials.rename(idle.name, folder.name)

@@ -64,15 +64,21 @@ class WaitingObjects:
     def _write(self) -> None:
         new, self._unwritten = self._unwritten, []
         try:
-            self._append(b"".join(map(_record, new)))
+            self._append(new)
         except OSError:
-            for item in new:
-                del self._items[item.name]
-                self.bytes -= len(item.content)
+            # Only the commit is refused: another one, of another thread, may need the files.
+            refused = new.pop()
+            del self._items[refused.name]
+            self.bytes -= len(refused.content)
+            self._unwritten = new
             raise
 
-    def _append(self, records: bytes) -> None:
+    def _append(self, new: list[NewObject]) -> None:
         file = self._open()
+        if not os.fstat(file).st_nlink:  # somebody has removed it
+            self.close()
+            file, new = self._open(), self.items()
+        records = b"".join(map(_record, new))
         try:
             rest = memoryview(records)
             while rest:
@@ -86,7 +92,8 @@ class WaitingObjects:
         while self._file is None:
             self._name = f"{os.getpid()}-{os.urandom(6).hex()}"
             file = self._folder.file(self._name).open(os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
-            fcntl.flock(file, fcntl.LOCK_EX)
+            with contextlib.suppress(OSError):  # a file system without locks: then nobody removes the file
+                fcntl.flock(file, fcntl.LOCK_EX)
             if os.fstat(file).st_nlink:
                 self._file, self._size = file, 0
             else:  # before it was locked, somebody took it for one that was left

@@ -1,20 +1,31 @@
-"""The analysis of a node, as text: its verdict, the reason, and its metrics beside those it is compared with."""
+"""What people read about a node: what it is, its verdict with the reason, its metrics beside those of others."""
 
 from __future__ import annotations
+
+import json
 
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents
 
 
+def description_files(node: Node) -> dict[str, bytes]:
+    """What the node is, for people. The text is last: where they are plain files, it says that all are there."""
+    text = f"# {node.id}\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
+    params = {"params.json": f"{json.dumps(dict(node.params), indent=2)}\n".encode()} if node.params else {}
+    return {**params, "description.md": text.encode(errors="replace")}
+
+
 def analysis_files(node: Node, history: History) -> dict[str, bytes]:
-    """The analysis of a node that has a verdict, as a file: it is made when the node's folder is laid out."""
-    return {"analysis.md": _analysis_text(node, history).encode(errors="replace")} if node.verdict else {}
+    """The analysis of a node that was measured, as a file: it is made when the node's folder is laid out."""
+    if node.verdict is None and node.outcome is None:
+        return {}
+    return {"analysis.md": _analysis_text(node, history).encode(errors="replace")}
 
 
 def _analysis_text(node: Node, history: History) -> str:
     """Markdown with a table of metrics: the node, the baseline, the node before it and the best one."""
-    lines = [f"# {node.id}: {node.verdict}", "", node.reason, ""]
+    lines = [f"# {node.id}: {node.verdict or 'no verdict'}", "", node.reason, ""]
     best = Incumbents.of(history.runs[node.id.run], node.pool).best
     compared = {"baseline": history.runs[node.id.run].root, "before": node.against, "best": best}
     columns = {name: history[other] for name, other in compared.items() if other}
