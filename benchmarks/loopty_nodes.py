@@ -22,7 +22,7 @@ def main(kind: str, count: int) -> None:
             repository.refs.make_branch(f"loopty-1.{number + 1}", commit)
         else:
             refs.hold(1, [commit])
-            refs.pack(1, number + 1)
+            refs.join_packs()
     if kind == "refs":
         refs.finish_packs(1)
 
