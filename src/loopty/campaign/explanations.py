@@ -40,7 +40,7 @@ def explain_node(record: SavedRecord, node: Node) -> Explanation | None:
         return None
     log = state.node_copy(node.id).file_at(outcome.log).shown_path if outcome.log else None
     if log:
-        from loopty.workspaces.node_texts import analysis_files
+        from loopty.workspaces.node_description import analysis_files
 
         with contextlib.suppress(OSError):  # without room for a copy, the lines of the error have to do
             record.folders.lay_out(node.id, analysis_files(node, record.history))

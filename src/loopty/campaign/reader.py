@@ -85,7 +85,7 @@ class CampaignReader:
 
     def node_folder(self, node: str) -> Path:
         """Where the copies of the node's diff, metrics, logs and traces are; they are made if they are missing."""
-        from loopty.workspaces.node_texts import analysis_files, description_files
+        from loopty.workspaces.node_description import analysis_files, description_files
 
         found, state = self.find_node(node), self.record.state
         shown = self.history[found]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from loopty.kit.dataclass import dataclass
+from loopty.kit.same_ends import same_ends
 
 _CONTEXT = 3
 _MOST_LINES = 1_000
@@ -73,13 +74,7 @@ def _is_text(content: bytes) -> bool:
 
 def _changes(lines: Sequence[bytes], new_lines: Sequence[bytes]) -> list[_Change] | None:
     """The changes in order; None where too many lines would have to be matched."""
-    shorter = min(len(lines), len(new_lines))
-    start = 0
-    while start < shorter and lines[start] == new_lines[start]:
-        start += 1
-    same_end = 0
-    while same_end < shorter - start and lines[-1 - same_end] == new_lines[-1 - same_end]:
-        same_end += 1
+    start, same_end = same_ends(lines, new_lines)
     end, new_end = len(lines) - same_end, len(new_lines) - same_end
     if start == end == new_end:
         return []

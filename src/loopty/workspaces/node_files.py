@@ -24,9 +24,9 @@ from loopty.record.node_record import Node
 from loopty.workspaces.benchmark_files import BenchmarkFiles
 from loopty.workspaces.git_objects import DIRECTORY, LINK, REGULAR_FILES, TreeEntry
 from loopty.workspaces.git_session import GitError
+from loopty.workspaces.node_description import analysis_files, description_files
 from loopty.workspaces.node_folders import CHANGE, NodeFolders
 from loopty.workspaces.node_refs import MOST_WAITING, NodeRefs
-from loopty.workspaces.node_texts import analysis_files, description_files
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
 

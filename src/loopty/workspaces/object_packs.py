@@ -116,14 +116,11 @@ class ObjectPacks:
             finally:
                 self._is_packing = False
 
-    def pack_elsewhere(self) -> bool:
-        """Let git see the objects that wait in other processes, too; false where there are none."""
-        found = False
+    def pack_elsewhere(self) -> None:
+        """Let git see the objects that wait in other processes, too."""
         with self._mutex, contextlib.suppress(*_HARMLESS):
             for items in self._waiting.waiting_elsewhere():
                 self._write(self._of_this_kind(items))
-                found = found or bool(items)
-        return found
 
     def _of_this_kind(self, items: Sequence[NewObject]) -> list[NewObject]:
         """Those of what others wrote that have names of this repository's hash, each once."""

@@ -102,7 +102,7 @@ class Stages:
 
     @contextmanager
     def stage(self, trial: Trial) -> Iterator[Stage]:
-        """Everything that the trial needs on disk. Its directory is gone afterwards; results stay in the node's.
+        """Everything that the trial needs on disk. Nothing of it is left afterwards; results stay in the node's.
 
         Raises SandboxError when the benchmark has changed since it was frozen.
         """

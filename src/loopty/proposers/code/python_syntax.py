@@ -12,6 +12,7 @@ import warnings
 from bisect import bisect_left, bisect_right
 
 from loopty.kit.fence import one_line
+from loopty.kit.same_ends import same_ends
 
 _MOST_SEEN = 4
 
@@ -77,13 +78,7 @@ def _changed_part(before: str, after: str, statements: tuple[int, ...]) -> str |
     if not statements or "\r" in before or "\r" in after:  # Python ends a line there, too
         return None
     old, new = before.split("\n"), after.split("\n")
-    shorter = min(len(old), len(new))
-    start = 0
-    while start < shorter and old[start] == new[start]:
-        start += 1
-    same_end = 0
-    while same_end < shorter - start and old[-1 - same_end] == new[-1 - same_end]:
-        same_end += 1
+    start, same_end = same_ends(old, new)
     # From the statement in which the first difference is to the first one that begins after the last.
     first = bisect_right(statements, start) - 1
     last = bisect_left(statements, len(old) - same_end)
