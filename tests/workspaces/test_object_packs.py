@@ -261,6 +261,16 @@ def test_a_refused_commit_takes_nothing_from_one_of_another_thread(
     assert_whole(user, [commit])
 
 
+def test_a_link_in_place_of_the_folder_of_waiting_objects_is_refused(user: User, tmp_path: Path) -> None:
+    base = user.commits({"src/a.txt": "0\n"})
+    folder = user.top / ".git/loopty-objects"
+    folder.symlink_to(tmp_path)
+    with pytest.raises(Misuse, match=r"\.git/loopty-objects is a link.*: move it away, then try again$"):
+        user.repository.commit(base, {"src/a.txt": "1\n"}, {}, "m")
+    folder.unlink()
+    assert user.repository.commit(base, {"src/a.txt": "1\n"}, {}, "m")
+
+
 def test_eight_processes_leave_no_file_of_waiting_objects(user: User) -> None:
     user.commits({"src/a.txt": "0\n"})
     workers = [start_worker(user, worker, 12) for worker in range(1, 9)]

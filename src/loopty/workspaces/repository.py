@@ -11,7 +11,7 @@ from loopty.domain.access import is_clean_path
 from loopty.domain.errors import Misuse
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import CommittedFiles
-from loopty.kit.safe_folder import SafeFolder
+from loopty.kit.safe_folder import SafeFolder, UnsafePath
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.workspaces.git_command import END_OF_OPTIONS, GitCommand
 from loopty.workspaces.git_folders import GitFolders
@@ -102,6 +102,8 @@ class Repository:
         """Commit the parent's files with these edits: new content by path, None deletes. No branch is made."""
         try:
             return self._objects.commit(parent, edits, modes, message)
+        except UnsafePath as error:
+            raise Misuse(str(error)) from None
         except OSError as error:
             raise Misuse(
                 f"cannot write to the repository ({error.strerror}): free some space, or correct its permissions"
