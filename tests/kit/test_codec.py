@@ -28,28 +28,30 @@ _ids = st.lists(st.integers(1, 99), min_size=1, max_size=4).map(lambda parts: No
 _names = st.binary(min_size=20, max_size=20).map(lambda raw: ObjectName(raw.hex()))
 _params = st.dictionaries(_words, st.one_of(_floats, st.integers(), _words, st.booleans()), max_size=4)
 _metrics = st.builds(
-    Metric, _words, st.sampled_from(Direction), st.floats(0, 10), st.one_of(st.none(), st.floats(0.1, 9))
+    Metric, _words, st.sampled_from(list(Direction)), st.floats(0, 10), st.one_of(st.none(), st.floats(0.1, 9))
 )
 _outcomes = st.builds(
     Outcome,
-    st.sampled_from(Ending),
+    st.sampled_from(list(Ending)),
     st.dictionaries(_words, _floats, max_size=3),
-    st.dictionaries(_words, st.sampled_from(Direction), max_size=3),
+    st.dictionaries(_words, st.sampled_from(list(Direction)), max_size=3),
     _words,
     st.floats(0, 1e6),
     st.lists(_words, max_size=2).map(tuple),
 )
 _events = st.one_of(
-    st.builds(NodeAdded, _ids, st.sampled_from(Pool), _words, _words, _names, _names, _params, st.booleans()),
+    st.builds(
+        NodeAdded, _ids, st.sampled_from(list(Pool)), _words, _words, _names, _names, _params, st.booleans()
+    ),
     st.builds(TrialEnded, _ids, st.integers(1, 9), _outcomes, st.booleans()),
-    st.builds(NodeJudged, _ids, st.sampled_from(Verdict), _words, st.one_of(st.none(), _ids)),
+    st.builds(NodeJudged, _ids, st.sampled_from(list(Verdict)), _words, st.one_of(st.none(), _ids)),
     st.builds(
         RunStarted,
         st.integers(1, 9),
         _words,
         st.builds(
             Objective,
-            st.sampled_from(Direction),
+            st.sampled_from(list(Direction)),
             st.lists(_metrics, max_size=3).map(tuple),
         ),
         st.integers(0),

@@ -23,7 +23,7 @@ def curve(*values: float, direction: Direction = Direction.MAX) -> Curve:
     st.lists(st.integers(-20, 20), min_size=1, max_size=9),
     st.integers(-20, 20),
     st.integers(1, 9),
-    st.sampled_from(Direction),
+    st.sampled_from(list(Direction)),
 )
 def test_the_median_rule_prunes_exactly_the_strictly_worse_trials(
     peers: list[int], value: int, startup: int, direction: Direction

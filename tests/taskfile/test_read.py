@@ -352,7 +352,7 @@ def test_every_option_is_documented() -> None:
 _lines = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 
 
-@given(_lines, st.lists(_lines, max_size=3), st.sampled_from(Direction), st.integers(0, 10**9))
+@given(_lines, st.lists(_lines, max_size=3), st.sampled_from(list(Direction)), st.integers(0, 10**9))
 def test_the_file_that_init_writes_contains_the_answers(
     text: str, write: list[str], direction: Direction, attempts: int
 ) -> None:

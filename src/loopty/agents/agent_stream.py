@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import enum
 import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from loopty.domain.model import Usage
 from loopty.kit.dataclass import dataclass
+from loopty.kit.str_enum import StrEnum
 
 _LONGEST_LINE = 4 << 20
 _LONGEST_TEXT = 1 << 16
 _MAX_COUNT = 10**9
 
 
-class AgentEnd(enum.StrEnum):
+class AgentEnd(StrEnum):
     """How a session of an agent ended."""
 
     CLEAN = "clean"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import enum
-
 from loopty.kit.dataclass import dataclass
+from loopty.kit.str_enum import StrEnum
 
 
-class StallKind(enum.StrEnum):
+class StallKind(StrEnum):
     """Why a session, or a configuration's search, does not get on."""
 
     SILENT = "silent"

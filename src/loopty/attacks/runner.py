@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import enum
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -15,6 +14,7 @@ from loopty.attacks.folder_state import regular_file_content
 from loopty.attacks.suite import ATTACKS
 from loopty.domain.launch import Exit, Freezer, Launch, Sandbox, SandboxError
 from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.str_enum import StrEnum
 from loopty.sandboxes.toolchain import Toolchain, user_toolchain
 
 _AT_ONCE = 2
@@ -25,7 +25,7 @@ _READY_PAUSE = 0.02
 _NO_FREEZER = "processes cannot be stopped here, so the integrity of an isolated benchmark is weak"
 
 
-class AttackStanding(enum.StrEnum):
+class AttackStanding(StrEnum):
     """How an attack turned out."""
 
     HELD = "held"

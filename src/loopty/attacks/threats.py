@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import enum
+from loopty.kit.str_enum import StrEnum
 
 
-class Threat(enum.StrEnum):
+class Threat(StrEnum):
     """One way out of a trial."""
 
     WRITE = "change files outside the writable set"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import enum
 import itertools
 import json
 
 from loopty.kit.dataclass import dataclass
+from loopty.kit.str_enum import StrEnum
 
 SettingValue = str | int | float | bool | tuple[str, ...]
 
 
-class Reach(enum.StrEnum):
+class Reach(StrEnum):
     """How far the settings of a remedy let trials reach; nobody may widen it but the user."""
 
     REPOSITORY = "repository"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import enum
-
 from loopty.kit.dataclass import dataclass
+from loopty.kit.str_enum import StrEnum
 
 
-class AgentMode(enum.StrEnum):
+class AgentMode(StrEnum):
     """Each is on or off, and on where nobody said anything."""
 
     AUTONOMOUS = "autonomous"
@@ -16,7 +15,7 @@ class AgentMode(enum.StrEnum):
     """It leaves edits to its subagents."""
 
 
-class ModeSource(enum.StrEnum):
+class ModeSource(StrEnum):
     """Who said so; an earlier one wins."""
 
     INSTRUCTION = "this environment"

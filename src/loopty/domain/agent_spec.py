@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import enum
-
 from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
+from loopty.kit.str_enum import StrEnum
 
 
-class AgentRight(enum.StrEnum):
+class AgentRight(StrEnum):
     """What an agent may do to work that is not its own draft."""
 
     ABORT = "abort"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Sequence
 
 from loopty.domain.objective import Metrics
 from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
+from loopty.kit.str_enum import StrEnum
 
 
-class When(enum.StrEnum):
+class When(StrEnum):
     BEFORE = "before"
     AFTER = "after"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from loopty.domain.errors import LooptyError
 from loopty.kit.dataclass import dataclass, field
+from loopty.kit.str_enum import StrEnum
 
 if TYPE_CHECKING:
     import asyncio  # importing it takes a third of the time that a reading verb needs to start
@@ -122,7 +122,7 @@ class Launch:
     """Whether `stdout` and `stderr` are made also where nothing is printed; else a back end may leave them out."""
 
 
-class Stop(enum.StrEnum):
+class Stop(StrEnum):
     """Why the sandbox stopped an execution."""
 
     TIME = "time"
@@ -149,7 +149,7 @@ class WarmProcessLost(SandboxError):  # noqa: N818 - what happened to it, which 
     """The process whose copy ran a command was killed, and the command with it."""
 
 
-class Protection(enum.StrEnum):
+class Protection(StrEnum):
     """Something that a sandbox keeps a trial from doing."""
 
     WRITE = "write"

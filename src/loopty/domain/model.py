@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, Protocol
@@ -12,9 +11,10 @@ from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
+from loopty.kit.str_enum import StrEnum
 
 
-class Role(enum.StrEnum):
+class Role(StrEnum):
     """Who spends tokens."""
 
     EVOLVER = "evolver"
@@ -109,7 +109,7 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
 
-class Speaker(enum.StrEnum):
+class Speaker(StrEnum):
     ASKER = "asker"
     MODEL = "model"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 
 from loopty.kit.dataclass import dataclass
 from loopty.kit.option import option
+from loopty.kit.str_enum import StrEnum
 
 SCORE = "score"
 _MAX_NAMES = 8
@@ -14,7 +14,7 @@ _LARGEST = 1e100
 """Beyond this value, sums and differences overflow to infinity."""
 
 
-class Direction(enum.StrEnum):
+class Direction(StrEnum):
     MAX = "max"
     MIN = "min"
 

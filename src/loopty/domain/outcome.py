@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 
 from loopty.domain.cascade_spec import StageResult
 from loopty.domain.objective import Direction
 from loopty.kit.dataclass import dataclass, field
+from loopty.kit.str_enum import StrEnum
 
 
-class Ending(enum.StrEnum):
+class Ending(StrEnum):
     FINISHED = "finished"
     FAILED = "failed"
     TIMED_OUT = "timed out"
@@ -24,14 +24,14 @@ class Ending(enum.StrEnum):
     """The benchmark's files changed while it ran."""
 
 
-class Integrity(enum.StrEnum):
+class Integrity(StrEnum):
     """Whether the candidate could reach the evaluator, or run while the evaluator measures something else."""
 
     STRONG = "strong"
     WEAK = "weak"
 
 
-class Verdict(enum.StrEnum):
+class Verdict(StrEnum):
     KEPT = "kept"
     DISCARDED = "discarded"
     INCONCLUSIVE = "inconclusive"

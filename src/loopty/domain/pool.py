@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import enum
-
 from loopty.kit.dataclass import dataclass
+from loopty.kit.str_enum import StrEnum
 
 
-class GateScope(enum.Enum):
+class GateScope(StrEnum):
     """Which gates a trial must pass."""
 
-    ALL = enum.auto()
-    METRICS = enum.auto()
+    ALL = "all"
+    METRICS = "metrics"
     """Bounds on metrics hold for every measurement; a gate's command runs once per node."""
-    NONE = enum.auto()
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class PoolRules:
     """The key under [pools] that limits the pool; empty where nothing does."""
 
 
-class Pool(enum.StrEnum):
+class Pool(StrEnum):
     """A budget that pays for trials. A new pool is one line here."""
 
     rules: PoolRules

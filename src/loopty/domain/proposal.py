@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
@@ -11,6 +10,7 @@ from loopty.domain.space import Params, Value
 from loopty.kit import codec
 from loopty.kit.dataclass import dataclass, field
 from loopty.kit.short_digest import sha256
+from loopty.kit.str_enum import StrEnum
 
 Edits = Mapping[str, str | bytes | None]
 """New content by path; None deletes the file."""
@@ -54,7 +54,7 @@ class Proposal:
         return Refusal(self.operator, reason, objection, self.calls, *place, self.arm_reason)
 
 
-class Objection(enum.StrEnum):
+class Objection(StrEnum):
     """Why a proposal gets no trial."""
 
     OTHER = "other"

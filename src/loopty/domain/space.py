@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import enum
 import math
 import random
 from collections.abc import Callable, Mapping
 
 from loopty.kit.dataclass import dataclass, field
 from loopty.kit.option import option
+from loopty.kit.str_enum import StrEnum
 
 Value = float | int | str | bool
 Params = Mapping[str, Value]
 
 
-class ParameterKind(enum.StrEnum):
+class ParameterKind(StrEnum):
     FLOAT = "float"
     INT = "int"
     CATEGORICAL = "categorical"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import functools
 import json
 import operator
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from loopty.kit.dataclass_methods import MISSING, field_types, fields_of, is_dataclass
+from loopty.kit.str_enum import ENUMS
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
@@ -61,7 +61,7 @@ def _build_flattener(cls: type) -> Convert:
             operator.attrgetter(*names) if len(names) > 1 else lambda value: [getattr(value, n) for n in names]
         )
         return functools.partial(_fields, values, _defaults(cls))
-    if issubclass(cls, enum.Enum):
+    if issubclass(cls, ENUMS):
         return lambda value: value.value
     if issubclass(cls, _PLAIN_TYPES):  # before the question for Mapping, which asks all its subclasses in turn
         return _same
@@ -151,7 +151,7 @@ def _converter(hint: Any) -> Convert:
     if is_dataclass(hint):
         kind = typing.cast(type, hint)
         return lambda item: build(kind, item)
-    if isinstance(hint, type) and (issubclass(hint, enum.Enum) or (issubclass(hint, str) and hint is not str)):
+    if isinstance(hint, type) and (issubclass(hint, ENUMS) or (issubclass(hint, str) and hint is not str)):
         # A text whose type knows what a record may hold is checked as it is read.
         return typing.cast(Convert, getattr(hint, "from_record", hint))
     return _same

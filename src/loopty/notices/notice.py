@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import enum
-
 from loopty.kit.dataclass import dataclass
+from loopty.kit.str_enum import StrEnum
 
 
-class NoticeKind(enum.StrEnum):
+class NoticeKind(StrEnum):
     NEW_BEST = "new-best"
     HELD = "held"
     """A gain too good to be true waits for a look."""

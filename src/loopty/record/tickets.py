@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Mapping
 
@@ -13,6 +12,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.space import Value
 from loopty.kit.dataclass import dataclass, field
 from loopty.kit.replace import replace
+from loopty.kit.str_enum import StrEnum
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -22,7 +22,7 @@ from loopty.record.trials import TrialCounts
 _SHAPE = r"t([1-9][0-9]{0,8})\.([1-9][0-9]{0,8})"
 
 
-class TicketMode(enum.StrEnum):
+class TicketMode(StrEnum):
     """What is done for a ticket."""
 
     ATTEMPT = "attempt"

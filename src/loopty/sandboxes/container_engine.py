@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from typing import Any
 
 from loopty.domain.launch import SandboxError
 from loopty.kit.dataclass import dataclass
+from loopty.kit.str_enum import StrEnum
 from loopty.sandboxes.container_remedies import failure_message
 from loopty.sandboxes.kernel_features import counts_processes_by_namespace
 
@@ -29,7 +29,7 @@ _ENGINE_VARIABLES = re.compile(
 )
 
 
-class EngineKind(enum.StrEnum):
+class EngineKind(StrEnum):
     """Which command line the program has."""
 
     PODMAN = "podman"

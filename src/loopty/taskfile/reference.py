@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 import sys
 import types
 import typing
@@ -13,6 +12,7 @@ from typing import Any
 from loopty.domain.gate_spec import Gate
 from loopty.domain.model import ModelSpec
 from loopty.domain.space import Parameter
+from loopty.kit.str_enum import ENUMS
 from loopty.taskfile.plugins import SELECTORS, Plugins
 from loopty.taskfile.read import PLUGIN_TABLES, TABLES, TOP_KEYS
 
@@ -124,7 +124,7 @@ def _type_name(hint: Any) -> str:
         return "table"
     if dataclasses.is_dataclass(hint):
         return "table"
-    if issubclass(hint, enum.Enum):
+    if issubclass(hint, ENUMS):
         return " or ".join(f"`{member.value}`" for member in hint)
     return _TYPE_NAMES[hint]
 

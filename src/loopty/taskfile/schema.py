@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import sys
 import types
 import typing
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from loopty.kit.dataclass import dataclass
 from loopty.kit.dataclass_methods import field_types, fields_of, is_dataclass
+from loopty.kit.str_enum import ENUMS
 
 if TYPE_CHECKING:
     from loopty.taskfile.positions import KeyPath
@@ -128,7 +128,7 @@ class Checker:
         return WRONG
 
     def _convert_scalar(self, hint: Any, value: Any, path: KeyPath) -> Any:
-        if issubclass(hint, enum.Enum):
+        if issubclass(hint, ENUMS):
             known = [member.value for member in hint]
             return hint(value) if value in known else self.add_fault(path, f"must be one of {', '.join(known)}")
         number = isinstance(value, int | float) and not isinstance(value, bool)

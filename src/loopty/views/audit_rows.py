@@ -5,12 +5,12 @@ Only the events have audits. Nothing that the search reads may be derived from t
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Outcome
 from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.str_enum import StrEnum
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Recorded
 from loopty.record.history import History
@@ -23,7 +23,7 @@ MANY_LOOKS = 10
 _LEAST_SHARE = 0.5
 
 
-class Suspicion(enum.StrEnum):
+class Suspicion(StrEnum):
     OVERFITTING = "overfitting"
     DRIFT = "drift"
     CONTAMINATION = "contamination"

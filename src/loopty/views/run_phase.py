@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import enum
-
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
 from loopty.kit.dataclass import dataclass
+from loopty.kit.str_enum import StrEnum
 from loopty.record.confirmations import Confirmation
 from loopty.record.history import History
 from loopty.record.run_record import Run
@@ -14,7 +13,7 @@ from loopty.record.samples import ENOUGH_TO_VARY
 from loopty.record.trials import Trials
 
 
-class PhaseName(enum.StrEnum):
+class PhaseName(StrEnum):
     BASELINE = "baseline"
     CONFIRMATION = "confirmation"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterator
 
 from loopty.domain.objective import Direction, Metric
@@ -11,6 +10,7 @@ from loopty.domain.pool import BUDGETED_POOLS, Pool
 from loopty.domain.task import Noise, Pools
 from loopty.engine.budget import session_seconds
 from loopty.kit.dataclass import dataclass
+from loopty.kit.str_enum import StrEnum
 from loopty.record.audit_anchors import AuditAnchors
 from loopty.record.budgets import pools_in_force
 from loopty.record.calls import Spend
@@ -43,7 +43,7 @@ from loopty.views.worker_slots import WorkerSlots, worker_slots
 _FEWEST_SAMPLES = 2
 
 
-class RunState(enum.StrEnum):
+class RunState(StrEnum):
     RUNNING = "running"
     STOPPED = "stopped"
     LOST = "lost"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -11,13 +10,14 @@ from loopty.domain.objective import Direction, Metric
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import dataclass, field
+from loopty.kit.str_enum import StrEnum
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.views.comparable import incumbents, sigma
 from loopty.views.rated_nodes import RatedKind, RatedNode, RatedNodes, rated_nodes
 
 
-class Mark(enum.StrEnum):
+class Mark(StrEnum):
     """How a point is drawn. A node without a comparable score failed, unless it was pruned or rejected."""
 
     KEPT = "kept"

@@ -18,7 +18,6 @@ result holds for this run only, not for the proposer in general.
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Sequence
 
@@ -26,6 +25,7 @@ from loopty.domain.objective import Metric
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import dataclass
+from loopty.kit.str_enum import StrEnum
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.views.rated_nodes import RatedKind, RatedNode, RatedNodes, rated_nodes
@@ -40,7 +40,7 @@ Gains = Sequence[float | None]
 """The improvement of each trial on the baseline, oldest first; None for a trial under another fingerprint."""
 
 
-class UpliftWords(enum.StrEnum):
+class UpliftWords(StrEnum):
     """The conclusion in words."""
 
     BETTER = "better than random"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 import json
 import sys
 import types
@@ -20,6 +19,7 @@ from loopty.domain.outcome import Effect, Outcome, Verdict
 from loopty.domain.space import Value
 from loopty.kit import codec
 from loopty.kit.dataclass import dataclass, field
+from loopty.kit.str_enum import ENUMS
 from loopty.record.node_record import Result
 
 FORMAT = 1
@@ -99,7 +99,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return value is None
     if hint is float:
         return type(value) in (int, float) and abs(value) <= sys.float_info.max
-    if issubclass(hint, enum.Enum):
+    if issubclass(hint, ENUMS):
         return value in [member.value for member in hint]
     return isinstance(value, str) if issubclass(hint, str) else type(value) is hint
 

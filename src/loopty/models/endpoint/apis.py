@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import enum
+from loopty.kit.str_enum import StrEnum
 
 API_HEADERS = ("accept", "anthropic-version", "anthropic-beta", "openai-beta")
 """Request headers that select how an API answers."""
 
 
-class Api(enum.StrEnum):
+class Api(StrEnum):
     """An API to ask a model, by the path that clients use."""
 
     CHAT = "/v1/chat/completions"

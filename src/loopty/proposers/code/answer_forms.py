@@ -6,12 +6,12 @@ changes a comment alone. A reply that copies the example is recognised as a chan
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from loopty.kit.dataclass import dataclass
 from loopty.kit.markers import editable_spans
+from loopty.kit.str_enum import StrEnum
 from loopty.proposers.code.source_files import FileView, ShownFile
 from loopty.proposers.mutation.languages import is_code, language_of
 
@@ -39,7 +39,7 @@ _DO_NOT_COPY = (
 _COMMENT_SIGNS = ("//", "#", "--", ";", "%", "!")
 
 
-class Form(enum.StrEnum):
+class Form(StrEnum):
     """A form of answer."""
 
     BLOCK = "block"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from typing import Any
 
 from loopty.kit.dataclass import dataclass, replace
 from loopty.kit.option import option
+from loopty.kit.str_enum import StrEnum
 from loopty.proposers.parents_option import PARENTS
 from loopty.proposers.prompt_context import PromptContextOptions
 
 
-class Operator(enum.StrEnum):
+class Operator(StrEnum):
     """A way to ask for a change."""
 
     DIFF = "diff"
@@ -31,7 +31,7 @@ class Operator(enum.StrEnum):
     """A seeded random edit of the parent, which asks no model."""
 
 
-class Policy(enum.StrEnum):
+class Policy(StrEnum):
     """How the operator and the model of a proposal are chosen."""
 
     CREDIT = "credit"
