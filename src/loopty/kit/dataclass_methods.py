@@ -96,18 +96,21 @@ def field_types(cls: type) -> dict[str, Any]:
 
 @cache
 def _compile_hint(hint: str) -> CodeType:
-    return compile(hint, "<hint>", "eval")
+    # Not by `compile`: its first call makes a class for each part of a syntax tree, a hundredth of a verb.
+    code: CodeType = eval(f"lambda: ({hint})").__code__
+    return code
 
 
 class _Shape:
     """The fields of a class, and how it is compared: worked out when an instance or somebody else asks."""
 
-    __slots__ = ("_above", "_given", "_hints", "_known", "compared")
+    __slots__ = ("_above", "_given", "_hints", "_known", "_parameters", "compared")
 
     def __init__(self, above: dict[str, Field], hints: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         """Of the fields `above` it, the types of its own, and the defaults that are written in it."""
         self._above, self._hints, self._given = above, hints, given
         self._known: dict[str, Field] | None = None
+        self._parameters: dict[str, Field] | None = None
         self.compared: Callable[[Any], tuple[Any, ...]] = self._compared_at_first
 
     @property
@@ -116,6 +119,13 @@ class _Shape:
             own = {name: self._own_field(name, hint) for name, hint in self._hints.items()}
             self._known = {**self._above, **own}
         return self._known
+
+    @property
+    def parameters(self) -> dict[str, Field]:
+        """The fields that the constructor sets."""
+        if self._parameters is None:
+            self._parameters = {name: field for name, field in self.fields.items() if field.init}
+        return self._parameters
 
     def _own_field(self, name: str, hint: str) -> Field:
         default = self._given.get(name, MISSING)
@@ -315,7 +325,7 @@ def _constructor_at_first_calls(shape: _Shape, frozen: bool, slots: bool) -> Cal
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
         nonlocal calls
         calls += 1
-        if calls <= _CALLS_BEFORE_COMPILED and _set_fields(self, shape.fields, args, kwargs):
+        if calls <= _CALLS_BEFORE_COMPILED and _set_fields(self, shape.parameters, args, kwargs):
             return
         owner: Any = _holder(type(self), "__init__", construct)
         _compile_constructor(owner, construct, frozen, slots)
@@ -325,23 +335,22 @@ def _constructor_at_first_calls(shape: _Shape, frozen: bool, slots: bool) -> Cal
     return construct
 
 
-def _set_fields(self: Any, fields: Mapping[str, Field], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _set_fields(self: Any, parameters: Mapping[str, Field], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Set all fields; False where these are no arguments for them: the compiled constructor says why."""
-    given = [field for field in fields.values() if field.init]
-    values = dict(zip((field.name for field in given), args, strict=False))
-    if len(args) > len(given) or not values.keys().isdisjoint(kwargs):
+    values = dict(zip(parameters, args, strict=False))
+    if len(args) > len(parameters) or not values.keys().isdisjoint(kwargs):
         return False
     values.update(kwargs)
-    for field in given:
-        if field.name not in values:
+    for name, field in parameters.items():
+        if name not in values:
             if field.is_required:
                 return False
             has_factory = field.default_factory is not MISSING
-            values[field.name] = field.default_factory() if has_factory else field.default
-    if len(values) > len(given):
+            values[name] = field.default_factory() if has_factory else field.default
+    if len(values) > len(parameters):
         return False
-    for field in given:
-        object.__setattr__(self, field.name, values[field.name])
+    for name, value in values.items():
+        object.__setattr__(self, name, value)
     if hasattr(self, "__post_init__"):
         self.__post_init__()
     return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
@@ -11,8 +11,6 @@ from loopty.domain.pool import Pool
 from loopty.kit import codec
 from loopty.kit.dataclass import dataclass, field, replace
 
-R = TypeVar("R", bound="RunPart")
-P = TypeVar("P", bound="PoolPart")
 T = TypeVar("T")
 
 
@@ -55,7 +53,7 @@ class RunPart:
     __slots__ = ()
 
     @classmethod
-    def of(cls: type[R], run: Run) -> R:
+    def of(cls, run: Run) -> Self:
         return _part(cls, run.parts)
 
 
@@ -65,7 +63,7 @@ class PoolPart:
     __slots__ = ()
 
     @classmethod
-    def of(cls: type[P], run: Run, pool: Pool) -> P:
+    def of(cls, run: Run, pool: Pool) -> Self:
         return _part(cls, run.pools.get(pool, {}))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric
@@ -20,7 +20,6 @@ from loopty.record.parent_exclusions import exclusion
 MOST = 64
 """Nodes that a population keeps: the best of them."""
 _COUNTED = (Verdict.KEPT, Verdict.DISCARDED, Verdict.INCONCLUSIVE)
-T = TypeVar("T", bound="JudgedNodes")
 _KEPT: weakref.WeakKeyDictionary[History, dict[Hashable, Any]] = weakref.WeakKeyDictionary()
 
 
@@ -41,14 +40,14 @@ class JudgedNodes:
         self._undecided: list[NodeId] = []
 
     @classmethod
-    def of(cls: type[T], ask: Ask, make: Callable[[], T], key: Hashable = ()) -> T:
+    def of(cls, ask: Ask, make: Callable[[], Self], key: Hashable = ()) -> Self:
         """The population of this history, run, pool and machine, brought up to date."""
         fingerprint = Cohorts.of(ask.history.runs[ask.run]).fingerprint
         kept = _KEPT.setdefault(ask.history, {})
         name = (cls, key, ask.run, ask.pool, fingerprint)
         if name not in kept:
             kept[name] = make()
-        found: T = kept[name]
+        found: Self = kept[name]
         found._read(ask, fingerprint)
         return found
 
