@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from loopty.agents.agent_stream import AgentEvent, ReadLine
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 
 QUIET = {
     "DO_NOT_TRACK": "1",
@@ -22,7 +22,7 @@ THINKS_SILENTLY = 240.0
 
 
 @dataclass(frozen=True, slots=True)
-class AgentEndpoint:
+class AgentEndpoint(Record):
     """The metered model that loopty serves to one session: an address on loopback, and a key for it alone."""
 
     address: str
@@ -40,7 +40,7 @@ class AgentEndpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentOrder:
+class AgentOrder(Record):
     """One start of an agent."""
 
     prompt: str
@@ -63,7 +63,7 @@ class AgentOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentCommand:
+class AgentCommand(Record):
     """How to start the agent."""
 
     argv: tuple[str, ...]
@@ -79,7 +79,7 @@ def _read_no_result(_content: bytes) -> Iterable[AgentEvent]:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentDriver:
+class AgentDriver(Record):
     """One coding agent."""
 
     name: str

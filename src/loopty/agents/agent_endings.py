@@ -6,7 +6,7 @@ import re
 
 from loopty.agents.agent_stream import AgentEnd, AgentStream
 from loopty.agents.stall import Stall, StallKind
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import one_line
 
 _LONGEST_REASON = 300
@@ -24,7 +24,7 @@ _REFUSED = re.compile(r"content.?(?:policy|filter)|safety|refus(?:al|ed to)|viol
 
 
 @dataclass(frozen=True, slots=True)
-class SessionEnd:
+class SessionEnd(Record):
     """How a session ended, and why; a clean end needs no reason."""
 
     end: AgentEnd

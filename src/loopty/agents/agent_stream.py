@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from loopty.domain.model import Usage
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.str_enum import StrEnum
 
 _LONGEST_LINE = 4 << 20
@@ -31,7 +31,7 @@ class AgentEnd(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class AgentEvent:
+class AgentEvent(Record):
     """What one line of the stream says; every field may be empty."""
 
     session: str = ""

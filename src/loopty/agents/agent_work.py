@@ -14,13 +14,13 @@ from loopty.domain.ids import NodeId
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import Ask
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.agent_accounts import Configuration
 from loopty.record.node_record import Node
 
 
 @dataclass(frozen=True, slots=True)
-class AgentChoice:
+class AgentChoice(Record):
     """Which agent works, and how."""
 
     agent: str
@@ -54,7 +54,7 @@ class AgentChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentWork:
+class AgentWork(Record):
     """What a session left."""
 
     parent: NodeId

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.str_enum import StrEnum
 
 
@@ -32,7 +32,7 @@ class StallKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Stall:
+class Stall(Record):
     """What was seen, and for how long it had lasted when it was seen."""
 
     kind: StallKind

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from loopty.agents.agent_driver import SIGN_OF_LIFE, AgentDriver
 from loopty.agents.stall_watch import StallLimits
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 _SHORTEST_WINDOW = 50.0
 
 
 @dataclass(frozen=True, slots=True)
-class StallOptions:
+class StallOptions(Record):
     """When a session of a coding agent counts as stalled."""
 
     watch: bool = option("Whether stalled sessions are stopped before their time limit, and resumed once.", True)

@@ -7,7 +7,7 @@ from collections import Counter
 
 from loopty.agents.agent_stream import AgentEvent
 from loopty.agents.stall import Stall, StallKind
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import one_line
 
 _CHARACTERS_PER_TOKEN = 4
@@ -21,7 +21,7 @@ _OUR_COMMAND = re.compile(r"(?:^|[\s\"'&|;(])(?:[\w./-]*/)?loopty +(?:tool +)?(?
 
 
 @dataclass(frozen=True, slots=True)
-class StallLimits:
+class StallLimits(Record):
     """When a session counts as stalled."""
 
     silence_seconds: float
@@ -34,7 +34,7 @@ class StallLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Vitals:
+class Vitals(Record):
     """What is known about an agent at one moment, besides its stream."""
 
     now: float

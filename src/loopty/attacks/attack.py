@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from loopty.attacks.threats import Threat
 from loopty.domain.launch import Bounds, Freezer, Mount, Protection
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 if TYPE_CHECKING:
     from loopty.attacks.arena import Arena
@@ -21,7 +21,7 @@ def no_obstacle() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class SecondLaunch:
+class SecondLaunch(Record):
     """A later launch, with one more mount, on the leftovers of the first. Refusing it counts as held."""
 
     script: str
@@ -29,7 +29,7 @@ class SecondLaunch:
 
 
 @dataclass(frozen=True, slots=True)
-class Attack:
+class Attack(Record):
     """A Python script to run inside the sandbox, for Python 3.8 and later, with the standard library only.
 
     It must do no harm outside the arena when it gets through, because it runs on users' machines. It may use the

@@ -8,11 +8,11 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class FileState:
+class FileState(Record):
     """One file or directory at one moment."""
 
     mode: int

@@ -13,7 +13,7 @@ from loopty.attacks.attack import Attack
 from loopty.attacks.folder_state import regular_file_content
 from loopty.attacks.suite import ATTACKS
 from loopty.domain.launch import Exit, Freezer, Launch, Sandbox, SandboxError
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.str_enum import StrEnum
 from loopty.sandboxes.toolchain import Toolchain, user_toolchain
 
@@ -39,7 +39,7 @@ class AttackStanding(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class AttackResult:
+class AttackResult(Record):
     """The result of one attack: what it achieved, what refused it, or why it was not tried."""
 
     attack: Attack

@@ -14,7 +14,7 @@ from loopty.campaign.agent_records import AgentRecord
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Message, Prompt, Reply, Role, Speaker, Usage
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.models.archive import Archive
 from loopty.models.purse import RunPurse
 from loopty.record.agent_accounts import AgentAccounts, AgentBenched, AgentPartEnded, AgentSearchStalled
@@ -27,7 +27,7 @@ _MOST_DOUBLINGS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class PartCost:
+class PartCost(Record):
     """What one start of an agent used."""
 
     usage: Usage
@@ -39,7 +39,7 @@ class PartCost:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentBooks:
+class AgentBooks(Record):
     """Books the sessions of one configuration."""
 
     choice: AgentChoice

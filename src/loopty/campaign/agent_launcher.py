@@ -19,7 +19,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.launch import Bounds, Launch, Mount, Sandbox, Stop
 from loopty.evaluators.tree_command import OutputFollower, TreeCommand
 from loopty.kit import untrusted_files
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.dataclass import Record, dataclass, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.sandboxes.command_programs import command_programs
 from loopty.sandboxes.program_folders import program_folders
@@ -45,7 +45,7 @@ _LARGEST_RESULT = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class AgentJob:
+class AgentJob(Record):
     """One start of an agent."""
 
     command: AgentCommand
@@ -77,7 +77,7 @@ class AgentJob:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentRun:
+class AgentRun(Record):
     """What an agent said, and how it ended."""
 
     stream: AgentStream

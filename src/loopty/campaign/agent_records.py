@@ -11,14 +11,14 @@ from loopty.domain.errors import LooptyError
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.safe_folder import SafeFile, SafeFolder
 
 _RECORD = "session.json"
 
 
 @dataclass(frozen=True, slots=True)
-class AgentRecord:
+class AgentRecord(Record):
     """One session."""
 
     agent: str
@@ -45,7 +45,7 @@ class AgentRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionFolder:
+class SessionFolder(Record):
     """The folder of one session."""
 
     folder: SafeFolder

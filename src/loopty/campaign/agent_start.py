@@ -11,7 +11,7 @@ from loopty.campaign.agent_launcher import HOME, PROMPT_FILE, TREE, AgentJob, Ag
 from loopty.campaign.agent_login import AgentLogin
 from loopty.campaign.agent_records import AgentRecord, SessionFolder
 from loopty.domain.model import Usage
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.node_record import Node
 from loopty.workspaces.agent_trees import AgentTrees
 
@@ -28,7 +28,7 @@ _CONTINUE = (
 
 
 @dataclass(frozen=True, slots=True)
-class SessionStart:
+class SessionStart(Record):
     """A session that is about to start, or to go on."""
 
     place: SessionFolder
@@ -51,7 +51,7 @@ class SessionStart:
 
 
 @dataclass(frozen=True, slots=True)
-class ServedModel:
+class ServedModel(Record):
     """The model that loopty serves to one start of an agent."""
 
     endpoint: AgentEndpoint
@@ -64,7 +64,7 @@ class ServedModel:
 
 
 @dataclass(frozen=True, slots=True)
-class ServedTools:
+class ServedTools(Record):
     """The tools that loopty serves to one start of an agent."""
 
     socket: Path

@@ -20,7 +20,7 @@ from loopty.campaign.trust_store import refusal_text
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.engine.session_limits import Finish
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.taskfile.toml_file import parse_toml, read_text
 from loopty.taskfile.toml_text import lay_over, toml_text
 from loopty.views.arm_comparison import ArmRow, GainCurve, arm_rows, curve_of
@@ -34,7 +34,7 @@ _ENDLESS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class ArmBudget:
+class ArmBudget(Record):
     """What each search may spend."""
 
     amount: float
@@ -47,7 +47,7 @@ class ArmBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class ArmSearch:
+class ArmSearch(Record):
     """One search of a comparison: an arm on a task with a seed, in its own copy."""
 
     arm: str
@@ -57,7 +57,7 @@ class ArmSearch:
 
 
 @dataclass(frozen=True, slots=True)
-class ArmReport:
+class ArmReport(Record):
     """A comparison, as far as it has come."""
 
     budget: ArmBudget

@@ -20,7 +20,7 @@ from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.task import Audit, Task
 from loopty.engine import decisions
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.record.ledger import Ledger
@@ -41,7 +41,7 @@ _EXAMPLE = """for example
 
 
 @dataclass(frozen=True, slots=True)
-class AuditReport:
+class AuditReport(Record):
     """Every look of a run at the split, oldest first; the last `new` of them were made now."""
 
     rows: list[AuditRow]

@@ -25,7 +25,7 @@ from loopty.engine import decisions
 from loopty.engine.protocols import Trial
 from loopty.engine.trial_runner import TrialRunner
 from loopty.judge.verdict_rules import Judging
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.safe_folder import SafeFile
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -42,7 +42,7 @@ _LOG_END = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(Record):
     """One run of the real benchmark that changed no state."""
 
     outcome: Outcome

@@ -12,7 +12,7 @@ from loopty.campaign.measured_noise import MeasuredNoise
 from loopty.causes.explanation import Explanation
 from loopty.causes.missing_libraries import NO_TEST_RAN
 from loopty.causes.test_counts import has_built_nothing, has_run_no_tests, is_only_usage
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.taskfile.task_draft import TaskDraft
 from loopty.taskfile.template import write_task_file
 
@@ -27,7 +27,7 @@ _ONLY_USAGE = "the command ended well, and only printed how it is used: give it 
 
 
 @dataclass(frozen=True, slots=True)
-class TimedCheck:
+class TimedCheck(Record):
     """A check, and how long it took."""
 
     result: CheckResult

@@ -15,7 +15,7 @@ from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.ids import NodeId
 from loopty.domain.shared_store import StoreFault
 from loopty.executors.process_locks import ProcessLocks
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.recorder import Recorder
@@ -32,7 +32,7 @@ _NODES_PER_EVENT = 500
 
 
 @dataclass(frozen=True, slots=True)
-class GarbageRules:
+class GarbageRules(Record):
     """Which garbage goes: what is older than this, the oldest first, until nodes and build caches fit."""
 
     older_than_seconds: float
@@ -41,7 +41,7 @@ class GarbageRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Garbage:
+class Garbage(Record):
     """What would go, or has gone."""
 
     nodes: tuple[NodeId, ...]

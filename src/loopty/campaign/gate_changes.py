@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.taskfile.task_draft import GateDraft, TaskDraft
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ _TIMES_THE_BENCHMARK = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class TaskChange:
+class TaskChange(Record):
     """Something that `init` changed in the draft, with the reason."""
 
     line: str

@@ -15,7 +15,7 @@ from typing import Any
 
 from loopty.domain.ids import NodeId
 from loopty.hosts.hook_call import HookCall
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.safe_folder import SafeFile
 
 _MOST_BYTES = 1 << 19
@@ -26,7 +26,7 @@ _CLOCK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class CallTime:
+class CallTime(Record):
     """From the begin of a call to its end."""
 
     begin: float
@@ -37,7 +37,7 @@ class CallTime:
 
 
 @dataclass(frozen=True, slots=True)
-class HostWork:
+class HostWork(Record):
     """The calls of agents in their hosts, and the drafts that they opened while edits were for subagents."""
 
     by_subagents: tuple[CallTime, ...] = ()

@@ -20,7 +20,7 @@ from loopty.campaign.subagent_edits import CALLS_FILE, note_edits_of_director
 from loopty.domain.agent_mode import AgentMode, ModeSource
 from loopty.domain.ids import NodeId
 from loopty.hosts.hook_call import HookCall, HookMoment
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.safe_folder import SafeFile
 
 _SESSIONS = "host_sessions.json"
@@ -31,7 +31,7 @@ _DRIVES_SECONDS = 12 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class HostSession:
+class HostSession(Record):
     """A session of a host that uses loopty's tools."""
 
     at: float

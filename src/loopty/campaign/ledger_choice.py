@@ -7,7 +7,7 @@ file, which may be a stranger's and could send the record elsewhere.
 from __future__ import annotations
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.ledgers.open_ledger import SERVERS, open_ledger
 from loopty.ledgers.postgres_address import has_password, without_password
 from loopty.stores.open_store import open_store
@@ -15,7 +15,7 @@ from loopty.workspaces.state_folder import LEDGER_VARIABLE, STORE_VARIABLE, Stat
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerPlace:
+class LedgerPlace(Record):
     """The ledger in use."""
 
     url: str

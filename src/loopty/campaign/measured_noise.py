@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import statistics
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredNoise:
+class MeasuredNoise(Record):
     """How much the score varied over a few checked runs."""
 
     metric: str

@@ -12,7 +12,7 @@ from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Message, ModelFault, ModelSpec, Prompt, Reply, Role, Speaker
 from loopty.domain.role_spec import Roles
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.models.catalogue import Catalogue
 from loopty.models.model_list import ModelEntry, model_entries
 from loopty.models.prices import rates_of
@@ -25,7 +25,7 @@ _MAX_ANSWER_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class NamedModels:
+class NamedModels(Record):
     """The models that can be named in one place."""
 
     top: Path
@@ -47,7 +47,7 @@ class NamedModels:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelAnswer:
+class ModelAnswer(Record):
     """A model's answer to one tiny request."""
 
     name: str

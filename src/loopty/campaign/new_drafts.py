@@ -17,7 +17,7 @@ from loopty.domain.proposal import BY_HAND, Proposal
 from loopty.domain.space import Params, Space, Value
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -27,7 +27,7 @@ from loopty.workspaces.drafts import Drafts
 
 
 @dataclass(frozen=True, slots=True)
-class DraftClaim:
+class DraftClaim(Record):
     """Who opens a draft, and for what."""
 
     author: str = ""
@@ -39,7 +39,7 @@ class DraftClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Record):
     """A new node that is still being edited."""
 
     node: NodeId

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from loopty.campaign.gate_changes import TaskChange
 from loopty.campaign.measured_noise import MeasuredNoise
 from loopty.domain.outcome import Ending
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.taskfile.task_draft import TaskDraft
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ProvenTask:
+class ProvenTask(Record):
     """The draft after its checks, and what the last check gave."""
 
     draft: TaskDraft

@@ -13,7 +13,7 @@ from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.space import Value
 from loopty.domain.task import Task, digest
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
 from loopty.record.owners import Owners
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Record):
     """A run at a glance: chart, best nodes, status, what its time gave, and which parameters matter."""
 
     points: ScorePoints
@@ -56,13 +56,13 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class ParamChange:
+class ParamChange(Record):
     before: Value | None
     after: Value | None
 
 
 @dataclass(frozen=True, slots=True)
-class NodeDiff:
+class NodeDiff(Record):
     """What a node changed, in files and parameters."""
 
     node: NodeId

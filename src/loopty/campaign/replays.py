@@ -26,7 +26,7 @@ from loopty.domain.proposal import Proposal
 from loopty.domain.role_spec import RoleBudget, Roles
 from loopty.domain.task import PluginChoice, Task
 from loopty.engine import decisions
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Event
@@ -43,7 +43,7 @@ _NO_PROPOSER = PluginChoice("mutate")
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(Record):
     """A node measured again, beside its record."""
 
     node: NodeId
@@ -70,7 +70,7 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(Record):
     """A node that can be measured in this context, and what was measured before."""
 
     name: NodeId

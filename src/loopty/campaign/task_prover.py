@@ -17,7 +17,7 @@ from loopty.campaign.resource_probe import measure_profile
 from loopty.causes.cause import Cause
 from loopty.causes.explanation import Explanation
 from loopty.domain.outcome import Ending
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.taskfile.task_draft import TaskDraft
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _TIMEOUT = "timeout_seconds"
 
 
 @dataclass(frozen=True, slots=True)
-class RepairedDraft:
+class RepairedDraft(Record):
     """A draft after the remedies that were found, and its last check."""
 
     draft: TaskDraft

@@ -18,7 +18,7 @@ from loopty.campaign.ticket_desk import end_ticket
 from loopty.campaign.ticket_results import TicketFiles, TicketResult
 from loopty.campaign.ticket_work import TicketWork
 from loopty.domain.errors import LooptyError
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.safe_folder import SafeFile
 from loopty.record.tickets import OpenTicket, Tickets
 
@@ -28,7 +28,7 @@ _OPEN = os.O_RDWR | os.O_CREAT
 
 
 @dataclass(frozen=True, slots=True)
-class _HeldTicket:
+class _HeldTicket(Record):
     """A ticket that this worker has locked."""
 
     run: int

@@ -13,7 +13,7 @@ from loopty.domain.launch import Mount, Sandbox
 from loopty.domain.machine import Machine
 from loopty.domain.rig import Rig
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.program_answers import ProgramAnswers
 from loopty.record.history import History
 from loopty.sandboxes.command_programs import command_programs, python_of
@@ -255,7 +255,7 @@ class TrialSetup:
 
 
 @dataclass(frozen=True, slots=True)
-class _TrialPrograms:
+class _TrialPrograms(Record):
     """The programs and environments that trials see."""
 
     toolchain: Toolchain

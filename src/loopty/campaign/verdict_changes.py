@@ -15,7 +15,7 @@ from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Trial
 from loopty.judge import withdrawals
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
@@ -24,7 +24,7 @@ from loopty.record.verdicts import Incumbents, NodeReopened, NodeRestored, Verdi
 
 
 @dataclass(frozen=True, slots=True)
-class VerdictChange:
+class VerdictChange(Record):
     """What a withdrawal changed."""
 
     withdrawn: tuple[NodeId, ...]

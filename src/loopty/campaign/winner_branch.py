@@ -9,7 +9,7 @@ from loopty.campaign.own_repository import open_own_repository
 from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.removed_files import require_files
@@ -18,7 +18,7 @@ from loopty.workspaces.git_session import GitError
 
 
 @dataclass(frozen=True, slots=True)
-class WinnerBranch:
+class WinnerBranch(Record):
     """A branch that holds a node's whole change as one commit."""
 
     node: NodeId
@@ -47,7 +47,7 @@ def make_winner_branch(
 
 
 @dataclass(frozen=True, slots=True)
-class NodeBranch:
+class NodeBranch(Record):
     """A branch at a node's own commit."""
 
     branch: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.str_enum import StrEnum
 
 SettingValue = str | int | float | bool | tuple[str, ...]
@@ -23,7 +23,7 @@ class Reach(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Record):
     """One line of loopty.toml."""
 
     table: str
@@ -44,7 +44,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Record):
     """Why a trial failed, in one sentence, and what to do about it."""
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 MAX_LINES = 5
 _LONGEST_LINE = 200
@@ -37,7 +37,7 @@ _FIRST_MATCH_COUNTS = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorLines:
+class ErrorLines(Record):
     """The line that names the error, and up to five lines around it."""
 
     cause: str

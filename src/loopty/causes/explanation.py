@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from loopty.causes.cause import Cause
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Record):
     """What is known about a failure."""
 
     lines: tuple[str, ...]

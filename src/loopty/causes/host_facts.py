@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Submodule:
+class Submodule(Record):
     """A repository inside the repository."""
 
     path: str

@@ -8,11 +8,11 @@ from loopty.causes.cause import Cause
 from loopty.causes.failure import Failure
 from loopty.causes.host_facts import HostFacts
 from loopty.causes.system_packages import PackageInstaller
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class _Server:
+class _Server(Record):
     program: str
     pattern: str
     """How a client names it: by its port or its name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from loopty.causes.host_facts import HostFacts
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 _MANAGERS = {
     "apt-get": ("apt-get install -y", 0),
@@ -97,7 +97,7 @@ def is_known_library(name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class PackageInstaller:
+class PackageInstaller(Record):
     """The package manager of a machine."""
 
     facts: HostFacts

@@ -6,11 +6,11 @@ from typing import Any
 
 from loopty.campaign.reader import CampaignReader
 from loopty.cli.output import say
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class RecordCheck:
+class RecordCheck(Record):
     """A check of the newest events and nodes, and of everything that was read before."""
 
     flaw: str | None

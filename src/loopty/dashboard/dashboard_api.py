@@ -26,7 +26,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.domain.task import Audit, Task
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.nodes import NodeCount
 from loopty.record.sessions import Session
 from loopty.record.trials import TrialCounts
@@ -48,7 +48,7 @@ class Missing(Exception):  # noqa: N818
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
+class Encoded(Record):
     """An answer as it is sent."""
 
     body: bytes

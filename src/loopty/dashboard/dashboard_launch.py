@@ -19,14 +19,14 @@ from pathlib import Path
 from loopty.dashboard.dashboard_server import DashboardServer
 from loopty.dashboard.page_access import Address, PageAccess
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 LOOPBACK = "127.0.0.1"
 _START_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class DashboardOptions:
+class DashboardOptions(Record):
     """Where the dashboard listens, and how."""
 
     host: str = LOOPBACK

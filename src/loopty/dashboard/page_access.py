@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.models.endpoint.http_exchange import Request
 
 _WRONG_TOKENS = 20
@@ -26,7 +26,7 @@ class NotAllowed(Exception):  # noqa: N818 - it is an answer, not an error of ou
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class Address(Record):
     """Where the dashboard listens, and by which names it may be reached."""
 
     host: str

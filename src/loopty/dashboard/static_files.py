@@ -6,7 +6,7 @@ import gzip
 import re
 from pathlib import Path
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 STATIC = Path(__file__).parent / "static"
 _TYPES = {
@@ -29,7 +29,7 @@ _MISSING = b"""<!doctype html><meta charset="utf-8"><title>loopty</title>
 
 
 @dataclass(frozen=True, slots=True)
-class StaticFile:
+class StaticFile(Record):
     """A file of the page as it is sent."""
 
     content: bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from loopty.kit import globs
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 TASK_FILE = "loopty.toml"
@@ -14,7 +14,7 @@ _LONGEST_PART, _LONGEST_PATH = 255, 1024  # in bytes, as file systems count
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class Access(Record):
     """Rules over repository paths; a rule is a file, a directory or a glob."""
 
     write: tuple[str, ...] = option("Files that a proposal may change, add or delete.", (), glob=True)

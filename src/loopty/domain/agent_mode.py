@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.str_enum import StrEnum
 
 
@@ -25,7 +25,7 @@ class ModeSource(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ModeSetting:
+class ModeSetting(Record):
     """Whether a mode is on, and who said so."""
 
     mode: AgentMode

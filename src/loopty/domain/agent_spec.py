@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 from loopty.kit.str_enum import StrEnum
 
@@ -18,7 +18,7 @@ class AgentRight(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class AgentRights:
+class AgentRights(Record):
     """How coding agents work through loopty's tools, and what they may do besides making experiments."""
 
     may: tuple[AgentRight, ...] = option(

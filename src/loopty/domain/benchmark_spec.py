@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from loopty.domain.cascade_spec import CascadeStage
 from loopty.domain.launch import Bounds
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 
 @dataclass(frozen=True, slots=True)
-class Benchmark:
+class Benchmark(Record):
     """The command that scores a candidate."""
 
     command: str | tuple[str, ...] = option(
@@ -96,7 +96,7 @@ class Benchmark:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Record):
     """The limits of one trial."""
 
     memory_mb: int = option("Memory of the whole process tree.", 2048, above=0)

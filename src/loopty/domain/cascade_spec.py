@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from loopty.domain.objective import SCORE, Metrics
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 
 @dataclass(frozen=True, slots=True)
-class CascadeStage:
+class CascadeStage(Record):
     """A cheap command that reports a metric, and the bounds that let a candidate go on to the next one."""
 
     name: str = option("The stage's name in reasons and reports.", filled=True)
@@ -50,7 +50,7 @@ class CascadeStage:
 
 
 @dataclass(frozen=True, slots=True)
-class StageResult:
+class StageResult(Record):
     """What one stage of the cascade measured in a trial. It is never ranked: stages measure different things."""
 
     name: str

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loopty.domain.space import Parameter
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 POOL_FOLDER = "loopty-pool"
@@ -14,7 +14,7 @@ POOL_FOLDER = "loopty-pool"
 
 
 @dataclass(frozen=True, slots=True)
-class Combine:
+class Combine(Record):
     """The second stage: when the search is over or stalls, it combines artifacts of its best, diverse nodes."""
 
     write: tuple[str, ...] = option(

@@ -6,11 +6,11 @@ import bisect
 from collections.abc import Mapping, Sequence
 
 from loopty.domain.objective import Direction
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Row(Record):
     """One complete row of the metrics stream."""
 
     step: float
@@ -18,7 +18,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(Record):
     """The most important metric of one trial over its steps, oldest first."""
 
     points: tuple[tuple[float, float], ...]

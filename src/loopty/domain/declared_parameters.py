@@ -14,7 +14,7 @@ from typing import Any
 
 from loopty.domain.proposal import Edits
 from loopty.domain.space import Parameter, ParameterKind, Params, Space, Value
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.later_pattern import later_pattern
 
 MARK = "loopty parameter:"
@@ -36,7 +36,7 @@ class DeclarationFault(ValueError):  # noqa: N818
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredParameter:
+class DeclaredParameter(Record):
     """A parameter, and the file that declares it."""
 
     path: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopty.domain.evidence import median, noise_floor
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 NEWEST = 4
 """So many measurements have to agree."""
@@ -23,7 +23,7 @@ _VALUE = "value"
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(Record):
     """A change of what a machine measures of one node."""
 
     before: float

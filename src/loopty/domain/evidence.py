@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from loopty.domain.shrinkage import shrunk_gain
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 # With Gaussian noise s, the share tanh(m·|gain| / 2s²) grows fastest when the candidate is better by m; here m is
 # 1.5 s. Smaller gains need more pairs than anybody pays for; larger ones win with any boldness.
@@ -37,7 +37,7 @@ _MEDIAN_DIFFERENCE = 0.9538725524
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Record):
     """The evidence of the pairs so far. Stop when one of the last three is true, else measure another pair."""
 
     pairs: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 MOST_WORKERS = 4096
@@ -10,7 +10,7 @@ MOST_WORKERS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutorSpec:
+class ExecutorSpec(Record):
     """Where trials run."""
 
     kind: str = option(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from loopty.domain.objective import Metrics
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 from loopty.kit.str_enum import StrEnum
 
@@ -17,7 +17,7 @@ class When(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Record):
     """A command that must exit with 0, or a metric that must lie within bounds."""
 
     name: str = option("The gate's name in verdicts.")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from loopty.domain.errors import LooptyError
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.str_enum import StrEnum
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Record):
     """A host path shown inside the sandbox at `target`."""
 
     source: Path
@@ -24,7 +24,7 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Record):
     """The limits of one execution."""
 
     seconds: float
@@ -60,7 +60,7 @@ class Freezer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(Record):
     """One connection of a process to another: what it has sent and received so far, in bytes."""
 
     sent: int = 0
@@ -72,7 +72,7 @@ class Connection:
 
 
 @dataclass(frozen=True, slots=True)
-class WarmStart:
+class WarmStart(Record):
     """How a Python command starts as a copy of a process that has imported its packages already."""
 
     python: tuple[str, ...]
@@ -94,7 +94,7 @@ class WarmStart:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Record):
     """A command, its view of the file system, and its bounds."""
 
     argv: tuple[str, ...]
@@ -133,7 +133,7 @@ class Stop(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(Record):
     """How an execution ended. `stop` is None when the command ended by itself."""
 
     code: int
@@ -173,7 +173,7 @@ class Protection(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Record):
     """A protection that a back end lacks here, wholly or in part, in words for a person."""
 
     protection: Protection

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Leftovers:
+class Leftovers(Record):
     """The files of a node's folder, shortened. Programs and models wrote them, so they are shown fenced."""
 
     diff: str = ""

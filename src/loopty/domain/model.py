@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from loopty.domain.errors import LooptyError
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 from loopty.kit.str_enum import StrEnum
 
@@ -34,7 +34,7 @@ CACHED_CALL = "cached"
 
 
 @dataclass(frozen=True, slots=True)
-class ModelSpec:
+class ModelSpec(Record):
     """One model: where it is served, what it costs, how often it may be called."""
 
     provider: str = option(
@@ -96,7 +96,7 @@ class ModelSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Record):
     """Tokens of one call. Cached tokens are part of the input, reasoning is part of the output."""
 
     input_tokens: int = 0
@@ -115,7 +115,7 @@ class Speaker(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class Message(Record):
     """One message of a conversation."""
 
     speaker: Speaker
@@ -123,7 +123,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Record):
     """Exactly what a model is sent."""
 
     system: str
@@ -150,7 +150,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Record):
     """What a model answered."""
 
     text: str
@@ -197,7 +197,7 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Record):
     """A paid reply, with the name of the call under which prompt and reply are saved."""
 
     call: str
@@ -205,7 +205,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelOption:
+class ModelOption(Record):
     """A model that may be asked."""
 
     name: str

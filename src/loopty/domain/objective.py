@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 from loopty.kit.str_enum import StrEnum
 
@@ -28,7 +28,7 @@ class Direction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Record):
     """One metric of the objective."""
 
     name: str = option("The metric's name: `score`, a CSV column, or `tasks.ID`.")
@@ -51,7 +51,7 @@ Directions = Mapping[str, Direction]
 
 
 @dataclass(frozen=True, slots=True)
-class Objective:
+class Objective(Record):
     """How two results compare. If the task lists no metrics, those that the benchmark reports count."""
 
     direction: Direction = option(
@@ -85,7 +85,7 @@ def metrics_fault(metrics: Metrics, wanted: tuple[Metric, ...]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Gain:
+class Gain(Record):
     """How much better one result is than another; negative is worse, zero is equal."""
 
     amount: float

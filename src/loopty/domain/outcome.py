@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from loopty.domain.cascade_spec import StageResult
 from loopty.domain.objective import Direction
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.str_enum import StrEnum
 
 
@@ -43,7 +43,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Record):
     """How much better a node is than the incumbent, from paired measurements."""
 
     metric: str
@@ -57,7 +57,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Record):
     """The result of one trial. `metrics` is empty unless the benchmark reported some; nothing is invented."""
 
     ending: Ending

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopty.domain.evidence import median
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 LEVEL = 0.95
 FEWEST_PAIRS = 6
@@ -18,7 +18,7 @@ FEWEST_PAIRS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class PairedEstimate:
+class PairedEstimate(Record):
     """A gain with its interval."""
 
     amount: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.str_enum import StrEnum
 
 
@@ -16,7 +16,7 @@ class GateScope(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PoolRules:
+class PoolRules(Record):
     """What holds for the trials of one pool."""
 
     searches: bool = False

@@ -8,7 +8,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.search_config import SearchMove
 from loopty.domain.space import Params, Value
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.short_digest import sha256
 from loopty.kit.str_enum import StrEnum
 
@@ -21,7 +21,7 @@ BY_HAND = "hand"
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(Record):
     """The next experiment."""
 
     operator: str
@@ -71,7 +71,7 @@ class Objection(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Record):
     """A proposal without a trial. It is recorded, and no attempt is charged."""
 
     operator: str
@@ -85,7 +85,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class RungChange:
+class RungChange(Record):
     """A ladder goes to another rung."""
 
     rung: int
@@ -94,7 +94,7 @@ class RungChange:
 
 
 @dataclass(frozen=True, slots=True)
-class ProposerStall:
+class ProposerStall(Record):
     """A proposer did not get on. Its account is in the ledger; it is asked again, and no attempt is charged."""
 
     operator: str

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 _FEWEST = 4
 _NORMAL_QUANTILE = 1.645
 
 
 @dataclass(frozen=True, slots=True)
-class RankCorrelation:
+class RankCorrelation(Record):
     """Spearman's coefficient with its 90 % interval."""
 
     value: float

@@ -5,11 +5,11 @@ from __future__ import annotations
 from loopty.domain.access import Access
 from loopty.domain.benchmark_spec import Benchmark, Limits
 from loopty.domain.task import Audit, SandboxSpec
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Rig:
+class Rig(Record):
     """How trials are run. An evaluator is built from it, here or elsewhere (`campaign/trial_setup.py`)."""
 
     benchmark: Benchmark

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.model import Role
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 
 @dataclass(frozen=True, slots=True)
-class RoleBudget:
+class RoleBudget(Record):
     """A role's model, and what it may spend."""
 
     model: str = option("A name under `[models]`, or `provider:model`.", "")
@@ -53,7 +53,7 @@ class RoleBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class Roles:
+class Roles(Record):
     """The roles that use models, one table each: `[roles.evolver]`, `[roles.user]`, `[roles.verifier]`."""
 
     evolver: RoleBudget = option("Proposes changes.", RoleBudget())
@@ -79,7 +79,7 @@ class Roles:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedMetric:
+class JudgedMetric(Record):
     """A metric from the verifier: how often it prefers a node's artifact to the baseline's."""
 
     name: str = option("Name of the metric; list it under [[objective.metrics]] to make it count.")
@@ -91,7 +91,7 @@ class JudgedMetric:
 
 
 @dataclass(frozen=True, slots=True)
-class VerifierSpec:
+class VerifierSpec(Record):
     """What the verifier does. It can only reject: it never keeps a node that the metric would not keep."""
 
     screen: bool = option(

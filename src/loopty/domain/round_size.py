@@ -6,7 +6,7 @@ makes before the results of all are looked at again, as many as cost and noise a
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 MOST_AT_ONCE = 8
@@ -22,7 +22,7 @@ _MEMORY_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceProfile:
+class ResourceProfile(Record):
     """What one trial of the baseline uses, measured by `loopty init --probe`."""
 
     seconds: float = option("Duration of one trial, in seconds; 0: not measured.", 0.0, minimum=0)
@@ -36,7 +36,7 @@ class ResourceProfile:
 
 
 @dataclass(frozen=True, slots=True)
-class Capacity:
+class Capacity(Record):
     """What a machine has."""
 
     cores: int
@@ -44,7 +44,7 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True)
-class ExclusiveUse:
+class ExclusiveUse(Record):
     """What only some trials can use at a time."""
 
     names: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class ExclusiveUse:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundSize:
+class RoundSize(Record):
     """How many trials run at once, and what bounds them."""
 
     width: int
@@ -62,7 +62,7 @@ class RoundSize:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundDepth:
+class RoundDepth(Record):
     """How many submissions one agent makes in a round, and what bounds them."""
 
     depth: int
@@ -70,7 +70,7 @@ class RoundDepth:
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptFigures:
+class AttemptFigures(Record):
     """What is known about an attempt."""
 
     seconds: float

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class SearchConfig:
+class SearchConfig(Record):
     """What the next proposals follow."""
 
     exploration: float = 0.1
@@ -22,7 +22,7 @@ class SearchConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchMove:
+class SearchMove(Record):
     """A proposer changes how it searches. The record keeps it, and the proposer is asked again."""
 
     number: int

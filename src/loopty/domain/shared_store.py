@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
 class StoreFault(Misuse):
@@ -14,7 +14,7 @@ class StoreFault(Misuse):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredEntry:
+class StoredEntry(Record):
     """A content in the store."""
 
     name: str

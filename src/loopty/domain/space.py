@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Callable, Mapping
 
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.option import option
 from loopty.kit.str_enum import StrEnum
 
@@ -21,7 +21,7 @@ class ParameterKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Record):
     """One parameter."""
 
     type: ParameterKind = option("`float`, `int` or `categorical`.")
@@ -130,7 +130,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Space:
+class Space(Record):
     """All parameters of a task by name, in the order of the task file."""
 
     parameters: Mapping[str, Parameter] = field(default_factory=dict)

@@ -30,7 +30,7 @@ from loopty.domain.round_size import (
 from loopty.domain.space import Space
 from loopty.domain.tune_spec import Tune
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.dataclass import Record, dataclass, field, replace
 from loopty.kit.option import option
 from loopty.kit.short_digest import sha256
 
@@ -39,7 +39,7 @@ Criteria = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Pools:
+class Pools(Record):
     """The budget of a run."""
 
     attempts: int = option("Number of proposals to try; the baseline does not count.", 100, minimum=0)
@@ -76,7 +76,7 @@ class Pools:
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class Noise(Record):
     """How the judge tells a gain from noise."""
 
     repeat: str = option(
@@ -116,7 +116,7 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(Record):
     """The held-out split, which the search never sees."""
 
     command: str | tuple[str, ...] = option(
@@ -134,7 +134,7 @@ class Audit:
 
 
 @dataclass(frozen=True, slots=True)
-class SandboxSpec:
+class SandboxSpec(Record):
     """The sandbox of trials, and the protections that it must provide."""
 
     kind: str = option(
@@ -155,7 +155,7 @@ class SandboxSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class PluginChoice:
+class PluginChoice(Record):
     """A plug-in by name, with its own options."""
 
     kind: str
@@ -163,7 +163,7 @@ class PluginChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Task(Record):
     """The whole task."""
 
     statement: str

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 SAMPLERS = ("local", "random", "tpe", "gp")
 
 
 @dataclass(frozen=True, slots=True)
-class Tune:
+class Tune(Record):
     """Tune mode: parameters of a code change are tuned on a slice first. Off without `slice`."""
 
     slice: str = option(

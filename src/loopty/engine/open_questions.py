@@ -13,7 +13,7 @@ from loopty.domain.executor_spec import MOST_WORKERS
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Suggestion
 from loopty.engine.protocols import Ask, CommittedFiles, Proposer, Purse
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.proposals import Proposals
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
@@ -24,7 +24,7 @@ Pace = Callable[[], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Question(Record):
     """A question as it was asked."""
 
     pool: Pool
@@ -36,7 +36,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadyAnswer:
+class ReadyAnswer(Record):
     """A suggestion that waits until a trial can start."""
 
     suggestion: Suggestion

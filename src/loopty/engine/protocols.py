@@ -21,7 +21,7 @@ from loopty.domain.objective import Directions
 from loopty.domain.outcome import Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Edits, Proposal, Suggestion
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.safe_folder import SafeFolder
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -116,7 +116,7 @@ class Proposer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Record):
     """The node to change next, and why it was chosen."""
 
     node: Node
@@ -142,7 +142,7 @@ class Pruner(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Record):
     """One bounded execution of a node."""
 
     node: Node
@@ -161,7 +161,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Record):
     """The folders and mounts of one trial, made before it and removed after it."""
 
     mounts: tuple[Mount, ...]
@@ -227,7 +227,7 @@ class Reviewer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class CommittedFiles:
+class CommittedFiles(Record):
     """The files of a node as a git commit and its tree."""
 
     commit: ObjectName

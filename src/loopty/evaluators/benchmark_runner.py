@@ -15,7 +15,7 @@ from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators import contract
 from loopty.evaluators.candidate_stillness import CandidateConduct
 from loopty.evaluators.contract import SandboxPaths
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.safe_folder import SafeFile
 from loopty.kit.temporary_folder import temporary_folder
 
@@ -34,7 +34,7 @@ class TamperingFound(Exception):  # noqa: N818 - a finding about the trial, whic
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class Command(Record):
     """One command of the benchmark."""
 
     argv: tuple[str, ...]
@@ -49,7 +49,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class CommandEnd:
+class CommandEnd(Record):
     """How a command ended, and what the candidates that it called did outside its calls."""
 
     exit: Exit
@@ -200,7 +200,7 @@ class BenchmarkRunner:
 
 
 @dataclass(frozen=True, slots=True)
-class _CandidateAccess:
+class _CandidateAccess(Record):
     env: Mapping[str, str]
     mounts: tuple[Mount, ...]
     conduct: CandidateConduct

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loopty.kit import untrusted_files
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.untrusted_files import Unreadable
 
 LARGEST_REQUEST = 1 << 16
@@ -24,7 +24,7 @@ _LARGEST_FILE = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class StartRequest:
+class StartRequest(Record):
     """Start the candidate."""
 
     argv: tuple[str, ...]
@@ -36,7 +36,7 @@ class StartRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadRequest:
+class ReadRequest(Record):
     """Return the bytes of one of the candidate's files."""
 
     path: str

@@ -21,7 +21,7 @@ from loopty.domain.launch import Exit, Launch, Mount, Sandbox, SandboxError, Sto
 from loopty.engine.protocols import Stage
 from loopty.evaluators import candidate_files, candidate_requests, harvest
 from loopty.evaluators.candidate_stillness import CandidateConduct, CandidateStillness
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.dataclass import Record, dataclass, field, replace
 from loopty.kit.safe_folder import SafeFile
 from loopty.kit.unix_socket import listen
 from loopty.kit.untrusted_files import Unreadable
@@ -34,7 +34,7 @@ _PACKET_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class CandidateLimits:
+class CandidateLimits(Record):
     """The limits and the environment that all launches of a candidate share."""
 
     task_limits: Limits

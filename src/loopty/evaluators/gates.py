@@ -14,11 +14,11 @@ from loopty.evaluators import contract, harvest
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command
 from loopty.evaluators.contract import SandboxPaths
 from loopty.evaluators.harvest import PrintedError
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class GateResult:
+class GateResult(Record):
     """The result of a gate: `refusal` is None when the node passes."""
 
     gate: Gate

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from loopty.kit import untrusted_files
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
 from loopty.kit.untrusted_files import Unreadable
 
@@ -52,7 +52,7 @@ class TraceCopies:
 
 
 @dataclass(frozen=True, slots=True)
-class PrintedError:
+class PrintedError(Record):
     """What a command printed about its failure."""
 
     cause: str

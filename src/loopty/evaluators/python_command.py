@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 _SHELL = ("/bin/sh", "-c")
 # A line that the shell only splits into words.
@@ -15,7 +15,7 @@ _OPTIONS = {"-B", "-E", "-I", "-O", "-OO", "-P", "-S", "-s", "-u"}
 
 
 @dataclass(frozen=True, slots=True)
-class PythonCommand:
+class PythonCommand(Record):
     """An interpreter with its options, and what it runs: a script, or `-m` and a module, with its arguments."""
 
     python: tuple[str, ...]

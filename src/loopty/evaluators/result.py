@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loopty.domain.objective import SCORE, Direction
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.untrusted_files import Unreadable, is_printable_name, json_object
 
 _MAX_TASKS = 10_000
@@ -20,7 +20,7 @@ _DEEPEST_KEY = 8
 
 
 @dataclass(frozen=True, slots=True)
-class ParsedResult:
+class ParsedResult(Record):
     """What a benchmark reported."""
 
     metrics: dict[str, float]

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import IO
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 Write = Callable[[str], object]
 _PERIOD_SECONDS = 0.05
@@ -17,7 +17,7 @@ _CHUNK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class TreeCommand:
+class TreeCommand(Record):
     """A command, and where its output goes."""
 
     argv: tuple[str, ...]
@@ -28,7 +28,7 @@ class TreeCommand:
 
 
 @dataclass(frozen=True, slots=True)
-class TreeCommandEnd:
+class TreeCommandEnd(Record):
     """How the command ended."""
 
     code: int

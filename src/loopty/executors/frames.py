@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loopty.domain.errors import LooptyError
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 _SIZES = struct.Struct("!II")
 _CHUNK = 1 << 16
@@ -26,7 +26,7 @@ class LinkLost(LooptyError):  # noqa: N818 - named after what happened
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Record):
     """One message."""
 
     kind: str

@@ -13,7 +13,7 @@ from loopty.domain.rig import Rig
 from loopty.domain.space import Value
 from loopty.executors.frames import LinkLost
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 
 LONGEST_FILES = 256 << 20
 """The most bytes of files that a worker may send back for one trial."""
@@ -21,7 +21,7 @@ _MOST_FILES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class RigPackage:
+class RigPackage(Record):
     """What a worker needs before its first trial: how trials run, and the files that they change."""
 
     rig: Rig
@@ -32,7 +32,7 @@ class RigPackage:
 
 
 @dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(Record):
     """One file of a node that differs from the baseline; its content is in the message's block."""
 
     path: str
@@ -42,7 +42,7 @@ class FileChange:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerOrder:
+class WorkerOrder(Record):
     """One trial, as a worker gets it."""
 
     node: str
@@ -57,7 +57,7 @@ class WorkerOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class PackedOrder:
+class PackedOrder(Record):
     """An order with the content of its files, one after the other."""
 
     order: WorkerOrder
@@ -65,7 +65,7 @@ class PackedOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class TrialReport:
+class TrialReport(Record):
     """How a trial ended on a worker, with the files that it left: logs, metrics, result, traces."""
 
     outcome: Outcome

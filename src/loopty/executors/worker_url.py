@@ -6,13 +6,13 @@ import re
 from urllib.parse import parse_qs, urlsplit
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 
 SCHEME = "loopty"
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerUrl:
+class WorkerUrl(Record):
     """Everything that a worker needs to know of a driver. Who has it may join."""
 
     host: str

@@ -12,7 +12,7 @@ from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.exporters.trial_table import Cell, cells
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.event import Recorded
 from loopty.version import __version__
@@ -25,7 +25,7 @@ _OK, _ERROR = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class TelemetrySpan:
+class TelemetrySpan(Record):
     """Something that took time."""
 
     name: str

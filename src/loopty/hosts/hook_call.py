@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 LARGEST_BYTES = 4 << 20
 
@@ -54,7 +54,7 @@ _SUBMIT = ("loopty__submit", "loopty_submit", "loopty tool submit", "loopty/tool
 
 
 @dataclass(frozen=True, slots=True)
-class HookCall:
+class HookCall(Record):
     """One call of a hook."""
 
     event: str

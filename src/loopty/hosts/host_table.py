@@ -14,7 +14,7 @@ from loopty.hosts.json_entry import JsonEntry
 from loopty.hosts.plugin_entry import PluginEntry
 from loopty.hosts.settings_entry import SettingsEntry
 from loopty.hosts.toml_entry import TomlEntry
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 SERVER = "loopty"
 _CALL_SECONDS = 600
@@ -31,7 +31,7 @@ _GEMINI_HOOKS = {"SessionStart": "*", "AfterTool": _OUR_CALLS, "AfterAgent": "*"
 
 
 @dataclass(frozen=True, slots=True)
-class UserPlaces:
+class UserPlaces(Record):
     """The user's home, and the variables that move the folders of hosts."""
 
     home: Path
@@ -43,7 +43,7 @@ class UserPlaces:
 
 
 @dataclass(frozen=True, slots=True)
-class AgentHost:
+class AgentHost(Record):
     """One host. `entries` gets the command that serves the tools, as a list of words."""
 
     name: str

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class JsonEntry:
+class JsonEntry(Record):
     """A value below the keys; with `is_member`, the keys lead to a list that has it as a member."""
 
     path: Path

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 _FOLDER = Path(__file__).parent / "plugins"
 _OWN_LINE = "// Written by `loopty install`"
 
 
 @dataclass(frozen=True, slots=True)
-class PluginEntry:
+class PluginEntry(Record):
     """A plug-in that comes with loopty. `program` is loopty's command, as a list of words."""
 
     path: Path

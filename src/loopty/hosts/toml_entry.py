@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 _BEGIN = "# Written by `loopty install`; `loopty uninstall` removes it."
 _END = "# End of what `loopty install` wrote."
@@ -17,7 +17,7 @@ _BLOCK = re.compile(rf"\n?^{re.escape(_BEGIN)}$.*?^{re.escape(_END)}\n?", re.MUL
 
 
 @dataclass(frozen=True, slots=True)
-class TomlEntry:
+class TomlEntry(Record):
     """A table with text, numbers and lists of text."""
 
     path: Path

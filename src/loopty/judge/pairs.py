@@ -11,7 +11,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Gain, Metric, gain, gains_beyond_tolerance
 from loopty.domain.outcome import Effect, Verdict
 from loopty.domain.task import Noise
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.record.node_record import Pairing
 from loopty.record.verdicts import NodeJudged
 
@@ -22,7 +22,7 @@ _CERTAIN = 1e3
 
 
 @dataclass(frozen=True, slots=True)
-class MeasureAgain:
+class MeasureAgain(Record):
     """No verdict yet: measure this node once more. `incumbent` is set while the two are compared in pairs."""
 
     node: NodeId
@@ -30,7 +30,7 @@ class MeasureAgain:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Record):
     """How two results are compared."""
 
     metrics: tuple[Metric, ...]

@@ -12,7 +12,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import identity
 from loopty.domain.space import Params, Space, Value
 from loopty.domain.tune_spec import Tune
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -26,7 +26,7 @@ DrawPoint = Callable[[Space, Sequence[TunePoint], Direction, "random.Random"], d
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(Record):
     """How this task tunes its proposals."""
 
     spec: Tune

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loopty.domain.proposal import BY_HAND
 from loopty.domain.task import Noise, Pools
 from loopty.judge.tuning import Tuning
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.record.node_record import Node
 
 FIRST_LOOK_OF_FREE_PROPOSALS = 1.0
@@ -13,7 +13,7 @@ FIRST_LOOK_OF_FREE_PROPOSALS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Judging:
+class Judging(Record):
     """What verdicts depend on besides the history."""
 
     pools: Pools

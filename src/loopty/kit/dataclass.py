@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dataclasses import dataclass, field, replace
+
+    class Record:
+        """The base of frozen dataclasses with slots: their class is made once, not a second time for the slots."""
+
+        __slots__ = ()
 else:
     from loopty.kit.dataclass_methods import Field as field  # noqa: N813
     from loopty.kit.dataclass_methods import add_methods as dataclass
+    from loopty.kit.record_type import Record
     from loopty.kit.replace import replace
 
-__all__ = ["dataclass", "field", "replace"]
+__all__ = ["Record", "dataclass", "field", "replace"]

@@ -14,12 +14,12 @@ from types import CodeType, SimpleNamespace
 from typing import Any, cast
 
 MISSING: Any = type("Missing", (), {"__repr__": lambda _: "MISSING"})()
-_OWN_FIELDS = "__loopty_fields__"
-_COMPILED = "__loopty_constructor__"
+OWN_FIELDS = "__loopty_fields__"
+COMPILED = "__loopty_constructor__"
 """Marks the constructors that are made here."""
-_NOT_COMPILED: list[Callable[[], None]] = []
+NOT_COMPILED: list[Callable[[], None]] = []
 """Compiles the constructor of each class that had few instances; some were compiled meanwhile."""
-_CALLS_BEFORE_COMPILED = 3
+CALLS_BEFORE_COMPILED = 3
 """A constructor that is compiled takes a tenth of the time, and compiling it takes that of some thirty calls."""
 
 
@@ -67,17 +67,17 @@ def add_methods(
 
 def is_dataclass(cls: Any) -> bool:
     """Whether this is the class of a dataclass, a standard one included."""
-    return isinstance(cls, type) and (hasattr(cls, _OWN_FIELDS) or hasattr(cls, "__dataclass_fields__"))
+    return isinstance(cls, type) and (hasattr(cls, OWN_FIELDS) or hasattr(cls, "__dataclass_fields__"))
 
 
 def fields_of(cls: type) -> tuple[Field, ...]:
     """The fields of a dataclass, a standard one included."""
-    return tuple(_fields_by_name(cls).values())
+    return tuple(fields_by_name(cls).values())
 
 
 def only_sets_fields(cls: Any) -> bool:
     """Whether an instance is made by setting its fields and nothing else."""
-    return hasattr(cls.__init__, _COMPILED) and not hasattr(cls, "__post_init__")
+    return hasattr(cls.__init__, COMPILED) and not hasattr(cls, "__post_init__")
 
 
 @cache
@@ -101,14 +101,16 @@ def _compile_hint(hint: str) -> CodeType:
     return code
 
 
-class _Shape:
+class Shape:
     """The fields of a class, and how it is compared: worked out when an instance or somebody else asks."""
 
-    __slots__ = ("_above", "_given", "_hints", "_known", "_parameters", "compared")
+    __slots__ = ("_bases", "_given", "_hints", "_known", "_parameters", "calls", "compared")
 
-    def __init__(self, above: dict[str, Field], hints: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-        """Of the fields `above` it, the types of its own, and the defaults that are written in it."""
-        self._above, self._hints, self._given = above, hints, given
+    def __init__(self, bases: tuple[type, ...], hints: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        """Of the classes above it, the types of its own fields, and the defaults that are written in it."""
+        self._bases, self._hints, self._given = bases, hints, given
+        self.calls = 0
+        """Instances that were made before the constructor was compiled."""
         self._known: dict[str, Field] | None = None
         self._parameters: dict[str, Field] | None = None
         self.compared: Callable[[Any], tuple[Any, ...]] = self._compared_at_first
@@ -117,7 +119,8 @@ class _Shape:
     def fields(self) -> dict[str, Field]:
         if self._known is None:
             own = {name: self._own_field(name, hint) for name, hint in self._hints.items()}
-            self._known = {**self._above, **own}
+            above = {name: each for base in self._bases[::-1] for name, each in fields_by_name(base).items()}
+            self._known = {**above, **own}
         return self._known
 
     @property
@@ -139,38 +142,47 @@ class _Shape:
 
 
 def _build(cls: type, frozen: bool, slots: bool, eq: bool, order: bool) -> type:
-    written = cls.__dict__
-    above = {name: field for base in cls.__mro__[-2:0:-1] for name, field in _fields_by_name(base).items()}
-    hints = {name: hint for name, hint in cls.__annotations__.items() if not _is_of_class(hint)}
+    written, bases = cls.__dict__, cls.__mro__[1:-1]
+    if OWN_FIELDS in written:  # a record has them from the start
+        if not (frozen and slots and eq) or order:
+            raise TypeError(f"{cls.__name__} is a record: frozen=True, slots=True and nothing else belong to it")
+        return cls
+    above = [name for base in bases[::-1] for name in fields_by_name(base)]
+    hints = {name: hint for name, hint in cls.__annotations__.items() if not belongs_to_class(hint)}
     given = {name: written[name] for name in hints if name in written}
     defaults = {name: each.default if type(each) is Field else each for name, each in given.items()}
-    for name, default in defaults.items():
-        if type(default).__hash__ is None:
-            raise ValueError(f"{cls.__name__}.{name}: a mutable default is shared; use default_factory")
-    shape, names = _Shape(above, hints, given), (*above, *(name for name in hints if name not in above))
+    refuse_mutable(cls.__name__, defaults)
+    shape, names = Shape(bases, hints, given), tuple(dict.fromkeys((*above, *hints)))
     methods = _methods(shape, names, frozen, slots, eq)
     if order:
-        methods |= {f"__{each.__name__}__": _comparison(each, shape) for each in (lt, le, gt, ge)}
+        methods |= {f"__{each.__name__}__": comparison(each, shape) for each in (lt, le, gt, ge)}
     # Python sets `__hash__` to None in a class with its own `__eq__`: that is not the author's own choice.
     added = {name: each for name, each in methods.items() if name == "__hash__" or name not in written}
     if written.get("__hash__") is not None:
         del added["__hash__"]
-    added[_OWN_FIELDS] = shape
+    added[OWN_FIELDS] = shape
     added["__match_args__"] = names
-    added["__dataclass_fields__"] = _StandardFields()
-    added["__dataclass_params__"] = _parameters(frozen, eq, order)
+    added["__dataclass_fields__"] = StandardFields()
+    added["__dataclass_params__"] = parameters_of(frozen, eq, order)
     if slots:
         cls = _with_slots(cls, hints, added)
     else:
         _add_to(cls, defaults, added)
     if "__init__" in added:
-        _NOT_COMPILED.append(lambda: _compile_constructor(cls, added["__init__"], frozen, slots))
+        NOT_COMPILED.append(lambda: compile_constructor(cls, added["__init__"], frozen, slots))
     return cls
 
 
-def _is_of_class(hint: Any) -> bool:
+def belongs_to_class(hint: Any) -> bool:
     """Whether what has this type belongs to the class, and is no field."""
     return (hint if isinstance(hint, str) else repr(hint)).startswith(("ClassVar", "typing.ClassVar"))
+
+
+def refuse_mutable(cls: str, defaults: Mapping[str, Any]) -> None:
+    """Raise ValueError for a default that all instances would share, and could change."""
+    for name, default in defaults.items():
+        if type(default).__hash__ is None:
+            raise ValueError(f"{cls}.{name}: a mutable default is shared; use default_factory")
 
 
 def _add_to(cls: type, defaults: Mapping[str, Any], added: Mapping[str, Any]) -> None:
@@ -184,16 +196,16 @@ def _add_to(cls: type, defaults: Mapping[str, Any], added: Mapping[str, Any]) ->
 
 
 @cache
-def _parameters(frozen: bool, eq: bool, order: bool) -> SimpleNamespace:
+def parameters_of(frozen: bool, eq: bool, order: bool) -> SimpleNamespace:
     return SimpleNamespace(frozen=frozen, eq=eq, order=order)
 
 
-def _fields_by_name(cls: type) -> dict[str, Field]:
-    if (own := cls.__dict__.get(_OWN_FIELDS)) is not None:
-        return cast(_Shape, own).fields
+def fields_by_name(cls: type) -> dict[str, Field]:
+    if (own := cls.__dict__.get(OWN_FIELDS)) is not None:
+        return cast(Shape, own).fields
     if "__dataclass_fields__" not in cls.__dict__:
         above = next((base for base in cls.__mro__[1:] if "__dataclass_fields__" in base.__dict__), None)
-        return _fields_by_name(above) if above else {}
+        return fields_by_name(above) if above else {}
     return dict(_from_standard(cls))
 
 
@@ -214,7 +226,7 @@ def _from_standard(cls: Any) -> Iterator[tuple[str, Field]]:
         yield known.name, field
 
 
-class _StandardFields:
+class StandardFields:
     """Makes `__dataclass_fields__` when the standard module asks for it, once."""
 
     def __get__(self, instance: object, owner: type) -> Any:
@@ -231,13 +243,13 @@ class _StandardFields:
             }
             return field.name, field.type, dataclasses.field(**options)
 
-        holder: Any = _holder(owner, "__dataclass_fields__", self)
+        holder: Any = holder_of(owner, "__dataclass_fields__", self)
         made: Any = dataclasses.make_dataclass("Fields", [standard(field) for field in fields_of(holder)])
         holder.__dataclass_fields__ = made.__dataclass_fields__
         return made.__dataclass_fields__
 
 
-def _holder(cls: type, name: str, value: object) -> type:
+def holder_of(cls: type, name: str, value: object) -> type:
     """The class that has this attribute of its own: `cls` or one that it inherits from."""
     return next(base for base in cls.__mro__ if base.__dict__.get(name) is value)
 
@@ -255,7 +267,7 @@ def _with_slots(cls: type, own: Mapping[str, Any], added: Mapping[str, Any]) -> 
     return type(cls)(cls.__name__, cls.__bases__, namespace)
 
 
-def _methods(shape: _Shape, names: tuple[str, ...], frozen: bool, slots: bool, eq: bool) -> dict[str, Any]:
+def _methods(shape: Shape, names: tuple[str, ...], frozen: bool, slots: bool, eq: bool) -> dict[str, Any]:
     def represent(self: Any) -> str:
         shown = (field.name for field in shape.fields.values() if field.repr)
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
@@ -276,7 +288,7 @@ def _methods(shape: _Shape, names: tuple[str, ...], frozen: bool, slots: bool, e
         methods["__setattr__"] = _refusal("assign to", names, object.__setattr__)
         methods["__delattr__"] = _refusal("delete", names, object.__delattr__)
     if slots:
-        methods |= {"__getstate__": _state, "__setstate__": _set_state}
+        methods |= {"__getstate__": state_of, "__setstate__": set_state}
     return methods
 
 
@@ -285,7 +297,7 @@ def _values_of(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
     return attrgetter(*names) if len(names) > 1 else lambda self: tuple(getattr(self, name) for name in names)
 
 
-def _comparison(compare: Callable[[Any, Any], bool], shape: _Shape) -> Callable[[Any, Any], Any]:
+def comparison(compare: Callable[[Any, Any], bool], shape: Shape) -> Callable[[Any, Any], Any]:
     def compare_fields(self: Any, other: Any) -> Any:
         if other.__class__ is not self.__class__:
             return NotImplemented
@@ -298,7 +310,7 @@ def _refusal(what: str, names: tuple[str, ...], otherwise: Callable[..., None]) 
     """A method that refuses to change a field; a subclass may have attributes of its own."""
 
     def refuse(self: object, name: str, *value: object) -> None:
-        if name in names or _OWN_FIELDS in type(self).__dict__:
+        if name in names or OWN_FIELDS in type(self).__dict__:
             from dataclasses import FrozenInstanceError
 
             raise FrozenInstanceError(f"cannot {what} field {name!r}")
@@ -309,33 +321,31 @@ def _refusal(what: str, names: tuple[str, ...], otherwise: Callable[..., None]) 
 
 def compile_constructors() -> None:
     """Compile the constructors of all classes: for a process that other processes are forked from."""
-    while _NOT_COMPILED:
-        _NOT_COMPILED.pop()()
+    while NOT_COMPILED:
+        NOT_COMPILED.pop()()
 
 
-def _compile_constructor(owner: Any, first: Callable[..., None], frozen: bool, slots: bool) -> None:
+def compile_constructor(owner: Any, first: Callable[..., None], frozen: bool, slots: bool) -> None:
     if owner.__dict__.get("__init__") is first:
         owner.__init__ = _constructor(owner, frozen, slots)
 
 
-def _constructor_at_first_calls(shape: _Shape, frozen: bool, slots: bool) -> Callable[..., None]:
+def _constructor_at_first_calls(shape: Shape, frozen: bool, slots: bool) -> Callable[..., None]:
     """Sets the fields one by one; a class that has a few instances gets a constructor that is compiled."""
-    calls = 0
 
     def construct(self: Any, *args: Any, **kwargs: Any) -> None:
-        nonlocal calls
-        calls += 1
-        if calls <= _CALLS_BEFORE_COMPILED and _set_fields(self, shape.parameters, args, kwargs):
+        shape.calls += 1
+        if shape.calls <= CALLS_BEFORE_COMPILED and set_fields(self, shape.parameters, args, kwargs):
             return
-        owner: Any = _holder(type(self), "__init__", construct)
-        _compile_constructor(owner, construct, frozen, slots)
+        owner: Any = holder_of(type(self), "__init__", construct)
+        compile_constructor(owner, construct, frozen, slots)
         owner.__init__(self, *args, **kwargs)
 
-    setattr(construct, _COMPILED, True)
+    setattr(construct, COMPILED, True)
     return construct
 
 
-def _set_fields(self: Any, parameters: Mapping[str, Field], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def set_fields(self: Any, parameters: Mapping[str, Field], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Set all fields; False where these are no arguments for them: the compiled constructor says why."""
     values = dict(zip(parameters, args, strict=False))
     if len(args) > len(parameters) or not values.keys().isdisjoint(kwargs):
@@ -387,14 +397,14 @@ def _constructor(owner: type, frozen: bool, slots: bool) -> Callable[..., None]:
     exec(f"def __init__({', '.join(parameters)}):{body}", scope)
     construct: Callable[..., None] = scope["__init__"]
     construct.__qualname__ = f"{owner.__qualname__}.__init__"
-    setattr(construct, _COMPILED, True)
+    setattr(construct, COMPILED, True)
     return construct
 
 
-def _state(self: Any) -> list[Any]:
-    return [getattr(self, name) for name in _fields_by_name(type(self))]
+def state_of(self: Any) -> list[Any]:
+    return [getattr(self, name) for name in fields_by_name(type(self))]
 
 
-def _set_state(self: Any, state: list[Any]) -> None:
-    for name, value in zip(_fields_by_name(type(self)), state, strict=True):
+def set_state(self: Any, state: list[Any]) -> None:
+    for name, value in zip(fields_by_name(type(self)), state, strict=True):
         object.__setattr__(self, name, value)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from loopty.kit import kept_handles
 from loopty.kit.atomic_file import write_atomically
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.kept_handles import KeptHandle
 from loopty.kit.tree_removal import remove_tree
 
@@ -52,7 +52,7 @@ def keep_open(*folders: SafeFolder) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class SafeFolder:
+class SafeFolder(Record):
     """A directory below a root. Only the root may be reached through links; it is the caller's to choose."""
 
     root: Path
@@ -229,7 +229,7 @@ class SafeFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class SafeFile:
+class SafeFile(Record):
     """A regular file in a safe folder."""
 
     _place: SafeFolder

@@ -1,4 +1,4 @@
-"""`StrEnum` as in the standard library, made in a fifth of the time: verbs make a dozen of them at their start.
+"""`StrEnum` as in the standard library, made in a sixth of the time: verbs make a dozen of them at their start.
 
 Members are texts with a `name` and a `value`; a class of them can be iterated, asked for its length, and called
 with a value. Aliases, `auto()` and `_missing_` are not known here.

@@ -9,12 +9,12 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.safe_folder import SafeFolder
 
 
 @dataclass(frozen=True, slots=True)
-class ListeningSocket:
+class ListeningSocket(Record):
     """A non-blocking listening socket and its path."""
 
     socket: socket.socket

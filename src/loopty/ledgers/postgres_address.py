@@ -6,7 +6,7 @@ import re
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 _LEDGER = "ledger"
 """The parameter of the URL that names one of several ledgers in a database; the server never sees it."""
@@ -16,7 +16,7 @@ _SECRETS = {"password", "sslpassword", "passfile"}
 
 
 @dataclass(frozen=True, slots=True)
-class PostgresAddress:
+class PostgresAddress(Record):
     """Where a ledger is."""
 
     url: str

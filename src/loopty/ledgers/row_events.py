@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.ledgers.digests import NOTHING, event_digest, seal_digest
 from loopty.ledgers.row_pages import RowPages
 from loopty.ledgers.rows import RowDatabase
@@ -29,7 +29,7 @@ def event_rows(db: RowDatabase, after: int, columns: str = EVENT, only: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(Record):
     """The digests after the last event."""
 
     number: int

@@ -18,7 +18,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Prompt, Reply
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.journal import Journal
 from loopty.kit.safe_folder import SafeFolder
 from loopty.models.keys import is_secret, without_key
@@ -29,7 +29,7 @@ _CALL_NAME = re.compile(rb'"call":"([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True)
-class CallRecord:
+class CallRecord(Record):
     """One call. A call without a reply failed; `failure` says why."""
 
     call: str

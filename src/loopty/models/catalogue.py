@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Model, ModelSpec, Role
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.keys import key_of
@@ -32,7 +32,7 @@ _VECTOR_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class _ModelParts:
+class _ModelParts(Record):
     """What all role models of one model share."""
 
     spec: ModelSpec

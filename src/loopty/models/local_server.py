@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from loopty.domain.model import ModelFault
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 
 _LOG_LINES, _LONGEST_LINE = 40, 300
 _LOG_PREFIX = re.compile(r"^[\d.]+ [A-Z] ")
@@ -28,7 +28,7 @@ _EXIT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class LocalServerSpec:
+class LocalServerSpec(Record):
     """The file to serve, and the resources for it."""
 
     file: Path
@@ -38,7 +38,7 @@ class LocalServerSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class LocalAddress:
+class LocalAddress(Record):
     """Where the file is served, and the key that the server asks for."""
 
     port: int

@@ -12,7 +12,7 @@ from loopty.domain.errors import Crowded, Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.model import ModelSpec, Prompt, Role, Usage
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.token_count import byte_size, tokens
 from loopty.models.allowance import Allowance
 from loopty.models.prices import FREE, Rates
@@ -36,7 +36,7 @@ _CHECK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class RequestSize:
+class RequestSize(Record):
     """The tokens of a request: estimated input, maximum input, and the longest reply."""
 
     input: int
@@ -56,7 +56,7 @@ class RequestSize:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Record):
     """What a call is for, as the ledger records it."""
 
     operator: str
@@ -71,7 +71,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class ReservedCall:
+class ReservedCall(Record):
     """A call that may be sent now. It must be settled, whatever happens."""
 
     call: str

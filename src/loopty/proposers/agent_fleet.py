@@ -11,7 +11,7 @@ from loopty.agents.agent_work import AgentChoice, AgentSessions
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Outage
 from loopty.engine.protocols import Ask, Selector
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.proposers.prompt_context import PromptContext
 from loopty.record.agent_accounts import AgentAccount, AgentAccounts
 
@@ -20,7 +20,7 @@ _REST_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class FleetMember:
+class FleetMember(Record):
     """One way of using a coding agent, and its share of the work."""
 
     choice: AgentChoice

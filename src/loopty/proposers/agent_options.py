@@ -9,13 +9,13 @@ from loopty.agents.agent_table import OF_ONE_AGENT, STREAMS, TEXT
 from loopty.agents.agent_work import AgentChoice
 from loopty.agents.stall_options import StallOptions
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 from loopty.proposers.prompt_context import PromptContextOptions
 
 
 @dataclass(frozen=True, slots=True)
-class AgentOptions:
+class AgentOptions(Record):
     agent: str = option(
         "The coding agent: `codex`, `claude`, `opencode`, `pi`, `gemini`, `qwen`, `aider`, `mini-swe-agent`, "
         "`acp` for any agent that speaks the Agent Client Protocol, or `command` for any command (see "

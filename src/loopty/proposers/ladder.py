@@ -11,7 +11,7 @@ from loopty.domain.model import Outage
 from loopty.domain.proposal import RungChange, Suggestion
 from loopty.domain.task import PluginChoice
 from loopty.engine.protocols import Ask, Proposer
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 from loopty.record.rungs import LadderState
 from loopty.record.trials import TrialCounts, Trials
@@ -25,7 +25,7 @@ _MAX_FAILED_STAYS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class LadderOptions:
+class LadderOptions(Record):
     rungs: tuple[Mapping[str, Any], ...] = option(
         "The proposers from cheap to broad. Each is a table with its `kind`, the options of that kind and, where "
         "it differs, its `patience`."
@@ -46,7 +46,7 @@ class LadderOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
+class Rung(Record):
     """One proposer of a ladder."""
 
     proposer: Proposer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.proposal import Proposal
 from loopty.engine.protocols import Ask, Selector
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.option import option
 from loopty.proposers.parents_option import PARENTS
 from loopty.record.node_record import Node
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class MutateOptions:
+class MutateOptions(Record):
     parents: str | Mapping[str, Any] = option(PARENTS, "best")
 
 
 @dataclass(frozen=True, slots=True)
-class MutateControlOptions:
+class MutateControlOptions(Record):
     """As a control it has no memory, unless the task says so: it is what a search is compared with."""
 
     parents: str | Mapping[str, Any] = option(PARENTS, "root")

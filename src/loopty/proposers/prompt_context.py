@@ -12,7 +12,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.leftovers import Leftovers
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.fence import one_line
 from loopty.kit.option import option
 from loopty.kit.token_budget import fence_to_budget
@@ -35,7 +35,7 @@ _HEADING_TOKENS = 48
 
 
 @dataclass(frozen=True, slots=True)
-class PromptContextOptions:
+class PromptContextOptions(Record):
     """How much context a prompt has."""
 
     tokens: int = option("Maximum length of the context, in tokens.", 12_000, minimum=2_000)

@@ -6,12 +6,12 @@ from collections.abc import Collection
 
 from loopty.domain.ids import NodeId
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.calls import Spend
 
 
 @dataclass(frozen=True, slots=True)
-class UnreadItem:
+class UnreadItem(Record):
     """The next proposal of a reply."""
 
     call: str

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from loopty.domain.errors import Exhausted
 from loopty.domain.proposal import Edits, Proposal
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 OPERATOR = "version"
 
 
 @dataclass(frozen=True, slots=True)
-class PastVersion:
+class PastVersion(Record):
     """The files of a past version, as a change of the baseline."""
 
     summary: str

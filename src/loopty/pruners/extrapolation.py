@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Sequence
 
 from loopty.domain.curve import Curve
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 _EXPONENTS = (0.25, 0.5, 1.0, 2.0)
@@ -25,7 +25,7 @@ Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class ExtrapolationPruner:
+class ExtrapolationPruner(Record):
     """Never prunes without enough peers that ran as far, nor on a few points."""
 
     confidence: float = option(
@@ -75,7 +75,7 @@ def _predict(points: Points, step: float) -> float | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fit:
+class _Fit(Record):
     level: float
     slope: float
     exponent: float

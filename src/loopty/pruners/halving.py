@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopty.domain.curve import Curve
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 
 @dataclass(frozen=True, slots=True)
-class HalvingPruner:
+class HalvingPruner(Record):
     """The first rung is at step `first_rung`, each next one `factor` times later; one trial in `factor` passes."""
 
     first_rung: float = option("Step of the first rung.", 1.0, above=0)

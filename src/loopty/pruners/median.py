@@ -6,12 +6,12 @@ import statistics
 from collections.abc import Sequence
 
 from loopty.domain.curve import Curve
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 
 @dataclass(frozen=True, slots=True)
-class MedianPruner:
+class MedianPruner(Record):
     """A trial at the median goes on; nothing is pruned without peers or during warm-up."""
 
     warmup_steps: float = option("Never prune before this step.", 0.0, minimum=0)

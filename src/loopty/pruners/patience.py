@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopty.domain.curve import Curve
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 
 @dataclass(frozen=True, slots=True)
-class PatiencePruner:
+class PatiencePruner(Record):
     """Looks at the trial alone and stops it after `reports` reports without a better value."""
 
     reports: int = option("Stop after this many reports without an improvement.", 10, minimum=1)

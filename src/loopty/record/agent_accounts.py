@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.replace import replace
 from loopty.record.event import Event
 from loopty.record.family import Family
@@ -22,7 +22,7 @@ _OUTAGE = "outage"
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Record):
     """One way of using a coding agent: its options in the task file."""
 
     name: str
@@ -86,7 +86,7 @@ class AgentBenched(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class AgentAccount:
+class AgentAccount(Record):
     """What one configuration did in a run."""
 
     configuration: Configuration

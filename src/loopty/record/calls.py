@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.dataclass import Record, dataclass, field, replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -60,7 +60,7 @@ class CallSettled(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(Record):
     """Tokens and money reserved for a call that has not ended."""
 
     role: str
@@ -78,7 +78,7 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
-class UnreadReply:
+class UnreadReply(Record):
     """A paid reply with proposals that nobody has taken yet."""
 
     pool: Pool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
 from loopty.record.nodes import DraftDropped, NodeAdded
@@ -18,7 +18,7 @@ STALE_SECONDS = 2 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Record):
     """A client works on a node."""
 
     author: str

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
-class Event:
+class Event(Record):
     """The base of all events. Each family (a file of this room) defines its own as frozen dataclasses.
 
     To change an event, add fields with defaults or define a new event. Decoding ignores unknown fields, so an
     older loopty reads a newer ledger as far as it can.
     """
 
-    __slots__ = ()
-
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Record):
     """An event with its number in the ledger. `at` is in seconds since the epoch."""
 
     number: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -13,7 +13,7 @@ from loopty.record.run_record import RunPart
 
 
 @dataclass(frozen=True, slots=True)
-class PoolMember:
+class PoolMember(Record):
     """A node of the pool, with its score when the pool was frozen."""
 
     node: NodeId

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.named_tuple import NamedTuple
 
 BLOCK_SIZE = 64
@@ -52,7 +52,7 @@ class NodeFacts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class FactsBlock:
+class FactsBlock(Record):
     """The facts of the nodes with the handles from `first` on, as columns of equal length."""
 
     first: int

@@ -13,7 +13,7 @@ from loopty.domain.outcome import Effect, Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import identity
 from loopty.domain.space import Value
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.dataclass import Record, dataclass, field, replace
 
 MAX_SAMPLES = 32
 """Per node and fingerprint; older samples are dropped."""
@@ -22,7 +22,7 @@ RECENT_SAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Pairing:
+class Pairing(Record):
     """Repeated measurements of a node and of the incumbent, in the order in which they were made."""
 
     incumbent: NodeId
@@ -51,7 +51,7 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Result(Record):
     """A node's result under one fingerprint: its metrics are the medians of the newest samples."""
 
     outcome: Outcome
@@ -65,7 +65,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
+class Review(Record):
     """The verifier's answer about a node that the metric would keep."""
 
     passed: bool | None
@@ -74,7 +74,7 @@ class Review:
 
 
 @dataclass(frozen=True, slots=True)
-class TunedParams:
+class TunedParams(Record):
     """How a node came to its parameters: they were tuned on a slice before its attempt."""
 
     slice: str
@@ -89,7 +89,7 @@ class TunedParams:
 
 
 @dataclass(frozen=True, slots=True)
-class Withdrawal:
+class Withdrawal(Record):
     """A verdict that was taken back. The node is never kept again."""
 
     verdict: Verdict | None
@@ -103,7 +103,7 @@ class Withdrawal:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class Node(Record):
     """What is known about one node."""
 
     id: NodeId

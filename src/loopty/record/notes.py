@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -24,7 +24,7 @@ class NoteAdded(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Note(Record):
     """One note. Its text is that of a stranger."""
 
     client: str

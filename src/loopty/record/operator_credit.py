@@ -12,7 +12,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import gain
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import SEARCH_POOLS
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.dataclass import Record, dataclass, field, replace
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts, RunRebaselined
 from loopty.record.family import Family
@@ -32,7 +32,7 @@ _RANKED = (Verdict.KEPT, Verdict.DISCARDED, Verdict.INCONCLUSIVE)
 
 
 @dataclass(frozen=True, slots=True)
-class ArmCredit:
+class ArmCredit(Record):
     """What one arm, an operator with a model, has cost and brought."""
 
     asked: int = 0
@@ -65,7 +65,7 @@ class OperatorCredit(PoolPart):
 
 
 @dataclass(frozen=True, slots=True)
-class CallCost:
+class CallCost(Record):
     """What the calls behind one proposal cost, and which model answered."""
 
     model: str = ""

@@ -12,7 +12,7 @@ from typing import Protocol
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 RUN_KEY = "run "
 FACTS_KEY = "facts "
@@ -37,7 +37,7 @@ def facts_key(block: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class NodePlace:
+class NodePlace(Record):
     """What a node is found by, and what a line of the tree shows of it."""
 
     handle: int
@@ -52,7 +52,7 @@ class NodePlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Page(Record):
     """One page of the fold as one line of JSON; for a node, also what it is found by and shown with."""
 
     body: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.proposal import Objection
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.dataclass import Record, dataclass, field, replace
 from loopty.record.calls import Spend
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -22,7 +22,7 @@ _NO_FAULT_OF_THE_FORM = (Objection.SCREENED, Objection.OTHER)
 
 
 @dataclass(frozen=True, slots=True)
-class FormCount:
+class FormCount(Record):
     """Replies in one form by one model."""
 
     asked: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.dataclass import Record, dataclass, field, replace
 from loopty.record.calls import CallReserved
 from loopty.record.event import Event
 from loopty.record.family import Family
@@ -16,7 +16,7 @@ SCREEN = "screen"
 
 
 @dataclass(frozen=True, slots=True)
-class RoleFigures:
+class RoleFigures(Record):
     """What the roles of a run have done so far: sums, so that two of them show what happened between."""
 
     nodes: int = 0

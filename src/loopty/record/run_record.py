@@ -9,13 +9,13 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.pool import Pool
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.dataclass import Record, dataclass, field, replace
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Run(Record):
     """What is known about one run. Each event family keeps its own part: see RunPart and PoolPart."""
 
     number: int
@@ -47,7 +47,7 @@ class Run:
         return replace(self, pools={**self.pools, pool: parts})
 
 
-class RunPart:
+class RunPart(Record):
     """What one event family keeps about a run: a frozen dataclass whose fields all have defaults."""
 
     __slots__ = ()
@@ -57,7 +57,7 @@ class RunPart:
         return _part(cls, run.parts)
 
 
-class PoolPart:
+class PoolPart(Record):
     """What one event family keeps about one pool of a run: a frozen dataclass whose fields all have defaults."""
 
     __slots__ = ()

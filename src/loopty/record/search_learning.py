@@ -12,7 +12,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import SEARCH_POOLS, Pool
 from loopty.domain.search_config import SearchConfig, SearchMove
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.dataclass import Record, dataclass, field, replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -38,7 +38,7 @@ class SearchMoved(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class GainSum:
+class GainSum(Record):
     """Gains over the best node of the time, as shares of the largest gain so far; anything else counts as 0.
 
     Over the parent, a draft would gain most: its parent is the baseline.

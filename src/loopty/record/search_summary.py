@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.replace import replace
 from loopty.record.cohorts import Cohorts
 from loopty.record.family import Family
@@ -25,7 +25,7 @@ _UNDECIDED = (Verdict.INCONCLUSIVE, Verdict.HELD)
 
 
 @dataclass(frozen=True, slots=True)
-class SurfaceCount:
+class SurfaceCount(Record):
     """How often a part of the code was changed, and how often that was kept."""
 
     attempts: int = 0

@@ -10,7 +10,7 @@ from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.replace import replace
 from loopty.kit.str_enum import StrEnum
 from loopty.record.event import Event
@@ -66,7 +66,7 @@ class TicketEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTicket:
+class OpenTicket(Record):
     """A ticket that has not ended."""
 
     node: NodeId

@@ -8,7 +8,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metrics
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.dataclass import Record, dataclass, field, replace
 from loopty.kit.short_digest import blake2b, sha256
 from loopty.record import samples
 from loopty.record.cohorts import Cohorts
@@ -52,7 +52,7 @@ class TrialEnded(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class RunningTrial:
+class RunningTrial(Record):
     """A trial that has not ended."""
 
     pool: Pool
@@ -73,7 +73,7 @@ class Trials(RunPart):
 
 
 @dataclass(frozen=True, slots=True)
-class StageCount:
+class StageCount(Record):
     """How often a stage of the cascade ran, how many trials it stopped, and the time that it took."""
 
     runs: int = 0

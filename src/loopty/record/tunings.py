@@ -8,7 +8,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.dataclass import Record, dataclass, field, replace
 from loopty.record import samples
 from loopty.record.event import Event
 from loopty.record.family import Family
@@ -50,7 +50,7 @@ class NodeTuned(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class TunePoint:
+class TunePoint(Record):
     """A point, and the first metric that the slice gave there; None where it gave none."""
 
     params: Mapping[str, Value]
@@ -58,7 +58,7 @@ class TunePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenTuning:
+class OpenTuning(Record):
     """The tuning of a node that waits for its attempt."""
 
     slice: str

@@ -9,7 +9,7 @@ from loopty.domain.evidence import noise_floor
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Effect, Verdict
 from loopty.domain.pool import SEARCH_POOLS, Pool
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.dataclass import Record, dataclass, field, replace
 from loopty.record.cohorts import CohortOpened, Cohorts, RunRebaselined
 from loopty.record.event import Event
 from loopty.record.family import Family
@@ -84,7 +84,7 @@ class Incumbents(PoolPart):
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreGain:
+class ScoreGain(Record):
     """A node's score beside that of another, in the most important metric; a positive amount is better."""
 
     score: float

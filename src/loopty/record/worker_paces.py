@@ -7,7 +7,7 @@ from collections import deque
 from loopty.domain.drift import Drift, drift_of
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.event import Event
 from loopty.record.trials import TrialEnded
 from loopty.record.workers import LeaseLost, TrialLeased, WorkerDrifted, WorkerLeft
@@ -19,7 +19,7 @@ _MOST_NODES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerDrift:
+class WorkerDrift(Record):
     """What one worker measures of a node has changed."""
 
     worker: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.dataclass import Record, dataclass, field, replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -65,7 +65,7 @@ class WorkerDrifted(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterNode:
+class ClusterNode(Record):
     """One node of a cluster that places workers."""
 
     id: str
@@ -90,7 +90,7 @@ class ClusterSeen(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerRecord:
+class WorkerRecord(Record):
     """One worker of the present session."""
 
     host: str

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.report.terminal import Terminal
 
 
 @dataclass(frozen=True, slots=True)
-class Ink:
+class Ink(Record):
     """The content of a cell. If several meet in a cell, the highest rank is shown."""
 
     glyph: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from loopty.domain.space import Value
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.named_tuple import NamedTuple
 from loopty.record.node_record import Node
 from loopty.report.columns import cut_middle, pad, printable_line, width
@@ -24,7 +24,7 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeLine:
+class ChangeLine(Record):
     """How the changes of one output are written: all of them alike."""
 
     shows_paths: bool = False

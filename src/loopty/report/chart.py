@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.report.cell_grid import Grid, Ink
 from loopty.report.columns import cut, width
 from loopty.report.figures import figure
@@ -30,7 +30,7 @@ _CONTROL = Ink("◦", "other", 3)
 
 
 @dataclass(frozen=True, slots=True)
-class _LineStyle:
+class _LineStyle(Record):
     """How a line of the best so far is drawn."""
 
     flat: Ink
@@ -44,7 +44,7 @@ _BEST_OF_CONTROL = _LineStyle(Ink("╌", "other", 1), Ink("╎", "other", 1))
 
 
 @dataclass(frozen=True, slots=True)
-class _ScoredPoint:
+class _ScoredPoint(Record):
     """A point with a score."""
 
     order: int
@@ -54,7 +54,7 @@ class _ScoredPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class _Frame:
+class _Frame(Record):
     """Maps orders and scores to cells of the plot."""
 
     scale: AxisScale

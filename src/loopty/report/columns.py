@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.report.terminal import Terminal
 
 NAME_COLUMNS = 10
@@ -17,7 +17,7 @@ _ODD = "[^\u0000-\u02ff\u2010-\u2027\u2190-\u22ff\u2500-\u25ef]"
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Record):
     """A name and a text, shown in two columns."""
 
     name: str

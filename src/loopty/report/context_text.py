@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from loopty.domain.access import Access
 from loopty.domain.objective import Direction
 from loopty.domain.outcome import Verdict
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import fence_text, one_line
 from loopty.record.node_record import Node
 from loopty.report.figures import figure
@@ -25,7 +25,7 @@ _LAST_TO_GO = ("TASK", "BEST", "DIRECTIVE")
 
 
 @dataclass(frozen=True, slots=True)
-class ContextSection:
+class ContextSection(Record):
     """One section: its name, and lines of which the last are the least important."""
 
     name: str

@@ -8,7 +8,7 @@ from loopty.domain.curve import Row
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.verdicts import NodeJudged
 from loopty.report.columns import cut
 from loopty.report.figures import duration, figure, plural, rate
@@ -29,7 +29,7 @@ _STYLES = {Verdict.KEPT: "good", Verdict.INCONCLUSIVE: "warn", Verdict.HELD: "wa
 
 
 @dataclass(frozen=True, slots=True)
-class FrameLine:
+class FrameLine(Record):
     """One line of the display."""
 
     text: str

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 _LONGEST_ID = 16
 _DEEP_ID = r"(?<![\w./-])\d+(?:\.\d++){2,}+(?![\w/-])"
@@ -45,7 +45,7 @@ def shorten_ids(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeNames:
+class NodeNames(Record):
     """The names of nodes that a text has only the ids of; without a way to their handles, the ids alone."""
 
     handle: Callable[[NodeId], int] = lambda _: 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from loopty.domain.outcome import Ending
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.event import Recorded
 from loopty.record.trials import TrialEnded
 from loopty.record.verdicts import NodeJudged
@@ -14,7 +14,7 @@ _MEMORY = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Throughput:
+class Throughput(Record):
     """Rates of trials and verdicts; None before the first one."""
 
     trials_per_second: float | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 _FEWEST_TO_CLIP = 12
 _LARGEST = 1e300  # so that the span of the scale stays finite
@@ -14,7 +14,7 @@ _FENCE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class AxisScale:
+class AxisScale(Record):
     """The range of the axis."""
 
     low: float

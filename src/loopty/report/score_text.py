@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.report.figures import figure, percent, plural, rough_figure, sign
 from loopty.views.run_status import RunStatus
 from loopty.views.score_change import ScoreChange
@@ -20,7 +20,7 @@ _WHOLE = 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreText:
+class ScoreText(Record):
     """How scores and changes are written: with as many digits as the noise allows."""
 
     decimals: int

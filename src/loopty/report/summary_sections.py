@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from loopty.domain.objective import Direction
 from loopty.domain.outcome import Integrity, Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import one_line
 from loopty.record.node_record import Node
 from loopty.report.figures import plural, value_text
@@ -27,17 +27,17 @@ _MOST_DIFF_LINES = 600
 
 
 @dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(Record):
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Bullets:
+class Bullets(Record):
     items: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Table(Record):
     """A table; its first column is a name, the others are figures."""
 
     head: tuple[str, ...]
@@ -45,7 +45,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class CodeBlock:
+class CodeBlock(Record):
     """Text to show letter by letter, behind a title to open it."""
 
     title: str
@@ -57,13 +57,13 @@ Part = Paragraph | Bullets | Table | CodeBlock
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class Section(Record):
     title: str
     parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryDocument:
+class SummaryDocument(Record):
     title: str
     sections: tuple[Section, ...]
 

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator
 
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.report.scale import AxisScale, robust_scale, tick_labels
 from loopty.views.score_points import Mark, ScorePoint, ScorePoints
 
@@ -19,7 +19,7 @@ _USUAL_SIZE = 2.4
 
 
 @dataclass(frozen=True, slots=True)
-class _Plot:
+class _Plot(Record):
     """Maps orders and scores to places of the picture."""
 
     scale: AxisScale

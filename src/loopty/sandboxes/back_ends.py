@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from loopty.domain.launch import Sandbox
 from loopty.domain.task import SandboxSpec
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class BackEndEntry:
+class BackEndEntry(Record):
     """Where a back end is, as `module:function`; the function makes it from the [sandbox] table of the task."""
 
     make: str

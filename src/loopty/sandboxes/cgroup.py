@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.launch import Bounds
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 UNCOUNTED_MEMORY = (
     "memory that no process shows (shared pages that it has released, the buffers of sockets) is not counted: "
@@ -185,7 +185,7 @@ def can_make_cgroups() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _CgroupParent:
+class _CgroupParent(Record):
     """A directory in which groups can be created, and its version of the kernel's interface."""
 
     folder: Path

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from loopty.domain.launch import SandboxError
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.str_enum import StrEnum
 from loopty.sandboxes.container_remedies import failure_message
 from loopty.sandboxes.kernel_features import counts_processes_by_namespace
@@ -37,7 +37,7 @@ class EngineKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerState:
+class ContainerState(Record):
     """What an engine knows about a container. `first_pid` is its first process, 0 when it is not running."""
 
     started: bool
@@ -47,7 +47,7 @@ class ContainerState:
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class Image(Record):
     """An image by its content id, and the directories that it declares as volumes."""
 
     id: str
@@ -55,7 +55,7 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerEngine:
+class ContainerEngine(Record):
     """A program that runs containers, as it describes itself."""
 
     program: str

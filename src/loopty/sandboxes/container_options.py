@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.launch import Launch, Mount, SandboxError
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.sandboxes.container_engine import ContainerEngine, EngineKind, Image, is_engine_variable
 from loopty.sandboxes.devices import is_nvidia_gpu
 
@@ -19,7 +19,7 @@ _SEPARATORS = ',"\n\r'
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerSetup:
+class ContainerSetup(Record):
     """What all trials of one sandbox share: the engine, the image, the user."""
 
     engine: ContainerEngine

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.later_pattern import later_pattern
 
 _GPU = later_pattern(r"gpu(?::(\d{1,3}))?")
@@ -22,7 +22,7 @@ _AMD_FACTS = ("/sys/bus/pci/devices", "/sys/class/drm", "/sys/class/kfd", "/sys/
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceNodes:
+class DeviceNodes(Record):
     """The device files of a task: those to use, and those by which they are controlled."""
 
     units: tuple[str, ...] = ()

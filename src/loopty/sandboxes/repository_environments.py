@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.sandboxes.virtual_environment import is_virtual_environment, package_list
 
 _MAX_ENVIRONMENTS = 32
@@ -16,7 +16,7 @@ _NODE_RECORDS = (".package-lock.json", ".modules.yaml", ".yarn-integrity", ".yar
 
 
 @dataclass(frozen=True, slots=True)
-class RepositoryEnvironment:
+class RepositoryEnvironment(Record):
     """A folder of packages that the trial sees at its own place in the tree, read-only."""
 
     path: str

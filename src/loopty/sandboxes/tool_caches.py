@@ -6,14 +6,14 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.sandboxes.virtual_environment import is_virtual_environment
 
 _TEMPORARY = "/tmp"
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCache:
+class ToolCache(Record):
     """Folders to show, and variables to set."""
 
     folders: tuple[Path, ...] = ()

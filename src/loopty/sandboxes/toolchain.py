@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.program_answers import ProgramAnswers
 from loopty.sandboxes.installations import installation_of, steps_to
 from loopty.sandboxes.tool_caches import tool_caches
@@ -19,7 +19,7 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt")
 
 
 @dataclass(frozen=True, slots=True)
-class Toolchain:
+class Toolchain(Record):
     """Directories outside the system's that trials need, and the trials' search path and variables."""
 
     prefixes: tuple[Path, ...]
@@ -106,7 +106,7 @@ def is_shown_by_default(path: Path, prefixes: tuple[Path, ...]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Python:
+class _Python(Record):
     executable: Path
     prefixes: tuple[Path, ...]
 

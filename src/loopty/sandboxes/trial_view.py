@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from loopty.domain.launch import Launch, SandboxError
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.sandboxes.devices import device_facts
 
 HOST_NAME, UID, GID = "trial", 1000, 1000
@@ -45,7 +45,7 @@ def system_paths() -> tuple[Path, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class SystemEntry:
+class SystemEntry(Record):
     """A system path as every trial sees it: a link into /usr, or the file or directory `source` itself."""
 
     path: str

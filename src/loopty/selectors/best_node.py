@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from loopty.engine.protocols import Ask, Selection
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class BestSelector:
+class BestSelector(Record):
     """Hill climbing."""
 
     def select(self, ask: Ask) -> Selection:

@@ -11,7 +11,7 @@ from loopty.domain.objective import Metric
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -24,7 +24,7 @@ _KEPT: weakref.WeakKeyDictionary[History, dict[Hashable, Any]] = weakref.WeakKey
 
 
 @dataclass(frozen=True, slots=True)
-class NodeValue:
+class NodeValue(Record):
     """A node with a result that can be compared."""
 
     id: NodeId

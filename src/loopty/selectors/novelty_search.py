@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopty.engine.protocols import Ask, Selection
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 from loopty.record.cohorts import Cohorts
 from loopty.selectors.judged_nodes import NodeValue, population
 
 
 @dataclass(frozen=True, slots=True)
-class NoveltySelector:
+class NoveltySelector(Record):
     """The node of the best ones whose nearest neighbours are farthest, in the columns that describe behaviour."""
 
     columns: tuple[str, ...] = option("The columns that describe a behaviour. Default: all that are reported.", ())

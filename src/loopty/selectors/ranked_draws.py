@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from loopty.engine.protocols import Ask, Selection
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 from loopty.record.trials import TrialCounts
 from loopty.selectors.judged_nodes import NodeValue, population
 
 
 @dataclass(frozen=True, slots=True)
-class TopSelector:
+class TopSelector(Record):
     """One of the `size` best nodes, all equally likely."""
 
     size: int = option("How many of the best nodes are drawn from.", 3, minimum=1)
@@ -24,7 +24,7 @@ class TopSelector:
 
 
 @dataclass(frozen=True, slots=True)
-class EpsilonSelector:
+class EpsilonSelector(Record):
     """Mostly the best node, sometimes any of the best ones."""
 
     epsilon: float = option("The share of proposals that change any of the 64 best nodes.", 0.2, minimum=0)
@@ -37,7 +37,7 @@ class EpsilonSelector:
 
 
 @dataclass(frozen=True, slots=True)
-class SoftmaxSelector:
+class SoftmaxSelector(Record):
     """Better nodes are more likely, by how far their scores lie apart."""
 
     temperature: float = option(
@@ -55,7 +55,7 @@ class SoftmaxSelector:
 
 
 @dataclass(frozen=True, slots=True)
-class UctSelector:
+class UctSelector(Record):
     """The best sum of score and novelty: a good node that was seldom changed."""
 
     exploration: float = option("How much more a node counts that was seldom changed.", 0.5, minimum=0)

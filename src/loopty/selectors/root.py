@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from loopty.engine.protocols import Ask, Selection
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class RootSelector:
+class RootSelector(Record):
     """The null hypothesis of every search: it never builds on what it found."""
 
     def select(self, ask: Ask) -> Selection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask, Selection, Selector
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.directives import Directive
 from loopty.record.node_record import Node
@@ -28,7 +28,7 @@ class _Among(Population):
 
 
 @dataclass(frozen=True, slots=True)
-class SteeredSelector:
+class SteeredSelector(Record):
     """A selector of attempts within what the directive, audits and past versions leave to it."""
 
     inner: Selector

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from loopty.domain.objective import Metric, gain
 from loopty.domain.outcome import Verdict
 from loopty.engine.protocols import Ask, Selection
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 from loopty.record.node_record import Node
 
@@ -17,7 +17,7 @@ _MAX_DRAWS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class TournamentSelector:
+class TournamentSelector(Record):
     """Draws `size` finished nodes and takes the best of them."""
 
     size: int = option("How many nodes are drawn.", 4, minimum=1)

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from loopty.domain.errors import Misuse
 from loopty.domain.shared_store import StoreFault
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _PREFIX = re.compile(r"(?:[A-Za-z0-9._-]+/)*")
@@ -19,7 +19,7 @@ _FORM = "s3://BUCKET/PREFIX, with ?endpoint=https://HOST for a server other than
 
 
 @dataclass(frozen=True, slots=True)
-class S3Keys:
+class S3Keys(Record):
     """Who asks."""
 
     access: str
@@ -28,7 +28,7 @@ class S3Keys:
 
 
 @dataclass(frozen=True, slots=True)
-class S3Address:
+class S3Address(Record):
     """Where a store is."""
 
     is_encrypted: bool

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import quote
 
 from loopty.domain.shared_store import StoredEntry, StoreFault
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.stores.s3_address import S3Address, S3Keys
 from loopty.stores.s3_signature import query_text, signed_headers
 from loopty.stores.store_names import MARK, MARK_TEXT, is_store_name, require_name
@@ -40,7 +40,7 @@ _REMEDIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(Record):
     status: int
     content: bytes
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
-class NoOptions:
+class NoOptions(Record):
     """For plug-ins without options."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plugin:
+class Plugin(Record):
     """Where a plug-in is, as `module:name`."""
 
     options: str
@@ -36,7 +36,7 @@ class Plugin:
 
 
 @dataclass(frozen=True, slots=True)
-class Plugins:
+class Plugins(Record):
     """The kinds of one role."""
 
     kinds: Mapping[str, Plugin]
@@ -109,7 +109,7 @@ EXTERNAL_ROLES = ("proposer", "control")
 
 
 @dataclass(frozen=True, slots=True)
-class ExternalPlugin:
+class ExternalPlugin(Record):
     """A ProposerPlugin (`loopty.proposers.services`) that another package brings."""
 
     loaded: Any

@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.dataclass_methods import field_types, fields_of, is_dataclass
 from loopty.kit.str_enum import ENUMS
 
@@ -22,7 +22,7 @@ WRONG: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Record):
     """One fault in the task file."""
 
     path: KeyPath

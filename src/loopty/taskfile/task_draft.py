@@ -10,7 +10,7 @@ from loopty.causes.cause import Setting
 from loopty.domain.objective import Metric
 from loopty.domain.round_size import ResourceProfile
 from loopty.domain.space import Parameter
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.dataclass import Record, dataclass, field, replace
 
 FIRST_TIMEOUT = 120.0
 """Seconds that the first checked run may take, before a limit is known: a benchmark may never end."""
@@ -24,7 +24,7 @@ _LONGEST_FIRST = 480.0
 
 
 @dataclass(frozen=True, slots=True)
-class GateDraft:
+class GateDraft(Record):
     """A command that must pass."""
 
     name: str
@@ -37,7 +37,7 @@ class GateDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskDraft:
+class TaskDraft(Record):
     """The parts of a task file that `init` fills in."""
 
     command: str

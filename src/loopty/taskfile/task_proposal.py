@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from loopty.causes.absent_results import CPU_TIMER, command_with_timer
 from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.globs import literal
 from loopty.taskfile.builds import GO_MODULE
 from loopty.taskfile.last_resort import last_resorts
@@ -25,7 +25,7 @@ _FASTER = "the code should be faster, and still do the same"
 
 
 @dataclass(frozen=True, slots=True)
-class BenchmarkProposal:
+class BenchmarkProposal(Record):
     """A benchmark that the repository seems to have."""
 
     command: str

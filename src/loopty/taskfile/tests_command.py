@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from loopty.causes.absent_results import command_with_timer
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class RepositoryTests:
+class RepositoryTests(Record):
     """The command that runs the tests, and what has to be done before."""
 
     line: str

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from loopty.domain.launch import Bounds, Exit, Launch, Mount, Sandbox
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.sandboxes.trial_user import trial_owner
 
 _BOUNDS = Bounds(seconds=60, memory_mb=512, processes=32, output_mb=4, disk_mb=32)
@@ -19,7 +19,7 @@ _INTERPRETER = Path(sys.base_prefix).resolve()
 
 
 @dataclass(frozen=True, slots=True)
-class CommandResult:
+class CommandResult(Record):
     """How a command ended, and what it printed."""
 
     exit: Exit
@@ -28,7 +28,7 @@ class CommandResult:
 
 
 @dataclass(frozen=True, slots=True)
-class SandboxHarness:
+class SandboxHarness(Record):
     """A tree that commands can only read, a folder that they can write, and files for their outputs."""
 
     root: Path

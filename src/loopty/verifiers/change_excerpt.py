@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopty.domain.space import Params
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import escape_tags, fence_text
 from loopty.kit.token_budget import longest_that_fits
 from loopty.kit.token_count import tokens_of_data
@@ -14,7 +14,7 @@ _MAX_CLAIM_CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class FencedExcerpt:
+class FencedExcerpt(Record):
     """A fenced text, and the number of characters that were left out of it."""
 
     text: str

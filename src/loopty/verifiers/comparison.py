@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage, Prompt
 from loopty.domain.role_spec import JudgedMetric
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.scrub import strip_hidden
 from loopty.verifiers.change_excerpt import excerpt
 from loopty.verifiers.verifier_question import Fields, VerifierModel, question, read_choice, read_reasoning
@@ -24,7 +24,7 @@ they stand means nothing, and neither does their length. Where neither is better
 
 
 @dataclass(frozen=True, slots=True)
-class Preference:
+class Preference(Record):
     """How often the verifier prefers one result to another."""
 
     win_share: float

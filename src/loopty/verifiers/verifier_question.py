@@ -12,7 +12,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Answer, Message, Prompt, Reply, RoleModel, Speaker
 from loopty.domain.pool import Pool
 from loopty.kit import reply_json
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import FENCED_IS_DATA
 from loopty.kit.token_budget import cut_to
 from loopty.kit.token_count import tokens, tokens_of_data
@@ -67,7 +67,7 @@ class CallTracker:
 
 
 @dataclass(frozen=True, slots=True)
-class VerifierModel:
+class VerifierModel(Record):
     """The verifier's role model, and the longest prompt that the model reads whole."""
 
     role_model: RoleModel

@@ -10,7 +10,7 @@ from loopty.domain.model import Prompt, RoleModel
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Trial
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import one_line
 from loopty.kit.scrub import strip_hidden
 from loopty.kit.token_budget import cut_to
@@ -46,13 +46,13 @@ DiffCommits = Callable[[str, str], bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(Record):
     label: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Opinion:
+class _Opinion(Record):
     passed: bool
     reason: str
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Verdict
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.agent_accounts import AgentAccount, AgentAccounts
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
@@ -15,7 +15,7 @@ from loopty.views.against_baseline import AgainstBaseline, against_baseline
 
 
 @dataclass(frozen=True, slots=True)
-class AgentRow:
+class AgentRow(Record):
     """One configuration."""
 
     name: str

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.history import History
 
 _DRAWS = 2000
@@ -17,7 +17,7 @@ FEWEST_PAIRS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class GainCurve:
+class GainCurve(Record):
     """The best score so far of one search: what was spent after each attempt, and how much better it was."""
 
     spent: tuple[float, ...]
@@ -41,7 +41,7 @@ class GainCurve:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Record):
     """How much better an arm is than the first one, over pairs of the same task and seed."""
 
     mean: float
@@ -93,7 +93,7 @@ def paired_difference(by_task: Sequence[Sequence[float]]) -> Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class ArmRow:
+class ArmRow(Record):
     """One arm on one task, or pooled over all (then `task` is empty)."""
 
     arm: str

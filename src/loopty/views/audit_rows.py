@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Outcome
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.str_enum import StrEnum
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Recorded
@@ -31,7 +31,7 @@ class Suspicion(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(Record):
     """Something that looks wrong, in one sentence."""
 
     kind: Suspicion
@@ -39,7 +39,7 @@ class Flag:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditRow:
+class AuditRow(Record):
     """One look at the held-out split. Gains are over the baseline, positive is better; a missing value is None."""
 
     node: NodeId

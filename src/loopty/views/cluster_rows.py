@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.run_record import Run
 from loopty.record.workers import Workers, worker_name_on
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterRow:
+class ClusterRow(Record):
     """One node."""
 
     cluster: str

@@ -6,13 +6,13 @@ import math
 
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.history import History
 from loopty.views.rated_nodes import RatedNodes, rated_nodes
 
 
 @dataclass(frozen=True, slots=True)
-class FalseKeeps:
+class FalseKeeps(Record):
     """What the error rate of each candidate means for the whole run."""
 
     kept: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loopty.domain.model import Role
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import BUDGETED_POOLS, Pool
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
@@ -29,7 +29,7 @@ _CAUSES = {
 
 
 @dataclass(frozen=True, slots=True)
-class TrialCost:
+class TrialCost(Record):
     """The trials of one cause and the time they took."""
 
     cause: str
@@ -39,7 +39,7 @@ class TrialCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Goodput:
+class Goodput(Record):
     """A result counts as comparable if it finished under the run's present fingerprint and its node was judged."""
 
     results: int

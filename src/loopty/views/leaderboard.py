@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from loopty.domain.objective import gain
 from loopty.domain.pool import SEARCH_POOLS
 from loopty.domain.space import Value
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node, Result
@@ -20,7 +20,7 @@ from loopty.views.score_change import ScoreChange
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderboardRow:
+class LeaderboardRow(Record):
     """One row of the leaderboard."""
 
     rank: int
@@ -35,7 +35,7 @@ class LeaderboardRow:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Record):
     node: Node
     result: Result
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from loopty.domain.ids import NodeId
 from loopty.domain.model import CACHED_CALL, Role
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.event import Recorded
 from loopty.record.node_record import Node
@@ -71,7 +71,7 @@ class ModelCall:
 
 
 @dataclass(frozen=True, slots=True)
-class RunCalls:
+class RunCalls(Record):
     """All model calls of a run."""
 
     calls: Mapping[str, ModelCall]

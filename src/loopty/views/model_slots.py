@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopty.domain.model import Role
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.calls import Spend
 from loopty.record.run_record import Run
 from loopty.record.trials import Trials
@@ -13,7 +13,7 @@ _LONG_CALL_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class SlotUse:
+class SlotUse(Record):
     """How many slots there are for trials and for proposals of models, and how many are taken now."""
 
     trials: int
@@ -23,7 +23,7 @@ class SlotUse:
 
 
 @dataclass(frozen=True, slots=True)
-class AwaitedModel:
+class AwaitedModel(Record):
     """A model that has not answered for a while: it thinks, or it is unavailable and asked again."""
 
     name: str

@@ -9,7 +9,7 @@ from loopty.domain.model import Role
 from loopty.domain.outcome import Verdict
 from loopty.domain.role_spec import Roles
 from loopty.domain.task import Pools
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.budgets import pools_in_force
 from loopty.record.event import Recorded
 from loopty.record.history import History
@@ -22,7 +22,7 @@ IsFree = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class SpendSum:
+class SpendSum(Record):
     """What some calls used. If a call led to several nodes, each gets its share."""
 
     calls: int = 0
@@ -40,7 +40,7 @@ class SpendSum:
 
 
 @dataclass(frozen=True, slots=True)
-class SpendRow:
+class SpendRow(Record):
     """One row of a table: a role, model, operator or node, and what its calls used."""
 
     name: str
@@ -48,7 +48,7 @@ class SpendRow:
 
 
 @dataclass(frozen=True, slots=True)
-class SpendCap:
+class SpendCap(Record):
     """A spending limit of the run or of a role; None means no limit."""
 
     whose: str
@@ -57,7 +57,7 @@ class SpendCap:
 
 
 @dataclass(frozen=True, slots=True)
-class SpendReport:
+class SpendReport(Record):
     """The rows of roles, models, operators and nodes each add up to the total; the most expensive come first."""
 
     run: int

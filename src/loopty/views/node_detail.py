@@ -10,7 +10,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
@@ -25,7 +25,7 @@ from loopty.views.score_change import ScoreChange, percent_of, score_change
 
 
 @dataclass(frozen=True, slots=True)
-class MetricDetail:
+class MetricDetail(Record):
     """One metric that the benchmark reported, beside the baseline's value."""
 
     name: str
@@ -42,7 +42,7 @@ class MetricDetail:
 
 
 @dataclass(frozen=True, slots=True)
-class OtherResult:
+class OtherResult(Record):
     """A result of the node under another fingerprint than that of its verdict."""
 
     machine: str
@@ -51,7 +51,7 @@ class OtherResult:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeDetail:
+class NodeDetail(Record):
     """A node, its parent, its results and what applies to it."""
 
     node: Node

@@ -13,7 +13,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.named_tuple import NamedTuple
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
@@ -55,7 +55,7 @@ class TreeRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class HiddenControls:
+class HiddenControls(Record):
     """The control nodes, which are not part of the search; the last line of a tree without them."""
 
     count: int

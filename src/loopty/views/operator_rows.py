@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.operator_credit import ArmCredit, OperatorCredit, arm_name
@@ -24,7 +24,7 @@ _RECENT = 64
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorRow:
+class OperatorRow(Record):
     """One arm: an operator with a model. Of a mutation, a row by its tag."""
 
     operator: str
@@ -49,7 +49,7 @@ class OperatorRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Diversity:
+class Diversity(Record):
     """How different the newest changes are: the entropy of what they change and how."""
 
     changes: int
@@ -64,7 +64,7 @@ class Diversity:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorReport:
+class OperatorReport(Record):
     """The arms of one pool of a run, the most credit first."""
 
     run: int

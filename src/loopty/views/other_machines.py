@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.views.comparable import machine_description
@@ -11,7 +11,7 @@ from loopty.views.rated_nodes import RatedNodes, rated_nodes
 
 
 @dataclass(frozen=True, slots=True)
-class Cohort:
+class Cohort(Record):
     """Results that are comparable only with each other."""
 
     fingerprint: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Effect
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.views.comparable import sigma
@@ -12,7 +12,7 @@ from loopty.views.score_change import SIGMAS, ScoreChange, percent_of, score_cha
 
 
 @dataclass(frozen=True, slots=True)
-class OverParent:
+class OverParent(Record):
     """A node's change over its parent."""
 
     change: ScoreChange

@@ -19,7 +19,7 @@ from statistics import fmean
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -33,7 +33,7 @@ _GROUPS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class ParameterImportance:
+class ParameterImportance(Record):
     """How much one parameter matters."""
 
     name: str

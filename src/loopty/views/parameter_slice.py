@@ -9,7 +9,7 @@ from loopty.domain.objective import Direction
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.history import History
 from loopty.views.parameter_importance import parameter_points
 from loopty.views.rated_nodes import RatedNodes
@@ -17,7 +17,7 @@ from loopty.views.score_points import Mark
 
 
 @dataclass(frozen=True, slots=True)
-class SlicePoint:
+class SlicePoint(Record):
     """One trial: its value of the parameter, and its score."""
 
     value: Value
@@ -27,7 +27,7 @@ class SlicePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class ParameterSlice:
+class ParameterSlice(Record):
     """Every trial that has the parameter, in the order of the experiments."""
 
     parameter: str

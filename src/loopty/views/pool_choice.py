@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from loopty.domain.objective import Direction
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.frozen_pools import PoolMember
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -21,7 +21,7 @@ _USABLE = (Verdict.KEPT, Verdict.DISCARDED, Verdict.INCONCLUSIVE)
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(Record):
     node: Node
     score: float
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.calls import Spend
 from loopty.record.history import History
 from loopty.record.proposals import Proposals
@@ -17,7 +17,7 @@ from loopty.record.trials import TrialCounts, Trials
 
 
 @dataclass(frozen=True, slots=True)
-class PoolCount:
+class PoolCount(Record):
     """What one pool has spent, without the baseline."""
 
     pool: Pool
@@ -31,7 +31,7 @@ class PoolCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Remaining:
+class Remaining(Record):
     """The rest of the budget; None means no limit."""
 
     attempts: int

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import SEARCH_POOLS, Pool
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.named_tuple import NamedTuple
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
@@ -87,7 +87,7 @@ class RatedNodes:
 
 
 @dataclass(frozen=True, slots=True)
-class RatedBlock:
+class RatedBlock(Record):
     """Neighbouring nodes of a run as columns: an object for each of them takes longer than the rest."""
 
     facts: FactsBlock

@@ -7,13 +7,13 @@ from statistics import median
 
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Integrity, Outcome
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.node_record import Result
 from loopty.views.score_change import SIGMAS
 
 
 @dataclass(frozen=True, slots=True)
-class MetricComparison:
+class MetricComparison(Record):
     """One metric as recorded and as measured now, one value per measurement."""
 
     name: str
@@ -25,7 +25,7 @@ class MetricComparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Reproduction:
+class Reproduction(Record):
     """The comparison of a repeated measurement with the record."""
 
     failure: str

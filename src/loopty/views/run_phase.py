@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.str_enum import StrEnum
 from loopty.record.confirmations import Confirmation
 from loopty.record.history import History
@@ -19,7 +19,7 @@ class PhaseName(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RunPhase:
+class RunPhase(Record):
     """A phase with a known number of steps."""
 
     name: PhaseName

@@ -9,7 +9,7 @@ from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import BUDGETED_POOLS, Pool
 from loopty.domain.task import Noise, Pools
 from loopty.engine.budget import session_seconds
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.str_enum import StrEnum
 from loopty.record.audit_anchors import AuditAnchors
 from loopty.record.budgets import pools_in_force
@@ -53,7 +53,7 @@ class RunState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class OtherBest:
+class OtherBest(Record):
     """The best node under another fingerprint; it is not compared with results under the present one."""
 
     fingerprint: str
@@ -62,7 +62,7 @@ class OtherBest:
 
 
 @dataclass(frozen=True, slots=True)
-class NoiseFloor:
+class NoiseFloor(Record):
     """How much the score of the same node varies between measurements."""
 
     sigma: float
@@ -73,7 +73,7 @@ class NoiseFloor:
 
 
 @dataclass(frozen=True, slots=True)
-class RunStatus:
+class RunStatus(Record):
     """Everything that `loopty status` says."""
 
     run: int

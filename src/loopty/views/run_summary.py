@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
 from loopty.domain.space import Value
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.views.audit_rows import AuditRow
@@ -21,7 +21,7 @@ _MOST_STEPS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class SummaryStep:
+class SummaryStep(Record):
     """One change on the way from the baseline to the winner."""
 
     node: Node
@@ -29,7 +29,7 @@ class SummaryStep:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeChange:
+class WholeChange(Record):
     """What the winner changes in the baseline."""
 
     patch: str
@@ -38,7 +38,7 @@ class WholeChange:
 
 
 @dataclass(frozen=True, slots=True)
-class RunSummary:
+class RunSummary(Record):
     """What a reader needs who was not there."""
 
     statement: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.confirmations import Confirmation
 from loopty.record.history import History
 from loopty.record.node_record import Pairing
@@ -13,7 +13,7 @@ from loopty.record.trials import RunningTrial, Trials, trial_parts
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class Repeat(Record):
     """The purpose of a repeated measurement."""
 
     subject: NodeId
@@ -26,7 +26,7 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class RunningTrialRow:
+class RunningTrialRow(Record):
     """A running trial."""
 
     node: NodeId

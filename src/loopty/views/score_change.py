@@ -6,14 +6,14 @@ import math
 import sys
 
 from loopty.domain.objective import Direction
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 SIGMAS = 3.0
 """A difference within this many standard deviations may be noise."""
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreChange:
+class ScoreChange(Record):
     """Positive is better, whether the metric is maximised or minimised."""
 
     amount: float

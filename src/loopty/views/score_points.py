@@ -9,7 +9,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.str_enum import StrEnum
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
@@ -32,7 +32,7 @@ _WITHOUT_SCORE = (Mark.PRUNED, Mark.FAILED, Mark.REJECTED)
 
 
 @dataclass(frozen=True, slots=True)
-class ScorePoint:
+class ScorePoint(Record):
     """One experiment of the chart."""
 
     order: int
@@ -45,7 +45,7 @@ class ScorePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class ScorePoints:
+class ScorePoints(Record):
     """The points of one run in the order of the experiments, and the name of their score."""
 
     metric: str

@@ -9,7 +9,7 @@ from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.round_size import AttemptFigures, RoundDepth
 from loopty.domain.task import Task
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.record.claims import Claim, Claims
 from loopty.record.directives import Directive
 from loopty.record.history import History
@@ -38,7 +38,7 @@ _MISSES_TO_LEAVE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class NodeChange:
+class NodeChange(Record):
     """A node, and how much better than its parent it is."""
 
     node: Node
@@ -46,7 +46,7 @@ class NodeChange:
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptCost:
+class AttemptCost(Record):
     """What an attempt takes; None where nothing was measured yet."""
 
     seconds: float | None
@@ -60,7 +60,7 @@ class AttemptCost:
 
 
 @dataclass(frozen=True, slots=True)
-class FocusNode:
+class FocusNode(Record):
     """The node that was asked about."""
 
     change: NodeChange
@@ -70,7 +70,7 @@ class FocusNode:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchContext:
+class SearchContext(Record):
     """Everything that `loopty context` says, in its order."""
 
     task: Task | None

@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 
 from loopty.domain.objective import Direction, Metric, Metrics, gain
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonScale:
+class ComparisonScale(Record):
     """The one number that compares a node with its baseline: a metric, or the weighted sum of several."""
 
     metrics: tuple[Metric, ...]
@@ -55,7 +55,7 @@ def _weight(metric: Metric) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Survival:
+class Survival(Record):
     """A node and its baseline, in the search and on the held-out split. A missing value is None."""
 
     scale: ComparisonScale

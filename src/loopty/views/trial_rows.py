@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.record.trials import TrialEnded, TrialStarted
@@ -15,7 +15,7 @@ from loopty.record.tunings import TunePointChosen
 
 
 @dataclass(frozen=True, slots=True)
-class TrialRow:
+class TrialRow(Record):
     """One trial that ended, and the node that it measured."""
 
     run: int

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.str_enum import StrEnum
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
@@ -51,7 +51,7 @@ class UpliftWords(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Uplift:
+class Uplift(Record):
     """How much better the proposer did than the random control in this run."""
 
     metric: str

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.history import History
 from loopty.record.nodes import NodeCount
 from loopty.views.false_keeps import FalseKeeps, false_keeps
@@ -19,7 +19,7 @@ _MOST_NODES = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class WithdrawnVerdict:
+class WithdrawnVerdict(Record):
     """A verdict that was taken back."""
 
     node: NodeId
@@ -30,7 +30,7 @@ class WithdrawnVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Record):
     """Verdicts counted by pool, and the uplift over the control."""
 
     verdicts: Mapping[Verdict, int]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.proposals import Proposals
 from loopty.record.reviews import Reviews
 from loopty.record.run_record import Run
@@ -12,7 +12,7 @@ from loopty.record.trials import TrialCounts
 
 
 @dataclass(frozen=True, slots=True)
-class VerifierTotals:
+class VerifierTotals(Record):
     """Counts of reviews and screened proposals."""
 
     passed: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.cohorts import Cohorts
 from loopty.record.run_record import Run
 from loopty.record.verdicts import Incumbents
@@ -11,7 +11,7 @@ from loopty.record.workers import Workers
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerRow:
+class WorkerRow(Record):
     """One worker."""
 
     name: str

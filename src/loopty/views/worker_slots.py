@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.views.worker_rows import WorkerRow
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerSlots:
+class WorkerSlots(Record):
     """The slots of a session with workers."""
 
     workers: int

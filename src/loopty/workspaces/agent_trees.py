@@ -10,7 +10,7 @@ from loopty.domain.errors import LooptyError
 from loopty.domain.launch import Mount
 from loopty.domain.proposal import Edits
 from loopty.kit import untrusted_files
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.safe_folder import SafeFile, SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 from loopty.record.node_record import Node
@@ -24,7 +24,7 @@ _MAX_FILES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Harvest:
+class Harvest(Record):
     """What an agent changed."""
 
     edits: Edits

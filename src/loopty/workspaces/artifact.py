@@ -21,7 +21,7 @@ from pathlib import Path
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.engine.protocols import CommittedFiles
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.workspaces.git_bundle import unpack_bundle
 from loopty.workspaces.git_session import GitError
@@ -42,7 +42,7 @@ _BLOCK, _CHUNK = tarfile.BLOCKSIZE, 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(Record):
     """A winner whose files match their checksums."""
 
     manifest: Manifest
@@ -52,7 +52,7 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True)
-class UnpackedArtifact:
+class UnpackedArtifact(Record):
     """An artifact as a repository: the baseline is checked out, and the node is a commit on top of it."""
 
     repository: Repository

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.safe_folder import SafeFolder, UnsafePath
 
 SDK_FOLDER = "loopty_sdk"
@@ -29,7 +29,7 @@ _UNCHECKED_HASH = (1).to_bytes(4, "little")
 
 
 @dataclass(frozen=True, slots=True)
-class BytecodeSources:
+class BytecodeSources(Record):
     """The files whose byte code is wanted: paths below the SDK and below the top of the benchmark."""
 
     key: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 _TEST_NAME = r"[A-Z][A-Z0-9_]*TEST(?:S|ING)?(?:_[A-Z]+)?|TEST(?:S|ING)?"
 _NOT_ONE = r"(?!\w*(?:DISABLE|NO_|SKIP|WITHOUT|FUZZ|COVERAGE|INSTALL))"
@@ -50,7 +50,7 @@ _COMMENT = re.compile(r"(?m)#(?!\[)[^\n]*$")
 
 
 @dataclass(frozen=True, slots=True)
-class CMakeFacts:
+class CMakeFacts(Record):
     """How CMake is told to build the tests, and how they run."""
 
     test_options: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.workspaces.plain_repository import plain_repository
 
 # A planted fsmonitor or hook would run with our permissions.
@@ -26,7 +26,7 @@ _IGNORED_BY_HFS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class GitFolders:
+class GitFolders(Record):
     """The real paths of a repository, without links."""
 
     top: Path

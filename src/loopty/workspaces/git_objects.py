@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from loopty.domain.git_names import ObjectName
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import CommittedFiles
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.workspaces.git_command import LOOPTY
 from loopty.workspaces.object_store import BoundedCache, ObjectStore
 
@@ -22,7 +22,7 @@ SUBMODULE = "160000"
 
 
 @dataclass(frozen=True, slots=True)
-class TreeEntry:
+class TreeEntry(Record):
     """An entry of a tree, as git stores it."""
 
     mode: str
@@ -30,7 +30,7 @@ class TreeEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class PathChange:
+class PathChange(Record):
     """How a path differs between two trees; a side without the path is None."""
 
     path: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.same_ends import same_ends
 
 _CONTEXT = 3
@@ -23,7 +23,7 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 
 
 @dataclass(frozen=True, slots=True)
-class FileVersion:
+class FileVersion(Record):
     """A regular file, as git stores it."""
 
     mode: str
@@ -32,7 +32,7 @@ class FileVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(Record):
     """The lines from `start` to `end` become those from `new_start` to `new_end`."""
 
     start: int

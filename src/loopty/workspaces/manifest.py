@@ -18,7 +18,7 @@ from loopty.domain.objective import Metric, Metrics, Objective
 from loopty.domain.outcome import Effect, Outcome, Verdict
 from loopty.domain.space import Value
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.str_enum import ENUMS
 from loopty.record.node_record import Result
 
@@ -26,7 +26,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Record):
     """The origin of a node, its content, and how it was measured."""
 
     node: NodeId

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.folded_folders import FoldedFolders, files_below
 from loopty.workspaces.state_folder import StateFolder
@@ -26,7 +26,7 @@ _LARGEST_SENT = 512 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFolder:
+class NodeFolder(Record):
     """The files that are kept of one node."""
 
     plain: SafeFolder

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from loopty.domain.leftovers import Leftovers
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.node_record import Node
 from loopty.workspaces.node_folders import CHANGE, NodeFolder, NodeFolders
 
@@ -68,7 +68,7 @@ def _traces(folder: NodeFolder) -> Iterator[tuple[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Trace:
+class _Trace(Record):
     """What is shown of a trace. A megabyte of JSON can take forty in memory, so it is not kept."""
 
     task: str

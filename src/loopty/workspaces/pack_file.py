@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.deflate import deflate
 from loopty.kit.short_digest import sha1, sha256
 
@@ -25,7 +25,7 @@ BEING_WRITTEN = b"loopty writes this pack\n"
 
 
 @dataclass(frozen=True, slots=True)
-class NewObject:
+class NewObject(Record):
     """An object with its content, as git names it."""
 
     name: str

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.source_text import source_text
 from loopty.workspaces.cmake_facts import CMakeFacts, cmake_facts
 from loopty.workspaces.python_build import PythonBuild
@@ -105,7 +105,7 @@ _UNITTEST = re.compile(r"^\s*(?:import unittest|from unittest import (?!mock))",
 
 
 @dataclass(frozen=True, slots=True)
-class RepositoryFacts:
+class RepositoryFacts(Record):
     """Facts about the files of a repository; paths are relative to its top."""
 
     files: tuple[str, ...]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.safe_folder import SafeFile
 from loopty.workspaces.host_paths import HostPaths
 
@@ -26,7 +26,7 @@ Signature = tuple[tuple[str, int, int, int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Seal:
+class Seal(Record):
     """The contents of a directory: all of it, or these files and the names beside them."""
 
     root: Path

@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 
 from loopty.domain.shared_store import SharedStore, StoreFault
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.workspaces.commit_bundle import LARGEST_BUNDLE, has_commit, unpack_bundle_of
 from loopty.workspaces.git_command import GitCommand
 from loopty.workspaces.state_folder import StateFolder
@@ -26,7 +26,7 @@ _GRACE_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)
-class StoreStanding:
+class StoreStanding(Record):
     """How it is with the shared store."""
 
     place: str

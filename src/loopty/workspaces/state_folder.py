@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
 from loopty.workspaces.git_folders import WORK_FOLDER, GitFolders
 
@@ -31,7 +31,7 @@ OLD_LEDGER = f"{WORK_FOLDER}/{_LEDGER} is not used: it comes from an earlier loo
 
 
 @dataclass(frozen=True, slots=True)
-class StateFolder:
+class StateFolder(Record):
     """The folders and files of loopty for one repository."""
 
     top: Path

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from loopty.domain.access import is_clean_path
 from loopty.domain.shared_store import StoreFault
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.workspaces.folded_folders import decode_files, encode_files
 
 _LARGEST_INLINE = 64 << 10
@@ -20,7 +20,7 @@ _LARGE_FILES = ".large-files"
 
 
 @dataclass(frozen=True, slots=True)
-class LargeFile:
+class LargeFile(Record):
     """A file of a folder that is a content of its own."""
 
     digest: str
@@ -28,7 +28,7 @@ class LargeFile:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredFolder:
+class StoredFolder(Record):
     """The files of a folder by their paths."""
 
     small: Mapping[str, bytes]

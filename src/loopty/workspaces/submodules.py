@@ -12,7 +12,7 @@ from pathlib import Path
 
 from loopty.domain.access import is_clean_path
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.git_folders import GitFolders
 from loopty.workspaces.git_objects import REGULAR_FILES, SUBMODULE
@@ -24,7 +24,7 @@ _LARGEST_POINTER = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedOutSubmodule:
+class CheckedOutSubmodule(Record):
     """A submodule that is checked out, at the commit that its parent records."""
 
     path: str

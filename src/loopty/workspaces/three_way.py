@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.workspaces.git_objects import REGULAR_FILES, TreeEntry
 from loopty.workspaces.git_session import GitError
@@ -20,7 +20,7 @@ _MOST_CONFLICTS = 127
 
 
 @dataclass(frozen=True, slots=True)
-class MergedFiles:
+class MergedFiles(Record):
     """What has to change in one of the two commits so that it holds the changes of both."""
 
     edits: dict[str, bytes | None]

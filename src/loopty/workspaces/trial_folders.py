@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.work_end import at_work_end
 
@@ -34,7 +34,7 @@ Identity = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Idle:
+class _Idle(Record):
     """A folder that waits for the next trial."""
 
     name: str

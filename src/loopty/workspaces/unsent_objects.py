@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.safe_folder import SafeFolder
 
 COMMIT, HISTORY, CONTENT = "commit", "history", "content"
@@ -13,7 +13,7 @@ _LONGEST_FAULT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Unsent:
+class Unsent(Record):
     """One thing that waits for the store."""
 
     kind: str

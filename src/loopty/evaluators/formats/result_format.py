@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from loopty.evaluators.result import ParsedResult
 from loopty.evaluators.trial_output import TrialOutput
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 Environment = Mapping[str, str]
 
@@ -16,7 +16,7 @@ def _same(environment: Environment, _result: str, _outbox: str) -> Environment:
 
 
 @dataclass(frozen=True, slots=True)
-class ResultFormat:
+class ResultFormat(Record):
     """How the output of a benchmark becomes metrics."""
 
     read: Callable[[TrialOutput, str], ParsedResult | None]

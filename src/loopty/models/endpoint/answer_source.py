@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.models.endpoint.forwarded_call import ForwardedCall
 from loopty.models.endpoint.http_exchange import Exchange, Request
 from loopty.models.meter import Subject
 
 
 @dataclass(frozen=True, slots=True)
-class HttpResponse:
+class HttpResponse(Record):
     """A whole answer, ready to be sent."""
 
     status: int

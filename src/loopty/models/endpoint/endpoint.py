@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.model import CACHED_CALL, Outage, Role, Usage
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.models.allowance import Allowance, AllowanceExceeded
 from loopty.models.endpoint.answer_source import BrokenAnswer, NoAnswer, TrialRequest
 from loopty.models.endpoint.cache import Cache
@@ -40,7 +40,7 @@ _TOO_MANY, _BAD_GATEWAY = 429, 502
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointTerms:
+class EndpointTerms(Record):
     """What is the same for all trials."""
 
     models: tuple[EndpointModel, ...]

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 if TYPE_CHECKING:
     import h11
@@ -32,7 +32,7 @@ UNREAD_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class Request(Record):
     """An HTTP request; names of headers are in lower case."""
 
     method: str

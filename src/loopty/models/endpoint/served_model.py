@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from loopty.domain.model import ModelSpec
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.models.endpoint.answer_source import AnswerSource
 from loopty.models.endpoint.forwarded_call import ForwardedCall, make_call, read_body
 from loopty.models.endpoint.http_exchange import Request
@@ -19,7 +19,7 @@ _RULE_ROLES = ("system", "developer")
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointModel:
+class EndpointModel(Record):
     """A model that answers requests of trials."""
 
     name: str
@@ -40,7 +40,7 @@ class EndpointModel:
 
 
 @dataclass(frozen=True, slots=True)
-class ServedCall:
+class ServedCall(Record):
     """A call, and the model that answers it."""
 
     model: EndpointModel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from loopty.domain.model import ModelSpec
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.dataclass import Record, dataclass, field
 from loopty.models.endpoint.apis import API_HEADERS, Api
 from loopty.models.endpoint.forwarded_call import ForwardedCall
 from loopty.models.endpoint.http_exchange import Request, RequestRefused
@@ -18,7 +18,7 @@ _VERSION = "/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamAddress:
+class UpstreamAddress(Record):
     """An address and the key to it; `versionless` when the address does not include the version."""
 
     base_url: str
@@ -27,7 +27,7 @@ class UpstreamAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class Upstream:
+class Upstream(Record):
     """A provider that loopty can forward calls to."""
 
     model: str

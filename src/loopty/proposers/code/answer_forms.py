@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.markers import editable_spans
 from loopty.kit.str_enum import StrEnum
 from loopty.proposers.code.source_files import FileView, ShownFile
@@ -53,7 +53,7 @@ class Form(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerForm:
+class AnswerForm(Record):
     """A form, and whether the model explains its idea before it."""
 
     form: Form
@@ -168,7 +168,7 @@ def _other_files(files: FileView) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _ExampleLine:
+class _ExampleLine(Record):
     """A line of a writable file that occurs once."""
 
     path: str

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from loopty.domain.model import ModelOption
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.proposers.code.arm_gradient import arm_shares, draft_share, drought_spread, gain_bias
 from loopty.proposers.code.arm_prices import Arm, ArmPrices
 from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
@@ -25,7 +25,7 @@ WITHOUT_MODEL = (Operator.MUTATE, Operator.MERGE)
 
 
 @dataclass(frozen=True, slots=True)
-class ArmChoice:
+class ArmChoice(Record):
     """The arm that was drawn, and why."""
 
     arm: Arm

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.proposers.code.line_match import FileLines, line_matches
 from loopty.proposers.code.reply_faults import apply_fault
 
@@ -16,7 +16,7 @@ _MAX_OCCURRENCES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Block(Record):
     """Lines to search for and the lines to replace them with. An empty search makes a new file."""
 
     path: str

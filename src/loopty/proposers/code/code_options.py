@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.option import option
 from loopty.kit.str_enum import StrEnum
 from loopty.proposers.parents_option import PARENTS
@@ -40,7 +40,7 @@ class Policy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class CodeOptions:
+class CodeOptions(Record):
     parents: str | Mapping[str, Any] = option(PARENTS, "best")
     operators: tuple[Operator, ...] = option(
         "How to ask for a change: `diff` (some lines), `rewrite` (whole files), `fix` (a node that failed), "

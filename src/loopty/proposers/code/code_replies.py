@@ -19,7 +19,7 @@ import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import one_line
 from loopty.kit.reasoning_blocks import without_reasoning
 from loopty.proposers.code.blocks import Block
@@ -53,7 +53,7 @@ _LONGEST_PATH = 1_024
 
 
 @dataclass(frozen=True, slots=True)
-class ReplyItem:
+class ReplyItem(Record):
     """One proposal of a reply, not yet parsed."""
 
     title: str

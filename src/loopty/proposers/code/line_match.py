@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 _MAX_MATCHES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class FileLines:
+class FileLines(Record):
     """The lines of a file and, separately, their line ends; only the last line may have none."""
 
     bodies: tuple[str, ...]
@@ -47,7 +47,7 @@ class FileLines:
 
 
 @dataclass(frozen=True, slots=True)
-class LineMatch:
+class LineMatch(Record):
     """Where lines match, and the indentation to add to or remove from their replacement."""
 
     start: int

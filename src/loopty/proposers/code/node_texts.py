@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 
 from loopty.domain.errors import LooptyError
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.record.history import History
 from loopty.record.node_record import Node
 
@@ -14,7 +14,7 @@ _MAX_CACHED = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Record):
     """Where the files of a node come from."""
 
     base: str

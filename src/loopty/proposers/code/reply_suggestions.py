@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from loopty.domain.proposal import Edits, Proposal, Refusal
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.proposers.code import code_replies
 from loopty.proposers.code.code_options import Operator
 from loopty.proposers.code.plan import Plan
@@ -17,7 +17,7 @@ _MAX_CHILDREN = 16
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedReply:
+class CheckedReply(Record):
     """The items of a reply, and the edits or fault of each up to the first usable one."""
 
     items: Sequence[code_replies.ReplyItem]

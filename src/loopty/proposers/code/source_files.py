@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.markers import Span, editable_spans
 from loopty.kit.token_count import tokens
 from loopty.proposers.code.node_texts import TextCache, origin_of
@@ -28,7 +28,7 @@ ListPaths = Callable[[str], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class ShownFile:
+class ShownFile(Record):
     """A file in a prompt, whole or as an excerpt."""
 
     path: str
@@ -40,7 +40,7 @@ class ShownFile:
 
 
 @dataclass(frozen=True, slots=True)
-class FileView:
+class FileView(Record):
     """The files of one node as a model sees them."""
 
     writable: frozenset[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.proposers.code.line_match import FileLines, LineMatch, line_matches
 from loopty.proposers.code.reply_faults import apply_fault, parse_fault
 
@@ -14,7 +14,7 @@ _META = re.compile(r"(?:diff |index |old mode |new mode |new file mode |deleted 
 
 
 @dataclass(frozen=True, slots=True)
-class Hunk:
+class Hunk(Record):
     """The lines before and after a change."""
 
     line: int | None
@@ -32,7 +32,7 @@ class Hunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Patch:
+class Patch(Record):
     """The hunks of one file."""
 
     path: str
@@ -77,7 +77,7 @@ class Patch:
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
+class Removal(Record):
     """The deletion of a file."""
 
     path: str

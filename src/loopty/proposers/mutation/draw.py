@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterable, Sequence
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.markers import Span, editable_spans
 from loopty.proposers.mutation.edit_places import Edit, EditKind, EditPlace, apply_edits
 from loopty.proposers.mutation.languages import is_code
@@ -25,7 +25,7 @@ _MAX_EDITS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Mutation:
+class Mutation(Record):
     """A text with one to three edits, all of one kind, so that a result can be credited to the kind."""
 
     text: str

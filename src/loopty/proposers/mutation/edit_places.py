@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Literal, Protocol
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.markers import Span, line_label
 from loopty.kit.named_tuple import NamedTuple
 
@@ -33,7 +33,7 @@ class EditPlace(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Swap:
+class Swap(Record):
     """A token that another of its kind can replace: an operator or a boolean."""
 
     kind: ClassVar[EditKind] = "operator"
@@ -45,7 +45,7 @@ class Swap:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Record):
     """The whole lines of one statement of a block, without the last line end."""
 
     kind: ClassVar[EditKind] = "statement"

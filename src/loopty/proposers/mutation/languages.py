@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from pathlib import PurePath
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 
 _QUOTED = r'"(?:\\.|[^"\\\n])*"'
 _SINGLE = r"'(?:\\.|[^'\\\n])*'"
@@ -30,7 +30,7 @@ def swaps(*groups: str) -> dict[str, tuple[str, ...]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Language:
+class Language(Record):
     """The patterns of a language's comments and strings, and of its operators."""
 
     hidden: re.Pattern[str]  # group 1 is a comment, anything else a string

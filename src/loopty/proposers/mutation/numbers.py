@@ -5,7 +5,7 @@ import random
 import re
 from typing import ClassVar
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.markers import Span
 from loopty.proposers.mutation.edit_places import Edit, EditKind, token_edit
 
@@ -22,7 +22,7 @@ _RADIX = {"x": 16, "o": 8, "b": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class Number(Record):
     """A number literal."""
 
     kind: ClassVar[EditKind] = "number"

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import ClassVar
 
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.markers import Span, line_label
 from loopty.proposers.mutation.edit_places import Edit, EditKind, EditPlace
 
@@ -40,7 +40,7 @@ def is_prose(path: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Record):
     """A sentence that can be left out, said twice, or said after the next one."""
 
     kind: ClassVar[EditKind] = "passage"
@@ -64,7 +64,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class Word(Record):
     """A word that can be left out, or change places with the next one."""
 
     kind: ClassVar[EditKind] = "word"

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from loopty.domain.space import Parameter, ParameterKind, Value
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import one_line
 from loopty.proposers.parameters.parameter_prompts import value_text
 
@@ -14,7 +14,7 @@ _LONGEST = 60
 
 
 @dataclass(frozen=True, slots=True)
-class CoercedValue:
+class CoercedValue(Record):
     value: Value
     note: str = ""
     """What was corrected, if more than the notation."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from loopty.domain.proposal import Objection
 from loopty.domain.space import Params, Space, Value
-from loopty.kit.dataclass import dataclass
+from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import one_line
 from loopty.kit.reply_json import parse_longest
 from loopty.proposers.parameters.coerce import coerce_value
@@ -18,7 +18,7 @@ _MAX_ERROR_CHARS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class ParameterPoint:
+class ParameterPoint(Record):
     """One configuration that a reply proposes."""
 
     params: Mapping[str, Value]
@@ -26,7 +26,7 @@ class ParameterPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class ParameterReply:
+class ParameterReply(Record):
     """The points of a reply. Parsing it again gives the same points, so they can be taken one by one."""
 
     points: tuple[ParameterPoint, ...] = ()

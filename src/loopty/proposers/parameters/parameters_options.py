@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.option import option
 from loopty.proposers.prompt_context import PromptContextOptions
 
@@ -11,7 +11,7 @@ _TOKENS_PER_LINE = 60
 
 
 @dataclass(frozen=True, slots=True)
-class ParametersOptions:
+class ParametersOptions(Record):
     batch: int = option(
         "How many configurations one call asks for; they are tried one after the other.", 4, minimum=1
     )
