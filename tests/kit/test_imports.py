@@ -57,9 +57,12 @@ def package(tmp_path):
 IMPORT = """
 import sys
 import pack
+from loopty.kit.kept_code import KeptCode
 from loopty.kit.quick_import import import_quickly
-import_quickly(pack)
+kept = KeptCode("verb", pack.__path__[0])
+import_quickly(pack, kept)
 import pack.inner.one as one
+kept.save()
 print(one.VALUE, type(one.__loader__).__name__, one.__file__[-17:], one.__spec__.parent, pack.inner.HERE[-10:])
 """
 
@@ -75,3 +78,81 @@ def test_a_changed_source_is_left_to_python(package):
     (package / "inner" / "one.py").write_text("VALUE = 222")
     found = printed(IMPORT, PYTHONPATH=str(package.parent))
     assert found == "222 SourceFileLoader pack/inner/one.py pack.inner pack/inner"
+
+
+@pytest.fixture
+def compiled(package, tmp_path):
+    """Imports the package as a verb does, with its own cache, and says what it found."""
+    subprocess.run((sys.executable, "-m", "compileall", "-q", str(package)), check=True)
+    return lambda: printed(IMPORT, PYTHONPATH=str(package.parent), XDG_CACHE_HOME=str(tmp_path / "cache"))
+
+
+def kept_file(tmp_path):
+    (found,) = (tmp_path / "cache" / "loopty" / "modules").iterdir()
+    return found
+
+
+AS_WRITTEN = "1 _Loader pack/inner/one.py pack.inner pack/inner"
+
+
+def test_the_next_process_has_the_code_of_all_modules_from_one_file(package, compiled, tmp_path):
+    assert compiled() == AS_WRITTEN
+    for file in package.rglob("*.pyc"):
+        file.unlink()
+    assert compiled() == AS_WRITTEN
+    assert kept_file(tmp_path).stat().st_mode & 0o777 == 0o600
+
+
+def test_code_of_a_changed_source_is_not_used_again(package, compiled):
+    assert compiled() == AS_WRITTEN
+    source = package / "inner" / "one.py"
+    status = source.stat()
+    source.write_text("VALUE = 5")
+    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns + 1))  # Python's own rule would not see it
+    for file in package.rglob("one*.pyc"):
+        file.unlink()
+    assert compiled().startswith("5 SourceFileLoader")
+    source.unlink()
+    (package / "inner" / "one").mkdir()
+    (package / "inner" / "one" / "__init__.py").write_text("VALUE = 6")
+    assert compiled().startswith("6 ")
+
+
+@pytest.mark.parametrize("length", [0, 5, 30, 200])
+def test_a_file_that_was_cut_off_is_passed_over(compiled, tmp_path, length):
+    compiled()
+    file = kept_file(tmp_path)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:length])
+    assert compiled() == AS_WRITTEN
+    assert kept_file(tmp_path).read_bytes() == whole, "it is made anew"
+
+
+def test_code_that_another_user_could_have_written_is_not_executed(package, compiled, tmp_path):
+    compiled()
+    file = kept_file(tmp_path)
+    file.write_bytes(file.read_bytes().replace(b"VALUE", b"VALUF"))
+    file.chmod(0o620)
+    assert compiled() == AS_WRITTEN, "the file is made anew, with the rights of its owner alone"
+    file.unlink()
+    file.symlink_to(package / "__init__.py")
+    assert compiled() == AS_WRITTEN
+    assert (package / "__init__.py").read_text() == ""
+
+
+def test_a_cache_that_cannot_be_written_changes_nothing(compiled, tmp_path):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "loopty").write_text("a file in the way")
+    assert compiled() == AS_WRITTEN
+
+
+def test_as_many_files_stay_as_were_written_last(compiled, tmp_path):
+    folder = tmp_path / "cache" / "loopty" / "modules"
+    folder.mkdir(parents=True)
+    for number in range(40):
+        (folder / f"old-{number:02}").write_text("")
+        os.utime(folder / f"old-{number:02}", (number, number))
+    compiled()
+    names = sorted(path.name for path in folder.iterdir())
+    assert len(names) == 24
+    assert names[0] == "old-17"

@@ -37,16 +37,29 @@ def main() -> None:
             os._exit(status)  # nothing was written here, and an orderly end of Python takes a third of its time
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     if args[:1] != ["serve"]:  # the resident process imports all that verbs may need
-        import loopty
         from loopty.kit.later_modules import import_later
+
+        import_later(*_SELDOM_USED)  # before anything that imports them
+
+        import atexit
+
+        import loopty
+        from loopty.kit.kept_code import KeptCode
         from loopty.kit.quick_import import import_quickly
 
-        import_later(*_SELDOM_USED)
-        import_quickly(loopty)
+        kept = KeptCode(_verb_of(args), loopty.__path__[0])
+        import_quickly(loopty, kept)
+        atexit.register(kept.save)
     from loopty.cli.run_verb import run_verb
     from loopty.kit.quick_exit import run_and_exit
 
     run_and_exit(run_verb)
+
+
+def _verb_of(args: list[str]) -> str:
+    """The word that names the verb; what is no plain word names none."""
+    first = args[0] if args else ""
+    return first if first.isascii() and first.replace("-", "").isalpha() else "loopty"
 
 
 if __name__ == "__main__":

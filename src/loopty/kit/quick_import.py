@@ -14,20 +14,23 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import MAGIC_NUMBER
 from types import CodeType, ModuleType
 
+from loopty.kit.kept_code import KeptCode, ModuleCode
+
 _ENDING = f".{sys.implementation.cache_tag}.pyc"
 _HEADER_BYTES = 16
 _CHECKED_BY_TIME = bytes(4)
 _LARGEST = 0xFFFFFFFF
 
 
-def import_quickly(package: ModuleType) -> None:
-    """Let the modules of this package be found here first."""
-    sys.meta_path.insert(0, _Finder(package))
+def import_quickly(package: ModuleType, kept: KeptCode) -> None:
+    """Let the modules of this package be found here first: in the code that was kept, else in their own files."""
+    sys.meta_path.insert(0, _Finder(package, kept))
 
 
 class _Finder:
-    def __init__(self, package: ModuleType) -> None:
+    def __init__(self, package: ModuleType, kept: KeptCode) -> None:
         self._prefix = f"{package.__name__}."
+        self._kept = kept
 
     def find_spec(
         self,
@@ -37,40 +40,46 @@ class _Finder:
     ) -> ModuleSpec | None:
         if not name.startswith(self._prefix) or not path:
             return None
-        folder, last = path[0], name.rpartition(".")[2]
-        source, cached = f"{folder}/{last}.py", f"{folder}/__pycache__/{last}{_ENDING}"
-        code = _valid_code(source, cached)
-        is_package = code is None
-        if code is None:
-            folder = f"{folder}/{last}"
-            source, cached = f"{folder}/__init__.py", f"{folder}/__pycache__/__init__{_ENDING}"
-            code = _valid_code(source, cached)
-            if code is None:
+        found = self._kept.find(name)
+        if found is None:
+            found = _read_module(path[0], name.rpartition(".")[2])
+            if found is None:
                 return None
-        spec = ModuleSpec(name, _Loader(name, source, code), origin=source, is_package=is_package)
+            self._kept.add(name, found)
+        loader = _Loader(name, found.source, found.code)
+        spec = ModuleSpec(name, loader, origin=found.source, is_package=found.is_package)
         spec.has_location = True
-        spec.cached = cached  # else Python works it out, which takes as long as reading the file
-        if is_package:
-            spec.submodule_search_locations = [folder]
+        spec.cached = found.compiled  # else Python works it out, which takes as long as reading the file
+        if found.is_package:
+            spec.submodule_search_locations = [found.source.rpartition("/")[0]]
         return spec
 
 
 class _Loader(SourceFileLoader):
-    """Executes code that was read already."""
+    """Executes code that was read already, once: to load the module again, Python makes another one."""
 
     def __init__(self, name: str, source: str, code: CodeType) -> None:
         super().__init__(name, source)
-        self._code = code
+        self._code: list[CodeType] = [code]
 
     def exec_module(self, module: ModuleType) -> None:
-        exec(self._code, module.__dict__)
+        exec(self._code.pop(), module.__dict__)
 
 
-def _valid_code(source: str, cached: str) -> CodeType | None:
+def _read_module(folder: str, name: str) -> ModuleCode | None:
+    """The module or the package of this name in a folder, where it has valid byte code."""
+    module = _valid_code(f"{folder}/{name}.py", f"{folder}/__pycache__/{name}{_ENDING}", is_package=False)
+    if module is not None:
+        return module
+    inner = f"{folder}/{name}"
+    return _valid_code(f"{inner}/__init__.py", f"{inner}/__pycache__/__init__{_ENDING}", is_package=True)
+
+
+def _valid_code(source: str, compiled: str, *, is_package: bool) -> ModuleCode | None:
     """The byte code of this source, where it is there and of this text; by the same rule as Python's."""
     try:
         status = os.stat(source)  # noqa: PTH116
-        with open(cached, "rb", buffering=0) as file:  # noqa: PTH123
+        with open(compiled, "rb", buffering=0) as file:  # noqa: PTH123
             content = file.read()
     except OSError:
         return None
@@ -79,4 +88,4 @@ def _valid_code(source: str, cached: str) -> CodeType | None:
     if content[:_HEADER_BYTES] != MAGIC_NUMBER + _CHECKED_BY_TIME + of_source:
         return None
     code: CodeType = marshal.loads(memoryview(content)[_HEADER_BYTES:])
-    return code
+    return ModuleCode(code, source, compiled, is_package, status.st_mtime_ns, status.st_size)
