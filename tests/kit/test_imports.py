@@ -31,6 +31,38 @@ print(dumps([1]))
     )
 
 
+def test_a_function_of_a_later_module_is_imported_from_it_and_its_first_call_imports_the_module():
+    assert (
+        printed("""
+import sys
+from loopty.kit.later_modules import import_functions_later
+for name in ("pathlib", "urllib.parse"):
+    sys.modules.pop(name, None)  # perhaps Python itself imported them
+import_functions_later("urllib", "parse", "quote_from_bytes")
+from urllib.parse import quote_from_bytes
+from pathlib import Path
+print("urlsplit" in vars(sys.modules["urllib.parse"]))
+print(Path("/a b").as_uri(), quote_from_bytes(b" "))
+import urllib.parse
+print(urllib.parse.urlsplit("http://host/path").netloc)
+""")
+        == "False\nfile:///a%20b %20\nhost"
+    )
+    assert (
+        printed("""
+import sys
+from loopty.kit.later_modules import import_functions_later
+sys.modules.pop("urllib.parse", None)
+import_functions_later("urllib", "parse", "quote_from_bytes")
+import urllib.parse
+print(urllib.parse.urlsplit("http://host/path").netloc)
+from urllib.parse import quote
+print(quote(" "))
+""")
+        == "host\n%20"
+    )
+
+
 def test_connections_with_encryption_work_where_ssl_is_imported_later():
     assert (
         printed("""

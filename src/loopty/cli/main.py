@@ -37,9 +37,10 @@ def main() -> None:
             os._exit(status)  # nothing was written here, and an orderly end of Python takes a third of its time
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     if args[:1] != ["serve"]:  # the resident process imports all that verbs may need
-        from loopty.kit.later_modules import import_later
+        from loopty.kit.later_modules import import_functions_later, import_later
 
         import_later(*_SELDOM_USED)  # before anything that imports them
+        import_functions_later("urllib", "parse", "quote_from_bytes")  # pathlib has it for `Path.as_uri`
 
         import atexit
 

@@ -131,8 +131,9 @@ def _core(block: str) -> str:
 
 def _cores(root: Path, cgroups: list[Path]) -> str:
     """The number of cores that a trial can use at once."""
-    allowed = re.search(r"^Cpus_allowed_list:\s*([\d,-]+)$", _text(root / "proc/self/status"), re.MULTILINE)
-    count = _count_in_ranges(allowed[1]) if allowed else os.cpu_count() or 0
+    allowed = _value(root / "proc/self/status", "Cpus_allowed_list")
+    is_list = bool(allowed) and not allowed.strip("0123456789,-")
+    count = _count_in_ranges(allowed) if is_list else os.cpu_count() or 0
     for folder in cgroups:
         quota, period = [*_text(folder / "cpu.max").split(), "", ""][:2]
         quota, period = quota or _text(folder / "cpu.cfs_quota_us"), period or _text(folder / "cpu.cfs_period_us")
@@ -148,11 +149,11 @@ def _count_in_ranges(ranges: str) -> int:
 
 
 def _memory(root: Path, cgroups: list[Path]) -> str:
-    total = re.search(r"^MemTotal:\s*(\d{1,15}) kB", _text(root / "proc/meminfo"), re.MULTILINE)
+    total = _number(_value(root / "proc/meminfo", "MemTotal").removesuffix(" kB")) << 10
     limits = [
         _number(_text(folder / name)) for folder in cgroups for name in ("memory.max", "memory.limit_in_bytes")
     ]
-    known = [size for size in (int(total[1]) << 10 if total else 0, *limits) if 0 < size < _UNLIMITED]
+    known = [size for size in (total, *limits) if 0 < size < _UNLIMITED]
     return _gigabytes(min(known)) if known else ""
 
 
@@ -267,6 +268,13 @@ def _text(path: Path, limit_bytes: int = 1 << 20) -> str:
         return ""
 
 
+def _value(path: Path, key: str) -> str:
+    """What a file of lines like `key: value` says about a key; empty where it says nothing."""
+    lines = (line.partition(":") for line in _text(path).splitlines())
+    return next((value.strip() for name, _, value in lines if name == key), "")
+
+
 def _number(text: str) -> int:
     """The whole number in the text, or 0 if there is none."""
-    return int(text) if re.fullmatch(r"\s*[0-9]{1,19}\s*", text) else 0
+    digits = text.strip()
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 20 else 0

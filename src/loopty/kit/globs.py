@@ -40,6 +40,9 @@ def _matcher(pattern: str) -> Callable[[str], object]:
     body = "/".join(part for part in pattern.split("/") if part not in ("", "."))
     if body and not any(letter in body for letter in "*?["):  # most patterns: a regex takes longer to make
         return lambda path: path == body or path.startswith(f"{body}/")
+    name = body.removeprefix("**/")
+    if name != body and not any(letter in name for letter in "*?["):
+        return lambda path: f"/{name}/" in f"/{path}/"
     return re.compile(_regex(body) + r"(/.*)?" if body else ".+", re.DOTALL).fullmatch
 
 

@@ -64,7 +64,7 @@ class KeptCode:
         self._added: dict[str, tuple[Any, ...]] = {}
 
     def find(self, name: str) -> ModuleCode | None:
-        """The code of this module, if it was kept and its source is as it was; once, as it is not held any longer."""
+        """The code of this module, if it was kept and its source is as it was; once, and then it is let go."""
         kept = self._known.pop(name, None)
         found = ModuleCode(*kept) if kept is not None else None
         return found if found is not None and found.is_valid else None

@@ -6,6 +6,8 @@ asyncio imports `ssl` for connections that a verb does not have, and `inspect` f
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from threading import Lock
 from types import ModuleType
 from typing import Any
@@ -18,13 +20,31 @@ def import_later(*names: str) -> None:
             sys.modules[name] = _LaterModule(name)
 
 
+def import_functions_later(package: str, module: str, *functions: str) -> None:
+    """The same for a module that others import these functions from: the first call of one is its first use."""
+    name = f"{package}.{module}"
+    if name not in sys.modules:
+        later = sys.modules[name] = _LaterModule(name, functions)
+        setattr(import_module(package), module, later)
+
+
 class _LaterModule(ModuleType):
     """Stands for a module until something of it is asked for; then it has all that the module has."""
 
+    def __init__(self, name: str, functions: tuple[str, ...] = ()) -> None:
+        super().__init__(name)
+        self.__dict__.update((each, _later_function(self, each)) for each in functions)
+
     def __getattr__(self, name: str) -> Any:
+        if name == "__path__":  # whoever imports something from a module asks whether it is a package
+            raise AttributeError(name)
         module = _import_now(self)
         self.__dict__.update(module.__dict__)
         return getattr(module, name)
+
+
+def _later_function(module: _LaterModule, name: str) -> Callable[..., Any]:
+    return lambda *args, **kwargs: getattr(_import_now(module), name)(*args, **kwargs)
 
 
 _LOCK = Lock()
@@ -32,8 +52,6 @@ _LOCK = Lock()
 
 
 def _import_now(stands_for: ModuleType) -> ModuleType:
-    from importlib import import_module
-
     name = stands_for.__name__
     with _LOCK:
         if sys.modules.get(name) is stands_for:

@@ -118,4 +118,4 @@ def _name() -> str:
 
 
 def _parts() -> list[Path]:
-    return sorted(_SOURCES.glob("*.c"))
+    return sorted(path for path in _SOURCES.iterdir() if path.suffix == ".c")

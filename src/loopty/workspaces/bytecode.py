@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from loopty.kit import codec
 from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.later_pattern import later_pattern
 from loopty.kit.safe_folder import SafeFolder, UnsafePath
 
 SDK_FOLDER = "loopty_sdk"
@@ -23,7 +23,7 @@ _BENCHMARK_FOLDER = "benchmark"
 _FORMAT = 1
 _MAX_FILES, _MAX_SOURCE_BYTES, _MAX_BYTECODE_BYTES = 1000, 8 << 20, 64 << 20
 _MAX_ENTRIES = 16
-_TAG = re.compile(r"[A-Za-z0-9_.-]{1,40}")
+_TAG = later_pattern(r"[A-Za-z0-9_.-]{1,40}")
 _HEAD_BYTES = 16
 _UNCHECKED_HASH = (1).to_bytes(4, "little")
 
