@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from loopty.domain.errors import Misuse
+from loopty.kit.quoted_path import unquote_path
 from loopty.record.ledger import Ledger
 
 LEDGERS = {
@@ -22,21 +22,20 @@ SERVERS = {
 
 def open_ledger(url: str) -> Ledger:
     """The ledger behind this URL: `sqlite:///home/me/repository/.git/loopty/ledger.sqlite`, `postgresql://…`."""
-    parts = urlsplit(url)
-    if parts.scheme not in (kinds := {**LEDGERS, **SERVERS}):
+    scheme, _, rest = url.partition(":")
+    if scheme not in (kinds := {**LEDGERS, **SERVERS}):
         from loopty.ledgers.postgres_address import without_password
 
         shown = without_password(url) if "@" in url else url
         raise Misuse(f"{shown!r} names no ledger: its scheme must be one of {', '.join(kinds)}")
-    module, _, name = kinds[parts.scheme].partition(":")
+    module, _, name = kinds[scheme].partition(":")
     try:
         open_url: Any = getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
         if error.name and error.name.partition(".")[0] == "loopty":
             raise
         raise Misuse(
-            f"a ledger at {parts.scheme}:// needs {error.name}, which is not installed: "
-            "`pip install 'loopty[postgres]'`"
+            f"a ledger at {scheme}:// needs {error.name}, which is not installed: `pip install 'loopty[postgres]'`"
         ) from error
-    ledger: Ledger = open_url(url if parts.scheme in SERVERS else unquote(parts.path))
+    ledger: Ledger = open_url(url if scheme in SERVERS else unquote_path(rest.removeprefix("//")))
     return ledger

@@ -8,11 +8,11 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
 
 import apsw
 
 from loopty.domain.errors import Misuse
+from loopty.kit.quoted_path import quote_path
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import make_temporary_folder
 from loopty.kit.work_end import at_work_end
@@ -103,7 +103,7 @@ class LedgerFile:
         """Open a ledger where no file can be made, which SQLite would need to read a write-ahead log."""
         ledger, log = (self._folder.file(self.path.name + suffix) for suffix in ("", "-wal"))
         if not log.size:
-            address = f"file:{quote(str(ledger.path_for_programs()))}?immutable=1"
+            address = f"file:{quote_path(str(ledger.path_for_programs()))}?immutable=1"
             return apsw.Connection(address, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
         target = SafeFolder(make_temporary_folder("ledger").resolve())
         weakref.finalize(self, SafeFolder(target.root.parent, (target.root.name,)).remove_all)

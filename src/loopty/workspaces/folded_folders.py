@@ -13,11 +13,11 @@ import os
 import threading
 import zlib
 from collections.abc import Iterator, Mapping
-from urllib.parse import quote
 
 import apsw
 
 from loopty.kit.deflate import deflate
+from loopty.kit.quoted_path import quote_path
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
 
 _LARGEST = 64 << 20
@@ -115,7 +115,7 @@ class FoldedFolders:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOFOLLOW
         if not make and not os.access(path.parent, os.W_OK):
             flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-            return apsw.Connection(f"file:{quote(str(path))}?immutable=1", flags)
+            return apsw.Connection(f"file:{quote_path(str(path))}?immutable=1", flags)
         db = apsw.Connection(str(path), flags)
         db.set_busy_timeout(_BUSY_TIMEOUT_MS)
         if make:

@@ -11,11 +11,11 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import quote
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.quoted_path import quote_path
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
 from loopty.workspaces.git_folders import WORK_FOLDER, GitFolders
 
@@ -66,7 +66,7 @@ class StateFolder(Record):
     @property
     def ledger_url(self) -> str:
         """The ledger that the environment names, else the one chosen for this repository, else its own file."""
-        return self.given_ledger or self.saved_ledger_url or f"sqlite://{quote(str(self.ledger.shown_path))}"
+        return self.given_ledger or self.saved_ledger_url or f"sqlite://{quote_path(str(self.ledger.shown_path))}"
 
     @property
     def ledger_choice(self) -> SafeFile:
