@@ -70,6 +70,16 @@ def test_only_the_changed_statements_are_parsed(parsed):
     assert "class" not in part
 
 
+def test_a_program_like_a_known_one_is_not_parsed_as_a_whole(parsed):
+    syntax = PythonSyntax()
+    for number in (2, 3):
+        syntax.new_error(PROGRAM, PROGRAM.replace("return 1", f"return {number}"))
+    child = PROGRAM.replace("OTHER = 3", "OTHER = 4\nMORE = 5")
+    parsed.clear()
+    assert syntax.new_error(child, child.replace("print(number)", "print(-number)")) == ""
+    assert all(len(part) < len(PROGRAM) / 4 for part in parsed)
+
+
 def test_an_error_has_its_place_in_the_whole_text():
     syntax = PythonSyntax()
     for _ in range(3):
@@ -133,3 +143,17 @@ def test_any_change_is_judged_as_by_python(seed):
             assert bool(error) == (not is_valid(text)), (seed, error)
             refused += bool(error)
     assert refused > 50
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_statements_of_programs_that_descend_from_another_are_those_that_python_finds(seed):
+    rng, syntax = random.Random(seed), PythonSyntax()
+    program = PROGRAM
+    for _ in range(400):
+        text = "\n".join(changed(rng, program.split("\n")))
+        error = syntax.new_error(program, text)
+        assert bool(error) == (not is_valid(text)), (seed, error)
+        for known, lines in syntax._statements.items():
+            assert lines == python_syntax._statement_lines(known)
+        if not error and len(text) < 3_000 and rng.random() < 0.5:
+            program = text
