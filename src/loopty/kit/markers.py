@@ -65,7 +65,10 @@ def change_outside_blocks(before: str, after: str) -> str | None:
     if len(blocks_after) != len(blocks):
         return f"the number of marked blocks changed from {len(blocks)} to {len(blocks_after)}"
     for old_span, new_span in zip(_frozen_spans(before, blocks), _frozen_spans(after, blocks_after), strict=True):
-        pairs = zip_longest(old_span.part_of(before).split("\n"), new_span.part_of(after).split("\n"))
+        old_part, new_part = old_span.part_of(before), new_span.part_of(after)
+        if old_part == new_part:
+            continue
+        pairs = zip_longest(old_part.split("\n"), new_part.split("\n"))
         if different := next((index for index, (old, new) in enumerate(pairs, start=1) if old != new), None):
             line = before.count("\n", 0, old_span.start) + different
             return f"line {line} is outside the marked blocks and was changed"

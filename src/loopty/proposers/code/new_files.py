@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from loopty.domain.proposal import Objection
 from loopty.kit.markers import editable_spans
-from loopty.proposers.code.code_replies import SEPARATOR, FileChange
+from loopty.proposers.code.code_replies import SEPARATOR, SEPARATOR_SIGNS, FileChange
 from loopty.proposers.code.joined_fences import join_fences
 from loopty.proposers.code.python_syntax import PythonSyntax
 from loopty.proposers.code.reply_faults import ProposalFault, apply_fault
@@ -85,4 +85,6 @@ def _check_text(path: str, before: str, after: str) -> None:
 
 
 def _separators(text: str) -> Counter[str]:
+    if not any(sign in text for sign in SEPARATOR_SIGNS):
+        return Counter()
     return Counter(line.strip() for line in SEPARATOR.findall(text))

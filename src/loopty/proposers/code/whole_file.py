@@ -19,7 +19,7 @@ class WholeFile(Record):
 
     def apply(self, before: str | None) -> str:
         """The new text of the file. Raises ProposalFault when its marked blocks cannot be identified."""
-        end = FileLines.of(before or "").end
+        end = FileLines.of(before).end if before and "\r\n" in before else "\n"
         after = "".join(f"{line}{end}" for line in self.lines)
         return after if before is None else _within_markers(self.path, before, after)
 
@@ -61,7 +61,7 @@ def _only_block(before: str, block: Span, after: str) -> str:
 
 
 def _bare_lines(text: str) -> list[str]:
-    return [line.strip() for line in text.split("\n") if line.strip()]
+    return [bare for line in text.split("\n") if (bare := line.strip())]
 
 
 def _text_outside(text: str, blocks: Sequence[Span]) -> str:
@@ -71,7 +71,7 @@ def _text_outside(text: str, blocks: Sequence[Span]) -> str:
 
 def _adds_nothing(before: str, after: str) -> bool:
     """Whether every line of `after` was there before: a careless model leaves lines out, but adds none."""
-    return set(_bare_lines(after)) <= set(_bare_lines(before))
+    return before == after or set(_bare_lines(after)) <= set(_bare_lines(before))
 
 
 def _with_blocks(before: str, blocks: Sequence[Span], contents: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ _BACKTICK = r"`(?:\\.|[^`\\])*`"
 _TRIPLE = r'"""(?:\\.|[^\\])*?"""' + r"|'''(?:\\.|[^\\])*?'''"
 _C_COMMENTS = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
 _PREPROCESSOR = r"^[ \t]*#(?![ \t]*define\b)[^\n]*"
-_HASH = r"(?<!\S)#[^\n]*"
+_HASH = r"#(?<!\S#)[^\n]*"  # the sign first: what is no comment is passed over in half the time
 
 _ARITHMETIC = "+ - * / %"
 _COMPARISONS = "< <= > >= == !="
