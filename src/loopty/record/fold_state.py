@@ -146,7 +146,7 @@ class FoldState:
 
     def nodes_of_pool(self, run: int, pool: Pool) -> Sequence[NodeId]:
         """The nodes of one pool of one run, oldest first; the baseline is among the attempts."""
-        return self._pools.nodes(self._saved, self._saved_count, run, pool, self._index.of_pool(run, pool))
+        return self._pools.nodes(self._saved, self._saved_count, run, pool, self._index.of_pool)
 
     def nodes(self, run: int, pool: Pool) -> Iterator[Node]:
         return map(self.__getitem__, self.nodes_of_pool(run, pool))

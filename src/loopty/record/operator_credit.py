@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import gain
+from loopty.domain.objective import Metric, gain
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import SEARCH_POOLS
 from loopty.kit.dataclass import Record, dataclass, field, replace
+from loopty.kit.named_tuple import NamedTuple
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts, RunRebaselined
 from loopty.record.family import Family
@@ -151,11 +152,13 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
     credit = OperatorCredit.of(run, node.pool)
     if event.verdict not in _RANKED or node.id in credit.top:
         return
-    if (mine := _metrics(state, run, node)) is None or (place := _place(state, run, mine, credit.top)) > MOST_TOP:
+    comparison = _Comparison(Cohorts.of(run).fingerprint, state.counting_metrics(run.number))
+    mine = comparison.metrics(node)
+    if mine is None or (place := _place(state, comparison, mine, credit.top)) > MOST_TOP:
         return
     top = (*credit.top[: place - 1], node.id, *credit.top[place - 1 :])[:MOST_TOP]
     state.put_run(run.with_pool_part(node.pool, replace(credit, top=top)))
-    if not _is_better(state, run, mine, run.root):
+    if not comparison.is_better(mine, state[run.root]):
         return
     earlier = 1 / node.place if node.place else 0.0  # it was judged before, and lost only against a withdrawn node
     if 1 / place > earlier:
@@ -163,26 +166,30 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
         state.put(replace(node, place=place))
 
 
-def _place(state: FoldState, run: Run, mine: Mapping[str, float], top: tuple[NodeId, ...]) -> int:
+class _Comparison(NamedTuple):
+    """What nodes of a run are compared by."""
+
+    fingerprint: str
+    counting: tuple[Metric, ...]
+
+    def metrics(self, node: Node) -> Mapping[str, float] | None:
+        """The node's metrics under the run's fingerprint; None where one that counts is missing."""
+        result = node.result(self.fingerprint)
+        if result is None or not result.outcome.is_finished:
+            return None
+        complete = self.counting and all(metric.name in result.outcome.metrics for metric in self.counting)
+        return result.outcome.metrics if complete else None
+
+    def is_better(self, mine: Mapping[str, float], other: Node) -> bool:
+        """Whether these metrics are better than the other node's, or the other cannot be compared."""
+        theirs = self.metrics(other)
+        return theirs is None or gain(mine, theirs, self.counting).amount > 0
+
+
+def _place(state: FoldState, comparison: _Comparison, mine: Mapping[str, float], top: tuple[NodeId, ...]) -> int:
     """The place of these metrics among the best, from 1."""
-    behind = (index for index, other in enumerate(top, start=1) if _is_better(state, run, mine, other))
+    behind = (index for index, other in enumerate(top, start=1) if comparison.is_better(mine, state[other]))
     return next(behind, len(top) + 1)
-
-
-def _is_better(state: FoldState, run: Run, mine: Mapping[str, float], other: NodeId) -> bool:
-    """Whether these metrics are better than the other node's, or the other cannot be compared."""
-    theirs = _metrics(state, run, state[other])
-    return theirs is None or gain(mine, theirs, state.counting_metrics(run.number)).amount > 0
-
-
-def _metrics(state: FoldState, run: Run, node: Node) -> Mapping[str, float] | None:
-    """The node's metrics under the run's fingerprint; None where one that counts is missing."""
-    result = node.result(Cohorts.of(run).fingerprint)
-    if result is None or not result.outcome.is_finished:
-        return None
-    counting = state.counting_metrics(run.number)
-    complete = counting and all(metric.name in result.outcome.metrics for metric in counting)
-    return result.outcome.metrics if complete else None
 
 
 def _change_arm(state: FoldState, node: Node, asked: int = 0, trials: int = 0, reward: float = 0.0) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import overload
 
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.record.pages import SavedNodes
 
+NodesOfPool = Callable[[int, Pool], Sequence[NodeId]]
+"""The nodes of a run and a pool."""
 _AT_ONCE = 10_000
 _MOST_NEWER = 1_000
 """Of the nodes added since, as many are kept in memory: a long run takes no more of it than a short one."""
@@ -62,11 +64,11 @@ class KnownPools:
     def __init__(self) -> None:
         self._pools: dict[tuple[int, Pool], tuple[int, list[NodeId]]] = {}
 
-    def nodes(self, saved: SavedNodes, newest: int, run: int, pool: Pool, unsaved: Sequence[NodeId]) -> PoolNodes:
-        """The nodes of a pool: the saved ones up to the short name `newest`, and these unsaved ones."""
+    def nodes(self, saved: SavedNodes, newest: int, run: int, pool: Pool, unsaved: NodesOfPool) -> PoolNodes:
+        """The nodes of a pool: the saved ones up to the short name `newest`, and the unsaved ones."""
         known = self._pools.get((run, pool))
         if known is None or len(known[1]) > _MOST_NEWER:
-            known = self._pools[run, pool] = saved.pool_size(run, pool, newest), list(unsaved)
+            known = self._pools[run, pool] = saved.pool_size(run, pool, newest), list(unsaved(run, pool))
         return PoolNodes(saved, run, pool, *known)
 
     def add(self, node: NodeId, pool: Pool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, Self, TypeVar
 
@@ -12,6 +13,8 @@ from loopty.kit import codec
 from loopty.kit.dataclass import Record, dataclass, field, replace
 
 T = TypeVar("T")
+_DEFAULT_PARTS: dict[type, Any] = {}
+"""What a family keeps about a run before its first event: one for all runs, as parts never change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Run(Record):
     @property
     def root(self) -> NodeId:
         """The baseline."""
-        return NodeId(str(self.number))
+        return _root_id(self.number)
 
     def with_part(self, part: RunPart) -> Run:
         return replace(self, parts={**self.parts, type(part).__name__: part})
@@ -72,4 +75,10 @@ def _part(cls: type[T], parts: Mapping[str, Any]) -> T:
     part = parts.get(cls.__name__)
     if isinstance(part, dict) and isinstance(parts, dict):
         part = parts[cls.__name__] = codec.build(cls, part)
-    return part or cls()
+    known: T = part or _DEFAULT_PARTS.get(cls) or _DEFAULT_PARTS.setdefault(cls, cls())
+    return known
+
+
+@functools.lru_cache(maxsize=64)  # each event asks for it several times
+def _root_id(run: int) -> NodeId:
+    return NodeId(str(run))

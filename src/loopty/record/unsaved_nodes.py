@@ -34,8 +34,8 @@ class UnsavedNodes:
     def seal(self, node: Node) -> None:
         """Note the identity of a node whose files no longer change."""
         if not node.draft:
-            self._identities[node.id] = node.identity
-            self._by_identity.setdefault((node.id.run, node.identity), []).append((node.id, node.pool))
+            self._identities[node.id] = identity = node.identity
+            self._by_identity.setdefault((node.id.run, identity), []).append((node.id, node.pool))
 
     def of_pool(self, run: int, pool: Pool) -> list[NodeId]:
         return [node for node, other in self._new.items() if other is pool and node.run == run]
