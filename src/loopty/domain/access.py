@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 from loopty.kit import globs
@@ -49,6 +50,7 @@ class Access(Record):
         return f"may not change {named} (writable: {allowed})"
 
 
+@functools.lru_cache(maxsize=256)  # the same few files are changed again and again
 def is_clean_path(path: str) -> bool:
     """Whether git and every file system accept this as a plain relative path that stays inside."""
     try:

@@ -7,11 +7,11 @@ import hashlib
 import itertools
 import shlex
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 
 from loopty.domain.access import is_clean_path
 from loopty.domain.task import Task
 from loopty.kit import globs
+from loopty.workspaces.folders_above import folders_above
 from loopty.workspaces.git_objects import REGULAR_FILES, TreeEntry
 from loopty.workspaces.repository import Repository
 
@@ -102,7 +102,7 @@ class BenchmarkFiles:
 
 def _names_for_path(names: frozenset[str], path: str) -> list[str]:
     """The names that cover this path: its own and those of the directories above it, the closest first."""
-    return [str(name) for name in (path, *PurePosixPath(path).parents) if str(name) in names]
+    return [name for name in (path, *folders_above(path)) if name in names] if names else []
 
 
 def _paths_in_command(command: str | tuple[str, ...]) -> frozenset[str]:

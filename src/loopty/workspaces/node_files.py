@@ -22,6 +22,7 @@ from loopty.kit.safe_folder import UnsafePath
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.workspaces.benchmark_files import BenchmarkFiles
+from loopty.workspaces.folders_above import folders_above
 from loopty.workspaces.git_objects import DIRECTORY, LINK, REGULAR_FILES, TreeEntry
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.node_description import analysis_files, description_files
@@ -204,7 +205,7 @@ class NodeFiles:
             return f"may not write {path}: it is a directory"
         if entry and entry.mode not in REGULAR_FILES:
             return f"may not change {path}: it is a link or a submodule"
-        for parent in map(str, PurePosixPath(path).parents[:-1]):
+        for parent in folders_above(path):
             if edits.get(parent) is not None or (parent in entries and entries[parent].mode != DIRECTORY):
                 return f"may not write {path}: {parent} is a file"
         return None
@@ -311,4 +312,4 @@ def _prefix(folder: str) -> str:
 
 
 def _with_parents(paths: Iterable[str]) -> set[str]:
-    return {str(name) for path in paths for name in (path, *PurePosixPath(path).parents[:-1])}
+    return {name for path in paths for name in (path, *folders_above(path))}
