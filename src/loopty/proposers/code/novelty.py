@@ -91,9 +91,10 @@ class Novelty:
     def _add_new_nodes(self, ask: Ask) -> None:
         """Read the nodes that are new since the last call."""
         ids = ask.history.nodes_of_pool(ask.run, ask.pool)
-        start = self._nodes_seen.get((ask.run, ask.pool), max(len(ids) - _MAX_NODES_READ, 0))
+        seen = self._nodes_seen.get((ask.run, ask.pool))
         self._nodes_seen[ask.run, ask.pool] = len(ids)
-        for node in (ask.root, *map(ask.history.__getitem__, ids[start:])):
+        new = ids[max(len(ids) - _MAX_NODES_READ, 0) if seen is None else seen :]
+        for node in (*((ask.root,) if seen is None else ()), *map(ask.history.__getitem__, new)):
             if not node.draft:
                 origin = origin_of(ask.history, node)
                 self._node_by_key.setdefault(

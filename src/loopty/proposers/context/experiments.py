@@ -8,6 +8,7 @@ verdicts in the order in which they were recorded, and scores of nodes that will
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections import Counter, deque
 from collections.abc import Collection, Iterator
 
@@ -79,7 +80,7 @@ class ExperimentDigest:
         """A heading and the lines of nodes not shown yet, within the budget; nothing when no node fits."""
         new = [node for node in nodes if node not in shown]
         node_lines = (self._node_lines.with_change(history, history[node], with_reason=False) for node in new)
-        lines = lines_within(_with_heading(heading, node_lines), limit_tokens)
+        lines = lines_within(itertools.chain([heading], node_lines), limit_tokens)
         shown.update(new[: len(lines) - 1])
         return lines if len(lines) > 1 else []
 
@@ -111,8 +112,3 @@ def _worth(reported: Metrics, metrics: tuple[Metric, ...]) -> float | None:
     if not counting or any(metric.name not in reported for metric in counting):
         return None
     return sum((metric.weight or 1.0) * metric.direction.sign * reported[metric.name] for metric in counting)
-
-
-def _with_heading(heading: str, lines: Iterator[str]) -> Iterator[str]:
-    yield heading
-    yield from lines

@@ -41,6 +41,8 @@ def tried_children(ask: Ask, parent: Node) -> Iterator[Node]:
     oldest = max(parent.children - _MAX_CHILDREN_READ, 0)
     for number in range(parent.children, oldest, -1):
         child = ask.history[parent.id.child(number)]
-        if child.pool is ask.pool and not child.dropped and count < _MAX_CHILDREN:
+        if child.pool is ask.pool and not child.dropped:
             count += 1
             yield child
+        if count == _MAX_CHILDREN:
+            return

@@ -1,5 +1,6 @@
 """What an edit without a syntax tree needs to know about a language: comments, strings, operators, statements."""
 
+import functools
 import re
 from collections.abc import Iterable
 from pathlib import PurePath
@@ -43,6 +44,7 @@ class Language(Record):
         return self.swaps.get(token) or self.swaps[token.lower()]
 
 
+@functools.lru_cache(maxsize=256)
 def language_of(path: str) -> Language:
     """The language of a file by its extension; plain text, with numbers and lines, when that is unknown."""
     return _BY_EXTENSION.get(PurePath(path).suffix.lower(), _PLAIN)
