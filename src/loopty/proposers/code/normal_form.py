@@ -20,12 +20,12 @@ def normalise(text: str, path: str) -> str:
     slashes = language.hidden.match("//") is not None
     # Where # begins a comment, indentation may be syntax.
     strip = str.strip if slashes else str.rstrip
-    bare = language.hidden.sub(lambda hidden: " " if _is_comment(hidden[1], slashes) else hidden[0], text)
+    bare = language.hidden.sub(lambda hidden: " " if _is_comment(hidden, slashes) else hidden[0], text)
     return "\n".join(stripped for line in bare.split("\n") if (stripped := strip(line)))
 
 
-def _is_comment(text: str | None, slashes: bool) -> bool:
+def _is_comment(hidden: re.Match[str], slashes: bool) -> bool:
     # Where // begins a comment, # begins a preprocessor directive or a private name.
-    if text is None or (slashes and not text.startswith(("//", "/*"))):
+    if hidden.lastindex is None or (slashes and not hidden[0].startswith(("//", "/*"))):
         return False
-    return not _DIRECTIVE.match(text)
+    return not _DIRECTIVE.match(hidden[0])

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from loopty.kit.dataclass import Record, dataclass
@@ -12,9 +12,11 @@ _SINGLE = r"'(?:\\.|[^'\\\n])*'"
 _CHARACTER = r"'(?:\\[^'\n]+|[^'\\\n])'"  # no longer strings: Rust's lifetimes carry a lone quote
 _BACKTICK = r"`(?:\\.|[^`\\])*`"
 _TRIPLE = r'"""(?:\\.|[^\\])*?"""' + r"|'''(?:\\.|[^\\])*?'''"
-_C_COMMENTS = r"//[^\n]*|/\*.*?(?:\*/|\Z)"
+_LINE_COMMENT = r"//[^\n]*"
+_BLOCK_COMMENT = r"/\*.*?(?:\*/|\Z)"
 _PREPROCESSOR = r"^[ \t]*#(?![ \t]*define\b)[^\n]*"
-_HASH = r"#(?<!\S#)[^\n]*"  # the sign first: what is no comment is passed over in half the time
+_C_COMMENTS = (_LINE_COMMENT, _BLOCK_COMMENT, _PREPROCESSOR)
+_HASH = r"#(?<!\S#)[^\n]*"
 
 _ARITHMETIC = "+ - * / %"
 _COMPARISONS = "< <= > >= == !="
@@ -34,7 +36,8 @@ def swaps(*groups: str) -> dict[str, tuple[str, ...]]:
 class Language(Record):
     """The patterns of a language's comments and strings, and of its operators."""
 
-    hidden: re.Pattern[str]  # group 1 is a comment, anything else a string
+    hidden: re.Pattern[str]
+    """Comments and strings: only the match of a comment has a group."""
     swaps: dict[str, tuple[str, ...]]
     operator: re.Pattern[str]
     semicolons: bool = False  # only a line that ends in one is a statement
@@ -55,8 +58,9 @@ def is_code(path: str) -> bool:
     return PurePath(path).suffix.lower() in _BY_EXTENSION
 
 
-def _comments_and_strings(comments: str, *strings: str) -> re.Pattern[str]:
-    return re.compile(f"({comments})|" + "|".join(strings), re.DOTALL | re.MULTILINE)
+def _comments_and_strings(comments: Sequence[str], *strings: str) -> re.Pattern[str]:
+    # A comment ends with its group, which is empty: where all begin with a sign, Python looks only for the signs.
+    return re.compile("|".join((*(f"{comment}()" for comment in comments), *strings)), re.DOTALL | re.MULTILINE)
 
 
 def _alternatives(tokens: Iterable[str]) -> str:
@@ -81,23 +85,23 @@ def _shell() -> Language:
     inside = _infix(swaps(_ARITHMETIC, _COMPARISONS))
     # Outside $((…)) a minus is an option, a slash a path and a star a pattern.
     operator = re.compile(rf"(?<=\s)(?:{tests})(?=\s)|(?:{inside})(?=[^\n]{{0,99}}\)\))")
-    hidden = _comments_and_strings(_HASH, _QUOTED, _SINGLE, r"\d?[<>]&?\d?(?=\s|\Z)|>&\d")
+    hidden = _comments_and_strings([_HASH], _QUOTED, _SINGLE, r"\d?[<>]&?\d?(?=\s|\Z)|>&\d")
     return Language(hidden, swaps(_ARITHMETIC, _COMPARISONS, *_SHELL_TESTS), operator)
 
 
 def _lisp() -> Language:
     table = swaps("+ - * /", "< <= > >=", "and or")
-    hidden = _comments_and_strings(r";[^\n]*|#\|.*?(?:\|#|\Z)", _QUOTED)
+    hidden = _comments_and_strings([r";[^\n]*", r"#\|.*?(?:\|#|\Z)"], _QUOTED)
     return Language(hidden, table, re.compile(rf"(?<=\()(?:{_alternatives(table)})(?=\s)"))
 
 
-_C = _comments_and_strings(f"{_C_COMMENTS}|{_PREPROCESSOR}", _QUOTED, _CHARACTER)
-_SCRIPT = _comments_and_strings(f"{_C_COMMENTS}|{_PREPROCESSOR}", _QUOTED, _SINGLE, _BACKTICK)
-_PYTHON = _comments_and_strings(_HASH, _TRIPLE, _QUOTED, _SINGLE)
-_FORTRAN = _comments_and_strings(r"![^\n]*|^[cC*](?=\s)[^\n]*", _QUOTED, _SINGLE)
-_SQL = _comments_and_strings(r"--[^\n]*|/\*.*?(?:\*/|\Z)", _QUOTED, _SINGLE)
-_LUA = _comments_and_strings(r"--\[\[.*?(?:\]\]|\Z)|--[^\n]*", _QUOTED, _SINGLE)
-_PLAIN = _language(_comments_and_strings(_HASH, _QUOTED), "true false", "True False")
+_C = _comments_and_strings(_C_COMMENTS, _QUOTED, _CHARACTER)
+_SCRIPT = _comments_and_strings(_C_COMMENTS, _QUOTED, _SINGLE, _BACKTICK)
+_PYTHON = _comments_and_strings([_HASH], _TRIPLE, _QUOTED, _SINGLE)
+_FORTRAN = _comments_and_strings([r"![^\n]*", r"^[cC*](?=\s)[^\n]*"], _QUOTED, _SINGLE)
+_SQL = _comments_and_strings([r"--[^\n]*", _BLOCK_COMMENT], _QUOTED, _SINGLE)
+_LUA = _comments_and_strings([r"--\[\[.*?(?:\]\]|\Z)", r"--[^\n]*"], _QUOTED, _SINGLE)
+_PLAIN = _language(_comments_and_strings([_HASH], _QUOTED), "true false", "True False")
 _FAMILIES = {
     ".c .h .cc .cpp .cxx .hh .hpp .cu .cuh .cl .java .cs .d .rs .zig .glsl .metal .wgsl": _language(
         _C, *_C_OPERATORS, semicolons=True
@@ -110,6 +114,6 @@ _FAMILIES = {
     ".sql": _language(_SQL, _ARITHMETIC, "< <= > >= <>", "and or", semicolons=True),
     ".lua": _language(_LUA, _ARITHMETIC, "< <= > >= == ~=", "and or", "true false"),
     ".lisp .lsp .el .clj .scm .ss .rkt": _lisp(),
-    ".json": _language(_comments_and_strings("(?!)", _QUOTED), "true false", semicolons=True),
+    ".json": _language(_comments_and_strings([], _QUOTED), "true false", semicolons=True),
 }
 _BY_EXTENSION = {extension: language for family, language in _FAMILIES.items() for extension in family.split()}

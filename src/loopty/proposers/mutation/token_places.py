@@ -44,7 +44,7 @@ def _code(text: str, language: Language) -> str:
 
     Line ends inside them are replaced, too, so that no token spans two lines of the result.
     """
-    return language.hidden.sub(lambda hidden: (" " if hidden[1] else '"') * len(hidden[0]), text)
+    return language.hidden.sub(lambda hidden: (" " if hidden.lastindex else '"') * len(hidden[0]), text)
 
 
 def _statements(text: str, code: str, language: Language, editable: Sequence[Span]) -> Iterator[Statement]:
