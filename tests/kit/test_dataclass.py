@@ -99,6 +99,27 @@ def test_every_one_of_many_copies_has_the_other_fields() -> None:
         replace(version, other=7)  # type: ignore[call-arg]
 
 
+def test_many_copies_of_a_class_that_inherits_fields_are_of_that_class_and_frozen() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Base:
+        low: int
+        high: int
+
+    @dataclass(frozen=True, slots=True)
+    class Longer(Base):
+        more: int = 3
+
+    class WithoutSlots(Longer):
+        pass
+
+    for record in (Longer(1, 2), WithoutSlots(1, 2)):
+        for number in range(120):
+            record = replace(record, high=number)
+        assert record == type(record)(1, 119, 3)
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            record.low = 7  # type: ignore[misc]
+
+
 def test_a_copy_with_changes_refuses_a_name_that_is_no_field() -> None:
     for record in (Place(1), Point(1), Version(1, 2)):
         with pytest.raises(TypeError, match="other"):

@@ -13,7 +13,6 @@ from loopty.domain.objective import Metric, gain
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import SEARCH_POOLS
 from loopty.kit.dataclass import Record, dataclass, field, replace
-from loopty.kit.named_tuple import NamedTuple
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts, RunRebaselined
 from loopty.record.family import Family
@@ -166,7 +165,8 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
         state.put(replace(node, place=place))
 
 
-class _Comparison(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Comparison(Record):
     """What nodes of a run are compared by."""
 
     fingerprint: str
