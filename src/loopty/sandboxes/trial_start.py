@@ -47,7 +47,6 @@ def make_order(launch: Launch, groups: int, *, by_path: bool, nests: bool = Fals
         limits=tuple(limits),
         waits=launch.on_start is not None,
         nests=nests,
-        copy=launch.warm.arguments if launch.warm is not None else (),
     )
 
 

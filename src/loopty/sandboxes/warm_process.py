@@ -100,7 +100,11 @@ class WarmProcess:
             _receive_first_process(connection, first_process)
             variables = {**order.env, "PWD": order.cwd}
             own_order = WarmOrder(
-                interpreter=warm.python, imports=warm.imports, names=tuple(warm.names), variables=variables
+                interpreter=warm.python,
+                arguments=warm.arguments,
+                imports=warm.imports,
+                names=tuple(warm.names),
+                variables=variables,
             )
             self._send_orders(launcher, own_order)
             self._wait_for_imports()

@@ -13,25 +13,24 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define NAMESPACES \
     (CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET)
 #define EMPTY_PATH 0x1000
-enum { STACK_BYTES = 1 << 20, ROOM_BYTES = 1 << 26, FIRST_OTHER = 3 };
+enum { STACK_BYTES = 1 << 20, ROOM_BYTES = 1 << 26, ORDER = 3, FIRST_OTHER };
 
-/* What a copy finds. */
-struct copy {
-    const void *order;
+/* What others see in /proc as the words and the name of a copy, and where the words are. */
+struct line {
+    char *place;
+    const char *text;
     size_t size;
+    const char *name;
 };
 
 static struct value shared;
@@ -43,7 +42,7 @@ static char *stack;
 static size_t page_bytes;
 static sigset_t former_mask;
 static jmp_buf place;
-static struct copy *found;
+static struct line line;
 
 #if defined __x86_64__
 #define RSEQ_SIGNATURE 0x53053053
@@ -138,17 +137,14 @@ static _Noreturn void become_command(int order_file, const int *outputs, const i
         _exit(1);
     restore_core_number();
     int nothing = open("/dev/null", O_RDONLY);
-    struct stat status;
-    if (nothing < 0 || fstat(order_file, &status) != 0)
+    if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(outputs[0], 1) < 0 || dup2(outputs[1], 2) < 0)
         _exit(1);
-    char *order = malloc((size_t)status.st_size + 1);
-    if (!order || pread(order_file, order, (size_t)status.st_size, 0) != status.st_size)
-        _exit(1);
-    if (dup2(nothing, 0) < 0 || dup2(outputs[0], 1) < 0 || dup2(outputs[1], 2) < 0)
+    if (order_file != ORDER && dup3(order_file, ORDER, O_CLOEXEC) < 0)
         _exit(1);
     syscall(SYS_close_range, FIRST_OTHER, ~0U, 0);
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-    *found = (struct copy){order, (size_t)status.st_size};
+    memcpy(line.place, line.text, line.size);
+    prctl(PR_SET_NAME, line.name, 0, 0, 0);
     _longjmp(place, 1);
 }
 
@@ -188,14 +184,14 @@ static void start_trial(char message, int trial) {
     report_start(trial, pid, 0, pidfd);
 }
 
-/* Returns in copies only: the warm process ends with its channel. */
-__attribute__((visibility("default"))) void serve_copies(
-    int channel, int order, int token_file, int program, struct copy *copy) {
+/* Returns in copies only, with the open order of the trial: the warm process ends with its channel. */
+__attribute__((visibility("default"))) int serve_copies(
+    int channel, int order, int token_file, int program, char *words, const char *text, size_t size, const char *name) {
     sigset_t all;
     page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     unsigned long long *secret = pages(page_bytes, MADV_DONTFORK);
     report_failures_to(channel);
-    found = copy;
+    line = (struct line){words, text, size, name};
     own_program = program;
     if (pread(token_file, secret, sizeof *secret, 0) != sizeof *secret)
         fail("token", "");
@@ -218,5 +214,6 @@ __attribute__((visibility("default"))) void serve_copies(
         serve(channel, deaths, start_trial);
     }
     sigprocmask(SIG_SETMASK, &former_mask, NULL);
+    return ORDER;
 }
 #endif

@@ -12,8 +12,14 @@ import sys
 from types import ModuleType
 
 from loopty.sandboxes.namespace_launcher.command_line import CommandLine
-from loopty.sandboxes.namespace_launcher.copy_end import end_process
-from loopty.sandboxes.namespace_launcher.launch_order import TITLE, LauncherOrder, TrialOrder
+from loopty.sandboxes.namespace_launcher.copy_end import CopyEnd
+from loopty.sandboxes.namespace_launcher.launch_order import (
+    TITLE,
+    CommandOrder,
+    LauncherOrder,
+    TrialOrder,
+    WarmOrder,
+)
 from loopty.sandboxes.namespace_launcher.namespace_calls import filter_calls
 from loopty.sandboxes.namespace_launcher.root_files import copied_root
 from loopty.sandboxes.namespace_launcher.trial_process import TrialProcess, write_identity
@@ -32,19 +38,25 @@ _INTERRUPTED = 128 + _signal.SIGINT
 class CopyStarted(BaseException):
     """Leaves everything that the warm process does: this process is the command of a trial now."""
 
-    def __init__(self, command: CommandCopy) -> None:
+    def __init__(self, order: CommandOrder) -> None:
         super().__init__()
-        self.command = command
+        self.order = order
 
 
 class TrialCopy(TrialProcess):
     """The first process of a trial, in the user namespace that was made for it."""
 
     def __init__(
-        self, shared: LauncherOrder, parent: int, connection: _socket.socket, command_line: CommandLine
+        self,
+        shared: LauncherOrder,
+        parent: int,
+        connection: _socket.socket,
+        command_line: CommandLine,
+        command: CommandCopy,
     ) -> None:
         super().__init__(shared, copied_root(shared.system), parent, connection)
         self._command_line = command_line
+        self._command = command
         self._identity = shared.uid, shared.gid
         self._copy_filter = shared.copy_filter
         self._socket = connection
@@ -77,32 +89,38 @@ class TrialCopy(TrialProcess):
             _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
             _take_descriptors(outputs)
             prctl(PR_SET_DUMPABLE, 1)
-            raise CopyStarted(CommandCopy(order, self._command_line))
+            self._command_line.replace(self._command.line, self._command.name)
+            raise CopyStarted(CommandOrder(order.argv, order.cwd, order.env))
         return pid
 
 
 class CommandCopy:
-    """The command of a trial, with what the warm process has imported."""
+    """The command of all copies of a warm process, with what that has imported.
 
-    def __init__(self, order: TrialOrder, command_line: CommandLine) -> None:
-        self._order = order
-        self._command_line = command_line
+    Made before there is a copy: whatever a copy changes becomes memory of its own.
+    """
 
-    def become(self, imports: WarmImports) -> None:
+    def __init__(self, imports: WarmImports, order: WarmOrder) -> None:
+        self._imports = imports
+        self._words = words = order.arguments
+        self.line = b"\0".join(os.fsencode(word) for word in (*order.interpreter, *words))
+        """What others see in /proc."""
+        self.name = os.path.basename(os.fsencode(order.interpreter[0]))
+        self._end = CopyEnd(imports.module_identities)
+        sys.argv = ["-c", *words[2:]] if words[0] == "-c" else [*words]
+        if hasattr(sys, "orig_argv"):  # since Python 3.10
+            sys.orig_argv = [*order.interpreter, *words]
+
+    def become(self, order: CommandOrder) -> None:
         """Become the command, as if the interpreter had just started it; does not return."""
-        order = self._order
+        imports = self._imports
         imports.set_environment({**order.env, "PWD": order.cwd})
-        place = _first_search_folder(order.copy)
+        place = _first_search_folder(self._words)
         if imports.is_covered(place):
             # A file of the trial has the name of a module that the copy has: then it starts as any other command.
             os.execvp(order.argv[0], order.argv)
-        words = [os.fsencode(word) for word in (*imports.interpreter, *order.copy)]
-        self._command_line.replace(b"\0".join(words), os.path.basename(words[0]))
         imports.prepare(place)
-        sys.argv = ["-c", *order.copy[2:]] if order.copy[0] == "-c" else [*order.copy]
-        if hasattr(sys, "orig_argv"):  # since Python 3.10
-            sys.orig_argv = [*imports.interpreter, *order.copy]
-        end_process(_run(order.copy), imports.module_identities)
+        self._end.end_process(_run(self._words))
 
 
 def _take_descriptors(outputs: list[int]) -> None:

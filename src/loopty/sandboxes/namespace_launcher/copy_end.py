@@ -13,23 +13,30 @@ _FLUSH_FAILED = 120
 _SHARED_IN_A_ROW = 20
 
 
-def end_process(code: int, shared: frozenset[int]) -> None:
-    """End this process with an exit code, after everything that an interpreter does for a program.
+class CopyEnd:
+    """Ends a copy; made in the warm process."""
 
-    `shared` are the identities of modules that stay as they are.
+    def __init__(self, shared: frozenset[int]) -> None:
+        """`shared` are the identities of modules that stay as they are."""
+        self._shared = shared
+        # With the interpreter's lock: threads that go on must not run Python any more.
+        self._exit = ctypes.PyDLL(None).exit
 
-    It waits for threads, calls exit functions, removes what the program's own modules hold, flushes the outputs
-    and calls the exit functions of C libraries. Taking apart all other modules takes ten times as long.
-    """
-    if (threading := sys.modules.get("threading")) is not None:
-        threading._shutdown()
-    atexit._run_exitfuncs()
-    code = code if _flush() else _FLUSH_FAILED
-    _clear_modules(shared)
-    gc.collect()
-    _flush(reports=False)
-    # With the interpreter's lock: threads that go on must not run Python any more.
-    ctypes.PyDLL(None).exit(code & 0xFF)
+    def end_process(self, code: int) -> None:
+        """End this process with an exit code, after everything that an interpreter does for a program.
+
+        It waits for threads, calls exit functions, removes what the program's own modules hold, flushes the
+        outputs and calls the exit functions of C libraries. Taking apart all other modules takes ten times as
+        long.
+        """
+        if (threading := sys.modules.get("threading")) is not None:
+            threading._shutdown()
+        atexit._run_exitfuncs()
+        code = code if _flush() else _FLUSH_FAILED
+        _clear_modules(self._shared)
+        gc.collect()
+        _flush(reports=False)
+        self._exit(code & 0xFF)
 
 
 def _flush(*, reports: bool = True) -> bool:

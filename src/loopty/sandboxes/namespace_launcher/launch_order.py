@@ -25,7 +25,6 @@ _BATCH = 200
 """The kernel passes at most 253 descriptors in one message."""
 _CONTROL_BYTES = _socket.CMSG_SPACE(4 * _BATCH)
 _COUNT = struct.Struct("=I")
-_MAX_BYTES = 1 << 26
 _MARSHAL_VERSION = 2
 """Every interpreter can read it, and the compiled launcher: each value stands for itself."""
 
@@ -69,7 +68,6 @@ class TrialOrder:
     __slots__ = (
         "argv",
         "channel",
-        "copy",
         "cwd",
         "devices",
         "disk_bytes",
@@ -109,7 +107,6 @@ class TrialOrder:
         limits: tuple[tuple[int, int], ...],
         waits: bool,
         nests: bool = False,
-        copy: tuple[str, ...] = (),
     ) -> None:
         self.argv = argv
         self.cwd = cwd
@@ -137,26 +134,37 @@ class TrialOrder:
         """Whether the command starts only when loopty says so."""
         self.nests = nests
         """Whether the command is a warm process."""
-        self.copy = copy
-        """What a copy of a warm process runs in place of `argv`: a script, `-m` and a module, or `-c` and a text,
-        and its arguments."""
+
+
+class CommandOrder:
+    """What a copy of a warm process needs of the order of its trial."""
+
+    __slots__ = ("argv", "cwd", "env")
+
+    def __init__(self, argv: tuple[str, ...], cwd: str, env: dict[str, str]) -> None:
+        self.argv = argv
+        self.cwd = cwd
+        self.env = env
 
 
 class WarmOrder:
-    """What a warm process imports. All fields are types that `marshal` can store."""
+    """What a warm process imports, and what its copies run. All fields are types that `marshal` can store."""
 
-    __slots__ = ("imports", "interpreter", "names", "variables")
+    __slots__ = ("arguments", "imports", "interpreter", "names", "variables")
 
     def __init__(
         self,
         *,
         interpreter: tuple[str, ...],
+        arguments: tuple[str, ...],
         imports: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...],
         names: tuple[str, ...],
         variables: dict[str, str],
     ) -> None:
         self.interpreter = interpreter
         """The first words of the command."""
+        self.arguments = arguments
+        """The others: a script, `-m` and a module, or `-c` and a text, and the arguments of that."""
         self.imports = imports
         """Modules, each with the names that are imported from it, and with the attributes to look up."""
         self.names = names
@@ -207,13 +215,14 @@ def read_source_order(descriptor: int) -> SourceOrder:
     return SourceOrder(**_read(descriptor))
 
 
-def parse_trial_order(text: bytes) -> TrialOrder:
-    """The order in the text of such a file."""
-    return TrialOrder(**marshal.loads(text))
+def read_command_order(descriptor: int) -> CommandOrder:
+    """Read the command of a trial's order from an open file and close the file."""
+    fields = _read(descriptor)
+    return CommandOrder(fields["argv"], fields["cwd"], fields["env"])
 
 
 def _read(descriptor: int) -> dict[str, Any]:
-    text = os.pread(descriptor, _MAX_BYTES, 0)
+    text = os.pread(descriptor, os.lseek(descriptor, 0, os.SEEK_END), 0)
     os.close(descriptor)
     fields: dict[str, Any] = marshal.loads(text)
     return fields

@@ -29,16 +29,9 @@ class WarmImports:
         self._changed_variables: dict[str, str | None] = {}
         self._variables: dict[str, str] = {}
         self._names: frozenset[str] = frozenset()
-        self._own_modules: tuple[str, ...] = ()
-        self._passing_paths: tuple[str, ...] = ()
         self._modules: dict[str, ModuleType] = {}
         self.module_identities: frozenset[int] = frozenset()
         """Which modules a command finds loaded."""
-
-    @property
-    def interpreter(self) -> tuple[str, ...]:
-        """The first words of the command."""
-        return self._order.interpreter
 
     def load(self) -> str:
         """Import the modules; returns why they cannot be shared, or an empty text."""
@@ -60,13 +53,15 @@ class WarmImports:
         return leftovers.find()
 
     def finish(self) -> None:
-        """Find out what is the same for all copies: whatever a copy looks at becomes memory of its own."""
+        """Do what is the same for all copies: whatever a copy looks at becomes memory of its own."""
         self.module_identities = frozenset(map(id, self._modules.values()))
         self._variables = dict(os.environ)
-        self._own_modules = tuple(name for name in sys.modules if _is_own(name))
+        for name in [name for name in sys.modules if _is_own(name)]:
+            del sys.modules[name]
         # Outside the installation there may be other files in a trial than when the search path was read.
         installation = (sys.prefix, sys.base_prefix, sys.exec_prefix)
-        self._passing_paths = tuple(path for path in sys.path_importer_cache if not path.startswith(installation))
+        for path in [path for path in sys.path_importer_cache if not path.startswith(installation)]:
+            del sys.path_importer_cache[path]
 
     def _import_all(self) -> str:
         """Import the modules and keep what that prints; returns which one failed, and why, or an empty text."""
@@ -106,12 +101,8 @@ class WarmImports:
 
     def prepare(self, folder: str | None) -> None:
         """Bring the interpreter to the state in which it begins a command that is in this folder."""
-        for name in self._own_modules:
-            del sys.modules[name]
         if folder is not None:
             sys.path[sys.path.index(_PLACE)] = folder
-        for path in self._passing_paths:
-            del sys.path_importer_cache[path]
         # The standard library seeds `random` anew after every fork. By itself numpy takes three times as long.
         if (numbers := sys.modules.get("numpy.random")) is not None:
             numbers.seed(int.from_bytes(os.urandom(4), "little"))

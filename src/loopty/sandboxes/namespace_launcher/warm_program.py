@@ -19,7 +19,9 @@ from loopty.sandboxes.namespace_launcher.launch_order import (
     FAILED,
     NO_LIBRARY,
     READY,
+    CommandOrder,
     LauncherOrder,
+    WarmOrder,
     read_launcher_order,
     read_warm_order,
     receive_descriptors,
@@ -32,6 +34,7 @@ from loopty.sandboxes.namespace_launcher.warm_imports import WarmImports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
 _MANY = 4096
@@ -50,18 +53,21 @@ def main(known_modules: set[str], program_folder: str) -> None:
         os.dup2(nothing.fileno(), 0)
         os.dup2(nothing.fileno(), 1)
     launcher_order, warm_order, *compiled = receive_descriptors(channel)
-    imports = WarmImports(known_modules, read_warm_order(warm_order))
+    order = read_warm_order(warm_order)
+    imports = WarmImports(known_modules, order)
     sys.path.remove(program_folder)
     if problem := imports.load():
         channel.send(FAILED + problem.encode(errors="replace")[:_MANY])
         os._exit(0)
-    command = (_serve_compiled if compiled else _serve_in_python)(channel, imports, launcher_order, compiled)
-    command.become(imports)
+    start = _start_compiled if compiled else _start_in_python
+    serve = start(channel, launcher_order, compiled)
+    command = _settle(imports, order)
+    command.become(serve(command))
 
 
-def _serve_compiled(
-    channel: _socket.socket, imports: WarmImports, launcher_order: int, compiled: list[int]
-) -> CommandCopy:
+def _start_compiled(
+    channel: _socket.socket, launcher_order: int, compiled: list[int]
+) -> Callable[[CommandCopy], CommandOrder]:
     try:
         from loopty.sandboxes.namespace_launcher.compiled_copies import CompiledCopies
 
@@ -70,31 +76,35 @@ def _serve_compiled(
     except (ImportError, OSError, AttributeError) as error:
         channel.send(NO_LIBRARY + str(error).encode(errors="replace")[:_MANY])
         os._exit(0)
-    _settle(imports)
-    return copies.serve(channel, launcher_order, token, program)
+    return lambda command: copies.serve(channel, launcher_order, token, program, command)
 
 
-def _serve_in_python(
-    channel: _socket.socket, imports: WarmImports, launcher_order: int, _compiled: list[int]
-) -> CommandCopy:
+def _start_in_python(
+    channel: _socket.socket, launcher_order: int, _compiled: list[int]
+) -> Callable[[CommandCopy], CommandOrder]:
     order = read_launcher_order(launcher_order)
-    _settle(imports)
-    channel.send(READY)
-    try:
-        _serve(order, channel)
-    except CopyStarted as copy:
-        return copy.command
+
+    def serve(command: CommandCopy) -> CommandOrder:
+        channel.send(READY)
+        try:
+            _serve(order, channel, command)
+        except CopyStarted as copy:
+            return copy.order
+
+    return serve
 
 
-def _settle(imports: WarmImports) -> None:
+def _settle(imports: WarmImports, order: WarmOrder) -> CommandCopy:
     """Prepare what all copies share."""
     imports.finish()
+    command = CommandCopy(imports, order)
     # Memory that is not touched again is not copied for each trial.
     gc.collect()
     gc.freeze()
+    return command
 
 
-def _serve(order: LauncherOrder, channel: _socket.socket) -> NoReturn:
+def _serve(order: LauncherOrder, channel: _socket.socket, command: CommandCopy) -> NoReturn:
     command_line = CommandLine()
     own_pid = int(os.readlink("/proc/self"))  # noqa: PTH115
     _signal.signal(_signal.SIGCHLD, _ignore)
@@ -120,7 +130,7 @@ def _serve(order: LauncherOrder, channel: _socket.socket) -> NoReturn:
         else:
             if pid == 0:
                 channel.detach()
-                TrialCopy(order, own_pid, trial, command_line).run()
+                TrialCopy(order, own_pid, trial, command_line, command).run()
             # Nobody listens any more when loopty has died.
             try:  # noqa: SIM105 - a command finds loaded what this process imports
                 send_message(trial, _STARTED, [pidfd])
