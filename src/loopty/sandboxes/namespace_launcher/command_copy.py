@@ -1,97 +1,25 @@
-"""A trial that starts as a copy of a warm process: its first process, and the copy that becomes its command."""
+"""The command of a trial that is a copy of a warm process."""
 
 # Without pathlib: a command finds loaded what this process has loaded. For Python 3.9 and newer.
 # ruff: noqa: PTH109, PTH118, PTH119, PTH120
 from __future__ import annotations
 
 import _signal
-import _socket
 import io
 import os
 import sys
 from types import ModuleType
 
-from loopty.sandboxes.namespace_launcher.command_line import CommandLine
 from loopty.sandboxes.namespace_launcher.copy_end import CopyEnd
-from loopty.sandboxes.namespace_launcher.launch_order import (
-    TITLE,
-    CommandOrder,
-    LauncherOrder,
-    TrialOrder,
-    WarmOrder,
-)
-from loopty.sandboxes.namespace_launcher.namespace_calls import filter_calls
-from loopty.sandboxes.namespace_launcher.root_files import copied_root
-from loopty.sandboxes.namespace_launcher.trial_process import TrialProcess, write_identity
+from loopty.sandboxes.namespace_launcher.launch_order import CommandOrder, WarmOrder
 from loopty.sandboxes.namespace_launcher.warm_imports import WarmImports, has_first_folder
-from loopty.sandboxes.raw_calls import PR_SET_DUMPABLE, prctl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
 
-_FIRST_OTHER = 3
 _NO_SCRIPT = 2
 _INTERRUPTED = 128 + _signal.SIGINT
-
-
-class CopyStarted(BaseException):
-    """Leaves everything that the warm process does: this process is the command of a trial now."""
-
-    def __init__(self, order: CommandOrder) -> None:
-        super().__init__()
-        self.order = order
-
-
-class TrialCopy(TrialProcess):
-    """The first process of a trial, in the user namespace that was made for it."""
-
-    def __init__(
-        self,
-        shared: LauncherOrder,
-        parent: int,
-        connection: _socket.socket,
-        command_line: CommandLine,
-        command: CommandCopy,
-    ) -> None:
-        super().__init__(shared, copied_root(shared.system), parent, connection)
-        self._command_line = command_line
-        self._command = command
-        self._identity = shared.uid, shared.gid
-        self._copy_filter = shared.copy_filter
-        self._socket = connection
-
-    def run(self) -> None:
-        """Carry out the order that comes over the connection; raises CopyStarted in the copy, never returns."""
-        is_command = False
-        try:
-            uid, gid = self._identity
-            # A terminal needs a user 0.
-            write_identity(0, uid, 0, gid)
-            prctl(PR_SET_DUMPABLE, 0)
-            self._command_line.replace(TITLE, TITLE)
-            self.carry_out()
-        except CopyStarted:
-            is_command = True
-            raise
-        finally:
-            if not is_command:
-                os._exit(1)
-
-    def start_command(self, order: TrialOrder, outputs: list[int]) -> int:
-        """Fork the copy that becomes the command."""
-        if (call_filter := self._copy_filter) is not None:
-            filter_calls(call_filter)
-        # Not a bare system call: the C library and packages put themselves in order after this one.
-        if (pid := os.fork()) == 0:
-            self._socket.detach()
-            _signal.set_wakeup_fd(-1)
-            _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
-            _take_descriptors(outputs)
-            prctl(PR_SET_DUMPABLE, 1)
-            self._command_line.replace(self._command.line, self._command.name)
-            raise CopyStarted(CommandOrder(order.argv, order.cwd, order.env))
-        return pid
 
 
 class CommandCopy:
@@ -121,19 +49,6 @@ class CommandCopy:
             os.execvp(order.argv[0], order.argv)
         imports.prepare(place)
         self._end.end_process(_run(self._words))
-
-
-def _take_descriptors(outputs: list[int]) -> None:
-    first, second = outputs
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((nothing, 0), (first, 1), (second, 2)):
-        os.dup2(source, target)
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
-        if int(name) >= _FIRST_OTHER:
-            try:
-                os.close(int(name))
-            except OSError:
-                continue  # the descriptor of the list itself
 
 
 def _first_search_folder(command: tuple[str, ...]) -> str | None:

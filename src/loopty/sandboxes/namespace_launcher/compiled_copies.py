@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 class CompiledCopies:
     """The library, loaded into a warm process."""
 
-    def __init__(self, library: int) -> None:
-        """Load it from an open file. Raises OSError or AttributeError when it does not fit to this interpreter."""
+    def __init__(self, order: int, library: int, token: int, program: int) -> None:
+        """Load it. Raises OSError or AttributeError when it does not fit to this interpreter.
+
+        All are open files: what is the same for all trials, the library, what its calls need and Python's memory
+        must not have, and the compiled launcher.
+        """
+        self._files = order, token, program
         # With the interpreter's lock: the copy goes on with it.
         self._serve = ctypes.PyDLL(f"/proc/self/fd/{library}").serve_copies
         line = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p)
@@ -31,18 +36,12 @@ class CompiledCopies:
         self._command_line = CommandLine()
         os.close(library)
 
-    def serve(
-        self, channel: _socket.socket, order: int, token: int, program: int, command: CommandCopy
-    ) -> CommandOrder:
-        """Say that this process is ready and start copies until loopty closes the channel; returns in copies only.
-
-        `order`, `token` and `program` are open files: what is the same for all trials, what the library's calls
-        need and Python's memory must not have, and the compiled launcher.
-        """
+    def serve(self, channel: _socket.socket, command: CommandCopy) -> CommandOrder:
+        """Say that this process is ready, and start copies until the channel is closed; returns in copies only."""
         number, line = channel.detach(), self._command_line
         text = line.filled_with(command.line)
         # Once: nothing in Python happens in this process from here on.
         self._before_fork()
-        trial_order = self._serve(number, order, token, program, line.start, text, len(text), command.name)
+        trial_order = self._serve(number, *self._files, line.start, text, len(text), command.name)
         self._after_fork()
         return read_command_order(trial_order)

@@ -1,0 +1,181 @@
+"""Start trials as copies of this process in Python, where the compiled library cannot be used.
+
+The first process of a trial is a copy, too, which forks once more.
+"""
+
+# Without pathlib: a command finds loaded what this process has loaded. For Python 3.9 and newer.
+# ruff: noqa: PTH115, PTH208
+from __future__ import annotations
+
+import _signal
+import _socket
+import os
+import select
+
+from loopty.sandboxes.namespace_launcher.command_copy import CommandCopy
+from loopty.sandboxes.namespace_launcher.command_line import CommandLine
+from loopty.sandboxes.namespace_launcher.launch_order import (
+    FAILED,
+    READY,
+    TITLE,
+    CommandOrder,
+    LauncherOrder,
+    TrialOrder,
+    read_launcher_order,
+    receive_message,
+    send_message,
+)
+from loopty.sandboxes.namespace_launcher.namespace_calls import (
+    CLONE_NEWNET,
+    CLONE_NEWUSER,
+    NAMESPACES,
+    filter_calls,
+    fork_into,
+)
+from loopty.sandboxes.namespace_launcher.root_files import copied_root
+from loopty.sandboxes.namespace_launcher.trial_process import TrialProcess, watch_children, write_identity
+from loopty.sandboxes.raw_calls import PR_SET_DUMPABLE, prctl
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+_FIRST_OTHER = 3
+_MANY = 4096
+_STARTED = b"0"
+"""Loopty asks the pidfd for the pid: this process knows another one, that of its own pid namespace."""
+
+
+class PythonCopies:
+    """Starts copies as the library does."""
+
+    def __init__(self, launcher_order: int, *_files: int) -> None:
+        self._order = read_launcher_order(launcher_order)
+
+    def serve(self, channel: _socket.socket, command: CommandCopy) -> CommandOrder:
+        """Say that this process is ready, and start copies until the channel is closed; returns in copies only."""
+        channel.send(READY)
+        try:
+            _serve(self._order, channel, command)
+        except CopyStarted as copy:
+            return copy.order
+
+
+class CopyStarted(BaseException):
+    """Leaves everything that the warm process does: this process is the command of a trial now."""
+
+    def __init__(self, order: CommandOrder) -> None:
+        super().__init__()
+        self.order = order
+
+
+class TrialCopy(TrialProcess):
+    """The first process of a trial, in the user namespace that was made for it."""
+
+    def __init__(
+        self,
+        shared: LauncherOrder,
+        parent: int,
+        connection: _socket.socket,
+        command_line: CommandLine,
+        command: CommandCopy,
+    ) -> None:
+        super().__init__(shared, copied_root(shared.system), parent, connection)
+        self._command_line = command_line
+        self._command = command
+        self._identity = shared.uid, shared.gid
+        self._copy_filter = shared.copy_filter
+        self._socket = connection
+
+    def run(self) -> None:
+        """Carry out the order that comes over the connection; raises CopyStarted in the copy, never returns."""
+        is_command = False
+        try:
+            uid, gid = self._identity
+            # A terminal needs a user 0.
+            write_identity(0, uid, 0, gid)
+            prctl(PR_SET_DUMPABLE, 0)
+            self._command_line.replace(TITLE, TITLE)
+            self.carry_out()
+        except CopyStarted:
+            is_command = True
+            raise
+        finally:
+            if not is_command:
+                os._exit(1)
+
+    def start_command(self, order: TrialOrder, outputs: list[int]) -> int:
+        """Fork the copy that becomes the command."""
+        if (call_filter := self._copy_filter) is not None:
+            filter_calls(call_filter)
+        # Not a bare system call: the C library and packages put themselves in order after this one.
+        if (pid := os.fork()) == 0:
+            self._socket.detach()
+            _signal.set_wakeup_fd(-1)
+            _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+            _take_descriptors(outputs)
+            prctl(PR_SET_DUMPABLE, 1)
+            self._command_line.replace(self._command.line, self._command.name)
+            raise CopyStarted(CommandOrder(order.argv, order.cwd, order.env))
+        return pid
+
+
+def _serve(order: LauncherOrder, channel: _socket.socket, command: CommandCopy) -> NoReturn:
+    command_line = CommandLine()
+    own_pid = int(os.readlink("/proc/self"))
+    _signal.signal(_signal.SIGCHLD, _ignore)
+    deaths = watch_children()
+    events = select.poll()
+    events.register(channel, select.POLLIN)
+    events.register(deaths, select.POLLIN)
+    while True:
+        ready = [descriptor for descriptor, _ in events.poll()]
+        if deaths in ready:
+            os.read(deaths, _MANY)
+            _reap()
+        if channel.fileno() not in ready:
+            continue
+        message, descriptors = receive_message(channel, 1)
+        if not message:
+            os._exit(0)
+        trial = _socket.socket(fileno=descriptors[0])
+        try:
+            pid, pidfd = fork_into(NAMESPACES | CLONE_NEWNET | CLONE_NEWUSER)
+        except OSError as error:
+            trial.send(FAILED + f"cannot make namespaces: {error.strerror}".encode())
+        else:
+            if pid == 0:
+                channel.detach()
+                TrialCopy(order, own_pid, trial, command_line, command).run()
+            # Nobody listens any more when loopty has died.
+            try:  # noqa: SIM105 - a command finds loaded what this process imports
+                send_message(trial, _STARTED, [pidfd])
+            except OSError:
+                pass
+            os.close(pidfd)
+        trial.close()
+
+
+def _ignore(_number: int, _frame: object) -> None:
+    """The death of a child only wakes the process up."""
+
+
+def _reap() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return
+
+
+def _take_descriptors(outputs: list[int]) -> None:
+    first, second = outputs
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (first, 1), (second, 2)):
+        os.dup2(source, target)
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) >= _FIRST_OTHER:
+            try:
+                os.close(int(name))
+            except OSError:
+                continue  # the descriptor of the list itself
