@@ -49,7 +49,7 @@ _STARTED = b"0"
 class PythonCopies:
     """Starts copies as the library does."""
 
-    def __init__(self, launcher_order: int, *_files: int) -> None:
+    def __init__(self, launcher_order: int) -> None:
         self._order = read_launcher_order(launcher_order)
 
     def serve(self, channel: _socket.socket, command: CommandCopy) -> CommandOrder:
