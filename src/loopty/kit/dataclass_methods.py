@@ -112,7 +112,7 @@ class Shape:
         self.calls = 0
         """Instances that were made before the constructor was compiled."""
         self._known: dict[str, Field] | None = None
-        self._parameters: dict[str, Field] | None = None
+        self._parameters: dict[str, Any] | None = None
         self.compared: Callable[[Any], tuple[Any, ...]] = self._compared_at_first
 
     @property
@@ -124,10 +124,15 @@ class Shape:
         return self._known
 
     @property
-    def parameters(self) -> dict[str, Field]:
-        """The fields that the constructor sets."""
+    def parameters(self) -> dict[str, Any]:
+        """What the constructor sets: the names, and for each its default, its Field, or MISSING."""
         if self._parameters is None:
-            self._parameters = {name: field for name, field in self.fields.items() if field.init}
+            found: dict[str, Any] = {}
+            for base in self._bases[::-1]:
+                above = base.__dict__.get(OWN_FIELDS)
+                found |= fields_by_name(base) if above is None else above.parameters
+            found |= {name: self._given.get(name, MISSING) for name in self._hints}
+            self._parameters = {name: each for name, each in found.items() if type(each) is not Field or each.init}
         return self._parameters
 
     def _own_field(self, name: str, hint: str) -> Field:
@@ -345,18 +350,19 @@ def _constructor_at_first_calls(shape: Shape, frozen: bool, slots: bool) -> Call
     return construct
 
 
-def set_fields(self: Any, parameters: Mapping[str, Field], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def set_fields(self: Any, parameters: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Set all fields; False where these are no arguments for them: the compiled constructor says why."""
     values = dict(zip(parameters, args, strict=False))
     if len(args) > len(parameters) or not values.keys().isdisjoint(kwargs):
         return False
     values.update(kwargs)
-    for name, field in parameters.items():
+    for name, given in parameters.items():
         if name not in values:
-            if field.is_required:
+            has_factory = type(given) is Field and given.default_factory is not MISSING
+            default = given.default if type(given) is Field else given
+            if default is MISSING and not has_factory:
                 return False
-            has_factory = field.default_factory is not MISSING
-            values[name] = field.default_factory() if has_factory else field.default
+            values[name] = given.default_factory() if has_factory else default
     if len(values) > len(parameters):
         return False
     for name, value in values.items():

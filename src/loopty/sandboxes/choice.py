@@ -133,7 +133,7 @@ def _cache_key(spec: SandboxSpec) -> str:
     facts: list[object] = [__version__, os.uname().release, os.geteuid(), can_make_cgroups()]
     facts += [spec.engine, spec.image, spec.gpus]
     with contextlib.suppress(OSError):
-        facts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
+        facts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip())
     programs = (shutil.which(name) for name in _PROGRAMS)
     for path in (*programs, sys.executable):
         if path is not None:
