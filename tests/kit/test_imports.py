@@ -91,10 +91,8 @@ import sys
 import pack
 from loopty.kit.kept_code import KeptCode
 from loopty.kit.quick_import import import_quickly
-kept = KeptCode("verb", pack.__path__[0])
-import_quickly(pack, kept)
+import_quickly(pack, KeptCode("verb", pack.__path__[0]))
 import pack.inner.one as one
-kept.save()
 print(one.VALUE, type(one.__loader__).__name__, one.__file__[-17:], one.__spec__.parent, pack.inner.HERE[-10:])
 """
 
@@ -188,3 +186,42 @@ def test_as_many_files_stay_as_were_written_last(compiled, tmp_path):
     names = sorted(path.name for path in folder.iterdir())
     assert len(names) == 24
     assert names[0] == "old-17"
+
+
+@pytest.fixture
+def script(package, tmp_path):
+    """Runs a script, from another folder, that imports modules of the standard library; says what it found."""
+    file = package.parent / "script.py"
+    file.write_text("""
+import pack
+from loopty.kit.kept_code import KeptCode
+from loopty.kit.quick_import import import_quickly
+import_quickly(pack, KeptCode("verb", pack.__path__[0]))
+import colorsys, xml.dom
+print(type(colorsys.__loader__).__name__, xml.dom.Node.ELEMENT_NODE, xml.__path__ == [xml.__file__[:-12]])
+""")
+    known = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    known["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    (tmp_path / "elsewhere").mkdir()
+
+    def run(folder=tmp_path / "elsewhere", **environ):
+        command = (sys.executable, "-W", "error", str(file))
+        options = {"check": True, "capture_output": True, "text": True, "timeout": 120}
+        return subprocess.run(command, cwd=folder, env={**known, **environ}, **options).stdout.strip()
+
+    return run
+
+
+def test_code_of_the_standard_library_is_kept_as_well(script):
+    assert script() == "SourceFileLoader 1 True"
+    assert script() == "_Loader 1 True"
+
+
+def test_where_another_module_may_hide_one_of_the_standard_library_python_finds_it(script, package, tmp_path):
+    script()
+    folder = tmp_path / "elsewhere"
+    (folder / "colorsys.py").write_text("")
+    assert script(PYTHONPATH=str(folder)) == "SourceFileLoader 1 True"
+    assert script(folder=package.parent) == "SourceFileLoader 1 True", (
+        "the folder of the script is the current one"
+    )

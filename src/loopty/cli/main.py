@@ -42,15 +42,11 @@ def main() -> None:
         import_later(*_SELDOM_USED)  # before anything that imports them
         import_functions_later("urllib", "parse", "quote_from_bytes")  # pathlib has it for `Path.as_uri`
 
-        import atexit
-
         import loopty
         from loopty.kit.kept_code import KeptCode
         from loopty.kit.quick_import import import_quickly
 
-        kept = KeptCode(_verb_of(args), loopty.__path__[0])
-        import_quickly(loopty, kept)
-        atexit.register(kept.save)
+        import_quickly(loopty, KeptCode(_verb_of(args), loopty.__path__[0]))
     from loopty.cli.run_verb import run_verb
     from loopty.kit.quick_exit import run_and_exit
 

@@ -6,11 +6,16 @@ asyncio imports `ssl` for connections that a verb does not have, and `inspect` f
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from _thread import allocate_lock
 from importlib import import_module
-from threading import Lock
-from types import ModuleType
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+else:
+    ModuleType = type(sys)
 
 
 def import_later(*names: str) -> None:
@@ -47,7 +52,7 @@ def _later_function(module: _LaterModule, name: str) -> Callable[..., Any]:
     return lambda *args, **kwargs: getattr(_import_now(module), name)(*args, **kwargs)
 
 
-_LOCK = Lock()
+_LOCK = allocate_lock()
 """Of the table of modules; nothing is imported under it, because other threads import, too."""
 
 

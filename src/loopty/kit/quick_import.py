@@ -1,4 +1,4 @@
-"""Imports the modules of a package with fewer questions to the file system, for verbs that import two hundred.
+"""Imports modules with fewer questions to the file system, for verbs that import four hundred.
 
 Python looks for each module in several forms, and builds the names of its files with general functions: that takes
 twice as long as what is done here. A module without valid byte code is left to Python.
@@ -6,16 +6,21 @@ twice as long as what is done here. A module without valid byte code is left to 
 
 from __future__ import annotations
 
+import atexit
 import marshal
 import os
 import sys
-from collections.abc import Sequence
-from importlib.machinery import ModuleSpec, SourceFileLoader
-from importlib.util import MAGIC_NUMBER
-from types import CodeType, ModuleType
+from _frozen_importlib import ModuleSpec
+from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
 
 from loopty.kit.kept_code import KeptCode, ModuleCode
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import CodeType, ModuleType
+
+_STANDARD = f"{os.path.dirname(os.__file__)}/"  # noqa: PTH120
 _ENDING = f".{sys.implementation.cache_tag}.pyc"
 _HEADER_BYTES = 16
 _CHECKED_BY_TIME = bytes(4)
@@ -23,14 +28,21 @@ _LARGEST = 0xFFFFFFFF
 
 
 def import_quickly(package: ModuleType, kept: KeptCode) -> None:
-    """Let the modules of this package be found here first: in the code that was kept, else in their own files."""
-    sys.meta_path.insert(0, _Finder(package, kept))
+    """Let modules be found here first: those of this package and of the standard library.
+
+    Their code is that which was kept, else that in their own files, which is kept at the exit of Python.
+    """
+    finder = _Finder(package, kept, is_standard_first=_is_standard_first())
+    sys.meta_path.insert(0, finder)
+    atexit.register(finder.keep)
 
 
 class _Finder:
-    def __init__(self, package: ModuleType, kept: KeptCode) -> None:
+    def __init__(self, package: ModuleType, kept: KeptCode, *, is_standard_first: bool) -> None:
         self._prefix = f"{package.__name__}."
         self._kept = kept
+        self._is_standard_first = is_standard_first
+        self._left_to_python: list[str] = []
 
     def find_spec(
         self,
@@ -38,14 +50,17 @@ class _Finder:
         path: Sequence[str] | None,
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        if not name.startswith(self._prefix) or not path:
+        is_own = name.startswith(self._prefix) and bool(path)
+        if not is_own and not self._is_standard_first:
             return None
         found = self._kept.find(name)
-        if found is None:
+        if found is None and is_own and path:
             found = _read_module(path[0], name.rpartition(".")[2])
-            if found is None:
-                return None
-            self._kept.add(name, found)
+            if found is not None:
+                self._kept.add(name, found)
+        if found is None:
+            self._left_to_python.append(name)
+            return None
         loader = _Loader(name, found.source, found.code)
         spec = ModuleSpec(name, loader, origin=found.source, is_package=found.is_package)
         spec.has_location = True
@@ -53,6 +68,28 @@ class _Finder:
         if found.is_package:
             spec.submodule_search_locations = [found.source.rpartition("/")[0]]
         return spec
+
+    def keep(self) -> None:
+        """Keep the code of what was read, modules of the standard library included."""
+        for name in self._left_to_python:
+            spec = getattr(sys.modules.get(name), "__spec__", None)
+            if spec is not None and type(spec.loader) is SourceFileLoader and _is_standard(spec):
+                found = _valid_code(
+                    spec.origin, spec.cached, is_package=spec.submodule_search_locations is not None
+                )
+                if found is not None:
+                    self._kept.add(name, found)
+        self._kept.save()
+
+
+def _is_standard_first() -> bool:
+    """Whether a module of the standard library is never found elsewhere, as it is when a script is run."""
+    return "PYTHONPATH" not in os.environ and sys.path[0] not in ("", os.getcwd())  # noqa: PTH109
+
+
+def _is_standard(spec: ModuleSpec) -> bool:
+    origin = spec.origin or ""
+    return origin.startswith(_STANDARD) and "site-packages" not in origin and spec.cached is not None
 
 
 class _Loader(SourceFileLoader):
