@@ -87,6 +87,14 @@ def test_an_error_has_its_place_in_the_whole_text():
     assert syntax.new_error(PROGRAM, f"{PROGRAM}global LIMIT\n").startswith("line 27: ")
 
 
+def test_a_name_that_is_assigned_before_an_old_global_statement_is_an_error():
+    syntax = PythonSyntax()
+    program = f"{PROGRAM}global late\nlate = 1\n"
+    for _ in range(3):
+        assert not syntax.new_error(program, program.replace("OTHER = 3", "OTHER = 4"))
+        assert "global" in syntax.new_error(program, program.replace("OTHER = 3", "late = 3"))
+
+
 def test_a_program_that_was_not_valid_before_may_stay_so():
     syntax = PythonSyntax()
     for _ in range(3):

@@ -122,6 +122,8 @@ def _changed_part(before: str, after: str, statements: tuple[int, ...]) -> _Part
     """The statements of the new text that differ; None where they cannot be told, or may concern others."""
     if not statements or "\r" in before or "\r" in after:  # Python ends a line there, too
         return None
+    if "global" in after:  # such a statement may concern a name that another one assigns
+        return None
     old, new = before.split("\n"), after.split("\n")
     start, same_end = same_ends(old, new)
     # From the statement in which the first difference is to the first one that begins after the last.
@@ -131,5 +133,4 @@ def _changed_part(before: str, after: str, statements: tuple[int, ...]) -> _Part
     begin = statements[first] if first else 0
     end = statements[last] + moved if last < len(statements) else len(new)
     text = "\n".join(new[begin:end]) + ("\n" if end < len(new) else "")
-    # It may concern a name that another statement assigns.
-    return None if "global" in text else _Part(text, begin, first, last, moved)
+    return _Part(text, begin, first, last, moved)
