@@ -16,6 +16,7 @@ from loopty.kit import codec
 from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.program_answers import ProgramAnswers
 from loopty.record.history import History
+from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.sandboxes.command_programs import command_programs, python_of
 from loopty.sandboxes.devices import find_devices
 from loopty.sandboxes.repository_environments import RepositoryEnvironment, repository_environments
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 _SDK = "/loopty/sdk"
 _CANDIDATE = "/loopty/candidate"
-_END_WITH_THEIR_TRIAL = ("namespaces", "bubblewrap")
-"""Sandboxes of which no process lives on: the kernel kills a namespace of processes as a whole."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ class TrialSetup:
             sdk,
             self._bytecode(sandbox, tools, sdk, python) if python else None,
             self.folds,
-            keeps_folders=sandbox.name in _END_WITH_THEIR_TRIAL,
+            keeps_folders=sandbox.name in BACK_ENDS and BACK_ENDS[sandbox.name].ends_with_trial,
         )
         stages.sweep(self.refresh)
         paths = SandboxPaths(

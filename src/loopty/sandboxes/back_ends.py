@@ -17,6 +17,8 @@ class BackEndEntry(Record):
     make: str
     needs_image: bool = False
     """Whether it runs nothing without [sandbox] image."""
+    ends_with_trial: bool = False
+    """Whether no process of a trial lives on: the kernel kills a namespace of processes as a whole."""
 
     def load_make(self) -> Callable[[SandboxSpec], Sandbox]:
         module, _, name = self.make.partition(":")
@@ -25,8 +27,8 @@ class BackEndEntry(Record):
 
 
 BACK_ENDS = {
-    "namespaces": BackEndEntry("loopty.sandboxes.namespaces:make_sandbox"),
-    "bubblewrap": BackEndEntry("loopty.sandboxes.bubblewrap:make_sandbox"),
+    "namespaces": BackEndEntry("loopty.sandboxes.namespaces:make_sandbox", ends_with_trial=True),
+    "bubblewrap": BackEndEntry("loopty.sandboxes.bubblewrap:make_sandbox", ends_with_trial=True),
     "landlock": BackEndEntry("loopty.sandboxes.landlock:make_sandbox"),
     "container": BackEndEntry("loopty.sandboxes.container:make_sandbox", needs_image=True),
 }
