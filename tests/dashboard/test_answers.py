@@ -64,6 +64,7 @@ async def test_the_overview_answers_the_five_questions(story):
         "failed": 1,
         "held": 1,
         "control": 1,
+        "version": 0,
     }
     assert [step["handle"] for step in data["steps"]] == [1, 2]
     assert data["steps"][1]["low"] == pytest.approx(1.4)
@@ -324,8 +325,9 @@ async def test_past_versions_are_marked_and_no_attempts_and_the_page_says_when_o
         assert "is worse than version v1 (0123456789): " in seen["version_lead"]["text"]
         assert seen["steps"] == before["steps"], "the curve of the search is that of its attempts"
         assert seen["uplift"] == before["uplift"]
-        pools = {row["id"]: row["pool"] for row in (await ask(client, "log"))["rows"]}
-        assert (pools["1"], pools["1.6"]) == ("attempt", "version")
+        rows = {row["id"]: row for row in (await ask(client, "log"))["rows"]}
+        assert (rows["1"]["pool"], rows["1.6"]["pool"]) == ("attempt", "version")
+        assert (await ask(client, "node/1.6"))["mark"] == "version"
         drawn = {row["id"]: row["pool"] for row in (await ask(client, "map"))["nodes"]}
         assert drawn["1.6"] == "version"
         assert (await ask(client, "node/1.6"))["pool"] == "version"

@@ -103,6 +103,18 @@ def test_a_narrow_terminal_without_unicode_gets_a_chart_too() -> None:
     assert text.isascii()
 
 
+def test_past_versions_are_neither_kept_points_nor_the_control() -> None:
+    story = small_run(Direction.MAX)
+    before = chart_of(story).splitlines()
+    story.tries("1", 6.9, Pool.VERSION)
+    story.tries("1", 5.2, Pool.VERSION)
+    lines = chart_of(story).splitlines()
+    assert lines[0] == before[0], "the best node is the best of the attempts"
+    assert lines[-2].startswith("● 5 kept   · 6 discarded   × 2 failed   ◦ 3 control (╌ its best)")
+    assert lines[-1] == "◇ 2 past versions   ─ best so far"
+    assert sum(line.count("◇") for line in lines[:-1]) == 2
+
+
 @pytest.mark.parametrize("columns", [40, 80, 200])
 @pytest.mark.parametrize("rows", [14, 20, 50])
 def test_a_chart_keeps_to_its_size(columns: int, rows: int) -> None:

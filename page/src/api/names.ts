@@ -12,6 +12,7 @@ export type Mark =
   | "rejected"
   | "held"
   | "control"
+  | "version"
   | "open";
 
 export type Direction = "max" | "min";

@@ -21,7 +21,7 @@ interface Props {
   onMore(id: string): void;
 }
 
-const OTHERS: Mark[] = ["discarded", "pruned", "control", "inconclusive", "rejected", "failed"];
+const OTHERS: Mark[] = ["discarded", "pruned", "control", "version", "inconclusive", "rejected", "failed"];
 
 export function TreeMapView({ nodes, places, fitTurn, onMore }: Props): JSX.Element {
   const frame = useRef<SVGSVGElement>(null);

@@ -10,7 +10,7 @@ import { linear } from "./scale";
 export const STRIP_WIDTH = 380;
 const LEFT = 96;
 const HEIGHT = 40;
-const STACK: Mark[] = ["kept", "held", "open", "inconclusive", "control", "pruned", "discarded"];
+const STACK: Mark[] = ["kept", "held", "open", "inconclusive", "version", "control", "pruned", "discarded"];
 
 export const stripX = (log: Pick<Log, "lo" | "hi">): ((bin: number) => number) => {
   const x = linear([0, 64], [LEFT, STRIP_WIDTH - 6]);

@@ -12,6 +12,7 @@ export const MARK_NAMES: Record<Mark, string> = {
   failed: "failed",
   held: "held for review",
   control: "control",
+  version: "past version",
   open: "unjudged",
 };
 
@@ -25,6 +26,7 @@ export const MARKS: Mark[] = [
   "failed",
   "held",
   "control",
+  "version",
   "open",
 ];
 
@@ -37,6 +39,7 @@ export const DRAW_ORDER: Mark[] = [
   "rejected",
   "inconclusive",
   "open",
+  "version",
   "held",
   "kept",
 ];
@@ -57,6 +60,8 @@ export function markPath(mark: Mark, x: number, y: number, r: number): string {
       return `M${x - r * 0.8} ${y}h${r * 1.6}`;
     case "control":
       return disc(x, y, r * 0.65);
+    case "version":
+      return `M${x - r} ${y}h${2 * r}M${x} ${y - r}v${2 * r}`;
     case "open":
       return disc(x, y, r * 0.9);
     case "inconclusive":
@@ -88,6 +93,8 @@ export function markPaint(mark: Mark): SVGAttributes<SVGPathElement> {
       return { fill: "none", stroke: colour, "stroke-width": 1.8, "stroke-linecap": "round" };
     case "control":
       return { fill: "none", stroke: colour, "stroke-width": 1.2 };
+    case "version":
+      return { fill: "none", stroke: colour, "stroke-width": 2, "stroke-linecap": "round" };
     case "open":
       return { fill: "none", stroke: colour, "stroke-width": 1.6, "stroke-dasharray": "2 2" };
     case "held":

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from loopty.dashboard.answers import short_id
-from loopty.dashboard.marks import HELD, KEPT, MARKS, OPEN
+from loopty.dashboard.marks import BRANCHES, HELD, KEPT, MARKS, OPEN
 from loopty.dashboard.node_columns import NodeColumns
 from loopty.dashboard.run_fold import RunFold, run_metric
 from loopty.domain.errors import Misuse
@@ -31,7 +31,7 @@ def chart_points(history: History, fold: RunFold, axis: str, width: int, height:
     shown = _shown_places(columns)
     y_range = _y_range(columns, shown)
     x_range = [xs[shown[0]], xs[shown[-1]]] if shown else [0.0, 1.0]
-    always = sorted(columns.places_with(KEPT) + columns.places_with(HELD))
+    always = sorted(place for mark in (*BRANCHES, HELD) for place in columns.places_with(mark))
     as_points = shown if len(shown) <= _MOST_POINTS else _spread(always, _MOST_KEPT)
     outliers = _outliers(columns, shown, y_range)
     ids = columns.ids(history, [*as_points, *outliers])

@@ -9,8 +9,10 @@ from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import SEARCH_POOLS, Pool
 from loopty.views.rated_nodes import RatedKind, RatedNode
 
-MARKS = ("kept", "discarded", "inconclusive", "pruned", "failed", "rejected", "held", "control", "open")
-KEPT, HELD, CONTROL, OPEN = (MARKS.index(name) for name in ("kept", "held", "control", "open"))
+MARKS = ("kept", "discarded", "inconclusive", "pruned", "failed", "rejected", "held", "control", "version", "open")
+KEPT, HELD, CONTROL, VERSION, OPEN = map(MARKS.index, ("kept", "held", "control", "version", "open"))
+BRANCHES = (KEPT, VERSION)
+"""Nodes that the tree shows by themselves, as others descend from them."""
 WITHOUT_SCORE = tuple(MARKS.index(name) for name in ("pruned", "failed", "rejected"))
 POOLS = {pool: place for place, pool in enumerate(SEARCH_POOLS)}
 """The place of each pool whose nodes are drawn."""
@@ -38,6 +40,8 @@ def mark_of_kind(kind: RatedKind, is_scored: bool) -> int:
         return MARKS.index("rejected" if kind.verdict == Verdict.REJECTED else "failed")
     if kind.pool is Pool.CONTROL and not kind.is_baseline:
         return CONTROL
+    if kind.pool is Pool.VERSION:
+        return VERSION
     return _VERDICTS.get(kind.verdict, MARKS.index("failed"))
 
 

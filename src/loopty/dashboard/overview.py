@@ -19,7 +19,7 @@ from loopty.dashboard.answers import (
     state_word,
 )
 from loopty.dashboard.chart_points import metric_answer
-from loopty.dashboard.marks import CONTROL, HELD, KEPT, MARKS, OPEN
+from loopty.dashboard.marks import BRANCHES, CONTROL, HELD, MARKS, OPEN
 from loopty.dashboard.reality_checks import reality_checks
 from loopty.dashboard.run_alerts import run_alerts
 from loopty.dashboard.run_fold import RunFold, run_metric
@@ -261,7 +261,7 @@ class Overview:
 
     def _goodput(self) -> dict[str, Any]:
         status, counts = self.status, [TrialCounts.of(self.run, pool) for pool in BUDGETED_POOLS]
-        results = sum(self.columns.counts[mark] for mark in (KEPT, *_JUDGED, CONTROL)) - 1
+        results = sum(self.columns.counts[mark] for mark in (*BRANCHES, *_JUDGED, CONTROL)) - 1
         seconds, tokens = status.work_seconds, Spend.of(self.run).total_tokens
         searched = [TrialCounts.of(self.run, pool) for pool in SEARCH_POOLS]
         finished = sum(count.seconds.get(Ending.FINISHED, 0.0) for count in searched)

@@ -6,7 +6,7 @@ import math
 from collections import Counter, defaultdict
 from typing import Any
 
-from loopty.dashboard.marks import HELD, KEPT, MARKS, OPEN, WITHOUT_SCORE
+from loopty.dashboard.marks import BRANCHES, HELD, MARKS, OPEN, VERSION, WITHOUT_SCORE
 from loopty.dashboard.run_fold import RunFold, run_metric
 from loopty.domain.errors import Misuse
 from loopty.domain.pool import Pool
@@ -27,13 +27,13 @@ class KeptTree:
     def __init__(self, history: History, fold: RunFold) -> None:
         self.history, self.fold, self.columns = history, fold, fold.columns
         self.sign = run_metric(history, history.runs[fold.run_number]).direction.sign
-        self.kept = fold.kept_places()
+        self.kept = sorted(fold.kept_places() + self.columns.places_with(VERSION))
         self.tries: defaultdict[int, list[int]] = defaultdict(list)
         """The places of all children of a node that are not kept."""
         self.kept_children: defaultdict[int, list[int]] = defaultdict(list)
         for place, parent in enumerate(self.columns.parents):
             if parent >= 0:
-                group = self.kept_children if self.columns.marks[place] == KEPT else self.tries
+                group = self.kept_children if self.columns.marks[place] in BRANCHES else self.tries
                 group[parent].append(place)
         best = Incumbents.of(history.runs[fold.run_number], Pool.ATTEMPT).best
         self.best = self.columns.place_of(best) if best else None
@@ -53,7 +53,7 @@ class KeptTree:
 
     def _kept_parent(self, place: int) -> int:
         parent = self.columns.parents[place]
-        while parent >= 0 and self.columns.marks[parent] != KEPT:
+        while parent >= 0 and self.columns.marks[parent] not in BRANCHES:
             parent = self.columns.parents[parent]
         return parent
 

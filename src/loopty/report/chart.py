@@ -27,6 +27,9 @@ _INKS = {
     Mark.REJECTED: Ink("!", "bad", 4),
 }
 _CONTROL = Ink("◦", "other", 3)
+_VERSION = Ink("◇", "warn", 5)
+_BESIDE = {Pool.CONTROL: _CONTROL, Pool.VERSION: _VERSION}
+"""Pools whose points with a score all look alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ def chart(points: ScorePoints, columns: int = 80, rows: int = 20, terminal: Term
 def _draw_points(scored: list[_ScoredPoint], failed: list[ScorePoint], frame: _Frame) -> Grid:
     grid = Grid()
     for point in scored:
-        ink = _CONTROL if point.pool is not Pool.ATTEMPT else _INKS[point.mark]
+        ink = _BESIDE.get(point.pool) or _INKS[point.mark]
         if point.score > frame.scale.high:
             ink = replace(ink, glyph="▲")
         elif point.score < frame.scale.low:
@@ -175,6 +178,8 @@ def _legend(
     entries = [(_INKS[mark], f"{count} {mark}") for mark in Mark if (count := points.marks.get(mark))]
     if points.control:
         entries.append((_CONTROL, f"{points.control} control ({_BEST_OF_CONTROL.flat.glyph} its best)"))
+    if points.versions:
+        entries.append((_VERSION, f"{points.versions} past version{'s' * (points.versions > 1)}"))
     entries.append((_BEST.flat, "best so far"))
     if points.under_other_fingerprints:
         entries.append((Ink("≠", "warn", 0), f"{points.under_other_fingerprints} on other machines, not drawn"))

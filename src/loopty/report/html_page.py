@@ -14,10 +14,10 @@ _CODE = re.compile(r"`([^`]+)`")
 _STYLE = """
 :root { color-scheme: light dark; --bg: #f6f7f8; --surface: #fff; --line: #e1e4e8; --ink: #13171c; --ink3: #626c77;
   --kept: #0a5ab8; --discarded: #80878e; --inconclusive: #b38200; --failed: #a3230f; --rejected: #741f63;
-  --control: #5d6873; --sunken: #eef0f2; }
+  --control: #5d6873; --version: #0f6e6e; --sunken: #eef0f2; }
 @media (prefers-color-scheme: dark) { :root { --bg: #0c0e11; --surface: #14171b; --line: #262b32; --ink: #eceff2;
   --ink3: #8f99a5; --kept: #5a9ff5; --discarded: #7f8b97; --inconclusive: #f0b713; --failed: #f4764c;
-  --rejected: #e5bdf4; --control: #96a1ad; --sunken: #1b1f25; } }
+  --rejected: #e5bdf4; --control: #96a1ad; --version: #4cc3c3; --sunken: #1b1f25; } }
 body { margin: 0; background: var(--bg); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
 main { max-width: 60rem; margin: 0 auto; padding: 2rem 1rem 4rem; }
 h1 { font-size: 1.6rem; line-height: 1.25; } h2 { font-size: 1.1rem; margin-top: 2rem; }
@@ -37,12 +37,14 @@ circle.inconclusive { fill: none; stroke: var(--inconclusive); stroke-width: 1.5
 circle.control { fill: none; stroke: var(--control); }
 path.failed, path.pruned { stroke: var(--failed); fill: none; }
 path.rejected { stroke: var(--rejected); fill: none; } path.control { stroke: var(--control); fill: none; }
+path.version { stroke: var(--version); fill: none; stroke-width: 1.5; }
 """
 
 
 def html_page(document: SummaryDocument, chart: str = "") -> str:
     """The whole page; `chart` is an SVG element of loopty's own."""
     caption = "Every experiment: blue was kept, grey was not, rings are the random control, crosses gave no score."
+    caption += " Past versions are plus signs." * ('class="version"' in chart)
     figure = f"<figure>{chart}<figcaption>{caption}</figcaption></figure>" if chart else ""
     sections = "\n".join(
         f"<section><h2>{_text(section.title)}</h2>{''.join(map(_part_html, section.parts))}</section>"

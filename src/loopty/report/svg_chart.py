@@ -16,6 +16,7 @@ _LANE = 18
 """The height of the lane below the plot, for experiments without a score."""
 _SIZES = {Mark.KEPT: 4.5, Mark.INCONCLUSIVE: 3.5}
 _USUAL_SIZE = 2.4
+_BESIDE = {Pool.CONTROL: "control", Pool.VERSION: "version"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +73,14 @@ def _axes(plot: _Plot, metric: str) -> Iterator[str]:
 
 
 def _dot(plot: _Plot, point: ScorePoint) -> str:
-    kind = "control" if point.pool is not Pool.ATTEMPT else point.mark
+    kind = _BESIDE.get(point.pool) or str(point.mark)
     x = plot.x(point.order)
     if point.score is None:
         y = _HEIGHT - _BOTTOM + _LANE
         return f'<path class="{kind}" d="M{x - 3} {y - 3}l6 6m0 -6l-6 6"/>'
-    size = _SIZES.get(point.mark, _USUAL_SIZE) if kind != "control" else _USUAL_SIZE
+    if point.pool is Pool.VERSION:
+        return f'<path class="{kind}" d="M{x - 4} {plot.y(point.score)}h8m-4 -4v8"/>'
+    size = _SIZES.get(point.mark, _USUAL_SIZE) if kind not in _BESIDE.values() else _USUAL_SIZE
     return f'<circle class="{kind}" cx="{x}" cy="{plot.y(point.score)}" r="{size}"/>'
 
 

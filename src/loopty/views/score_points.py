@@ -56,9 +56,11 @@ class ScorePoints(Record):
     noise: float = 0.0
     """Of one measurement; 0 where results do not vary."""
     marks: Mapping[Mark, int] = field(default_factory=dict)
-    """How many nodes have each mark, without those of the control that have a score."""
+    """How many nodes have each mark, without those of the control and the past versions that have a score."""
     control: int = 0
     """Nodes of the control that have a score."""
+    versions: int = 0
+    """Past versions that have a score."""
     is_thinned: bool = False
     """Whether some points were left out because there are too many to draw."""
 
@@ -78,9 +80,12 @@ def points(history: History, run: int, rated: RatedNodes | None = None, most: in
     here = [node for node in judged if node.kind not in foreign_kinds] if foreign_kinds else judged
     marks = _marks(here, frozenset(history[node].handle for node in incumbents(history, record, fingerprint)))
     counts: Counter[Mark] = Counter()
+    beside: Counter[Pool] = Counter()
     for (kind, mark), count in Counter(zip((node.kind for node in here), marks, strict=True)).items():
         if kind.pool is Pool.ATTEMPT or mark in _WITHOUT_SCORE:
             counts[mark] += count
+        else:
+            beside[kind.pool] += count
     places = range(len(here)) if most is None or len(here) <= most else _places_to_draw(here, marks, most)
     drawn = [here[place] for place in places]
     ids = rated.ids(drawn)
@@ -95,7 +100,8 @@ def points(history: History, run: int, rated: RatedNodes | None = None, most: in
         len(judged) - len(here),
         sigma(record, fingerprint, metrics[0].name) if metrics else 0.0,
         counts,
-        len(here) - counts.total(),
+        beside[Pool.CONTROL],
+        beside[Pool.VERSION],
         len(drawn) < len(here),
     )
 
