@@ -36,10 +36,10 @@ class Home:
         return [path for row in json.loads(done.stdout) for path in row["changed"]]
 
     def files(self) -> dict[str, str]:
-        """The text of each file of the user's, by its path; loopty's own state is not one of them."""
-        found = (path for path in self.path.rglob("*") if path.is_file())
-        state = self.path / ".local/state/loopty"
-        return {str(path.relative_to(self.path)): path.read_text() for path in found if state not in path.parents}
+        """The text of each file of the user's, by its path; loopty's own state and cache are not among them."""
+        own = {self.path / ".local/state/loopty", self.path / ".cache/loopty"}
+        found = (path for path in self.path.rglob("*") if path.is_file() and own.isdisjoint(path.parents))
+        return {str(path.relative_to(self.path)): path.read_text() for path in found}
 
 
 @pytest.fixture

@@ -180,12 +180,15 @@ def test_as_many_files_stay_as_were_written_last(compiled, tmp_path):
     folder = tmp_path / "cache" / "loopty" / "modules"
     folder.mkdir(parents=True)
     for number in range(40):
-        (folder / f"old-{number:02}").write_text("")
-        os.utime(folder / f"old-{number:02}", (number, number))
+        for name in (f"old-{number:08}", f"{number:02}.txt"):
+            (folder / name).write_text("")
+            os.utime(folder / name, (number, number))
     compiled()
     names = sorted(path.name for path in folder.iterdir())
-    assert len(names) == 24
-    assert names[0] == "old-17"
+    assert len([name for name in names if name.endswith(".txt")]) == 40, "the files of others stay"
+    ours = [name for name in names if not name.endswith(".txt")]
+    assert len(ours) == 24
+    assert ours[0] == "old-00000017"
 
 
 @pytest.fixture
@@ -209,6 +212,7 @@ print(type(colorsys.__loader__).__name__, xml.dom.Node.ELEMENT_NODE, xml.__path_
         options = {"check": True, "capture_output": True, "text": True, "timeout": 120}
         return subprocess.run(command, cwd=folder, env={**known, **environ}, **options).stdout.strip()
 
+    run.file, run.env = file, {**known, "PYTHONPATH": str(package.parent)}
     return run
 
 
@@ -225,3 +229,49 @@ def test_where_another_module_may_hide_one_of_the_standard_library_python_finds_
     assert script(folder=package.parent) == "SourceFileLoader 1 True", (
         "the folder of the script is the current one"
     )
+
+
+@pytest.mark.parametrize("at", ["cache", "cache/loopty", "cache/loopty/modules"])
+def test_nothing_is_written_or_removed_behind_a_link_or_in_a_folder_of_others(compiled, tmp_path, at):
+    elsewhere = tmp_path / "theirs"
+    elsewhere.mkdir()
+    for number in range(40):
+        (elsewhere / f"old-{number:08}").write_text("")
+    place = tmp_path / at
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if at.endswith("modules"):
+        place.symlink_to(elsewhere)
+    elif os.geteuid() != 0:
+        pytest.skip("only root can give a folder to another user")
+    else:
+        place.mkdir(mode=0o777)
+        os.chown(place, 65534, 65534)
+    assert compiled() == AS_WRITTEN
+    assert len(list(elsewhere.iterdir())) == 40
+    assert at.endswith("modules") or list(place.iterdir()) == []
+
+
+def test_a_folder_with_the_name_of_the_file_is_passed_over(compiled, tmp_path):
+    compiled()
+    file = kept_file(tmp_path)
+    file.unlink()
+    file.mkdir()
+    assert compiled() == AS_WRITTEN
+
+
+def test_code_whose_source_changed_without_a_new_date_is_not_used_again(package, compiled):
+    source = package / "inner" / "one.py"
+    status = source.stat()
+    assert compiled() == AS_WRITTEN
+    source.write_text("VALUE = 7")
+    os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
+    subprocess.run((sys.executable, "-m", "compileall", "-f", "-q", str(package)), check=True)
+    assert compiled() == AS_WRITTEN.replace("1 ", "7 ", 1)
+
+
+def test_a_removed_current_folder_hinders_no_import(script, tmp_path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    code = f"import os, runpy; os.rmdir({str(folder)!r}); runpy.run_path({str(script.file)!r})"
+    done = subprocess.run((sys.executable, "-c", code), cwd=folder, env=script.env, capture_output=True, text=True)
+    assert "SourceFileLoader 1 True" in done.stdout, done.stderr

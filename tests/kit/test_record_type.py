@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
-from typing import ClassVar
+from typing import ClassVar, Generic, TypeVar
 
 import pytest
 
 from loopty.kit.dataclass import Record, dataclass, field, replace
 from loopty.kit.dataclass_methods import compile_constructors, fields_of, is_dataclass
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +139,47 @@ def test_what_a_record_cannot_be_is_refused() -> None:
         class Shared(Record):
             names: list[str] = []  # noqa: RUF012
 
+    with pytest.raises(ValueError, match="mutable"):
+
+        @dataclass(frozen=True, slots=True)
+        class SharedField(Record):
+            names: list[str] = field(default=[])
+
     with pytest.raises(TypeError, match="Sorted is a record"):
 
         @dataclass(frozen=True, slots=True, order=True)
         class Sorted(Record):
             number: int
+
+
+def test_a_thread_that_is_late_makes_a_whole_instance() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Late(Point):
+        z: int = 3
+
+    first = Late.__init__
+    for _ in range(6):
+        Late(1)  # meanwhile another thread has compiled the constructor
+    late = Late.__new__(Late)
+    first(late, 4, z=5)
+    assert (late.x, late.y, late.z) == (4, 2, 5)
+
+
+def test_a_required_field_behind_a_default_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Wrong\.last has no default"):
+
+        @dataclass(frozen=True, slots=True)
+        class Wrong(Point):
+            last: int  # type: ignore[misc]
+
+
+def test_a_generic_record_is_copied_often() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Box(Record, Generic[T]):
+        content: T
+        label: str = ""
+
+    box = Box(3)
+    for number in range(70):
+        box = replace(box, content=number)
+    assert box == Box(69)

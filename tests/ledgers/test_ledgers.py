@@ -10,6 +10,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import quote
 
 import apsw
 import pytest
@@ -20,6 +21,7 @@ from loopty.domain.pool import Pool
 from loopty.kit import codec
 from loopty.kit.safe_folder import UnsafePath
 from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.open_ledger import open_ledger
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.ledgers.sqlite_database import SqliteDatabase
 from loopty.record import recorder as recorders
@@ -428,3 +430,21 @@ def test_eight_that_make_the_same_ledger_wait_for_each_other(tmp_path):
         with ThreadPoolExecutor(8) as pool:
             for made in [pool.submit(make) for _ in range(8)]:
                 made.result()
+
+
+@pytest.mark.parametrize("name", ["a%b?c#d e.sqlite", "plain.sqlite"])
+@pytest.mark.parametrize("form", ["sqlite://{}", "sqlite:{}", "SQLITE://{}"])
+def test_an_address_names_its_file_however_it_is_written(tmp_path: Path, name: str, form: str) -> None:
+    open_ledger(form.format(quote(str(tmp_path / name)))).close()
+    assert (tmp_path / name).is_file()
+
+
+def test_what_stands_behind_the_path_of_an_address_is_no_part_of_it(tmp_path: Path) -> None:
+    open_ledger(f"sqlite://{tmp_path}/one.sqlite?x#y").close()
+    assert (tmp_path / "one.sqlite").is_file()
+
+
+@pytest.mark.parametrize("address", ["memory", "sqlite", "", ":", "mysql://a/b"])
+def test_an_address_without_a_known_scheme_is_refused(address: str) -> None:
+    with pytest.raises(Misuse, match="names no ledger"):
+        open_ledger(address)

@@ -330,6 +330,11 @@ def compile_constructors() -> None:
         NOT_COMPILED.pop()()
 
 
+def constructor_owner(cls: type) -> Any:
+    """The class whose constructor makes an instance of `cls`, also when another thread has just compiled it."""
+    return next(base for base in cls.__mro__ if hasattr(base.__dict__.get("__init__"), COMPILED))
+
+
 def compile_constructor(owner: Any, first: Callable[..., None], frozen: bool, slots: bool) -> None:
     if owner.__dict__.get("__init__") is first:
         owner.__init__ = _constructor(owner, frozen, slots)
@@ -342,7 +347,7 @@ def _constructor_at_first_calls(shape: Shape, frozen: bool, slots: bool) -> Call
         shape.calls += 1
         if shape.calls <= CALLS_BEFORE_COMPILED and set_fields(self, shape.parameters, args, kwargs):
             return
-        owner: Any = holder_of(type(self), "__init__", construct)
+        owner = constructor_owner(type(self))
         compile_constructor(owner, construct, frozen, slots)
         owner.__init__(self, *args, **kwargs)
 

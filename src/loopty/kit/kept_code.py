@@ -10,6 +10,7 @@ from __future__ import annotations
 import marshal
 import os
 import stat
+import sys
 from _frozen_importlib_external import MAGIC_NUMBER
 from binascii import crc32
 
@@ -24,43 +25,48 @@ _FOLDER = "modules"
 _MOST = 24
 """Files that are kept; a verb has one for each place where loopty is installed."""
 _HEAD = b"loopty modules 1\n" + MAGIC_NUMBER
-"""What a file begins with, before the folder of the package."""
+"""What a file begins with, before the folder of the package and the Python that runs it."""
 
 
 class ModuleCode:
     """The code of a module, and the source that it was compiled from."""
 
-    __slots__ = ("changed_at", "code", "compiled", "is_package", "size", "source")
+    __slots__ = ("_state", "code", "compiled", "is_package", "source")
 
     def __init__(
-        self, code: CodeType, source: str, compiled: str, is_package: bool, changed_at: int, size: int
+        self, code: CodeType, source: str, compiled: str, is_package: bool, state: tuple[int, ...]
     ) -> None:
-        """Of a source with this size, changed at this time in nanoseconds; `compiled` is Python's file for it."""
+        """Of a source in this state, as `times_and_size` gives it; `compiled` is Python's file for it."""
         self.code, self.source, self.compiled, self.is_package = code, source, compiled, is_package
-        self.changed_at, self.size = changed_at, size
+        self._state = state
 
     @property
     def is_valid(self) -> bool:
         """Whether the source is as it was."""
         try:
-            status = os.stat(self.source)  # noqa: PTH116
+            return times_and_size(os.stat(self.source)) == self._state  # noqa: PTH116
         except OSError:
             return False
-        return status.st_mtime_ns == self.changed_at and status.st_size == self.size
 
     @property
     def values(self) -> tuple[Any, ...]:
         """What it is made of, to be made again."""
-        return self.code, self.source, self.compiled, self.is_package, self.changed_at, self.size
+        return self.code, self.source, self.compiled, self.is_package, self._state
+
+
+def times_and_size(status: os.stat_result) -> tuple[int, ...]:
+    """What changes with the content of a file: also the time that nobody can set."""
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 class KeptCode:
     """The modules of one verb, of the package in one folder."""
 
     def __init__(self, verb: str, package: str) -> None:
-        folder = os.fsencode(package)
-        self._name = f"{verb}-{crc32(folder):08x}"
-        self._head = _HEAD + folder + b"\n"
+        python = f"{sys.version}\n{sys.flags.optimize}\n{os.__file__}"
+        place = os.fsencode(f"{package}\n{python}\n")
+        self._name = f"{verb}-{crc32(place):08x}"
+        self._head = _HEAD + place
         self._known = _read(self._name, self._head)
         self._added: dict[str, tuple[Any, ...]] = {}
 
@@ -83,7 +89,7 @@ class KeptCode:
         from loopty.kit.atomic_file import write_atomically
 
         with contextlib.suppress(OSError):
-            os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+            _make_own_folder(folder)
             content = self._head + marshal.dumps({**_read(self._name, self._head), **self._added})
             write_atomically(folder, self._name, content, mode=0o600)
             _remove_old(folder)
@@ -93,22 +99,45 @@ def _read(name: str, head: bytes) -> dict[str, tuple[Any, ...]]:
     if (folder := cache_folder(_FOLDER)) is None:
         return {}
     try:
+        if not is_own(os.lstat(folder), stat.S_IFDIR):
+            return {}
         descriptor = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not is_own(os.fstat(descriptor), stat.S_IFREG):
+            os.close(descriptor)
+            return {}
+        with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123
+            content = file.read()
     except OSError:
         return {}
-    with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123
-        content = file.read() if is_own(os.fstat(descriptor), stat.S_IFREG) else b""
     if not content.startswith(head):
         return {}
     try:
         known: dict[str, tuple[Any, ...]] = marshal.loads(memoryview(content)[len(head) :])
     except (EOFError, TypeError, ValueError):  # it was cut off
         return {}
-    return known
+    return known if type(known) is dict else {}
+
+
+def _make_own_folder(folder: str) -> None:
+    """Make it below a folder of this user. Raises OSError where it is another user's, or a link."""
+    above = folder
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)  # noqa: PTH120
+    if os.stat(above).st_uid != os.geteuid():  # noqa: PTH116
+        raise PermissionError("it is in the home of another user")
+    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+    if not is_own(os.lstat(folder), stat.S_IFDIR):
+        raise PermissionError("others could have written there")
 
 
 def _remove_old(folder: str) -> None:
     with os.scandir(folder) as entries:
-        files = sorted((entry.stat().st_mtime, entry.path) for entry in entries if entry.is_file())
+        kept = [entry for entry in entries if entry.is_file() and _is_own_name(entry.name)]
+        files = sorted((entry.stat().st_mtime, entry.path) for entry in kept)
     for _, path in files[:-_MOST]:
         os.unlink(path)  # noqa: PTH108
+
+
+def _is_own_name(name: str) -> bool:
+    """Whether a file is one of ours, or what is left of one that was not written to its end."""
+    return name[-9:-8] == "-" or name.startswith("tmp_obj_")

@@ -6,6 +6,7 @@ twice as long as what is done here. A module without valid byte code is left to 
 
 from __future__ import annotations
 
+import _imp
 import atexit
 import marshal
 import os
@@ -13,7 +14,7 @@ import sys
 from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
 
-from loopty.kit.kept_code import KeptCode, ModuleCode
+from loopty.kit.kept_code import KeptCode, ModuleCode, times_and_size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class _Finder:
         self._prefix = f"{package.__name__}."
         self._kept = kept
         self._is_standard_first = is_standard_first
-        self._left_to_python: list[str] = []
+        self._left_to_python: dict[str, None] = {}
 
     def find_spec(
         self,
@@ -59,7 +60,7 @@ class _Finder:
             if found is not None:
                 self._kept.add(name, found)
         if found is None:
-            self._left_to_python.append(name)
+            self._left_to_python[name] = None
             return None
         loader = _Loader(name, found.source, found.code)
         spec = ModuleSpec(name, loader, origin=found.source, is_package=found.is_package)
@@ -84,7 +85,10 @@ class _Finder:
 
 def _is_standard_first() -> bool:
     """Whether a module of the standard library is never found elsewhere, as it is when a script is run."""
-    return "PYTHONPATH" not in os.environ and sys.path[0] not in ("", os.getcwd())  # noqa: PTH109
+    try:
+        return "PYTHONPATH" not in os.environ and sys.path[0] not in ("", os.getcwd())  # noqa: PTH109
+    except OSError:  # the current folder was removed
+        return False
 
 
 def _is_standard(spec: ModuleSpec) -> bool:
@@ -125,4 +129,5 @@ def _valid_code(source: str, compiled: str, *, is_package: bool) -> ModuleCode |
     if content[:_HEADER_BYTES] != MAGIC_NUMBER + _CHECKED_BY_TIME + of_source:
         return None
     code: CodeType = marshal.loads(memoryview(content)[_HEADER_BYTES:])
-    return ModuleCode(code, source, compiled, is_package, status.st_mtime_ns, status.st_size)
+    _imp._fix_co_filename(code, source)  # type: ignore[attr-defined] # it may have been compiled elsewhere
+    return ModuleCode(code, source, compiled, is_package, times_and_size(status))

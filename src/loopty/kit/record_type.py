@@ -12,6 +12,7 @@ from typing import Any
 from loopty.kit.dataclass_methods import (
     CALLS_BEFORE_COMPILED,
     COMPILED,
+    MISSING,
     NOT_COMPILED,
     OWN_FIELDS,
     Field,
@@ -19,7 +20,7 @@ from loopty.kit.dataclass_methods import (
     StandardFields,
     belongs_to_class,
     compile_constructor,
-    holder_of,
+    constructor_owner,
     parameters_of,
     refuse_mutable,
     set_fields,
@@ -36,8 +37,8 @@ class RecordType(type):
             key: hint for key, hint in written.get("__annotations__", {}).items() if not belongs_to_class(hint)
         }
         given = {key: written.pop(key) for key in hints if key in written}
-        refuse_mutable(name, {key: item for key, item in given.items() if type(item) is not Field})
-        above = [key for base in bases[::-1] for key in getattr(base, "__match_args__", ())]
+        refuse_mutable(name, {key: each.default if type(each) is Field else each for key, each in given.items()})
+        above = dict.fromkeys(key for base in bases[::-1] for key in getattr(base, "__match_args__", ()))
         slots = tuple(key for key in hints if key not in above)
         if "__eq__" in written and "__hash__" not in written:  # else Python sets it to None
             written["__hash__"] = Record.__hash__
@@ -45,14 +46,26 @@ class RecordType(type):
         written["__slots__"], written["__match_args__"] = slots, (*above, *slots)
         written[OWN_FIELDS] = Shape(bases, hints, given)
         written["__dataclass_fields__"] = StandardFields()
+        order = [key in given for key in hints]
+        if above or order != sorted(order):
+            _refuse_required_behind_default(name, written[OWN_FIELDS])
         made = super().__new__(cls, name, bases, written)
         NOT_COMPILED.append(partial(compile_constructor, made, _construct, True, True))
         return made
 
 
+def _refuse_required_behind_default(cls: str, shape: Shape) -> None:
+    has_default = False
+    for name, each in shape.parameters.items():
+        is_required = each.is_required if type(each) is Field else each is MISSING
+        if is_required and has_default:
+            raise TypeError(f"{cls}.{name} has no default, but a field before it has one")
+        has_default = has_default or not is_required
+
+
 def _construct(self: Any, *args: Any, **kwargs: Any) -> None:
     """Sets the fields one by one; a class that has a few instances gets a constructor that is compiled."""
-    owner: Any = holder_of(type(self), "__init__", _construct)
+    owner = constructor_owner(type(self))
     shape = owner.__dict__[OWN_FIELDS]
     shape.calls += 1
     if shape.calls <= CALLS_BEFORE_COMPILED and set_fields(self, shape.parameters, args, kwargs):

@@ -51,8 +51,11 @@ def _make_plan(cls: Any) -> _Plan | None:
         """Compiling pays after some dozen copies."""
         nonlocal left
         left -= 1
-        if not left:
-            _PLANS[cls] = _Plan(_compile_copy(cls, setters), setters)
+        if left <= 0:
+            _PLANS[cls] = _Plan(_compile_copy(cls, setters) or copy_each, setters)
+        return copy_each(record)
+
+    def copy_each(record: Any) -> Any:
         copy = object.__new__(cls)
         for set_field, value in zip(set_all, values(record), strict=True):
             set_field(copy, value)
@@ -61,11 +64,18 @@ def _make_plan(cls: Any) -> _Plan | None:
     return _Plan(copy_at_first, setters)
 
 
-def _compile_copy(cls: Any, setters: dict[str, Callable[[Any, Any], None]]) -> Callable[[Any], Any]:
-    """Copy into an open class with the same slots, whose fields are assigned in a third of the time."""
+def _compile_copy(cls: Any, setters: dict[str, Callable[[Any, Any], None]]) -> Callable[[Any], Any] | None:
+    """Copy into an open class with the same slots, whose fields are assigned in a third of the time.
+
+    None where there can be no such class: generic ones have another way to be made.
+    """
     own_slots = {"__slots__": cls.__slots__} if "__slots__" in cls.__dict__ else {}
-    # Not by the metaclass of records, which would give it slots and methods of its own.
-    open_class = type.__new__(type(cls), "Open", cls.__bases__, {**own_slots, "__setattr__": object.__setattr__})
+    namespace = {**own_slots, "__setattr__": object.__setattr__}
+    try:
+        # Not by the metaclass of records, which would give it slots and methods of its own.
+        open_class = type.__new__(type(cls), "Open", cls.__bases__, namespace)
+    except TypeError:
+        return None
     scope: dict[str, Any] = {"new": object.__new__, "cls": cls, "Open": open_class}
     assigned = (f"copy.{name} = record.{name}" for name in setters)
     lines = ["copy = new(Open)", *assigned, "copy.__class__ = cls", "return copy"]

@@ -22,8 +22,9 @@ SERVERS = {
 
 def open_ledger(url: str) -> Ledger:
     """The ledger behind this URL: `sqlite:///home/me/repository/.git/loopty/ledger.sqlite`, `postgresql://…`."""
-    scheme, _, rest = url.partition(":")
-    if scheme not in (kinds := {**LEDGERS, **SERVERS}):
+    scheme, colon, rest = url.partition(":")
+    scheme, kinds = scheme.lower(), {**LEDGERS, **SERVERS}
+    if not colon or scheme not in kinds:
         from loopty.ledgers.postgres_address import without_password
 
         shown = without_password(url) if "@" in url else url
@@ -37,5 +38,13 @@ def open_ledger(url: str) -> Ledger:
         raise Misuse(
             f"a ledger at {scheme}:// needs {error.name}, which is not installed: `pip install 'loopty[postgres]'`"
         ) from error
-    ledger: Ledger = open_url(url if scheme in SERVERS else unquote_path(rest.removeprefix("//")))
+    ledger: Ledger = open_url(url if scheme in SERVERS else _path(url, rest))
     return ledger
+
+
+def _path(url: str, rest: str) -> str:
+    if rest.startswith("///") and "?" not in rest and "#" not in rest:
+        return unquote_path(rest.removeprefix("//"))
+    from urllib.parse import urlsplit
+
+    return unquote_path(urlsplit(url).path)

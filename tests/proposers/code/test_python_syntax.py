@@ -165,3 +165,10 @@ def test_the_statements_of_programs_that_descend_from_another_are_those_that_pyt
             assert lines == python_syntax._statement_lines(known)
         if not error and len(text) < 3_000 and rng.random() < 0.5:
             program = text
+
+
+def test_a_change_that_goes_on_in_the_next_statement_is_seen():
+    syntax = PythonSyntax()
+    for _ in range(3):
+        assert not syntax.new_error(PROGRAM, PROGRAM.replace("OTHER = 3", "OTHER = 4"))
+        assert syntax.new_error(PROGRAM, PROGRAM.replace("import sys\n\n", "import sys \\\n"))

@@ -133,4 +133,6 @@ def _changed_part(before: str, after: str, statements: tuple[int, ...]) -> _Part
     begin = statements[first] if first else 0
     end = statements[last] + moved if last < len(statements) else len(new)
     text = "\n".join(new[begin:end]) + ("\n" if end < len(new) else "")
+    if text.endswith("\\\n"):  # it goes on in the next statement
+        return None
     return _Part(text, begin, first, last, moved)
