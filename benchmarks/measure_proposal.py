@@ -20,7 +20,7 @@ from table import NOTHING, Row, Target, cpu, growth
 _DRIVER = Path(__file__).with_name("loopty_instant.py")
 _WARM_UP = 10
 _BATCH = 4
-_TURNS = 3
+_TURNS = 9
 _DELETED_FILES = 20_000
 _BELOW = Target("at most 0.7", 0.7)
 _FLAT = Target("at most ×1.2", 1.2)
