@@ -103,3 +103,16 @@ def test_only_the_newest_are_kept(cache):
     assert len(list(cache.iterdir())) <= 33
     assert known_data("a = 39") == {"a": 39}
     assert known_data("a = 0") is None
+
+
+def test_nothing_is_kept_or_removed_behind_a_link(tmp_path):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    for number in range(40):
+        (theirs / f"{number:064}").write_text("")
+    folder = tmp_path / "loopty" / "tasks"
+    folder.parent.mkdir()
+    folder.symlink_to(theirs)
+    keep_data("a = 1", {"a": 1})
+    assert known_data("a = 1") is None
+    assert len(list(theirs.iterdir())) == 40

@@ -8,13 +8,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import stat
-from pathlib import Path
 from typing import Any
 
 from loopty.kit.atomic_file import write_atomically
 from loopty.kit.short_digest import sha256
-from loopty.kit.user_cache import is_own, user_cache
+from loopty.kit.user_cache import cache_folder, keep_newest, make_own_folder, open_own
 
 _LARGEST = 1 << 20
 
@@ -30,7 +28,8 @@ class KeptAnswers:
         """The answer to this question; None where it was not kept, or where another user could have changed it."""
         digest = _digest(question)
         try:
-            kept = json.loads(_own_content(self._folder() / digest))
+            with os.fdopen(open_own(self._folder(), digest), "rb") as file:
+                kept = json.loads(file.read(_LARGEST + 1))
         except (OSError, ValueError, RecursionError):
             return None
         # The digest is in it, too: another file could have been given this name.
@@ -44,27 +43,14 @@ class KeptAnswers:
             if len(content) > _LARGEST or repr(json.loads(content)["data"]) != repr(answer):
                 return
             folder = self._folder()
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_own_folder(folder)
             write_atomically(folder, digest, content.encode(), mode=0o600)
-            self._remove_old(folder)
+            keep_newest(folder, self._most, lambda name: len(name) == len(digest))
 
-    def _folder(self) -> Path:
-        if (folder := user_cache(self._name)) is None:
+    def _folder(self) -> str:
+        if (folder := cache_folder(self._name)) is None:
             raise FileNotFoundError("this user has no home")
         return folder
-
-    def _remove_old(self, folder: Path) -> None:
-        files = [path for path in folder.iterdir() if path.is_file()]
-        for path in sorted(files, key=lambda path: path.stat().st_mtime)[: -self._most]:
-            path.unlink(missing_ok=True)
-
-
-def _own_content(path: Path) -> bytes:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        if not is_own(os.fstat(descriptor), stat.S_IFREG):
-            raise PermissionError("another user could have written it")
-        return file.read(_LARGEST + 1)
 
 
 def _digest(question: str) -> str:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import marshal
 import os
-import stat
 import sys
 from _frozen_importlib_external import MAGIC_NUMBER
 from binascii import crc32
 
-from loopty.kit.user_cache import cache_folder, is_own
+from loopty.kit.user_cache import cache_folder, keep_newest, make_own_folder, open_own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,23 +88,17 @@ class KeptCode:
         from loopty.kit.atomic_file import write_atomically
 
         with contextlib.suppress(OSError):
-            _make_own_folder(folder)
+            make_own_folder(folder)
             content = self._head + marshal.dumps({**_read(self._name, self._head), **self._added})
             write_atomically(folder, self._name, content, mode=0o600)
-            _remove_old(folder)
+            keep_newest(folder, _MOST, _is_own_name)
 
 
 def _read(name: str, head: bytes) -> dict[str, tuple[Any, ...]]:
     if (folder := cache_folder(_FOLDER)) is None:
         return {}
     try:
-        if not is_own(os.lstat(folder), stat.S_IFDIR):
-            return {}
-        descriptor = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        if not is_own(os.fstat(descriptor), stat.S_IFREG):
-            os.close(descriptor)
-            return {}
-        with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123
+        with open(open_own(folder, name), "rb", buffering=0) as file:  # noqa: PTH123
             content = file.read()
     except OSError:
         return {}
@@ -118,26 +111,5 @@ def _read(name: str, head: bytes) -> dict[str, tuple[Any, ...]]:
     return known if type(known) is dict else {}
 
 
-def _make_own_folder(folder: str) -> None:
-    """Make it below a folder of this user. Raises OSError where it is another user's, or a link."""
-    above = folder
-    while not os.path.lexists(above):
-        above = os.path.dirname(above)  # noqa: PTH120
-    if os.stat(above).st_uid != os.geteuid():  # noqa: PTH116
-        raise PermissionError("it is in the home of another user")
-    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
-    if not is_own(os.lstat(folder), stat.S_IFDIR):
-        raise PermissionError("others could have written there")
-
-
-def _remove_old(folder: str) -> None:
-    with os.scandir(folder) as entries:
-        kept = [entry for entry in entries if entry.is_file() and _is_own_name(entry.name)]
-        files = sorted((entry.stat().st_mtime, entry.path) for entry in kept)
-    for _, path in files[:-_MOST]:
-        os.unlink(path)  # noqa: PTH108
-
-
 def _is_own_name(name: str) -> bool:
-    """Whether a file is one of ours, or what is left of one that was not written to its end."""
-    return name[-9:-8] == "-" or name.startswith("tmp_obj_")
+    return name[-9:-8] == "-"

@@ -10,7 +10,7 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -36,3 +36,39 @@ def is_own(status: os.stat_result, kind: int) -> bool:
     """Whether this is of the kind, belongs to this user, and nobody else can change it."""
     mode = status.st_mode
     return stat.S_IFMT(mode) == kind and status.st_uid == os.geteuid() and not mode & _OTHERS_MAY_WRITE
+
+
+def open_own(folder: str, name: str) -> int:
+    """Open a file to read that nobody else can have written. Raises OSError where that is not so."""
+    if not is_own(os.lstat(folder), stat.S_IFDIR):
+        raise PermissionError("others could have written there")
+    descriptor = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if is_own(os.fstat(descriptor), stat.S_IFREG):
+        return descriptor
+    os.close(descriptor)
+    raise PermissionError("another user could have written it")
+
+
+def make_own_folder(folder: str) -> None:
+    """Make it below a folder of this user. Raises OSError where it is another user's, or a link."""
+    above = folder
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)  # noqa: PTH120
+    if os.stat(above).st_uid != os.geteuid():  # noqa: PTH116
+        raise PermissionError("it is in the home of another user")
+    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+    if not is_own(os.lstat(folder), stat.S_IFDIR):
+        raise PermissionError("others could have written there")
+
+
+def keep_newest(folder: str, most: int, is_ours: Callable[[str], bool]) -> None:
+    """Remove our files but the newest, and what is left of some that were not written to their end."""
+    with os.scandir(folder) as entries:
+        ours = [each for each in entries if each.is_file() and (is_ours(each.name) or _is_unfinished(each.name))]
+        files = sorted((each.stat(follow_symlinks=False).st_mtime, each.path) for each in ours)
+    for _, path in files[:-most]:
+        os.unlink(path)  # noqa: PTH108
+
+
+def _is_unfinished(name: str) -> bool:
+    return name.startswith("tmp_obj_")

@@ -12,7 +12,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from loopty.kit.user_cache import is_own, user_cache
+from loopty.kit.user_cache import is_own, open_own, user_cache
 
 _SOURCES = Path(__file__).with_name("compiled_launcher")
 # Not by the search path, which may name folders of a repository.
@@ -48,15 +48,9 @@ def _open(ending: str) -> int | None:
     if (folder := user_cache("launcher")) is None:
         return None
     try:
-        if not is_own(folder.stat(follow_symlinks=False), stat.S_IFDIR):
-            return None
-        descriptor = os.open(folder / f"{_name()}{ending}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return open_own(str(folder), f"{_name()}{ending}")
     except OSError:
         return None
-    if is_own(os.fstat(descriptor), stat.S_IFREG):
-        return descriptor
-    os.close(descriptor)
-    return None
 
 
 def build_program() -> bool:
