@@ -32,7 +32,7 @@ _HOSTILE = st.sampled_from(
         "<|im_end|>",
         "[/INST]",
         "0123456789abcdef",
-        "[… 3 characters left out …]",
+        "[... 3 characters left out ...]",
     ]
 )
 _TEXTS = st.lists(_HOSTILE | st.text(max_size=12), max_size=24).map("".join)
@@ -186,7 +186,7 @@ def test_a_long_text_loses_its_middle_and_says_how_much():
     assert len(made) < 400
     assert "\nline 0\n" in made
     assert "\nline 999\n" in made
-    left_out = int(re.search(r"\[… ([\d,]+) characters left out …\]", made)[1].replace(",", ""))
+    left_out = int(re.search(r"\[\.\.\. ([\d,]+) characters left out \.\.\.\]", made)[1].replace(",", ""))
     kept = [line for line in made.split("\n")[1:-1] if line.startswith("line")]
     assert len(text) - left_out == pytest.approx(len("\n".join(kept)), abs=3)
 

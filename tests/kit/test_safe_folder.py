@@ -203,3 +203,15 @@ def test_many_threads_may_use_it_when_it_ends(tmp_path):
             for write in writes:
                 write.result()
     assert sum(len(folder.below(name).names()) for name in folder.names()) == 400
+
+
+def test_a_folder_is_absent_only_where_there_is_nothing(root: SafeFolder, mine: Path) -> None:
+    assert root.below("a", "b").is_absent()
+    root.below("a", "b").make()
+    (root.root / "link").symlink_to(mine)
+    (root.root / "dangling").symlink_to("nowhere")
+    (root.root / "file").touch()
+    for name in ("a", "link", "dangling", "file"):
+        assert not root.below(name).is_absent()
+    assert not root.below("file", "c").is_absent(), "nobody knows"
+    assert root.below("a", "c").is_absent()

@@ -156,6 +156,29 @@ def test_pages_that_another_process_saved_without_an_event_leave_no_flaw(tmp_pat
     assert SqliteLedger(path).history().saved_number == 6
 
 
+def test_the_last_event_is_asked_for_only_where_somebody_else_has_written(tmp_path):
+    path = tmp_path / "ledger.sqlite"
+    mine, other = (Recorder(SqliteLedger(path), lambda: 13.0) for _ in range(2))
+    mine.record(lambda _: run_events())
+    asked = []
+    database = mine._ledger._database
+
+    def row(query, parameters=()):
+        asked.append("FROM fold" in query)
+        return SqliteDatabase.row(database, query, parameters)
+
+    database.row = row
+
+    for _ in range(3):
+        mine.record(child_events)
+    assert not any(asked)
+    other.record(child_events)
+    mine.record(child_events)
+    assert any(asked)
+    assert sorted(mine.history.ids) == ["1", "1.1", "1.2", "1.3", "1.4", "1.5"]
+    assert SqliteLedger(path).flaw() is None
+
+
 def test_a_session_saves_pages_twice_a_second_and_at_its_end(tmp_path, monkeypatch):
     path = tmp_path / "ledger.sqlite"
     monkeypatch.setattr(recorders, "_SECONDS_BETWEEN_SAVES", 0.01)

@@ -111,7 +111,7 @@ def test_what_was_tried_is_shown_with_its_first_changed_lines():
     )
     text = context_text(story, "1", make_context(Leftovers(diff=diff)))
     assert "    -old = 1\n    +new_0 = 1\n" in text
-    assert "+new_4 = 1\n    … 4 more changed lines\n" in text
+    assert "+new_4 = 1\n    ... 4 more changed lines\n" in text
     assert "+++ b/x" not in text
 
 
@@ -207,7 +207,7 @@ def test_a_long_path_is_shown_by_its_last_nodes():
         node = story.ends(story.adds(node, summary=f"step {depth}"), 2.0 + depth)
     path = context_text(story, context=make_context(digest_tokens=0, lineage=4))
     path = path[path.index("changes that are in node") : path.index("# What node")]
-    assert "… 36 earlier changes …" in path
+    assert "... 36 earlier changes ..." in path
     assert [f"step {depth} |" in path for depth in (34, 35, 36, 37, 38, 39)] == [False] * 2 + [True] * 4
 
 

@@ -70,7 +70,8 @@ def _compile_copy(cls: Any, setters: dict[str, Callable[[Any, Any], None]]) -> C
     None where there can be no such class: generic ones have another way to be made.
     """
     own_slots = {"__slots__": cls.__slots__} if "__slots__" in cls.__dict__ else {}
-    namespace = {**own_slots, "__setattr__": object.__setattr__}
+    # Both: with one of them from a record, Python would look for them at each assignment.
+    namespace = {**own_slots, "__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
     try:
         # Not by the metaclass of records, which would give it slots and methods of its own.
         open_class = type.__new__(type(cls), "Open", cls.__bases__, namespace)

@@ -182,6 +182,17 @@ class SafeFolder(Record):
             return False
         return True
 
+    def is_absent(self) -> bool:
+        """Whether nothing is there, found out by its path alone.
+
+        A link in the way may make it true: good for work that can be left out, never for what has to be safe.
+        """
+        try:
+            os.lstat(self._path_to(len(self.steps)))
+        except OSError as error:
+            return error.errno == errno.ENOENT
+        return False
+
     def names(self) -> list[str]:
         """The names in the directory, in order; none if it is missing."""
         try:

@@ -115,6 +115,9 @@ class PostgresDatabase:
         finally:
             self._end_transaction()
 
+    def content_mark(self) -> int | None:
+        return None
+
     @contextmanager
     def short_waits(self) -> Iterator[None]:
         self._limit_waits(_SHORT_WAIT)

@@ -28,20 +28,28 @@ class RowLedger:
         self._pages = RowPages(database)
         self._tail: Tail | None = None
         """What the last write of this process left, so that the next one need not ask."""
+        self._mark: int | None = None
+        """The content's mark after that write."""
         self._locked_number: int | None = None
         """The last event when this process took the lock, which it holds."""
 
     @contextmanager
     def write_lock(self) -> Iterator[RowWriteLock]:
         with self._write() as lock:
-            version, number, seal = self._database.row(_FOLD_AND_LAST_EVENT)
-            _refuse_other_fold(version)
-            self._locked_number = number or 0
-            lock.start(self._locked_number, seal)
+            self._locked_number = self._last_number(lock)
             try:
                 yield lock
             finally:
                 self._locked_number = None
+
+    def _last_number(self, lock: RowWriteLock) -> int:
+        """The last event, inside the lock; the database is asked only where another process has written since."""
+        if lock.tail and self._mark is not None and self._database.content_mark() == self._mark:
+            return lock.tail.number
+        version, number, seal = self._database.row(_FOLD_AND_LAST_EVENT)
+        _refuse_other_fold(version)
+        lock.start(number or 0, seal)
+        return number or 0
 
     def history(self, on_progress: OnProgress | None = None) -> History:
         version = self._fold_version()
@@ -97,9 +105,9 @@ class RowLedger:
                 yield lock
         except BaseException:
             self._pages.forget()
-            self._tail = None
+            self._tail = self._mark = None
             raise
-        self._tail = lock.tail
+        self._tail, self._mark = lock.tail, self._database.content_mark()
 
     def _events(self, after: int, only: str = "") -> Iterator[Recorded]:
         from loopty.record.families import decode_event  # reading verbs open saved pages, and need no events

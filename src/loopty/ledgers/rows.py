@@ -47,6 +47,10 @@ class RowDatabase(Protocol):
         """Wait until nobody else writes. What is written is durable when the block ends, and gone if it raises."""
         ...
 
+    def content_mark(self) -> int | None:
+        """A number that differs after a write of anybody, inside a write or after one; None where there is none."""
+        ...
+
     def short_waits(self) -> AbstractContextManager[None]:
         """Inside, `write` raises LedgerBusy after a second."""
         ...

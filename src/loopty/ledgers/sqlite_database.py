@@ -81,6 +81,9 @@ class SqliteDatabase:
         if self._file.is_gone:
             self._save_again()
 
+    def content_mark(self) -> int | None:
+        return self._db.data_version()
+
     @contextmanager
     def short_waits(self) -> Iterator[None]:
         self._db.set_busy_timeout(_MS_OF_A_SHORT_WAIT)

@@ -73,7 +73,7 @@ class PoolPart(Record):
 def _part(cls: type[T], parts: Mapping[str, Any]) -> T:
     """The part of this class. Reading verbs load only the families whose parts they ask for."""
     part = parts.get(cls.__name__)
-    if isinstance(part, dict) and isinstance(parts, dict):
+    if type(part) is dict and isinstance(parts, dict):
         part = parts[cls.__name__] = codec.build(cls, part)
     known: T = part or _DEFAULT_PARTS.get(cls) or _DEFAULT_PARTS.setdefault(cls, cls())
     return known

@@ -135,8 +135,8 @@ def _stall(state: FoldState, event: SessionStalled, at: float) -> None:
 def _advance_clock(state: FoldState, run: int, at: float) -> None:
     """Move the session's clock on to this event."""
     session = Session.of(state.runs[run])
-    if session.driver and not session.is_paused:
-        seconds = max(session.seconds, session.seconds_before + at - session.since)
+    seconds = session.seconds_before + at - session.since
+    if session.driver and not session.is_paused and seconds > session.seconds:  # some events share a time
         state.put_run(state.runs[run].with_part(replace(session, seconds=seconds)))
 
 

@@ -136,13 +136,15 @@ def _start(state: FoldState, event: TrialStarted, at: float) -> None:
     running = RunningTrial(event.pool, event.owner, at, event.subject)
     trials = replace(trials, running={**trials.running, trial_name(event.node, event.number): running})
     state.put_run(run.with_part(trials))
-    state.put(replace(node, trials=event.number))
+    if event.subject or not event.pool.rules.judging:
+        state.put(replace(node, trials=event.number))
     if event.pool.rules.judging:
-        subject = state[event.subject or event.node]
+        subject = state[event.subject] if event.subject else node
         pairing = subject.pairing
         if event.incumbent:
             pairing = samples.pairing_with(subject, state[event.incumbent], Cohorts.of(run).noise)
-        state.put(replace(subject, running=True, pairing=pairing))
+        trials_of_subject = subject.trials if event.subject else event.number
+        state.put(replace(subject, trials=trials_of_subject, running=True, pairing=pairing))
 
 
 def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
@@ -162,10 +164,10 @@ def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
         if trial.subject and not cancelled:
             _repeat(state, trial.subject, event.node, outcome)
         elif not cancelled:
-            # Twice, because the first result of a baseline decides which metrics count.
-            state.put(replace(state[event.node], outcome=outcome))
+            if event.node.parent is None:  # the first result of a baseline decides which metrics count
+                state.put(replace(state[event.node], outcome=outcome))
             sample = _counting_sample(state, event.node, outcome)
-            state.put(replace(state[event.node], samples=sample))
+            state.put(replace(state[event.node], outcome=outcome, samples=sample))
             if state[event.node].verdict is None:  # it may have been withdrawn meanwhile
                 undecided = (*undecided, event.node)
     run = run.with_pool_part(trial.pool, counts).with_part(Trials(still_running, undecided))

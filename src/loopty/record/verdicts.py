@@ -132,7 +132,8 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
     if is_baseline and event.verdict is Verdict.KEPT:
         noise = {**cohorts.noise, fingerprint: noise_floor(node.samples)}
         cohorts = replace(cohorts, fingerprint=fingerprint, noise=noise)
-    run = run.with_part(replace(trials, undecided=undecided)).with_part(cohorts)
+        run = run.with_part(cohorts)
+    run = run.with_part(replace(trials, undecided=undecided))
     is_present = fingerprint == cohorts.fingerprint
     for pool in SEARCH_POOLS if is_baseline else (node.pool,):
         incumbents = Incumbents.of(run, pool)

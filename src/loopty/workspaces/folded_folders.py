@@ -42,11 +42,13 @@ class FoldedFolders:
     def fold(self, folder: SafeFolder, last_files: Mapping[str, bytes]) -> bool:
         """Put the folder and these files into the file, and remove it; false where that fails: then it stays."""
         try:
-            files = dict(files_below(folder))
+            files = None if folder.is_absent() else dict(files_below(folder))
         except FileNotFoundError:
-            return self.add(folder.name, last_files) if last_files else True
+            files = None
         except OSError:
             return False
+        if files is None:
+            return self.add(folder.name, last_files) if last_files else True
         if not self.add(folder.name, {**files, **last_files}):
             return False
         folder.remove_all()
@@ -58,6 +60,8 @@ class FoldedFolders:
             return False
         try:
             with self._connection(make=True) as db:
+                if self._has_table and _is_new_row(db, name, encode_files(files)):
+                    return True
                 with _write_transaction(db):
                     if not self._has_table:
                         db.execute(_SCHEMA)
@@ -153,6 +157,12 @@ def decode_files(raw: bytes) -> dict[str, bytes]:
         files[name] = rest[start : start + size]
         start += size
     return files
+
+
+def _is_new_row(db: apsw.Connection, name: str, row: bytes) -> bool:
+    """Whether the row was written, because there was none of this name."""
+    db.execute("INSERT OR IGNORE INTO folders (name, files) VALUES (?, ?)", (name, row))
+    return db.changes() > 0
 
 
 def _row(db: apsw.Connection, name: str) -> dict[str, bytes]:

@@ -124,8 +124,9 @@ class NodeFolders:
         """Fold the node's folder with these files more, and remove the copy for people."""
         if not self._folded.fold(plain := self._state.node_folder(node), last_files):
             plain.write_files(last_files)
-        with contextlib.suppress(OSError):
-            self._state.node_copy(node).remove_all()
+        if not (copy := self._state.node_copy(node)).is_absent():
+            with contextlib.suppress(OSError):
+                copy.remove_all()
 
     def lay_out(self, node: NodeId, more: Mapping[str, bytes]) -> None:
         """Make the copy for people, with these files more, or complete it.

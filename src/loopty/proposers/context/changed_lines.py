@@ -19,7 +19,7 @@ def changed_lines(diff: str) -> list[str]:
     old = removed[: max(_MAX_LINES // 2, _MAX_LINES - len(added))]
     new = added[: _MAX_LINES - len(old)]
     more = len(changed) - len(old) - len(new)
-    return [*old, *new, *([f"… {more} more changed lines"] if more else [])]
+    return [*old, *new, *([f"... {more} more changed lines"] if more else [])]
 
 
 def _changed(diff: str) -> Iterator[str]:

@@ -26,7 +26,7 @@ def path_nodes(node: Node, limit: int) -> list[NodeId]:
 def path_lines(history: History, path: Sequence[NodeId], node_lines: NodeLines) -> list[str]:
     """The nodes of a path, with their changes, and how many came before them."""
     earlier = path[0].depth - 1 if path else 0
-    gap = [f"… {earlier} earlier changes …"] if earlier else []
+    gap = [f"... {earlier} earlier changes ..."] if earlier else []
     return [*gap, *(_path_line(history, history[node], node_lines, node == path[-1]) for node in path)]
 
 

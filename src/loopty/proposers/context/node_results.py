@@ -26,7 +26,7 @@ def results_text(history: History, node: Node) -> str:
         others = [(name, value) for name, value in outcome.metrics.items() if name not in counting]
         lines += [f"{one_line(name, _NAME)}: {value:.6g}" for name, value in others[:_MAX_METRICS]]
         if len(others) > _MAX_METRICS:
-            lines.append(f"… {len(others) - _MAX_METRICS} more metrics")
+            lines.append(f"... {len(others) - _MAX_METRICS} more metrics")
     return "\n".join(lines)
 
 
