@@ -48,7 +48,7 @@ class RowDatabase(Protocol):
         ...
 
     def content_mark(self) -> int | None:
-        """A number that differs after a write of anybody, inside a write or after one; None where there is none."""
+        """A number that differs after any write, for use inside writes or after them; None where there is none."""
         ...
 
     def short_waits(self) -> AbstractContextManager[None]:
