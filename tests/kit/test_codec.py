@@ -85,6 +85,16 @@ def test_fields_at_their_default_are_left_out_and_unknown_keys_are_ignored() -> 
     assert codec.build(Outcome, {"ending": "failed", "colour": "red"}) == Outcome(Ending.FAILED)
 
 
+@pytest.mark.parametrize(
+    "value",
+    ['a "b"\\ \n\t\x01 é … \U0001f600', 10**30, -0.0, 1e22, 0.1, True, None, [], {}, {"a": [1, {"b": "c"}]}],
+)
+def test_plain_data_is_written_as_the_standard_encoder_writes_it(value: object) -> None:
+    written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+    assert codec.text(value) == codec._JSON.encode(value) == written
+
+
 def test_a_number_that_json_cannot_represent_is_an_error() -> None:
     with pytest.raises(ValueError):
         codec.text(Outcome(Ending.FINISHED, {"score": float("nan")}))
