@@ -32,7 +32,7 @@ ATTEMPTS = {OFF: 60, ON: 40}
 _NOISE = 0.01
 _MOST_LINES = 12
 _OPTIONS = 'form = "whole"\n'
-_TUNE = '[tune]\nslice = "dev"\ntrials = 16\n'
+DECLARED_OPTIONS = _OPTIONS + '[tune]\nslice = "dev"\ntrials = 16\n'
 _END = "# EVOLVE-BLOCK-END"
 STRATA = {"conditional": "fresh", "conditional+": "mature"}
 
@@ -81,7 +81,7 @@ def evaluate_declared(text: str, land: Landscape, trial: Trial) -> float:
 def run_one(shape: str, arm: str, seed: int) -> list[float]:
     land = make_landscape(shape, seed)
     with serve(DeclaringModel(land, seed)) as url:
-        options = _OPTIONS + (_TUNE if arm == ON else "")
+        options = DECLARED_OPTIONS if arm == ON else _OPTIONS
         scores = run_loopty(land, seed, ATTEMPTS[arm], url, options, evaluate_declared)
     best, reached = 0.0, []
     for score in scores[: ATTEMPTS[arm]]:

@@ -85,7 +85,8 @@ def run_loopty(
 
 @contextlib.contextmanager
 def _repository(land: Landscape, task: str) -> Iterator[Path]:
-    with TemporaryDirectory(prefix="loopty-search-") as top:
+    # git may still pack what the run has written.
+    with TemporaryDirectory(prefix="loopty-search-", ignore_cleanup_errors=True) as top:
         folder = Path(top) / "repository"
         folder.mkdir()
         files = {"program.py": first_program(land), "evaluate.py": "# a function of the process\n"}
