@@ -300,6 +300,34 @@ async def test_an_interpreter_that_cannot_load_the_library_copies_itself(trials,
     assert not trials.sandbox._warm._launcher.is_compiled
 
 
+MANY = "words = [str(number) for number in range(150_000)]"
+USE_MANY = """
+import many
+changed = [word + "0" for word in many.words]
+many.words.clear()
+more = [str(number) for number in range(1_000_000)]
+print(len(changed), sum(map(len, changed)), len(more), sum(map(len, more)))
+"""
+
+
+def has_large_pages() -> bool:
+    release = tuple(int(number) for number in os.uname().release.split(".")[:2])
+    setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    return release >= (6, 1) and setting.exists() and "[never]" not in setting.read_text()
+
+
+async def test_what_a_warm_process_has_imported_is_in_large_pages(trials, compiled_launcher):
+    (trials.packages / "many.py").write_text(MANY)
+    for _ in range(2):
+        copy, alone = await trials.run_both(USE_MANY, (("many", (), ()),))
+        assert (copy.exit.code, copy.out, copy.err) == (0, alone.out, "")
+    if not (compiled_launcher and has_large_pages()):
+        pytest.skip("without a compiler, or with such a kernel, there are none")
+    (process,) = trials.processes
+    sizes = dict(line.split(":") for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()[1:])
+    assert int(sizes["AnonHugePages"].split()[0]) >= 4096  # KB, with two trials that changed all of it
+
+
 async def test_a_warm_process_sees_no_file_of_a_trial(trials):
     look = "import os\nseen = [os.path.exists(p) for p in ('/tree', '/edit', '/packages', '/host', '/work')]"
     (trials.packages / "look.py").write_text(look)

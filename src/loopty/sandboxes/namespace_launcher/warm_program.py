@@ -41,15 +41,15 @@ def main(known_modules: set[str], program_folder: str) -> None:
     launcher_order, warm_order, *compiled = receive_descriptors(channel)
     order = read_warm_order(warm_order)
     make_copies = _copies_class(is_compiled=bool(compiled))
-    imports = WarmImports(known_modules, order)
-    sys.path.remove(program_folder)
-    if problem := imports.load():
-        channel.send(FAILED + problem.encode(errors="replace")[:_MANY])
-        os._exit(0)
     try:
         copies = make_copies(launcher_order, *compiled)
     except (OSError, AttributeError) as error:
         channel.send(NO_LIBRARY + str(error).encode(errors="replace")[:_MANY])
+        os._exit(0)
+    imports = WarmImports(known_modules, order)
+    sys.path.remove(program_folder)
+    if problem := imports.load():
+        channel.send(FAILED + problem.encode(errors="replace")[:_MANY])
         os._exit(0)
     imports.finish()
     command = CommandCopy(imports, order)
