@@ -181,6 +181,34 @@ async def test_a_module_and_a_script_that_is_missing(arguments, trials):
     assert (copy.exit.code, copy.out, copy.err) == (alone.exit.code, alone.out, alone.err)
 
 
+TOOL = """
+import runpy, sys
+print(sys.argv, sorted(globals()), __name__, __file__, __cached__, __package__, __spec__.name, __spec__.origin)
+print(type(__loader__), sys.modules["__main__"].__dict__ is globals(), "package.tool" in sys.modules, sys.path)
+print(sorted(runpy.run_module("package.other")))
+1 / 0
+"""
+
+
+async def test_a_module_of_a_package_is_found_once_and_runs_as_it_always_does(trials):
+    package = trials.packages / "package"
+    package.mkdir()
+    for name, text in {"__init__.py": "", "tool.py": TOOL, "other.py": "here = 1"}.items():
+        (package / name).write_text(text)
+    arguments = ("-m", "package.tool", "word")
+    imports = (("runpy", (), ()), ("package", (), ()))
+    launch = trials.launch(imports=imports, arguments=arguments)
+    launch = dataclasses.replace(launch, argv=(PYTHON, *arguments))
+    alone = await trials.harness.run(dataclasses.replace(launch, warm=None))
+    assert "ZeroDivisionError" in alone.err
+    for _ in range(2):
+        copy = await trials.harness.run(launch)
+        assert trials.reasons == []
+        assert (copy.exit.code, copy.out, copy.err) == (alone.exit.code, alone.out, alone.err)
+        # As with all that a warm process has imported.
+        (package / "tool.py").write_text(TOOL.replace("import runpy, sys", "import runpy, sys; print('new')"))
+
+
 async def test_packages_are_imported_once_and_print_in_each_trial(trials):
     (trials.packages / "counted.py").write_text(
         "import os, time\nprint('hello')\nTIME = time.monotonic_ns()\nos.environ['SET'] = 'x'"

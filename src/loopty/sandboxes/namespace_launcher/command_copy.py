@@ -18,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from loopty.sandboxes.namespace_launcher.found_module import FoundModule
+
 _NO_SCRIPT = 2
 _INTERRUPTED = 128 + _signal.SIGINT
 
@@ -48,7 +50,7 @@ class CommandCopy:
             # A file of the trial has the name of a module that the copy has: then it starts as any other command.
             os.execvp(order.argv[0], order.argv)
         imports.prepare(place)
-        self._end.end_process(_run(self._words))
+        self._end.end_process(_run(self._words, imports.main_module))
 
 
 def _first_search_folder(command: tuple[str, ...]) -> str | None:
@@ -60,8 +62,8 @@ def _first_search_folder(command: tuple[str, ...]) -> str | None:
     return os.getcwd() if command[0] == "-m" else os.path.dirname(os.path.realpath(command[0]))
 
 
-def _run(command: tuple[str, ...]) -> int:
-    """Run the command as `__main__`; returns its exit code."""
+def _run(command: tuple[str, ...], module: FoundModule | None) -> int:
+    """Run the command as `__main__`, by its module if that is found already; returns its exit code."""
     main, before = ModuleType("__main__"), sys.modules["__main__"]
     main.__dict__["__builtins__"] = sys.modules["builtins"]
     # A module has no annotations at its start since Python 3.14.
@@ -72,6 +74,8 @@ def _run(command: tuple[str, ...]) -> int:
             import runpy
 
             sys.argv = list(command[1:])
+            if module is not None:
+                module.hand_over()
             runpy._run_module_as_main(command[1])  # type: ignore[attr-defined] # what `python -m` calls
         else:
             _run_text(command, main)

@@ -8,6 +8,7 @@ import os
 import sys
 from types import ModuleType
 
+from loopty.sandboxes.namespace_launcher.found_module import FoundModule, find_module
 from loopty.sandboxes.namespace_launcher.import_leftovers import ImportLeftovers
 from loopty.sandboxes.namespace_launcher.launch_order import WarmOrder
 from loopty.sandboxes.namespace_launcher.openssl_exit import OpenSslExit
@@ -32,6 +33,8 @@ class WarmImports:
         self._modules: dict[str, ModuleType] = {}
         self.module_identities: frozenset[int] = frozenset()
         """Which modules a command finds loaded."""
+        self.main_module: FoundModule | None = None
+        """What the command runs, where that is part of a package."""
 
     def load(self) -> str:
         """Import the modules; returns why they cannot be shared, or an empty text."""
@@ -54,6 +57,7 @@ class WarmImports:
 
     def finish(self) -> None:
         """Do what is the same for all copies: whatever a copy looks at becomes memory of its own."""
+        self.main_module = find_module(self._order.arguments)
         self.module_identities = frozenset(map(id, self._modules.values()))
         self._variables = dict(os.environ)
         for name in [name for name in sys.modules if _is_own(name)]:
