@@ -57,11 +57,10 @@ def run_one(seed: int) -> dict[str, float | int]:
         for evaluation in range(1, EVALUATIONS + 1)
     ]
     best = [max(value, 0.0) for value in best]
-    attempts = sum(cost <= EVALUATIONS for cost in spent)
     return {
         "area": round(statistics.fmean(best), 4),
         "final": round(best[-1], 4),
-        "attempts": attempts,
+        "attempts": sum(cost <= EVALUATIONS for cost in spent),
         "spent": round(spent[-1], 2),
         "slices": slices[0],
     }

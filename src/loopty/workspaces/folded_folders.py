@@ -60,7 +60,7 @@ class FoldedFolders:
             return False
         try:
             with self._connection(make=True) as db:
-                if self._has_table and _is_new_row(db, name, encode_files(files)):
+                if self._has_table and _insert_row(db, name, encode_files(files)):
                     return True
                 with _write_transaction(db):
                     if not self._has_table:
@@ -159,8 +159,8 @@ def decode_files(raw: bytes) -> dict[str, bytes]:
     return files
 
 
-def _is_new_row(db: apsw.Connection, name: str, row: bytes) -> bool:
-    """Whether the row was written, because there was none of this name."""
+def _insert_row(db: apsw.Connection, name: str, row: bytes) -> bool:
+    """Write the row if there is none of this name; returns whether it was written."""
     db.execute("INSERT OR IGNORE INTO folders (name, files) VALUES (?, ?)", (name, row))
     return db.changes() > 0
 

@@ -38,7 +38,7 @@ def find_module(words: tuple[str, ...]) -> FoundModule | None:
 
     Any other may be a file of the trial. What is wrong with a module is left to the command to say.
     """
-    name = words[1] if words[0] == "-m" else ""
+    name = words[1] if len(words) > 1 and words[0] == "-m" else ""
     package = sys.modules.get(name.rpartition(".")[0])
     if package is None or getattr(package, "__file__", None) is None or name in sys.modules:
         return None
