@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import os
+
 from loopty.domain.launch import Stop
 from loopty.sandboxes.cgroup import Cgroup
+from loopty.sandboxes.resource_usage import threads_of_tree
+from loopty.sandboxes.signal_freezer import SignalFreezer
 from loopty.testing.sandbox_harness import bounds_with
+
+
+def test_the_number_of_a_dead_process_stops_nobody(monkeypatch):
+    sent = []
+    monkeypatch.setattr(os, "kill", lambda *signal: sent.append(signal))
+    freezer = SignalFreezer(lambda: threads_of_tree(-1))  # as the kernel tells it of a pidfd
+    freezer.freeze()
+    freezer.thaw()
+    assert not sent
 
 
 async def test_memory_shared_by_forking_counts_once(harness):

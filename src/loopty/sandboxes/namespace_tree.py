@@ -20,6 +20,7 @@ from loopty.sandboxes.signal_freezer import SignalFreezer
 # The launcher forks within milliseconds, or is dead, or was stopped.
 _START_SECONDS = 10.0
 _MESSAGE_BYTES = 1 << 13
+_DEAD = -1
 
 
 class NamespaceTree:
@@ -41,7 +42,8 @@ class NamespaceTree:
         self._launch = launch
         self._cgroup = cgroup
         self._freezer = freezer
-        self._pid: int | None = None
+        self._pid = 0
+        """The first process; 0 where the launcher did not know and nobody has asked yet."""
         self._pidfd: int | None = None
         self._memory: list[int] = []
         self._footprint: Footprint | None = None
@@ -60,14 +62,14 @@ class NamespaceTree:
     @property
     def was_never_started(self) -> bool:
         """Whether the launcher has not said that it started the first process."""
-        return self._pid is None
+        return self._pidfd is None
 
     def excess(self) -> Stop | None:
-        if self._pid is None or not self.is_ready:
+        if self._pidfd is None or not self.is_ready:
             return None
         if self._footprint is None:
             self._footprint = Footprint(
-                self._pid,
+                self._first_pid(self._pidfd),
                 tuple(Path(f"/proc/self/fd/{descriptor}") for descriptor in self._memory),
                 tuple(mount for mount in self._launch.mounts if mount.writable),
             )
@@ -107,6 +109,7 @@ class NamespaceTree:
         if self._pidfd is not None:
             loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
+            self._pid = self._pid or _DEAD  # the number of the descriptor may soon be another one's
         for descriptor in self._memory:
             os.close(descriptor)
 
@@ -129,18 +132,22 @@ class NamespaceTree:
             self.is_ready = True
         else:
             (self._pidfd,) = descriptors
-            self._pid = int(message) or pid_behind(self._pidfd)
+            self._pid = int(message)
             if self._is_killed:
                 self.kill()
-        if self.is_ready and self._pid is not None:
-            self._release_command(self._pid)
+        if self.is_ready and self._pidfd is not None:
+            self._release_command(self._pidfd)
 
-    def _release_command(self, first_pid: int) -> None:
+    def _first_pid(self, pidfd: int) -> int:
+        self._pid = self._pid or pid_behind(pidfd)
+        return self._pid
+
+    def _release_command(self, pidfd: int) -> None:
         """Say how the processes can be stopped, by their cgroup, else by signals, and let the command start."""
         if self._is_released or self._launch.on_start is None:
             return
         self._is_released = True
-        self._launch.on_start(self._freezer or SignalFreezer(lambda: threads_of_tree(first_pid)))
+        self._launch.on_start(self._freezer or SignalFreezer(lambda: threads_of_tree(self._first_pid(pidfd))))
         with contextlib.suppress(OSError):
             self._connection.send(GO)
 

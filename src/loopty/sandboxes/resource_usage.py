@@ -76,9 +76,12 @@ def sees_files_between_processes() -> bool:
 
 
 def threads_of_tree(root: int) -> _Threads:
-    """A process and its descendants by pid, each with the /proc directories of its threads."""
+    """A process and its descendants by pid, each with the /proc directories of its threads.
+
+    None for -1, the kernel's number of a dead process: a signal to that number goes to all processes.
+    """
     tree: dict[int, Sequence[Path]] = {}
-    queue = [root]
+    queue = [root] if root > 0 else []
     while queue:
         pid = queue.pop()
         tree[pid] = ()
