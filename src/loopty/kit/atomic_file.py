@@ -34,9 +34,7 @@ def write_atomically(
             os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - pathlib would cost more than the write, here and below
     try:
         try:
-            rest = memoryview(content)
-            while rest:
-                rest = rest[os.write(file, rest) :]
+            write_whole(file, content)
             if durable:
                 os.fsync(file)
         finally:
@@ -57,3 +55,10 @@ def sync_folder(folder: str, dir_fd: int | None = None) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_whole(file: int, content: bytes) -> None:
+    """Write all of it to an open file, also where the system takes a part at a time."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(file, rest) :]

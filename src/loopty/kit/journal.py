@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 
+from loopty.kit.atomic_file import write_whole
 from loopty.kit.safe_folder import SafeFolder
 
 
@@ -25,9 +26,7 @@ class Journal:
         After an OSError half of the line may be in the file.
         """
         start = self._size
-        rest = memoryview(line + b"\n")
-        while rest:
-            rest = rest[os.write(self._file, rest) :]
+        write_whole(self._file, line + b"\n")
         os.fdatasync(self._file)
         self._size += len(line) + 1
         return start

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from loopty.kit import kept_handles
-from loopty.kit.atomic_file import write_atomically
+from loopty.kit.atomic_file import write_atomically, write_whole
 from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.kept_handles import KeptHandle
 from loopty.kit.tree_removal import remove_tree
@@ -349,6 +349,18 @@ class SafeFile(Record):
         """Write the file as a whole or not at all; create its folder if it is missing. A link is replaced."""
         with self.folder.handle(make=True) as folder:
             write_atomically(".", self.name, content, durable=durable, mode=mode, dir_fd=folder)
+
+    def overwrite(self, content: bytes) -> None:
+        """Write the content of a file that exists and that nobody reads now.
+
+        Some file systems write a file to disk at once that was empty before, so this cuts off the rest afterwards.
+        """
+        descriptor = self.open(os.O_WRONLY)
+        try:
+            write_whole(descriptor, content)
+            os.ftruncate(descriptor, len(content))
+        finally:
+            os.close(descriptor)
 
     def append(self, content: bytes) -> None:
         """Append to the file, which is created with its folder if it is missing."""

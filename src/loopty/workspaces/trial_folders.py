@@ -78,8 +78,7 @@ class TrialFolders:
     def _take_over(self, idle: _Idle, folder: SafeFolder, parameters: bytes) -> None:
         self._trials.rename(idle.name, folder.name)
         IN_USE.discard(idle.name)
-        with os.fdopen(folder.below("in").file("params.json").open(os.O_WRONLY | os.O_TRUNC), "wb") as file:
-            file.write(parameters)
+        folder.below("in").file("params.json").overwrite(parameters)
         self._inside[folder.name] = idle.inside
 
     def empty(self, outbox: SafeFolder) -> None:

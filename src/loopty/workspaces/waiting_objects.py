@@ -12,6 +12,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 
+from loopty.kit.atomic_file import write_whole
 from loopty.kit.safe_folder import SafeFile, SafeFolder
 from loopty.kit.short_digest import sha1, sha256
 from loopty.workspaces.pack_file import NewObject
@@ -80,9 +81,7 @@ class WaitingObjects:
             file, new = self._open(), self.items()
         records = b"".join(map(_record, new))
         try:
-            rest = memoryview(records)
-            while rest:
-                rest = rest[os.write(file, rest) :]
+            write_whole(file, records)
         except OSError:
             os.ftruncate(file, self._size)  # half a record would hide those after it
             raise
