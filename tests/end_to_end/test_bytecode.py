@@ -123,3 +123,66 @@ def test_a_link_in_place_of_the_folder_stops_nothing(repository):
     write_task(repository)
     assert repository.json("run", "1")["outcome"]["metrics"]["score"] == 1
     assert [path.name for path in (repository.top / "elsewhere").iterdir()] == ["x"]
+
+
+TOGETHER = """\
+import os, sys
+sys.path.insert(0, "reference")
+from loopty_sdk import Run
+import helper
+from lib import tools
+from src import program
+def is_sealed(module):
+    try:
+        with open(module.__cached__, "ab"):
+            return False
+    except OSError:
+        return os.path.exists(module.__cached__)
+Run().finish(100 * program.x + 10 * is_sealed(tools) + is_sealed(helper) * helper.VALUE)
+"""
+
+
+@pytest.fixture
+def together(place):
+    """A benchmark that loads the candidate into its own process."""
+    place.write("evaluate.py", TOGETHER)
+    place.write("reference/helper.py", "VALUE = 1\n")
+    place.write("lib/tools.py", "y = 1\n")
+    place.write("src/program.py", "x = 1\n")
+    write_task(place, isolated="false")
+    return place
+
+
+def changed(place, files):
+    made = place.json("new", "--parent", "1")
+    for name, content in files.items():
+        path = place.top / made["workspace"] / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return made["node"]
+
+
+def test_all_files_that_no_candidate_may_write_have_byte_code(together):
+    assert score(together, "1") == 111
+    (export,) = (path.parent for path in together.state.glob("exports/*/loopty.toml"))
+    # Not the program: a candidate that changes it would take longer to start than the baseline.
+    names = ["evaluate", "helper", "tools"]
+    assert sorted(path.name.partition(".")[0] for path in export.rglob("*.pyc")) == names
+    assert score(together, changed(together, {"src/program.py": b"x = 2\n"})) == 211
+    assert len(list(together.state.glob("exports/bytecode_*"))) == 1, "it was compiled once"
+
+
+def test_byte_code_that_a_candidate_brings_is_not_loaded_in_its_own_process_either(together):
+    assert score(together, "1") == 111
+    files = {"src/program.py": b"x = 3\n", f"src/{cache_name('program')}": forged("x = 100\n")}
+    files[f"reference/{cache_name('helper')}"] = forged("VALUE = 1000\n")
+    assert score(together, changed(together, files)) == 311
+
+
+def test_changed_byte_code_of_the_benchmark_is_noticed(together):
+    assert score(together, "1") == 111
+    (path,) = together.state.glob("exports/*/reference/__pycache__/helper.*.pyc")
+    path.write_bytes(forged("VALUE = 100\n"))
+    ended = together.loopty("run", changed(together, {"src/program.py": b"x = 2\n"}), code=None)
+    assert ended.returncode != 0
+    assert f"reference/{cache_name('helper')} was changed" in ended.stderr

@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 
 from loopty.kit.safe_folder import SafeFolder
-from loopty.workspaces.bytecode import Bytecode, copy_into_export
+from loopty.workspaces.bytecode import Bytecode, bytecode_of, copy_into_export, files_in_limits
 
-CODE = b"\xa7\r\r\n" + (1).to_bytes(4, "little") + bytes(8) + b"code"
+MAGIC, REST = b"\xa7\r\r\n", bytes(8) + b"code"
+SDK_CODE = MAGIC + (1).to_bytes(4, "little") + REST
+CODE = MAGIC + (3).to_bytes(4, "little") + REST
+"""Byte code that counts only as long as the file beside it has the content that was compiled."""
 
 
 @pytest.fixture
@@ -33,11 +36,11 @@ def test_byte_code_is_kept_beside_the_names_of_its_sources(
     tmp_path: Path, sdk: Path, benchmark: SafeFolder
 ) -> None:
     bytecode = Bytecode(SafeFolder(tmp_path).below("exports").make(), sdk, "python")
-    sources = bytecode.sources(benchmark, DIGESTS)
-    assert (sources.sdk, sources.benchmark) == (("run.py",), ("evaluate.py", "lib/helper.py"))
+    sources = bytecode.sources(DIGESTS)
+    assert (sources.sdk, sources.files) == (("run.py",), ("evaluate.py", "lib/helper.py"))
     assert bytecode.find(sources) is None
     out = SafeFolder(tmp_path).below("out").make()
-    out.write_files({"0.pyc": CODE, "2.pyc": CODE, "tag": b"cpython-399"})
+    out.write_files({"0.pyc": SDK_CODE, "2.pyc": CODE, "tag": b"cpython-399"})
     entry = bytecode.save(sources, out)
     assert entry is not None
     assert entry == bytecode.find(sources)
@@ -46,50 +49,51 @@ def test_byte_code_is_kept_beside_the_names_of_its_sources(
     copy_into_export(entry, benchmark)
     assert benchmark.below("lib", "__pycache__").names() == ["helper.cpython-399.pyc"]
     assert "__pycache__" not in benchmark.names(), "number 1 could not be compiled"
+    assert bytecode_of(["evaluate.py", "lib/helper.py"], benchmark) == ["lib/__pycache__/helper.cpython-399.pyc"]
+    assert bytecode_of(["lib/other.py", "lib/data.csv"], benchmark) == []
 
 
-def test_another_source_or_interpreter_finds_nothing(tmp_path: Path, sdk: Path, benchmark: SafeFolder) -> None:
+def test_another_source_or_interpreter_finds_nothing(tmp_path: Path, sdk: Path) -> None:
     exports = SafeFolder(tmp_path).below("exports").make()
-    first = Bytecode(exports, sdk, "python").sources(benchmark, DIGESTS).key
+    first = Bytecode(exports, sdk, "python").sources(DIGESTS).key
     keys = {
         first,
-        Bytecode(exports, sdk, "another").sources(benchmark, DIGESTS).key,
-        Bytecode(exports, sdk, "python").sources(benchmark, {**DIGESTS, "evaluate.py": "changed"}).key,
+        Bytecode(exports, sdk, "another").sources(DIGESTS).key,
+        Bytecode(exports, sdk, "python").sources({**DIGESTS, "evaluate.py": "changed"}).key,
     }
-    assert Bytecode(exports, sdk, "python").sources(benchmark, {**DIGESTS, "data.csv": "changed"}).key == first
+    assert Bytecode(exports, sdk, "python").sources({**DIGESTS, "data.csv": "changed"}).key == first
     (sdk / "run.py").write_text("changed")
-    keys.add(Bytecode(exports, sdk, "python").sources(benchmark, DIGESTS).key)
+    keys.add(Bytecode(exports, sdk, "python").sources(DIGESTS).key)
     assert len(keys) == 4
 
 
 @pytest.mark.parametrize(
     "files",
     [
-        {"0.pyc": CODE},
-        {"0.pyc": CODE, "tag": b"../../x"},
-        {"0.pyc": CODE, "tag": b""},
-        {"0.pyc": CODE, "tag": b"x" * 1000},
+        {"0.pyc": SDK_CODE},
+        {"0.pyc": SDK_CODE, "tag": b"../../x"},
+        {"0.pyc": SDK_CODE, "tag": b""},
+        {"0.pyc": SDK_CODE, "tag": b"x" * 1000},
     ],
 )
-def test_a_compiler_that_did_not_finish_leaves_nothing(
-    tmp_path: Path, sdk: Path, benchmark: SafeFolder, files: dict[str, bytes]
-) -> None:
+def test_a_compiler_that_did_not_finish_leaves_nothing(tmp_path: Path, sdk: Path, files: dict[str, bytes]) -> None:
     exports = SafeFolder(tmp_path).below("exports").make()
     bytecode = Bytecode(exports, sdk, "python")
     out = SafeFolder(tmp_path).below("out").make()
     out.write_files(files)
-    assert bytecode.save(bytecode.sources(benchmark, DIGESTS), out) is None
+    assert bytecode.save(bytecode.sources(DIGESTS), out) is None
     assert exports.names() == []
 
 
-def test_what_is_no_byte_code_of_frozen_files_is_left_out(
-    tmp_path: Path, sdk: Path, benchmark: SafeFolder
+@pytest.mark.parametrize("flags", [0, 1])
+def test_what_an_interpreter_would_not_compare_with_its_file_is_left_out(
+    tmp_path: Path, sdk: Path, flags: int
 ) -> None:
     bytecode = Bytecode(SafeFolder(tmp_path).below("exports").make(), sdk, "python")
-    sources = bytecode.sources(benchmark, DIGESTS)
+    sources = bytecode.sources(DIGESTS)
     out = SafeFolder(tmp_path).below("out").make()
-    timed = CODE[:4] + bytes(12) + b"code"
-    out.write_files({"0.pyc": b"short", "1.pyc": timed, "tag": b"cpython-399"})
+    unchecked = MAGIC + flags.to_bytes(4, "little") + REST
+    out.write_files({"0.pyc": b"short", "1.pyc": unchecked, "tag": b"cpython-399"})
     (tmp_path / "secret").write_bytes(CODE)
     (tmp_path / "out/2.pyc").symlink_to(tmp_path / "secret")
     entry = bytecode.save(sources, out)
@@ -97,7 +101,7 @@ def test_what_is_no_byte_code_of_frozen_files_is_left_out(
     assert not list((tmp_path / "exports").rglob("*.pyc"))
 
 
-def test_only_the_entries_that_were_used_last_stay(tmp_path: Path, sdk: Path, benchmark: SafeFolder) -> None:
+def test_only_the_entries_that_were_used_last_stay(tmp_path: Path, sdk: Path) -> None:
     exports = SafeFolder(tmp_path).below("exports").make()
     exports.below("an export").make()
     out = SafeFolder(tmp_path).below("out").make()
@@ -105,6 +109,13 @@ def test_only_the_entries_that_were_used_last_stay(tmp_path: Path, sdk: Path, be
     first = Bytecode(exports, sdk, "0")
     for number in range(20):
         bytecode = Bytecode(exports, sdk, str(number))
-        assert bytecode.save(bytecode.sources(benchmark, DIGESTS), out)
-        assert first.find(first.sources(benchmark, DIGESTS)), "it is in use"
+        assert bytecode.save(bytecode.sources(DIGESTS), out)
+        assert first.find(first.sources(DIGESTS)), "it is in use"
     assert len(exports.names()) == 17
+
+
+def test_files_are_compiled_until_they_are_too_large_together(tmp_path: Path) -> None:
+    folder = SafeFolder(tmp_path).below("sources")
+    folder.write_files({"a.py": b"#" * (5 << 20), "b.py": b"#" * (5 << 20), "c.py": b"x = 1\n", "empty.py": b""})
+    (tmp_path / "sources/link.py").symlink_to("c.py")
+    assert files_in_limits(folder, ["a.py", "b.py", "c.py", "empty.py", "gone.py", "link.py"]) == ("a.py", "c.py")

@@ -4,7 +4,8 @@
 
 LIST has the files with a NUL after each: the number of its folder, a slash, its path there. OUT/N.pyc is the byte
 code of file number N, where it could be compiled; OUT/tag, written last, is the part of the names by which this
-interpreter finds byte code.
+interpreter finds byte code. The files of the first folder, the SDK, never change: an interpreter loads their byte
+code without a look at them. That of others counts only as long as a file has the content that was compiled.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import os
 import py_compile
 import sys
 
+_MODES = py_compile.PycInvalidationMode
+
 
 def main(listing: str, out: str, *folders: str) -> None:
     with open(listing, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
@@ -20,13 +23,13 @@ def main(listing: str, out: str, *folders: str) -> None:
     os.mkdir(out)  # noqa: PTH102
     for number, name in enumerate(names):
         folder, _, path = name.partition("/")
+        mode = _MODES.CHECKED_HASH if int(folder) else _MODES.UNCHECKED_HASH
         try:
             py_compile.compile(
                 f"{folders[int(folder)]}/{path}",
                 f"{out}/{number}.pyc",
                 doraise=True,
-                # The files cannot change: no start has to compare them with the byte code.
-                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+                invalidation_mode=mode,
             )
         except (py_compile.PyCompileError, OSError, ValueError, RecursionError, MemoryError):
             continue  # it is compiled when it is imported, or never

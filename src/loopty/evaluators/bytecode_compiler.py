@@ -1,4 +1,4 @@
-"""Compiles the SDK and the frozen files of a benchmark once, before the first trial that imports them.
+"""Compiles the SDK and the frozen files of a repository once, before the first trial that imports them.
 
 The benchmark's own interpreter compiles them, in a sandbox that shows what the benchmark's shows, and nothing of a
 candidate runs there: neither a candidate nor a trial can write byte code that another one loads.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Protocol
 
 from loopty.engine.protocols import Stage, Trial
@@ -21,14 +21,22 @@ from loopty.kit.safe_folder import SafeFolder
 _SECONDS = 60.0
 _LIST, _OUT = "sources.list", "bytecode"
 
-OpenStage = Callable[[Trial], AbstractAsyncContextManager[Stage]]
+EnterStage = Callable[[AbstractContextManager[Stage]], AbstractAsyncContextManager[Stage]]
 
 
 class FrozenSources(Protocol):
     """The files that no candidate can change, and where their byte code is kept."""
 
+    def has_bytecode(self, trial: Trial) -> bool:
+        """Whether those of the trial's baseline have byte code, or can have none."""
+        ...
+
+    def stage_of_sources(self, trial: Trial) -> AbstractContextManager[Stage]:
+        """A stage that shows the files to compile, and nothing else of the repository."""
+        ...
+
     def files_to_compile(self, trial: Trial) -> Mapping[str, Sequence[str]]:
-        """The files that have no byte code yet, by the folder in which a trial sees them; none when all have."""
+        """The files that an open stage shows, by the folder in which a trial sees them."""
         ...
 
     def save_bytecode(self, trial: Trial, compiled: SafeFolder) -> None:
@@ -47,18 +55,19 @@ class BytecodeCompiler:
         self._paths = paths
         self._lock = asyncio.Lock()
         self._tried: set[str] = set()
-        """Commits whose benchmark was compiled, or could not be: then each trial compiles for itself."""
+        """Commits whose files were compiled, or could not be: then each trial compiles for itself."""
 
-    async def prepare(self, trial: Trial, open_stage: OpenStage, cancel: asyncio.Event) -> None:
+    async def prepare(self, trial: Trial, enter: EnterStage, cancel: asyncio.Event) -> None:
         """Compile what has no byte code yet. Raises SandboxError when the sandbox failed."""
         commit = trial.root.commit
         async with self._lock:
             if commit in self._tried:
                 return
-            if files := await asyncio.to_thread(self._sources.files_to_compile, trial):
+            if not await asyncio.to_thread(self._sources.has_bytecode, trial):
                 # On the baseline's files: a candidate may have changed what the command calls.
                 trial = replace(trial, node=trial.root)
-                async with open_stage(trial) as stage:
+                async with enter(self._sources.stage_of_sources(trial)) as stage:
+                    files = self._sources.files_to_compile(trial)
                     if await self._compile(trial, stage, files, cancel):
                         compiled = stage.outbox.below(_OUT)
                         await asyncio.to_thread(self._sources.save_bytecode, trial, compiled)

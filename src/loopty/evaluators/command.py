@@ -91,7 +91,7 @@ class CommandEvaluator:
         Raises Exhausted or Outage when the user role's model could not be paid or was unavailable.
         """
         if self._compiler is not None:
-            await self._compiler.prepare(trial, lambda one: _in_thread(self._open_stage(one)), cancel)
+            await self._compiler.prepare(trial, _in_thread, cancel)
         async with self._stage(trial) as stage:
             try:
                 outcome = await self._evaluate(trial, stage, on_metrics, cancel)

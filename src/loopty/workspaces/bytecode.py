@@ -1,7 +1,7 @@
-"""Byte code of the SDK and of frozen benchmark files, compiled once and shown read-only to every trial.
+"""Byte code of the SDK and of frozen files, compiled once and shown read-only to every trial.
 
-It is kept among the exports, by the contents of the sources and by the interpreter. What a
-trial writes never gets here: the files are compiled in a sandbox of their own, in which nothing of a candidate is.
+It is kept among the exports, by the contents of the sources and by the interpreter. What a trial writes never gets
+here: the files are compiled in a sandbox of their own, in which nothing of a candidate is.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from loopty.kit import codec
@@ -19,22 +19,22 @@ from loopty.kit.safe_folder import SafeFolder, UnsafePath
 
 SDK_FOLDER = "loopty_sdk"
 _PREFIX = "bytecode_"
-_BENCHMARK_FOLDER = "benchmark"
-_FORMAT = 1
+_FILES_FOLDER = "files"
+_FORMAT = 2
 _MAX_FILES, _MAX_SOURCE_BYTES, _MAX_BYTECODE_BYTES = 1000, 8 << 20, 64 << 20
 _MAX_ENTRIES = 16
 _TAG = later_pattern(r"[A-Za-z0-9_.-]{1,40}")
 _HEAD_BYTES = 16
-_UNCHECKED_HASH = (1).to_bytes(4, "little")
+_UNCHECKED_HASH, _CHECKED_HASH = ((flags).to_bytes(4, "little") for flags in (1, 3))
 
 
 @dataclass(frozen=True, slots=True)
 class BytecodeSources(Record):
-    """The files whose byte code is wanted: paths below the SDK and below the top of the benchmark."""
+    """The files whose byte code is wanted: paths below the SDK and below the top of the repository."""
 
     key: str
     sdk: tuple[str, ...]
-    benchmark: tuple[str, ...]
+    files: tuple[str, ...]
 
 
 class Bytecode:
@@ -47,9 +47,9 @@ class Bytecode:
         self._interpreter = interpreter
         self._sdk_files = {path.name: path.read_bytes() for path in sorted(sdk.glob("*.py"))}
 
-    def sources(self, benchmark: SafeFolder | None, digests: Mapping[str, str]) -> BytecodeSources:
-        """What to compile of the SDK and of a frozen benchmark, whose files have these digests."""
-        names = [] if benchmark is None else _files_in_limits(benchmark, sorted(digests))
+    def sources(self, digests: Mapping[str, str]) -> BytecodeSources:
+        """What to compile of the SDK and of files that have these digests."""
+        names = [name for name in sorted(digests) if name.endswith(".py") and "\0" not in name][:_MAX_FILES]
         own = {name: hashlib.sha256(content).hexdigest() for name, content in self._sdk_files.items()}
         contents = [own, {name: digests[name] for name in names}]
         key = hashlib.sha256(codec.text([_FORMAT, self._interpreter, contents]).encode()).hexdigest()[:24]
@@ -69,16 +69,16 @@ class Bytecode:
         tag = _content(compiled, "tag", _HEAD_BYTES * 4).decode("ascii", errors="replace")
         if not _TAG.fullmatch(tag):
             return None
-        names = [f"{SDK_FOLDER}/{name}" for name in sources.sdk]
-        names += [f"{_BENCHMARK_FOLDER}/{name}" for name in sources.benchmark]
+        names = [(f"{SDK_FOLDER}/{name}", _UNCHECKED_HASH) for name in sources.sdk]
+        names += [(f"{_FILES_FOLDER}/{name}", _CHECKED_HASH) for name in sources.files]
         building = self._exports.below(f"making-{sources.key}-{os.getpid()}-{os.urandom(4).hex()}").make()
         try:
             building.below(SDK_FOLDER).write_files(self._sdk_files)
             room = _MAX_BYTECODE_BYTES
-            for number, name in enumerate(names):
+            for number, (name, flags) in enumerate(names):
                 content = _content(compiled, f"{number}.pyc", room)
                 room -= len(content)
-                if content[4:8] == _UNCHECKED_HASH and len(content) > _HEAD_BYTES:
+                if content[4:8] == flags and len(content) > _HEAD_BYTES:
                     path = PurePosixPath(name)
                     folder = building.below(*path.parent.parts, "__pycache__")
                     folder.file(f"{path.stem}.{tag}.pyc").write(content)
@@ -106,9 +106,28 @@ class Bytecode:
             return 0
 
 
+def is_bytecode(path: str) -> bool:
+    """Whether an interpreter may load this file without a look at the source beside it."""
+    return "__pycache__" in path.split("/")
+
+
 def copy_into_export(bytecode: SafeFolder, export: SafeFolder) -> None:
-    """Put the byte code of the benchmark's files beside them; it replaces any that the commit brings for them."""
-    _copy_below(bytecode.below(_BENCHMARK_FOLDER), export)
+    """Put the byte code of frozen files beside them; it replaces any that the commit brings for them."""
+    _copy_below(bytecode.below(_FILES_FOLDER), export)
+
+
+def bytecode_of(names: Sequence[str], export: SafeFolder) -> list[str]:
+    """The paths of the byte code that an export has for these files."""
+    stems: dict[PurePosixPath, list[str]] = {}
+    for path in map(PurePosixPath, names):
+        if path.suffix == ".py":
+            stems.setdefault(path.parent / "__pycache__", []).append(f"{path.stem}.")
+    found: list[str] = []
+    for folder, starts in stems.items():
+        with contextlib.suppress(UnsafePath):
+            inside = export.below(*folder.parts).names()
+            found += [str(folder / name) for name in inside if name.startswith(tuple(starts))]
+    return found
 
 
 def _copy_below(source: SafeFolder, target: SafeFolder) -> None:
@@ -121,19 +140,19 @@ def _copy_below(source: SafeFolder, target: SafeFolder) -> None:
             _copy_below(source.below(name), target.below(name))
 
 
-def _files_in_limits(benchmark: SafeFolder, names: list[str]) -> list[str]:
-    """The files to compile, in order, until one of the limits is reached."""
+def files_in_limits(folder: SafeFolder, names: Sequence[str]) -> tuple[str, ...]:
+    """The files in the folder that are compiled, in order, until they are too large together."""
     chosen: list[str] = []
     room = _MAX_SOURCE_BYTES
     for name in names:
-        path = PurePosixPath(name)
-        if path.suffix != ".py" or "\0" in name or len(chosen) == _MAX_FILES:
-            continue
-        size = benchmark.below(*path.parent.parts).file(path.name).size
+        try:
+            size = folder.file_at(name).size
+        except OSError:
+            continue  # a link, or below one
         if 0 < size <= room:
             chosen.append(name)
             room -= size
-    return chosen
+    return tuple(chosen)
 
 
 def _content(folder: SafeFolder, name: str, limit: int) -> bytes:

@@ -8,7 +8,9 @@ from loopty.domain.rig import Rig
 from loopty.kit import codec
 from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.benchmark_files import BenchmarkFiles
+from loopty.workspaces.bytecode import bytecode_of
 from loopty.workspaces.exports import export_commit
+from loopty.workspaces.git_objects import REGULAR_FILES
 from loopty.workspaces.host_paths import HostPaths
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.seals import Seal, current_seal, load_or_make_seal
@@ -38,21 +40,27 @@ class SealedExports:
         self.seals: dict[str, tuple[Seal, ...]] = {}
         """Of the benchmark's own files, then of its data, by commit."""
 
-    def tree(self, commit: str) -> SafeFolder:
-        """The files of a commit that trials see; the benchmark's files only if it is not isolated."""
-        if commit not in self._exports:
-            isolated = self._rig.benchmark.isolated
-            self._exports[commit] = self._make_export(
-                commit, lambda path: self.is_shown(path, commit), {} if isolated else self._data.mount_points()
+    def tree(self, commit: str, bytecode: SafeFolder | None) -> SafeFolder:
+        """The files of a commit that trials see; the benchmark's and byte code only if it is not isolated."""
+        isolated = self._rig.benchmark.isolated
+        bytecode = None if isolated else bytecode
+        known = commit if bytecode is None else f"{commit}, {bytecode.name}"
+        if known not in self._exports:
+            self._exports[known] = export = self._make_export(
+                commit,
+                lambda path: self.is_shown(path, commit),
+                {} if isolated else self._data.mount_points(),
+                "",
+                bytecode,
             )
             if not isolated:
-                benchmark_files = [
+                files = [
                     path
                     for path in self._repository.files(commit)
                     if self._benchmark.includes_or_loads(path, commit)
                 ]
-                self._seal(commit, self._exports[commit], benchmark_files)
-        return self._exports[commit]
+                self._seal(commit, export, [*files, *(bytecode_of(files, export) if bytecode else ())])
+        return self._exports[known]
 
     def benchmark(self, commit: str, bytecode: SafeFolder | None) -> SafeFolder:
         """The benchmark's own files of a commit with their byte code, and nothing else."""
@@ -68,6 +76,31 @@ class SealedExports:
             )
             self._seal(commit, self._exports[known], None)
         return self._exports[known]
+
+    def frozen_python_files(self, commit: str) -> dict[str, str]:
+        """The Python files of a commit that the benchmark sees and no proposal may write, with their digests.
+
+        Without what is on the host instead. Only these get byte code, so that no candidate starts later.
+        """
+        isolated, access = self._rig.benchmark.isolated, self._rig.access
+
+        def is_frozen(path: str) -> bool:
+            if self._benchmark.includes_or_loads(path, commit):
+                return True
+            return not isolated and self.is_shown(path, commit) and not access.is_writable(path)
+
+        return {
+            path: entry.blob
+            for path, entry in self._repository.files(commit).items()
+            if path.endswith(".py")
+            and entry.mode in REGULAR_FILES
+            and not (self._data.includes(path) or self._mounts.includes(path))
+            and is_frozen(path)
+        }
+
+    def sources(self, commit: str, names: frozenset[str], place: SafeFolder) -> SafeFolder:
+        """Only these files of a commit, laid out below `place`."""
+        return self._make_export(commit, names.__contains__, {}, "sources", None, place)
 
     def is_shown(self, path: str, commit: str) -> bool:
         """Whether this file is in the tree of a trial."""
@@ -85,12 +118,13 @@ class SealedExports:
         covering_points: Mapping[str, bool],
         part: str = "",
         bytecode: SafeFolder | None = None,
+        place: SafeFolder | None = None,
     ) -> SafeFolder:
         rig, benchmark = self._rig, self._rig.benchmark
         points = tuple(sorted({*benchmark.scratch, *benchmark.caches, *self._mounts.paths_inside}))
         isolation = (benchmark.isolated, benchmark.data, part, "with imports")
         rules = codec.text([rig.access, rig.audit, benchmark.files, benchmark.commands, isolation])
-        exports, read_only = self._state.exports, bool(part)
+        exports, read_only = place or self._state.exports, bool(part)
         return export_commit(
             self._repository, commit, rules, is_shown, points, exports, covering_points, read_only, bytecode
         )

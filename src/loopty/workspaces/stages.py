@@ -17,11 +17,12 @@ from loopty.domain.launch import Mount, SandboxError
 from loopty.domain.pool import Pool
 from loopty.domain.rig import Rig
 from loopty.engine.protocols import Stage, Trial
+from loopty.kit.dataclass import replace
 from loopty.kit.safe_folder import SafeFolder, UnsafePath, keep_open
 from loopty.record.history import History
 from loopty.record.trials import Trials, trial_token
 from loopty.workspaces.build_caches import BuildCaches
-from loopty.workspaces.bytecode import SDK_FOLDER, Bytecode, BytecodeSources
+from loopty.workspaces.bytecode import SDK_FOLDER, Bytecode, BytecodeSources, files_in_limits, is_bytecode
 from loopty.workspaces.git_objects import TreeEntry
 from loopty.workspaces.host_paths import HostPaths
 from loopty.workspaces.node_files import NodeFiles
@@ -95,7 +96,7 @@ class Stages:
         self._folds = folds
         self._exports = SealedExports(repository, state, rig, files.benchmark, self._mounts, self._data)
         self._compiled: dict[str, SafeFolder] = {}
-        """The byte code of the SDK and of a benchmark, by commit."""
+        """The byte code of the SDK and of frozen files, by commit."""
         self._to_compile: dict[str, BytecodeSources] = {}
         self._signatures_at_start: dict[SafeFolder, Signature] = {}
         """The benchmark's signature when a trial began, by the trial's folder."""
@@ -131,7 +132,9 @@ class Stages:
 
     def find_tampering(self, trial: Trial) -> str | None:
         """What changed in the benchmark of a staged trial, with the remedy, or None."""
-        own, *data = self._exports.seals[trial.root.commit]
+        if (seals := self._exports.seals.get(trial.root.commit)) is None:
+            return None  # only its sources were shown so far
+        own, *data = seals
         signature = own.signature()
         if name := own.first_change(signature):
             return f"the benchmark's {name} was changed: remove {own.root}, and it is rebuilt from the commit"
@@ -148,38 +151,58 @@ class Stages:
         own, *data = self._exports.seals[commit]
         return not data and len(own.contents) <= _FEW_FILES
 
-    def files_to_compile(self, trial: Trial) -> Mapping[str, Sequence[str]]:
-        """The files without byte code, by folder in a trial; none when all have some, or none can have any."""
+    def has_bytecode(self, trial: Trial) -> bool:
+        """Whether the frozen files of the trial's baseline have byte code, or can have none."""
         commit = trial.root.commit
         if self._bytecode is None or self._sdk is None or commit in self._compiled:
-            return {}
+            return True
         with self._preparation_lock, _readable_for_trials():
-            sources = self._sources(commit, self._bytecode)
-            if (entry := self._bytecode.find(sources)) is not None:
-                self._compiled[commit] = entry
-                return {}
-        self._to_compile[commit] = sources
-        return {self._sdk.target: sources.sdk, BENCHMARK: sources.benchmark}
+            sources = self._bytecode.sources(self._exports.frozen_python_files(commit))
+            if (entry := self._bytecode.find(sources)) is None:
+                self._to_compile[commit] = sources
+                return False
+            self._compiled[commit] = entry
+            return True
+
+    @contextmanager
+    def stage_of_sources(self, trial: Trial) -> Iterator[Stage]:
+        """A stage that shows the files to compile, and nothing else of the repository."""
+        folder = self._trial_folder(trial)
+        try:
+            with self._preparation_lock, _readable_for_trials():
+                self._folders.make(folder, b"{}")
+                stage = self._prepare_sources(trial, folder)
+            yield stage
+        finally:
+            self._to_compile.pop(trial.root.commit, None)
+            with self._preparation_lock, _readable_for_trials():
+                self._folders.end(folder)
+
+    def _prepare_sources(self, trial: Trial, folder: SafeFolder) -> Stage:
+        commit, top = trial.root.commit, self._benchmark_top
+        sources = self._to_compile[commit]
+        shown = self._exports.sources(commit, frozenset(sources.files), folder.below("sources"))
+        self._to_compile[commit] = replace(sources, files=files_in_limits(shown, sources.files))
+        inbox, outbox, boxes = self._boxes(folder)
+        mounts = (*self._sdk_mounts(commit), Mount(shown.path_for_programs(), top), *self._mounts.mounts(top))
+        return Stage((*mounts, *boxes), inbox, outbox, results_folder(self._state, trial))
+
+    def files_to_compile(self, trial: Trial) -> Mapping[str, Sequence[str]]:
+        """The files that an open stage shows, by the folder in which a trial sees them."""
+        if self._sdk is None or (sources := self._to_compile.get(trial.root.commit)) is None:
+            return {}
+        return {self._sdk.target: sources.sdk, self._benchmark_top: sources.files}
 
     def save_bytecode(self, trial: Trial, compiled: SafeFolder) -> None:
         """Keep what the compiler wrote for these files, and show it to the next trials of the run."""
-        sources = self._to_compile.pop(trial.root.commit)
+        sources = self._to_compile[trial.root.commit]
         with self._preparation_lock, _readable_for_trials():
             if self._bytecode is not None and (entry := self._bytecode.save(sources, compiled)) is not None:
                 self._compiled[trial.root.commit] = entry
 
-    def _sources(self, commit: str, bytecode: Bytecode) -> BytecodeSources:
-        benchmark = self._rig.benchmark
-        # Other files than these can be covered by a node's change, by data of the host or by a writable copy.
-        if not benchmark.isolated or benchmark.writable_copy:
-            return bytecode.sources(None, {})
-        export = self._exports.benchmark(commit, self._compiled.get(commit))
-        digests = {
-            name: digest
-            for name, digest in self._exports.seals[commit][0].contents.items()
-            if not digest.startswith("->") and not self._data.includes(name) and not self._mounts.includes(name)
-        }
-        return bytecode.sources(export, digests)
+    @property
+    def _benchmark_top(self) -> str:
+        return BENCHMARK if self._rig.benchmark.isolated else TREE
 
     def sweep(self, refresh: Callable[[], History]) -> None:
         """Remove what dead processes left of trials, exports and caches."""
@@ -209,10 +232,7 @@ class Stages:
             return
 
     def _prepare(self, trial: Trial, trial_folder: SafeFolder, results: SafeFolder) -> Stage:
-        inbox = trial_folder.below("in")
-        outbox = trial_folder.below("out").written_by(self._trial_user)
-        # Made just now, step by step: nobody else can have put a link there.
-        boxes = (Mount(inbox.shown_path, INBOX), Mount(outbox.shown_path, OUTBOX, writable=True))
+        inbox, outbox, boxes = self._boxes(trial_folder)
         sdk = self._sdk_mounts(trial.root.commit)
         tree = (*sdk, *self._tree_mounts(trial, trial_folder.below("tree")), *self._mounts.mounts(TREE))
         caches, root = trial_folder.below("caches"), trial.root.commit
@@ -246,6 +266,13 @@ class Stages:
         again = lambda: self._prepare_again(empty)  # noqa: E731
         return Stage(benchmark, inbox, outbox, results, candidate, again, empty_outbox, save)
 
+    def _boxes(self, trial_folder: SafeFolder) -> tuple[SafeFolder, SafeFolder, tuple[Mount, Mount]]:
+        """The folders for files to and from a trial, and what shows them to it."""
+        inbox = trial_folder.below("in")
+        outbox = trial_folder.below("out").written_by(self._trial_user)
+        # Made just now, step by step: nobody else can have put a link there.
+        return inbox, outbox, (Mount(inbox.shown_path, INBOX), Mount(outbox.shown_path, OUTBOX, writable=True))
+
     def _folds_results(self, trial: Trial) -> bool:
         """Whether a small result goes to where discarded nodes are kept, so that most nodes need no folder."""
         return self._folds and trial.pool.rules.searches and not self._rig.benchmark.isolated
@@ -261,13 +288,13 @@ class Stages:
     def _tree_mounts(self, trial: Trial, area: SafeFolder) -> list[Mount]:
         """The node's files: the export of the run's baseline, with the node's changes as an overlay."""
         root, node = trial.root, trial.node
-        export = self._exports.tree(root.commit)
+        export = self._exports.tree(root.commit, self._compiled.get(root.commit))
         if node.tree == root.tree:
             return [Mount(export.path_for_programs(), TREE)]
         changes = [
             change
             for change in self._repository.changes(root.commit, node.commit)
-            if self._exports.is_shown(change.path, root.commit)
+            if self._exports.is_shown(change.path, root.commit) and not is_bytecode(change.path)
         ]
         return overlay_mounts(export, changes, self._content, area, TREE)
 
@@ -279,8 +306,7 @@ class Stages:
 
     def package_mounts(self, trial: Trial) -> tuple[Mount, ...]:
         """What shows packages to the benchmark, out of reach of candidates: the SDK, environments, mounts."""
-        top = BENCHMARK if self._rig.benchmark.isolated else TREE
-        return (*self._sdk_mounts(trial.root.commit), *self._mounts.mounts(top))
+        return (*self._sdk_mounts(trial.root.commit), *self._mounts.mounts(self._benchmark_top))
 
     def _content(self, entry: TreeEntry) -> bytes:
         return self._repository.blob(entry.blob)
