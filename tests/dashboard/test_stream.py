@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 
 from loopty.dashboard.live_feed import Viewer
 from loopty.domain.outcome import Verdict
@@ -93,3 +94,17 @@ async def test_the_stream_needs_a_login(story):
     async with serve(story.top) as client:
         client.cookie = ""
         assert (await client.get("/api/events")).status == 401
+
+
+async def test_a_connection_that_came_when_the_server_ended_is_closed(story):
+    async with serve(story.top) as client:
+        ours, theirs = socket.socketpair()
+        _, writer = await asyncio.open_connection(sock=theirs)
+        known = asyncio.all_tasks()
+        client.server.accept(asyncio.StreamReader(), writer)
+        for task in asyncio.all_tasks() - known:
+            task.cancel()  # before it has begun
+        with ours:
+            ours.setblocking(False)
+            async with asyncio.timeout(60):
+                assert await asyncio.get_running_loop().sock_recv(ours, 1) == b""

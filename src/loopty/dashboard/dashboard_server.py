@@ -55,12 +55,14 @@ class DashboardServer:
         self._acting = ThreadPoolExecutor(1, "actions")
         self._bytes = RequestBytes()
         self._connections = 0
+        self._answering: set[asyncio.Task[None]] = set()
+        """A loop holds its tasks only weakly."""
         self._allowance, self._allowed_at = _BURST, time.monotonic()
         self.feed = LiveFeed(self._api, self._in_thread)
 
     async def serve(self, listeners: list[Any], tls: ssl.SSLContext | None = None) -> None:
         """Serve on these sockets until this is cancelled."""
-        servers = [await asyncio.start_server(self._connect, sock=each, ssl=tls) for each in listeners]
+        servers = [await asyncio.start_server(self.accept, sock=each, ssl=tls) for each in listeners]
         follow = asyncio.create_task(self.feed.follow())
         try:
             await asyncio.gather(follow, *(server.serve_forever() for server in servers))
@@ -78,6 +80,18 @@ class DashboardServer:
         """Run it in the thread that owns the record."""
         return await asyncio.get_running_loop().run_in_executor(self._reading, function)
 
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the request that comes over a new connection."""
+        task = asyncio.create_task(self._connect(reader, writer))
+        self._answering.add(task)
+
+        def end(_: asyncio.Task[None]) -> None:
+            self._answering.discard(task)
+            if not writer.is_closing():  # the server has ended before the task began
+                writer.transport.abort()
+
+        task.add_done_callback(end)
+
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         exchange, is_gone = Exchange(reader, writer, self._bytes, _LARGEST_BODY), False
         self._connections += 1
@@ -85,7 +99,7 @@ class DashboardServer:
             await self._handle(exchange)
         except (ClientGone, ConnectionError, TimeoutError):
             is_gone = True
-        except asyncio.CancelledError:  # the server ends; the stream's own callback would print a traceback
+        except asyncio.CancelledError:  # the server ends
             is_gone = True
         finally:
             self._connections -= 1
