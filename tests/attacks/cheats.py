@@ -152,7 +152,6 @@ sys.setprofile(trace)
     ),
     "shadow the standard library": Cheat({"src/json.py": f"{_FORGED}\nforge()\nos._exit(0)\n"}),
     "start before the evaluator": Cheat({"src/sitecustomize.py": f"{_FORGED}\nforge()\nos._exit(0)\n"}),
-    "hide in bytecode": _bytecode(),
 }
 
 # Each makes the tests pass when they run together with it.
@@ -181,6 +180,7 @@ def solve(x):
 
 # The sandbox holds these with and without isolation.
 HELD_BY_THE_SANDBOX = {
+    "hide in bytecode": _bytecode(),
     "change the evaluator on disk": solve_by(
         f"""
 for path in ("evaluate.py", "/loopty/tree/evaluate.py", "/loopty/benchmark/evaluate.py"):
