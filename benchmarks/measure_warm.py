@@ -44,6 +44,17 @@ def evaluate(path):
     matrix = np.random.default_rng(1).normal(size=(30, 30))
     return {"combined_score": float(program.size_of(matrix))}
 """
+_HELPER = """
+
+def helper_{number}(values, limit={number}):
+    total = 0.0
+    for position, value in enumerate(values):
+        if value > limit and position % 3:
+            total += value * {number} - len(str(position))
+    return {{"total": total, "limit": limit}}
+"""
+_LONG_EVALUATOR = _EVALUATOR + "".join(_HELPER.format(number=number) for number in range(36))
+"""Three hundred lines, as most evaluators have some hundreds."""
 _PROGRAM = """\
 import numpy as np
 
@@ -65,13 +76,14 @@ def rows(bench: Bench) -> Iterator[Row]:
     runs = itertools.count()
     files = {"evaluator.py": _EVALUATOR, "program.py": _PROGRAM, "loop.py": _LOOP}
 
-    def optimize(warm: bool, attempts: int) -> Cost:
+    def optimize(warm: bool, attempts: int, evaluator: str) -> Cost:
         task = _TASK.format(attempts=attempts, warm=str(warm).lower())
-        return bench.loopty_with(f"warm-{next(runs)}", task, files).verb("optimize")
+        changed = {**files, "evaluator.py": evaluator}
+        return bench.loopty_with(f"warm-{next(runs)}", task, changed).verb("optimize")
 
-    def trial(warm: bool) -> Cost:
+    def trial(warm: bool, evaluator: str = _EVALUATOR) -> Cost:
         """A trial without loopty's start, and without that of the warm process."""
-        return (optimize(warm, _FEW + trials) - optimize(warm, _FEW)) / trials
+        return (optimize(warm, _FEW + trials, evaluator) - optimize(warm, _FEW, evaluator)) / trials
 
     def evaluation() -> Cost:
         folder = bench.loopty_with(f"warm-{next(runs)}", _TASK, files).folder
@@ -87,3 +99,5 @@ def rows(bench: Bench) -> Iterator[Row]:
     itself = evaluation()
     what = "the same over the evaluation itself"
     yield Row(what, cpu(warm - itself), cpu(itself, "the evaluation"), _TARGET)
+    warm, cold = measure_in_turns(3, lambda: trial(True, _LONG_EVALUATOR), lambda: trial(False, _LONG_EVALUATOR))
+    yield Row("an evaluator of 300 lines as a copy, a trial", cpu(warm), cpu(cold, "by itself"))
