@@ -142,14 +142,14 @@ Run().finish(100 * program.x + 10 * is_sealed(tools) + is_sealed(helper) * helpe
 """
 
 
-@pytest.fixture
-def together(place):
+@pytest.fixture(params=["bubblewrap", "landlock"])
+def together(place, request):
     """A benchmark that loads the candidate into its own process."""
     place.write("evaluate.py", TOGETHER)
     place.write("reference/helper.py", "VALUE = 1\n")
     place.write("lib/tools.py", "y = 1\n")
     place.write("src/program.py", "x = 1\n")
-    write_task(place, isolated="false")
+    write_task(place, request.param, isolated="false")
     return place
 
 
