@@ -180,7 +180,6 @@ def solve(x):
 
 # The sandbox holds these with and without isolation.
 HELD_BY_THE_SANDBOX = {
-    "hide in bytecode": _bytecode(),
     "change the evaluator on disk": solve_by(
         f"""
 for path in ("evaluate.py", "/loopty/tree/evaluate.py", "/loopty/benchmark/evaluate.py"):
@@ -210,6 +209,7 @@ REFUSED = {
     "edit the evaluator": Cheat({"evaluate.py": "print('forged')\n"}),
     "edit the answers": Cheat({"gold.json": "[[0, 0]]"}),
     "edit the task": Cheat({"loopty.toml": ""}),
+    "hide in bytecode": _bytecode(),
     "edit git's settings": Cheat({"src/.git/config": "[core]\n"}),
     "climb out of the tree": Cheat({"src/../evaluate.py": "print('forged')\n"}),
     "edit outside the markers": Cheat(

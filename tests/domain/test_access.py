@@ -26,9 +26,11 @@ from loopty.domain.access import Access, is_clean_path
         ".loopty",
         "loopty.toml",
         "LOOPTY.toml",
+        "__pycache__/evaluate.cpython-311.pyc",
+        "src/__pycache__/program.cpython-311.pyc",
     ],
 )
-def test_files_of_git_and_loopty_are_never_writable(path: str) -> None:
+def test_files_of_git_and_loopty_and_byte_code_are_never_writable(path: str) -> None:
     assert Access(write=("**",)).refusal([path])
 
 

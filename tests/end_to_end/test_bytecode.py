@@ -2,6 +2,7 @@
 
 import importlib.util
 import marshal
+import os
 import subprocess
 import sys
 
@@ -172,11 +173,34 @@ def test_all_files_that_no_candidate_may_write_have_byte_code(together):
     assert len(list(together.state.glob("exports/bytecode_*"))) == 1, "it was compiled once"
 
 
-def test_byte_code_that_a_candidate_brings_is_not_loaded_in_its_own_process_either(together):
+def test_byte_code_of_a_commit_does_not_hide_what_a_candidate_changes(together):
+    for name, source in (("src", "x = 100\n"), ("lib", "y = 100\n")):
+        path = together.top / name / cache_name({"src": "program", "lib": "tools"}[name])
+        path.parent.mkdir()
+        path.write_bytes(forged(source))
+    together.commit()
+    assert together.git("ls-files", "src/__pycache__")
     assert score(together, "1") == 111
-    files = {"src/program.py": b"x = 3\n", f"src/{cache_name('program')}": forged("x = 100\n")}
-    files[f"reference/{cache_name('helper')}"] = forged("VALUE = 1000\n")
-    assert score(together, changed(together, files)) == 311
+    assert score(together, changed(together, {"src/program.py": b"x = 2\n"})) == 211
+
+
+def test_held_out_files_have_no_byte_code_in_a_trial(together):
+    together.write("reference/held/answers.py", "SECRET = 1\n")
+    task = together.top / "loopty.toml"
+    task.write_text(task.read_text() + '[audit]\ncommand = "true"\ndata = ["reference/held"]\n')
+    together.commit()
+    assert score(together, "1") == 111
+    exports = [path for path in together.state.glob("exports/*") if (path / "evaluate.py").exists()]
+    assert exports
+    assert not [path for export in exports for path in export.rglob("answers*")]
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9.py", b"d.pyc/a.py", b"n" * 245 + b".py"])
+def test_an_odd_name_stops_nothing(together, name):
+    together.write(f"reference/{os.fsdecode(name)}", "z = 1\n")
+    together.write(f"reference/{cache_name('helper')}/x", "")
+    together.commit()
+    assert score(together, "1") % 100 in (10, 11)
 
 
 def test_changed_byte_code_of_the_benchmark_is_noticed(together):

@@ -1,5 +1,6 @@
 """The store of byte code: what it keeps, by what it finds it, and how large it grows."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -109,9 +110,15 @@ def test_only_the_entries_that_were_used_last_stay(tmp_path: Path, sdk: Path) ->
     first = Bytecode(exports, sdk, "0")
     for number in range(20):
         bytecode = Bytecode(exports, sdk, str(number))
-        assert bytecode.save(bytecode.sources(DIGESTS), out)
+        entry = bytecode.save(bytecode.sources(DIGESTS), out)
+        assert entry
+        os.utime(entry.shown_path, (0, number))  # long ago
         assert first.find(first.sources(DIGESTS)), "it is in use"
     assert len(exports.names()) == 17
+    for number in range(20, 40):
+        bytecode = Bytecode(exports, sdk, str(number))
+        assert bytecode.save(bytecode.sources(DIGESTS), out)
+    assert len(exports.names()) == 22, "those of today stay: a session may use them"
 
 
 def test_files_are_compiled_until_they_are_too_large_together(tmp_path: Path) -> None:

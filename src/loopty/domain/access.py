@@ -10,7 +10,8 @@ from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 TASK_FILE = "loopty.toml"
-_OURS = (".git", "**/.git", ".loopty", TASK_FILE)
+_NEVER_WRITABLE = (".git", "**/.git", ".loopty", TASK_FILE, "__pycache__", "**/__pycache__")
+"""An interpreter would load byte code from the last two without a look at the source beside it."""
 _LONGEST_PART, _LONGEST_PATH = 255, 1024  # in bytes, as file systems count
 
 
@@ -31,7 +32,7 @@ class Access(Record):
             is_clean_path(path)
             and globs.matches(path, self.write)
             and not globs.matches(path, self.hidden)
-            and not globs.matches(path.lower(), _OURS)
+            and not globs.matches(path.lower(), _NEVER_WRITABLE)
         )
 
     def is_visible(self, path: str) -> bool:

@@ -90,8 +90,7 @@ class CommandEvaluator:
 
         Raises Exhausted or Outage when the user role's model could not be paid or was unavailable.
         """
-        if self._compiler is not None:
-            await self._compiler.prepare(trial, _in_thread, cancel)
+        await self._compile(trial, cancel)
         async with self._stage(trial) as stage:
             try:
                 outcome = await self._evaluate(trial, stage, on_metrics, cancel)
@@ -101,6 +100,11 @@ class CommandEvaluator:
                 outcome = Outcome(Ending.TAMPERED, reason=str(finding))
         integrity = self._runner.integrity if outcome.integrity is None else outcome.integrity
         return replace(outcome, unenforced=(*self._runner.unenforced, *outcome.unenforced), integrity=integrity)
+
+    async def _compile(self, trial: Trial, cancel: asyncio.Event) -> None:
+        """See to it that frozen files have byte code before anything of the trial runs."""
+        if self._compiler is not None:
+            await self._compiler.prepare(trial, _in_thread, cancel)
 
     @contextlib.asynccontextmanager
     async def _stage(self, trial: Trial) -> AsyncIterator[Stage]:
@@ -116,6 +120,7 @@ class CommandEvaluator:
         from loopty.evaluators.gates import GateResult
 
         metrics = trial.node.outcome.metrics if trial.node.outcome else {}
+        await self._compile(trial, cancel)
         async with _in_thread(self._open_stage(trial)) as stage:
             try:
                 return [
@@ -130,6 +135,7 @@ class CommandEvaluator:
 
     async def run_in_tree(self, trial: Trial, command: TreeCommand, cancel: asyncio.Event) -> TreeCommandEnd:
         """Run any command on the node's files, as the candidate would run."""
+        await self._compile(trial, cancel)
         async with _in_thread(self._open_stage(trial)) as stage:
             return await self._runner.run_in_tree(trial, stage, command, cancel)
 

@@ -14,7 +14,7 @@ from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.safe_folder import SafeFile, SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 from loopty.record.node_record import Node
-from loopty.workspaces.drafts import Drafts, digest_of, entries_below
+from loopty.workspaces.drafts import Drafts, digest_of, entries_below, is_passed_over
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.repository import Repository
 
@@ -77,7 +77,7 @@ class AgentTrees:
         tree = folder.written_by(self._trial_owner[0] if self._trial_owner else None)
         entries = dict(entries_below(tree))
         touched = [path for path, signature in entries.items() if laid_out.get(path) != signature]
-        touched += [path for path in laid_out if path not in entries]
+        touched += [path for path in laid_out if path not in entries and not is_passed_over(path)]
         new = [path for path in touched if path not in laid_out]
         ignored = set(self._repository.working_tree.ignored_files(tree.path_for_programs(), new))
         edits: dict[str, bytes | None] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -23,6 +24,9 @@ _FILES_FOLDER = "files"
 _FORMAT = 2
 _MAX_FILES, _MAX_SOURCE_BYTES, _MAX_BYTECODE_BYTES = 1000, 8 << 20, 64 << 20
 _MAX_ENTRIES = 16
+_DAY_NS = 86_400_000_000_000
+_LONGEST_NAME = 200
+"""In bytes: the name of its byte code is longer."""
 _TAG = later_pattern(r"[A-Za-z0-9_.-]{1,40}")
 _HEAD_BYTES = 16
 _UNCHECKED_HASH, _CHECKED_HASH = ((flags).to_bytes(4, "little") for flags in (1, 3))
@@ -49,10 +53,11 @@ class Bytecode:
 
     def sources(self, digests: Mapping[str, str]) -> BytecodeSources:
         """What to compile of the SDK and of files that have these digests."""
-        names = [name for name in sorted(digests) if name.endswith(".py") and "\0" not in name][:_MAX_FILES]
+        names = [name for name in sorted(digests) if _can_have_bytecode(name)][:_MAX_FILES]
         own = {name: hashlib.sha256(content).hexdigest() for name, content in self._sdk_files.items()}
         contents = [own, {name: digests[name] for name in names}]
-        key = hashlib.sha256(codec.text([_FORMAT, self._interpreter, contents]).encode()).hexdigest()[:24]
+        text = codec.text([_FORMAT, self._interpreter, contents]).encode(errors="surrogateescape")
+        key = hashlib.sha256(text).hexdigest()[:24]
         return BytecodeSources(f"{_PREFIX}{key}", tuple(self._sdk_files), tuple(names))
 
     def find(self, sources: BytecodeSources) -> SafeFolder | None:
@@ -95,7 +100,8 @@ class Bytecode:
         """Keep the byte code that was used last; each can be compiled again."""
         entries = [name for name in self._exports.names() if name.startswith(_PREFIX)]
         for name in sorted(entries, key=self._last_use)[:-_MAX_ENTRIES]:
-            self._exports.remove(name)
+            if time.time_ns() - self._last_use(name) > _DAY_NS:  # a session looks it up once
+                self._exports.remove(name)
 
     def _last_use(self, name: str) -> int:
         """When the byte code was used last; 0 where another process has just removed it."""
@@ -104,6 +110,16 @@ class Bytecode:
                 return os.fstat(folder).st_mtime_ns
         except FileNotFoundError:
             return 0
+
+
+def _can_have_bytecode(name: str) -> bool:
+    *folders, last = name.split("/")
+    return (
+        last.endswith(".py")
+        and len(os.fsencode(last)) <= _LONGEST_NAME
+        and "\0" not in name
+        and not any(folder.endswith(".pyc") for folder in folders)
+    )
 
 
 def is_bytecode(path: str) -> bool:
@@ -134,7 +150,7 @@ def _copy_below(source: SafeFolder, target: SafeFolder) -> None:
     for name in source.names():
         if name.endswith(".pyc"):
             # Where the commit has a link instead of a folder, its files are compiled at every start.
-            with contextlib.suppress(UnsafePath):
+            with contextlib.suppress(UnsafePath, IsADirectoryError):
                 target.file(name).write(source.file(name).read())
         else:
             _copy_below(source.below(name), target.below(name))

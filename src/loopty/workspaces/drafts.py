@@ -116,7 +116,7 @@ def edits_in(
     fixed = {path: content for path, content in changed.items() if isinstance(laid_out.get(path), list)}
     for path in same_as_committed(fixed) if fixed else ():
         del changed[path]
-    return {**changed, **{path: None for path in laid_out if path not in entries}}
+    return {**changed, **{path: None for path in laid_out if path not in entries and not is_passed_over(path)}}
 
 
 def _protect(folder: SafeFolder, fixed: Collection[str]) -> dict[str, list[int]]:
@@ -146,6 +146,11 @@ def _file_at(folder: SafeFolder, path: str) -> SafeFile:
 
 def digest_of(content: bytes) -> str:
     return sha256(content).hexdigest()
+
+
+def is_passed_over(path: str) -> bool:
+    """Whether nobody looks at this file of a draft: a commit may have it, but it is never an entry."""
+    return not _IGNORED_NAMES.isdisjoint(path.split("/"))
 
 
 def entries_below(folder: SafeFolder) -> Iterator[tuple[str, list[int]]]:

@@ -8,7 +8,7 @@ from loopty.domain.rig import Rig
 from loopty.kit import codec
 from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.benchmark_files import BenchmarkFiles
-from loopty.workspaces.bytecode import bytecode_of
+from loopty.workspaces.bytecode import bytecode_of, is_bytecode
 from loopty.workspaces.exports import export_commit
 from loopty.workspaces.git_objects import REGULAR_FILES
 from loopty.workspaces.host_paths import HostPaths
@@ -85,9 +85,10 @@ class SealedExports:
         isolated, access = self._rig.benchmark.isolated, self._rig.access
 
         def is_frozen(path: str) -> bool:
-            if self._benchmark.includes_or_loads(path, commit):
-                return True
-            return not isolated and self.is_shown(path, commit) and not access.is_writable(path)
+            is_own = self._benchmark.includes_or_loads(path, commit)
+            if isolated:
+                return is_own and not self._held_out.includes(path)
+            return self.is_shown(path, commit) and (is_own or not access.is_writable(path))
 
         return {
             path: entry.blob
@@ -104,7 +105,8 @@ class SealedExports:
 
     def is_shown(self, path: str, commit: str) -> bool:
         """Whether this file is in the tree of a trial."""
-        if self._held_out.includes(path):
+        # A commit's own byte code could hide what a candidate changes in the source beside it.
+        if self._held_out.includes(path) or is_bytecode(path):
             return False
         is_own = self._benchmark.includes_or_loads(path, commit)
         if self._rig.benchmark.isolated and (is_own or self._data.includes(path)):

@@ -22,7 +22,7 @@ from loopty.kit.safe_folder import SafeFolder, UnsafePath, keep_open
 from loopty.record.history import History
 from loopty.record.trials import Trials, trial_token
 from loopty.workspaces.build_caches import BuildCaches
-from loopty.workspaces.bytecode import SDK_FOLDER, Bytecode, BytecodeSources, files_in_limits, is_bytecode
+from loopty.workspaces.bytecode import SDK_FOLDER, Bytecode, BytecodeSources, files_in_limits
 from loopty.workspaces.git_objects import TreeEntry
 from loopty.workspaces.host_paths import HostPaths
 from loopty.workspaces.node_files import NodeFiles
@@ -174,7 +174,6 @@ class Stages:
                 stage = self._prepare_sources(trial, folder)
             yield stage
         finally:
-            self._to_compile.pop(trial.root.commit, None)
             with self._preparation_lock, _readable_for_trials():
                 self._folders.end(folder)
 
@@ -294,7 +293,7 @@ class Stages:
         changes = [
             change
             for change in self._repository.changes(root.commit, node.commit)
-            if self._exports.is_shown(change.path, root.commit) and not is_bytecode(change.path)
+            if self._exports.is_shown(change.path, root.commit)
         ]
         return overlay_mounts(export, changes, self._content, area, TREE)
 
@@ -302,7 +301,10 @@ class Stages:
         """The SDK, with its byte code where it is compiled."""
         if self._sdk is None or (compiled := self._compiled.get(commit)) is None:
             return [] if self._sdk is None else [self._sdk]
-        return [Mount(compiled.below(SDK_FOLDER).path_for_programs(), self._sdk.target)]
+        try:
+            return [Mount(compiled.below(SDK_FOLDER).path_for_programs(), self._sdk.target)]
+        except FileNotFoundError:
+            return [self._sdk]  # somebody has removed it
 
     def package_mounts(self, trial: Trial) -> tuple[Mount, ...]:
         """What shows packages to the benchmark, out of reach of candidates: the SDK, environments, mounts."""
