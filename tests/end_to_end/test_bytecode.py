@@ -19,6 +19,14 @@ write = ["src/**", "**/__pycache__/**", "__pycache__/**"]
 [sandbox]
 kind = "{kind}"
 """
+IS_SEALED = """\
+def is_sealed(module):
+    try:
+        with open(module.__cached__, "ab"):
+            return False
+    except OSError:
+        return os.path.exists(module.__cached__)
+"""
 # The score is the number of modules that were loaded from byte code which nobody here can write.
 EVALUATE = """\
 import os, sys
@@ -26,20 +34,14 @@ sys.path.insert(0, "reference")
 import helper
 import loopty_sdk
 from loopty_sdk import Run, candidate
-def is_sealed(module):
-    try:
-        with open(module.__cached__, "ab"):
-            return False
-    except (PermissionError, OSError) as error:
-        return os.path.exists(module.__cached__) and not isinstance(error, FileNotFoundError)
-candidate.run(["true"])
+{is_sealed}candidate.run(["true"])
 Run().finish(helper.VALUE * (is_sealed(helper) + is_sealed(loopty_sdk)))
 """
 
 
 @pytest.fixture
 def repository(place):
-    place.write("evaluate.py", EVALUATE)
+    place.write("evaluate.py", EVALUATE.format(is_sealed=IS_SEALED))
     place.write("reference/helper.py", "VALUE = 1\n")
     place.write("src/program.py", "x = 1\n")
     return place
@@ -133,20 +135,14 @@ from loopty_sdk import Run
 import helper
 from lib import tools
 from src import program
-def is_sealed(module):
-    try:
-        with open(module.__cached__, "ab"):
-            return False
-    except OSError:
-        return os.path.exists(module.__cached__)
-Run().finish(100 * program.x + 10 * is_sealed(tools) + is_sealed(helper) * helper.VALUE)
+{is_sealed}Run().finish(100 * program.x + 10 * is_sealed(tools) + is_sealed(helper) * helper.VALUE)
 """
 
 
 @pytest.fixture(params=["bubblewrap", "landlock"])
 def together(place, request):
     """A benchmark that loads the candidate into its own process."""
-    place.write("evaluate.py", TOGETHER)
+    place.write("evaluate.py", TOGETHER.format(is_sealed=IS_SEALED))
     place.write("reference/helper.py", "VALUE = 1\n")
     place.write("lib/tools.py", "y = 1\n")
     place.write("src/program.py", "x = 1\n")

@@ -54,7 +54,6 @@ class DashboardServer:
         self._reading = ThreadPoolExecutor(1, "record")
         self._acting = ThreadPoolExecutor(1, "actions")
         self._bytes = RequestBytes()
-        self._connections = 0
         self._answering: set[asyncio.Task[None]] = set()
         """A loop holds its tasks only weakly."""
         self._allowance, self._allowed_at = _BURST, time.monotonic()
@@ -94,7 +93,6 @@ class DashboardServer:
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         exchange, is_gone = Exchange(reader, writer, self._bytes, _LARGEST_BODY), False
-        self._connections += 1
         try:
             await self._handle(exchange)
         except (ClientGone, ConnectionError, TimeoutError):
@@ -102,7 +100,6 @@ class DashboardServer:
         except asyncio.CancelledError:  # the server ends
             is_gone = True
         finally:
-            self._connections -= 1
             with contextlib.suppress(OSError, RuntimeError):
                 exchange.close(at_once=is_gone)
 
@@ -131,7 +128,7 @@ class DashboardServer:
         now = time.monotonic()
         refill = (now - self._allowed_at) * _REQUESTS_PER_SECOND
         self._allowance, self._allowed_at = min(self._allowance + refill, _BURST), now
-        if self._allowance < 1 or self._connections > _MOST_CONNECTIONS:
+        if self._allowance < 1 or len(self._answering) > _MOST_CONNECTIONS:
             raise NotAllowed(429, "limit", "there are too many requests: wait a moment")
         self._allowance -= 1
 

@@ -1,7 +1,7 @@
 """Compiles the SDK and the frozen files of a repository once, before the first trial that imports them.
 
-The benchmark's own interpreter compiles them, in a sandbox that shows what the benchmark's shows, and nothing of a
-candidate runs there: neither a candidate nor a trial can write byte code that another one loads.
+The benchmark's own interpreter compiles them, in a sandbox that shows these files alone. Nothing of a candidate
+runs there: neither a candidate nor a trial can write byte code that another one loads.
 """
 
 from __future__ import annotations

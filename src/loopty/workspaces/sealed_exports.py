@@ -124,7 +124,7 @@ class SealedExports:
     ) -> SafeFolder:
         rig, benchmark = self._rig, self._rig.benchmark
         points = tuple(sorted({*benchmark.scratch, *benchmark.caches, *self._mounts.paths_inside}))
-        isolation = (benchmark.isolated, benchmark.data, part, "with imports")
+        isolation = (benchmark.isolated, benchmark.data, part, "with imports, without byte code")
         rules = codec.text([rig.access, rig.audit, benchmark.files, benchmark.commands, isolation])
         exports, read_only = place or self._state.exports, bool(part)
         return export_commit(
