@@ -12,6 +12,7 @@ import os
 import sys
 
 from loopty.sandboxes.namespace_launcher.command_copy import CommandCopy
+from loopty.sandboxes.namespace_launcher.fresh_pools import use_up_free_blocks
 from loopty.sandboxes.namespace_launcher.launch_order import (
     FAILED,
     NO_LIBRARY,
@@ -55,6 +56,7 @@ def main(known_modules: set[str], program_folder: str) -> None:
     command = CommandCopy(imports, order)
     # Memory that is not touched again is not copied for each trial.
     gc.collect()
+    kept = use_up_free_blocks()  # noqa: F841 - until this process ends
     gc.freeze()
     command.become(copies.serve(channel, command))
 

@@ -1,0 +1,44 @@
+"""Spares copies of a warm process what `threading` does after a fork.
+
+It makes every lock anew and forgets the other threads. Here there is one thread, and no lock is held: the work
+would change nothing, but write to a hundred pages that the copy shares until then.
+"""
+
+# For Python 3.9 and newer.
+from __future__ import annotations
+
+import sys
+from types import FunctionType, ModuleType
+
+
+class ThreadsAfterFork:
+    """Made in the warm process, after its imports."""
+
+    def __init__(self) -> None:
+        threading = sys.modules.get("threading")
+        hook = getattr(threading, "_after_fork", None)
+        self._main_thread = None
+        if threading is not None and type(hook) is FunctionType and _has_one_thread(threading):
+            self._main_thread = threading.main_thread()
+            self._hook, self._work = hook, hook.__code__
+            # The interpreter keeps the function itself.
+            hook.__code__ = _do_nothing.__code__
+
+    def restore(self) -> None:
+        """Let it happen again, in a copy: the command may fork, too."""
+        if (thread := self._main_thread) is not None:
+            self._hook.__code__ = self._work
+            if hasattr(thread, "_set_native_id"):
+                thread._set_native_id()
+
+
+def _has_one_thread(threading: ModuleType) -> bool:
+    try:
+        known = {*threading._active.values(), *threading._limbo, *threading._dangling}
+    except AttributeError:
+        return False  # another version of it
+    return known == {threading.main_thread()}
+
+
+def _do_nothing() -> None:
+    """In the place of the work."""
