@@ -131,12 +131,15 @@ class Namespaces:
                 groups.append(close_with(freezer.open_processes(), handed_over))
             else:
                 freezer = None
-            order = close_with(dump_order(make_order(launch, len(groups), by_path=by_path)), handed_over)
+            order = make_order(launch, len(groups), by_path=by_path)
+            if process is not None:
+                process.set_variables(order)
+            order_file = close_with(dump_order(order), handed_over)
             connection = process.start_trial() if process else self._launcher.start_trial(network=launch.network)
             tree = NamespaceTree(connection, pipes, launch, cgroup, freezer)
             resources.callback(tree.close)
             with contextlib.suppress(ConnectionError):
-                send_descriptors(connection, [order, *outputs, *groups, *trees])
+                send_descriptors(connection, [order_file, *outputs, *groups, *trees])
         return tree
 
 

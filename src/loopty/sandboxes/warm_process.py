@@ -19,6 +19,7 @@ from loopty.sandboxes.namespace_launcher.launch_order import (
     FAILED,
     NO_LIBRARY,
     READY,
+    TrialOrder,
     WarmOrder,
     dump_order,
     file_in_memory,
@@ -98,7 +99,7 @@ class WarmProcess:
                 send_descriptors(connection, descriptors)
             handed_over.close()
             _receive_first_process(connection, first_process)
-            variables = {**order.env, "PWD": order.cwd}
+            self._variables = variables = {**order.env, "PWD": order.cwd}
             own_order = WarmOrder(
                 interpreter=warm.python,
                 arguments=warm.arguments,
@@ -122,6 +123,12 @@ class WarmProcess:
         with theirs, contextlib.suppress(ConnectionError):
             send_message(self._channel, _START_TRIAL, [theirs.fileno()])
         return ours
+
+    def set_variables(self, order: TrialOrder) -> None:
+        """Leave only those variables in the order of a copy that are different from this process's."""
+        wanted = {**order.env, "PWD": order.cwd}
+        order.env = {name: value for name, value in wanted.items() if self._variables.get(name) != value}
+        order.unset = tuple(name for name in self._variables if name not in wanted)
 
     def close(self) -> None:
         """End it, and every trial that it started."""

@@ -44,7 +44,7 @@ class CommandCopy:
     def become(self, order: CommandOrder) -> None:
         """Become the command, as if the interpreter had just started it; does not return."""
         imports = self._imports
-        imports.set_environment({**order.env, "PWD": order.cwd})
+        imports.set_environment(order.env, order.unset)
         place = _first_search_folder(self._words)
         if imports.is_covered(place):
             # A file of the trial has the name of a module that the copy has: then it starts as any other command.

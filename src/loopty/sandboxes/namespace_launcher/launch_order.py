@@ -83,6 +83,7 @@ class TrialOrder:
         "resolver",
         "scratch",
         "temporary",
+        "unset",
         "waits",
     )
 
@@ -107,10 +108,13 @@ class TrialOrder:
         limits: tuple[tuple[int, int], ...],
         waits: bool,
         nests: bool = False,
+        unset: tuple[str, ...] = (),
     ) -> None:
         self.argv = argv
         self.cwd = cwd
         self.env = env
+        """The variables; for a copy of a warm process those that are different there, and `unset` are missing."""
+        self.unset = unset
         self.home = home
         self.temporary = temporary
         """Directories in memory below the mounts; `scratch` are those above them."""
@@ -139,12 +143,12 @@ class TrialOrder:
 class CommandOrder:
     """What a copy of a warm process needs of the order of its trial."""
 
-    __slots__ = ("argv", "cwd", "env")
+    __slots__ = ("argv", "env", "unset")
 
-    def __init__(self, argv: tuple[str, ...], cwd: str, env: dict[str, str]) -> None:
+    def __init__(self, argv: tuple[str, ...], env: dict[str, str], unset: tuple[str, ...]) -> None:
         self.argv = argv
-        self.cwd = cwd
         self.env = env
+        self.unset = unset
 
 
 class WarmOrder:
@@ -218,7 +222,7 @@ def read_source_order(descriptor: int) -> SourceOrder:
 def read_command_order(descriptor: int) -> CommandOrder:
     """Read the command of a trial's order from an open file and close the file."""
     fields = _read(descriptor)
-    return CommandOrder(fields["argv"], fields["cwd"], fields["env"])
+    return CommandOrder(fields["argv"], fields["env"], fields["unset"])
 
 
 def _read(descriptor: int) -> dict[str, Any]:

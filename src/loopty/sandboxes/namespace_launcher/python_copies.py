@@ -116,7 +116,7 @@ class TrialCopy(TrialProcess):
             _take_descriptors(outputs)
             prctl(PR_SET_DUMPABLE, 1)
             self._command_line.replace(self._command.line, self._command.name)
-            raise CopyStarted(CommandOrder(order.argv, order.cwd, order.env))
+            raise CopyStarted(CommandOrder(order.argv, order.env, order.unset))
         return pid
 
 

@@ -27,8 +27,7 @@ class WarmImports:
         self._known = known
         self._order = order
         self._printed: dict[int, bytes] = {}
-        self._changed_variables: dict[str, str | None] = {}
-        self._variables: dict[str, str] = {}
+        self._changed_variables: frozenset[str] = frozenset()
         self._names: frozenset[str] = frozenset()
         self._modules: dict[str, ModuleType] = {}
         self.module_identities: frozenset[int] = frozenset()
@@ -47,8 +46,9 @@ class WarmImports:
             return failure
         # The interpreter itself may set one, too: LC_CTYPE.
         before, after = self._order.variables, dict(os.environ)
-        changed = {name for name in {*before, *after} if before.get(name) != after.get(name)}
-        self._changed_variables = {name: after.get(name) for name in changed}
+        self._changed_variables = frozenset(
+            name for name in {*before, *after} if before.get(name) != after.get(name)
+        )
         self._modules = {name: module for name, module in sys.modules.items() if not _is_own(name)}
         self._names = frozenset(name.partition(".")[0] for name in self._modules if name not in self._known)
         if shared := sorted(self._names & frozenset(self._order.names)):
@@ -59,7 +59,6 @@ class WarmImports:
         """Do what is the same for all copies: whatever a copy looks at becomes memory of its own."""
         self.main_module = find_module(self._order.arguments)
         self.module_identities = frozenset(map(id, self._modules.values()))
-        self._variables = dict(os.environ)
         for name in [name for name in sys.modules if _is_own(name)]:
             del sys.modules[name]
         # Outside the installation there may be other files in a trial than when the search path was read.
@@ -83,15 +82,14 @@ class WarmImports:
             os.close(output)
         return failure
 
-    def set_environment(self, variables: dict[str, str]) -> None:
-        """Set the variables of a command, with the changes that the imports made; most are set already."""
-        wanted = {**variables, **self._changed_variables}
-        for name in self._variables:
-            if wanted.get(name) is None:
-                del os.environ[name]
-        for name, value in wanted.items():
-            if value is not None and value != self._variables.get(name):
+    def set_environment(self, different: dict[str, str], unset: tuple[str, ...]) -> None:
+        """Set the variables of a command that are different there, but those that the imports have changed."""
+        for name, value in different.items():
+            if name not in self._changed_variables:
                 os.environ[name] = value
+        for name in unset:
+            if name not in self._changed_variables:
+                del os.environ[name]
 
     def is_covered(self, folder: str | None) -> bool:
         """Whether a file in the first folder to import from has the name of an imported module."""
