@@ -30,7 +30,7 @@ from loopty.workspaces.overlay import overlay_mounts
 from loopty.workspaces.rebuildable_folders import RebuildableFolders
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.sealed_exports import SealedExports
-from loopty.workspaces.seals import Signature
+from loopty.workspaces.seals import Seal, Signature
 from loopty.workspaces.state_folder import StateFolder
 from loopty.workspaces.trial_folders import IN_USE, TrialFolders
 
@@ -117,9 +117,11 @@ class Stages:
                 self._folders.make(trial_folder, json.dumps(dict(trial.node.params)).encode())
                 kept.enter_context(keep_open(trial_folder))
                 stage = self._prepare(trial, trial_folder, results)
-            if change := self.find_tampering(trial):
+            own, *data = self._exports.seals[trial.root.commit]
+            signature = own.signature()
+            if change := _find_change(own, signature, data):
                 raise SandboxError(change)
-            self._signatures_at_start[trial_folder] = self._exports.seals[trial.root.commit][0].signature()
+            self._signatures_at_start[trial_folder] = signature
             yield stage
         finally:
             self._signatures_at_start.pop(trial_folder, None)
@@ -136,14 +138,10 @@ class Stages:
             return None  # only its sources were shown so far
         own, *data = seals
         signature = own.signature()
-        if name := own.first_change(signature):
-            return f"the benchmark's {name} was changed: remove {own.root}, and it is rebuilt from the commit"
+        if change := _find_change(own, signature, data):
+            return change
         if self._signatures_at_start.get(self._trial_folder(trial), signature) != signature:
             return f"the benchmark in {own.root} was changed and restored while the trial ran"
-        for seal in data:
-            if (name := seal.first_change()) is not None:
-                path = seal.root / name
-                return f"the benchmark's data {path} was changed: restore it, or start a new run with it"
         return None
 
     def _is_checked_quickly(self, commit: str) -> bool:
@@ -344,6 +342,17 @@ def _readable_for_trials() -> Iterator[None]:
         yield
     finally:
         os.umask(before)
+
+
+def _find_change(own: Seal, signature: Signature, data: Sequence[Seal]) -> str | None:
+    """What changed in a benchmark with this signature or in its data, with the remedy, or None."""
+    if name := own.first_change(signature):
+        return f"the benchmark's {name} was changed: remove {own.root}, and it is rebuilt from the commit"
+    for seal in data:
+        if (name := seal.first_change()) is not None:
+            path = seal.root / name
+            return f"the benchmark's data {path} was changed: restore it, or start a new run with it"
+    return None
 
 
 def _is_alive(pid: str) -> bool:
