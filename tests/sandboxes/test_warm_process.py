@@ -9,6 +9,7 @@ import gc
 import os
 import random
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -207,6 +208,54 @@ async def test_a_module_of_a_package_is_found_once_and_runs_as_it_always_does(tr
         assert (copy.exit.code, copy.out, copy.err) == (alone.exit.code, alone.out, alone.err)
         # As with all that a warm process has imported.
         (package / "tool.py").write_text(TOOL.replace("import runpy, sys", "import runpy, sys; print('new')"))
+
+
+LIBRARY = """
+#include <stdio.h>
+#include <stdlib.h>
+static void at_exit(void) { printf("exit function\\n"); }
+static __attribute__((destructor)) void at_end(void) { printf("destructor\\n"); }
+void start(void) { atexit(at_exit); printf("start\\n"); }
+"""
+LOAD = "import ctypes\nlibrary = ctypes.CDLL('/packages/library.so')\n"
+
+
+def build_library(compiler: str, folder: Path) -> None:
+    (folder / "library.c").write_text(LIBRARY)
+    files = (folder / "library.so", folder / "library.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", *files], check=True)
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+async def test_exit_functions_and_destructors_of_libraries_are_called_at_the_end_of_a_copy(is_shared, trials):
+    if (compiler := shutil.which("cc")) is None:
+        pytest.skip("without a compiler there is no library")
+    build_library(compiler, trials.packages)
+    (trials.packages / "loading.py").write_text(LOAD if is_shared else "import ctypes")
+    script = ("from loading import library" if is_shared else LOAD) + "\nlibrary.start(); raise SystemExit(3)"
+    for _ in range(2):
+        copy, alone = await trials.run_both(script, (("loading", (), ()),))
+        assert copy.out.splitlines() == ["start", "exit function", "destructor"]
+        assert (copy.exit.code, copy.out, copy.err) == (3, alone.out, alone.err)
+
+
+THREADS = """
+import os, threading, time
+main = threading.main_thread()
+print(main.ident == threading.get_ident(), main.native_id == threading.get_native_id(), main.is_alive())
+threading.Thread(target=time.sleep, args=(0.5,)).start()
+print(threading.active_count(), flush=True)
+if os.fork() == 0:
+    print(threading.active_count(), flush=True)
+    os._exit(0)
+os.wait()
+"""
+
+
+async def test_threads_of_a_copy_are_as_in_any_process_and_so_are_those_of_a_process_that_it_forks(trials):
+    copy, alone = await trials.run_both(THREADS, (("threading", (), ()),))
+    assert copy.out.split() == ["True", "True", "True", "2", "1"]
+    assert (copy.exit.code, copy.out, copy.err) == (0, alone.out, alone.err)
 
 
 async def test_packages_are_imported_once_and_print_in_each_trial(trials):
