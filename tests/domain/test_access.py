@@ -76,3 +76,12 @@ def test_a_clean_path_stays_below_its_directory(path: str) -> None:
     if is_clean_path(path):
         assert not path.startswith("/")
         assert not {"", ".", ".."} & set(path.split("/"))
+
+
+def test_a_refusal_says_which_files_no_rule_allows() -> None:
+    access = Access(write=("**",))
+    reason = access.refusal(["src/__pycache__/a.pyc"])
+    assert reason == (
+        "may not change src/__pycache__/a.pyc (no rule allows .git, .loopty, loopty.toml and __pycache__)"
+    )
+    assert access.refusal(["a.py"]) is None

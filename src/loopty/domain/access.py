@@ -47,6 +47,8 @@ class Access(Record):
         if not forbidden:
             return None
         named = ", ".join(forbidden[:3]) + (f" and {len(forbidden) - 3} more" if len(forbidden) > 3 else "")
+        if all(globs.matches(path.lower(), _NEVER_WRITABLE) for path in forbidden):
+            return f"may not change {named} (no rule allows .git, .loopty, {TASK_FILE} and __pycache__)"
         allowed = ", ".join(self.write) or "nothing"
         return f"may not change {named} (writable: {allowed})"
 
