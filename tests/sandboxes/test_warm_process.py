@@ -220,23 +220,55 @@ void start(void) { atexit(at_exit); printf("start\\n"); }
 LOAD = "import ctypes\nlibrary = ctypes.CDLL('/packages/library.so')\n"
 
 
-def build_library(compiler: str, folder: Path) -> None:
-    (folder / "library.c").write_text(LIBRARY)
-    files = (folder / "library.so", folder / "library.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", *files], check=True)
+NEEDED = '#include <stdio.h>\n__attribute__((destructor)) void needed_end(void) { printf("needed\\n"); }'
+NEEDING = (
+    "#include <stdio.h>\nvoid needed_end(void);\nvoid *use(void) { return needed_end; }\n"
+    '__attribute__((destructor)) void needing_end(void) { printf("needing\\n"); }'
+)
+
+
+def build_library(folder: Path, name: str, source: str, *words: str) -> None:
+    if (compiler := shutil.which("cc")) is None:
+        pytest.skip("without a compiler there is no library")
+    (folder / f"{name}.c").write_text(source)
+    files = (str(folder / f"{name}.so"), str(folder / f"{name}.c"))
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", *files, *words], check=True)
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
 async def test_exit_functions_and_destructors_of_libraries_are_called_at_the_end_of_a_copy(is_shared, trials):
-    if (compiler := shutil.which("cc")) is None:
-        pytest.skip("without a compiler there is no library")
-    build_library(compiler, trials.packages)
+    build_library(trials.packages, "library", LIBRARY)
     (trials.packages / "loading.py").write_text(LOAD if is_shared else "import ctypes")
     script = ("from loading import library" if is_shared else LOAD) + "\nlibrary.start(); raise SystemExit(3)"
     for _ in range(2):
         copy, alone = await trials.run_both(script, (("loading", (), ()),))
         assert copy.out.splitlines() == ["start", "exit function", "destructor"]
         assert (copy.exit.code, copy.out, copy.err) == (3, alone.out, alone.err)
+
+
+@pytest.mark.parametrize("words", [(), ("-nostartfiles",), ("-Wl,-fini=needed_end", "-DNO")])
+async def test_a_library_ends_before_those_that_it_needs_in_whatever_way_it_names_its_end(words, trials):
+    place = trials.packages
+    source = NEEDED.replace("__attribute__((destructor))", "") if "-DNO" in words else NEEDED
+    build_library(place, "libneeded", source, *words)
+    build_library(place, "libneeding", NEEDING, f"-L{place}", "-lneeded", "-Wl,-rpath,$ORIGIN")
+    load = "import ctypes\nneeded = ctypes.CDLL('/packages/libneeded.so')\n"
+    (place / "loading.py").write_text(load + "needing = ctypes.CDLL('/packages/libneeding.so')")
+    copy, alone = await trials.run_both("import loading", (("loading", (), ()),))
+    assert copy.out.splitlines() == ["needing", "needed"]
+    assert (copy.exit.code, copy.out, copy.err) == (0, alone.out, alone.err)
+
+
+async def test_a_thread_that_reads_a_file_in_c_does_not_hold_up_the_end_of_a_copy(trials):
+    source = "#include <stdio.h>\n#include <unistd.h>\nint wait_for(void) { int p[2]; pipe(p); "
+    build_library(trials.packages, "library", source + 'return fgetc(fdopen(p[0], "r")); }')
+    (trials.packages / "loading.py").write_text(LOAD)
+    script = (
+        "import threading, time\nfrom loading import library\n"
+        "threading.Thread(target=library.wait_for, daemon=True).start(); time.sleep(0.2); print('end')"
+    )
+    copy, alone = await trials.run_both(script, (("loading", (), ()), ("threading", (), ())))
+    assert (copy.exit.code, copy.out, copy.err) == (0, "end\n", "") == (alone.exit.code, alone.out, alone.err)
 
 
 THREADS = """

@@ -21,11 +21,10 @@ from loopty.kit.safe_folder import SafeFile
 _MOST_BYTES = 1 << 19
 _LONGEST_CALL_SECONDS = 900.0
 """Of a call whose end was never written, because its host was killed."""
-_CLOCK_SECONDS = 0.012
-"""Times of files come from a clock that is behind by a tick of the kernel, 10 ms at most, and never ahead.
-
-A longer time would give the edit of one agent to another whose call was just over: hooks take less than 100 ms.
-"""
+_TICK_SECONDS = 0.012
+"""Times of files come from a clock that is behind by a tick of the kernel, 10 ms at most, and never ahead."""
+_OTHER_CLOCK_SECONDS = 0.1
+"""Those of a network's file system come from another machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,10 @@ class CallTime(Record):
     end: float
 
     def has(self, moment: float) -> bool:
-        return self.begin - _CLOCK_SECONDS <= moment <= self.end
+        return self.begin - _TICK_SECONDS <= moment <= self.end
+
+    def is_near(self, moment: float) -> bool:
+        return self.begin - _OTHER_CLOCK_SECONDS <= moment <= self.end + _OTHER_CLOCK_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +54,14 @@ class HostWork(Record):
     """The drafts that a directing agent was seen to edit, with a file of each."""
 
     def is_subagents(self, moment: float) -> bool:
-        return any(call.has(moment) for call in self.by_subagents)
+        """Whether one was at work, or just before or after while no directing agent was."""
+        if any(call.has(moment) for call in self.by_subagents):
+            return True
+        is_near = any(call.is_near(moment) for call in self.by_subagents)
+        return is_near and not any(call.has(moment) for call in self.by_directors)
 
     def is_directors(self, moment: float) -> bool:
-        return any(call.has(moment) for call in self.by_directors) and not self.is_subagents(moment)
+        return any(call.is_near(moment) for call in self.by_directors) and not self.is_subagents(moment)
 
 
 class HostCalls:

@@ -12,31 +12,38 @@ _POOL_BYTES = 1 << 14 if sys.version_info >= (3, 10) else 1 << 12
 _POOL_HEAD = 48
 _SIZES = range(16, 513, 16)
 _BYTES_HEAD = 33
-_MOST_POOLS = 64
+_MOST_BATCHES = 32
+_TAKEN_MEANWHILE = 4
+"""Blocks of a pool that hold what makes the objects."""
 
 
-def use_up_free_blocks() -> list[object]:
+def use_up_free_blocks() -> list[list[object]]:
     """Make objects of each small size until they come from an unused pool; keep them as long as the process."""
-    made: list[object] = []
+    made: list[list[object]] = []
     for size in _SIZES:
         blocks = (_POOL_BYTES - _POOL_HEAD) // size
-        in_a_row, before = 0, 0
-        for number in range(_MOST_POOLS * blocks):
-            one = _object_of(size, number)
-            made.append(one)
-            place = id(one)
-            if place % _POOL_BYTES == _POOL_HEAD:
-                in_a_row = 1
-            else:
-                in_a_row = in_a_row + 1 if in_a_row and place == before + size else 0
-            before = place
-            if in_a_row == blocks:
-                break  # a whole pool was empty, so there was no other one with a free block
+        for _ in range(_MOST_BATCHES):
+            made.append(_objects_of(size, 2 * blocks))
+            if _has_a_whole_pool(made[-1], blocks):
+                break  # it was empty, so there was no other one with a free block
+        else:
+            return []  # this interpreter takes its memory elsewhere
     return made
 
 
-def _object_of(size: int, number: int) -> object:
-    """A new object that takes a block of this size."""
-    if size < _BYTES_HEAD:
-        return object() if size == 16 else (1 << 40) + number
-    return bytes(size - _BYTES_HEAD)
+def _objects_of(size: int, count: int) -> list[object]:
+    """New objects, each of which takes a block of this size."""
+    # Without a number for each, which would take a block as well, and leave it.
+    if size == 16:
+        return [object() for _ in (None,) * count]
+    if size == 32:
+        return [*map(complex, (1.0,) * count)]
+    return [*map(bytes, (size - _BYTES_HEAD,) * count)]
+
+
+def _has_a_whole_pool(objects: list[object], blocks: int) -> bool:
+    in_pools: dict[int, int] = {}
+    for one in objects:
+        pool = id(one) // _POOL_BYTES
+        in_pools[pool] = in_pools.get(pool, 0) + 1
+    return max(in_pools.values()) >= blocks - _TAKEN_MEANWHILE

@@ -16,9 +16,11 @@ class ThreadsAfterFork:
 
     def __init__(self) -> None:
         threading = sys.modules.get("threading")
-        hook = getattr(threading, "_after_fork", None)
         self._main_thread = None
-        if threading is not None and type(hook) is FunctionType and _has_one_thread(threading):
+        if threading is None or not _has_one_thread(threading):
+            return
+        hook = getattr(threading, "_after_fork", None)
+        if isinstance(hook, FunctionType) and _is_original(hook):
             self._main_thread = threading.main_thread()
             self._hook, self._work = hook, hook.__code__
             # The interpreter keeps the function itself.
@@ -30,6 +32,11 @@ class ThreadsAfterFork:
             self._hook.__code__ = self._work
             if hasattr(thread, "_set_native_id"):
                 thread._set_native_id()
+
+
+def _is_original(hook: FunctionType) -> bool:
+    """Whether nothing has put its own function into this place."""
+    return hook.__module__ == "threading" and not hook.__code__.co_freevars
 
 
 def _has_one_thread(threading: ModuleType) -> bool:
