@@ -6,7 +6,6 @@ import _signal
 import _socket
 import gc
 import os
-import select
 
 from loopty.sandboxes.namespace_launcher.command_line import CommandLine
 from loopty.sandboxes.namespace_launcher.launch_order import (
@@ -19,9 +18,7 @@ from loopty.sandboxes.namespace_launcher.launch_order import (
     read_launcher_order,
     read_source_order,
     receive_descriptors,
-    receive_message,
     send_descriptors,
-    send_message,
 )
 from loopty.sandboxes.namespace_launcher.namespace_calls import (
     CLONE_NEWNET,
@@ -33,12 +30,17 @@ from loopty.sandboxes.namespace_launcher.namespace_calls import (
     fork_into,
 )
 from loopty.sandboxes.namespace_launcher.root_files import SharedRoot, clone_source
-from loopty.sandboxes.namespace_launcher.trial_process import TrialProcess, watch_children, write_identity
+from loopty.sandboxes.namespace_launcher.start_requests import (
+    handle_deaths,
+    report_failure,
+    report_start,
+    start_requests,
+)
+from loopty.sandboxes.namespace_launcher.trial_process import TrialProcess, write_identity
 from loopty.sandboxes.raw_calls import PR_SET_DUMPABLE, prctl, unshare, use_token
 
 _STARTED = b"%d"
 _STOP_SIGNALS = (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP)
-_MANY = 4096
 _NAMESPACES_BY_MESSAGE = {WITH_NETWORK: NAMESPACES, WITHOUT_NETWORK: NAMESPACES | CLONE_NEWNET, COPY_SOURCES: 0}
 
 
@@ -64,30 +66,16 @@ def main(order_file: int, connection_number: int) -> None:
     gc.disable()
     gc.freeze()
     # Trials inherit the handler: setting one takes Python longer than starting a command.
-    _signal.signal(_signal.SIGCHLD, _ignore)
+    handle_deaths()
     _serve(order, root, own_pid, connection)
 
 
 def _serve(order: LauncherOrder, root: SharedRoot, own_pid: int, connection: _socket.socket) -> None:
-    deaths = watch_children()
-    events = select.poll()
-    events.register(connection, select.POLLIN)
-    events.register(deaths, select.POLLIN)
-    while True:
-        ready = [descriptor for descriptor, _ in events.poll()]
-        if deaths in ready:
-            os.read(deaths, _MANY)
-            _reap()
-        if connection.fileno() not in ready:
-            continue
-        message, descriptors = receive_message(connection, 1)
-        if not message:
-            return
-        trial = _socket.socket(fileno=descriptors[0])
+    for message, trial in start_requests(connection):
         try:
             pid, pidfd = fork_into(_NAMESPACES_BY_MESSAGE[message])
         except OSError as error:
-            trial.send(FAILED + f"cannot make namespaces: {error.strerror}".encode())
+            report_failure(trial, error)
         else:
             if pid == 0:
                 connection.close()
@@ -95,11 +83,7 @@ def _serve(order: LauncherOrder, root: SharedRoot, own_pid: int, connection: _so
                     _copy_sources(trial)
                 TrialProcess(order, root, own_pid, trial).run()
             if message != COPY_SOURCES:
-                # Nobody listens any more when loopty has died.
-                try:  # noqa: SIM105 - contextlib would double what this process imports
-                    send_message(trial, _STARTED % pid, [pidfd])
-                except OSError:
-                    pass
+                report_start(trial, _STARTED % pid, pidfd)
             os.close(pidfd)
         trial.close()
 
@@ -137,15 +121,3 @@ def _filter_own_calls(order: LauncherOrder) -> None:
     if order.call_filter is not None:
         filter_calls(order.call_filter)
         use_token(order.token)
-
-
-def _ignore(_number: int, _frame: object) -> None:
-    """The death of a child only wakes the process up."""
-
-
-def _reap() -> None:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return

@@ -10,20 +10,16 @@ from __future__ import annotations
 import _signal
 import _socket
 import os
-import select
 
 from loopty.sandboxes.namespace_launcher.command_copy import CommandCopy
 from loopty.sandboxes.namespace_launcher.command_line import CommandLine
 from loopty.sandboxes.namespace_launcher.launch_order import (
-    FAILED,
     READY,
     TITLE,
     CommandOrder,
     LauncherOrder,
     TrialOrder,
     read_launcher_order,
-    receive_message,
-    send_message,
 )
 from loopty.sandboxes.namespace_launcher.namespace_calls import (
     CLONE_NEWNET,
@@ -33,7 +29,13 @@ from loopty.sandboxes.namespace_launcher.namespace_calls import (
     fork_into,
 )
 from loopty.sandboxes.namespace_launcher.root_files import copied_root
-from loopty.sandboxes.namespace_launcher.trial_process import TrialProcess, watch_children, write_identity
+from loopty.sandboxes.namespace_launcher.start_requests import (
+    handle_deaths,
+    report_failure,
+    report_start,
+    start_requests,
+)
+from loopty.sandboxes.namespace_launcher.trial_process import TrialProcess, write_identity
 from loopty.sandboxes.raw_calls import PR_SET_DUMPABLE, prctl
 
 TYPE_CHECKING = False
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 _FIRST_OTHER = 3
-_MANY = 4096
 _STARTED = b"0"
 """Loopty asks the pidfd for the pid: this process knows another one, that of its own pid namespace."""
 
@@ -123,49 +124,20 @@ class TrialCopy(TrialProcess):
 def _serve(order: LauncherOrder, channel: _socket.socket, command: CommandCopy) -> NoReturn:
     command_line = CommandLine()
     own_pid = int(os.readlink("/proc/self"))
-    _signal.signal(_signal.SIGCHLD, _ignore)
-    deaths = watch_children()
-    events = select.poll()
-    events.register(channel, select.POLLIN)
-    events.register(deaths, select.POLLIN)
-    while True:
-        ready = [descriptor for descriptor, _ in events.poll()]
-        if deaths in ready:
-            os.read(deaths, _MANY)
-            _reap()
-        if channel.fileno() not in ready:
-            continue
-        message, descriptors = receive_message(channel, 1)
-        if not message:
-            os._exit(0)
-        trial = _socket.socket(fileno=descriptors[0])
+    handle_deaths()
+    for _, trial in start_requests(channel):
         try:
             pid, pidfd = fork_into(NAMESPACES | CLONE_NEWNET | CLONE_NEWUSER)
         except OSError as error:
-            trial.send(FAILED + f"cannot make namespaces: {error.strerror}".encode())
+            report_failure(trial, error)
         else:
             if pid == 0:
                 channel.detach()
                 TrialCopy(order, own_pid, trial, command_line, command).run()
-            # Nobody listens any more when loopty has died.
-            try:  # noqa: SIM105 - a command finds loaded what this process imports
-                send_message(trial, _STARTED, [pidfd])
-            except OSError:
-                pass
+            report_start(trial, _STARTED, pidfd)
             os.close(pidfd)
         trial.close()
-
-
-def _ignore(_number: int, _frame: object) -> None:
-    """The death of a child only wakes the process up."""
-
-
-def _reap() -> None:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return
+    os._exit(0)
 
 
 def _take_descriptors(outputs: list[int]) -> None:
