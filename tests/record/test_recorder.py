@@ -7,10 +7,12 @@ import pytest
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.objective import Objective
 from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.row_pages import RowPages
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.calls import CallReserved, CallSettled, Spend
 from loopty.record.recorder import Recorder
 from loopty.record.runs import RunStarted
+from loopty.testing.ledger_suite import child_events, run_events
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -140,3 +142,21 @@ def test_what_waits_fits_behind_events_of_another_process(tmp_path):
     asyncio.run(session())
     assert calls(SqliteLedger(path)) == ["CallSettled b", "CallSettled a", "CallSettled c"]
     assert SqliteLedger(path).flaw() is None
+
+
+@pytest.mark.parametrize("broken", ["count", "runs"])
+def test_a_reader_that_was_broken_off_halfway_reads_again_and_gives_no_id_twice(broken, tmp_path, monkeypatch):
+    first, second = (Recorder(SqliteLedger(tmp_path / "ledger.sqlite"), lambda: 1.0) for _ in range(2))
+    first.record(lambda _: run_events())
+    assert second.record(child_events)[0].event.node == "1.1"
+    assert first.record(child_events)[0].event.node == "1.2"
+
+    def break_off(_pages):
+        raise ConnectionError("the server was killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RowPages, broken, break_off)
+        with pytest.raises(ConnectionError):
+            second.record(child_events)
+    assert second.record(child_events)[0].event.node == "1.3"
+    assert second.history.number == 5

@@ -16,6 +16,7 @@ from loopty.record.pages import UNREADABLE, damaged_page
 
 FOLD_VERSION = 25
 """Increases when the fold changes, so that a ledger knows that its saved pages come from an older one."""
+_UNKNOWN = -1
 
 
 class History(FoldState):
@@ -30,8 +31,26 @@ class History(FoldState):
     ) -> None:
         """Go on to event `number`: from the saved pages where they know more, then by the events after them.
 
-        `runs` reads the saved pages of the runs; nodes are read when they are asked for.
+        `runs` reads the saved pages of the runs; nodes are read when they are asked for. Where reading breaks off,
+        half of a step may be done: the next call starts from what is saved.
         """
+        try:
+            self._catch_up(number, saved_number, runs, events)
+        except BaseException:
+            self.start_over()
+            raise
+
+    def start_over(self) -> None:
+        """Let the next `catch_up` start from what is saved."""
+        self.number = self.saved_number = _UNKNOWN
+
+    def _catch_up(
+        self,
+        number: int,
+        saved_number: int,
+        runs: Callable[[], Mapping[str, str]],
+        events: Callable[[int], Iterable[Recorded]],
+    ) -> None:
         if saved_number > self.saved_number or number < self.number:  # a server may have lost events
             self._take_saved(saved_number, runs())
         if number == self.number:

@@ -117,8 +117,9 @@ class Recorder:
                 if events:
                     lock.write(events, self.history.take_changed_pages() if self._must_save() else None)
         except BaseException:
-            if events:
-                self.history = self._ledger.history()  # it held events that were never written
+            if events:  # it holds events that were never written, and asking for another may fail
+                self.history.start_over()
+                self.history = self._ledger.history()
             raise
         self._waiting.clear()
         return events, refusal
