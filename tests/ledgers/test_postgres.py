@@ -265,6 +265,18 @@ def test_a_server_killed_during_writes_loses_and_doubles_nothing(postgres, open_
     assert ledger.flaw() is None
 
 
+def test_a_server_that_goes_away_among_several_statements_is_lost(ledger):
+    from psycopg import OperationalError, errors
+
+    from loopty.ledgers.postgres_line import is_lost
+
+    connection = ledger._database.line.connection()
+    error = OperationalError("cannot exit pipeline mode while busy")
+    assert not is_lost(error, connection)
+    error.__context__ = errors.AdminShutdown("terminating connection due to unexpected postmaster exit")
+    assert is_lost(error, connection)
+
+
 def test_a_server_that_is_not_there_is_reported_in_one_line_without_the_password(tmp_path, monkeypatch):
     pytest.importorskip("psycopg")
     monkeypatch.setattr("loopty.ledgers.postgres_line.FIRST_PATIENCE_SECONDS", 0.1)

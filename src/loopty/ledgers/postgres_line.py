@@ -50,7 +50,8 @@ _CONNECTION = {
 
 def is_lost(error: psycopg.Error, connection: psycopg.Connection[Any] | None) -> bool:
     """Whether the connection broke, so that the same might succeed with another one."""
-    if isinstance(error, _AWAY):
+    # After the server's answer psycopg may fail once more: several statements at once cannot be ended any more.
+    if isinstance(error, _AWAY) or isinstance(error.__context__, _AWAY):
         return True
     # Any error that closed the connection: the server's own time limits count as internal errors.
     return connection is None or bool(connection.closed)
