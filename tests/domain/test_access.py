@@ -82,6 +82,7 @@ def test_a_refusal_says_which_files_no_rule_allows() -> None:
     access = Access(write=("**",))
     reason = access.refusal(["src/__pycache__/a.pyc"])
     assert reason == (
-        "may not change src/__pycache__/a.pyc (no rule allows .git, .loopty, loopty.toml and __pycache__)"
+        "may not change src/__pycache__/a.pyc "
+        "(no rule allows .git, .loopty, loopty.toml or __pycache__: leave them out)"
     )
     assert access.refusal(["a.py"]) is None

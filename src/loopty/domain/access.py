@@ -48,7 +48,8 @@ class Access(Record):
             return None
         named = ", ".join(forbidden[:3]) + (f" and {len(forbidden) - 3} more" if len(forbidden) > 3 else "")
         if all(globs.matches(path.lower(), _NEVER_WRITABLE) for path in forbidden):
-            return f"may not change {named} (no rule allows .git, .loopty, {TASK_FILE} and __pycache__)"
+            never = f".git, .loopty, {TASK_FILE} or __pycache__"
+            return f"may not change {named} (no rule allows {never}: leave them out)"
         allowed = ", ".join(self.write) or "nothing"
         return f"may not change {named} (writable: {allowed})"
 

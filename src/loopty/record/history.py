@@ -35,7 +35,10 @@ class History(FoldState):
         half of a step may be done: the next call starts from what is saved.
         """
         try:
-            self._catch_up(number, saved_number, runs, events)
+            if saved_number > self.saved_number or number < self.number:  # a server may have lost events
+                self._take_saved(saved_number, runs())
+            if number != self.number:
+                self._apply_all(events(self.number))
         except BaseException:
             self.start_over()
             raise
@@ -44,18 +47,8 @@ class History(FoldState):
         """Let the next `catch_up` start from what is saved."""
         self.number = self.saved_number = _UNKNOWN
 
-    def _catch_up(
-        self,
-        number: int,
-        saved_number: int,
-        runs: Callable[[], Mapping[str, str]],
-        events: Callable[[int], Iterable[Recorded]],
-    ) -> None:
-        if saved_number > self.saved_number or number < self.number:  # a server may have lost events
-            self._take_saved(saved_number, runs())
-        if number == self.number:
-            return
-        for recorded in events(self.number):
+    def _apply_all(self, events: Iterable[Recorded]) -> None:
+        for recorded in events:
             try:
                 self.apply(recorded)
             except UNREADABLE as error:
