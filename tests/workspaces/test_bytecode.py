@@ -68,6 +68,23 @@ def test_another_source_or_interpreter_finds_nothing(tmp_path: Path, sdk: Path) 
     assert len(keys) == 4
 
 
+def test_byte_code_that_was_found_for_an_origin_is_found_again_without_its_sources(
+    tmp_path: Path, sdk: Path
+) -> None:
+    exports = SafeFolder(tmp_path).below("exports").make()
+    bytecode, out = Bytecode(exports, sdk, "python"), SafeFolder(tmp_path).below("out").make()
+    assert bytecode.recall("commit 1") is None
+    out.write_files({"0.pyc": SDK_CODE, "tag": b"cpython-399"})
+    entry = bytecode.save(bytecode.sources(DIGESTS), out)
+    assert bytecode.recall("commit 1") is None
+    assert bytecode.find(bytecode.sources(DIGESTS), "commit 1") == entry
+    assert bytecode.recall("commit 1") == entry
+    assert bytecode.recall("commit 2") is None
+    assert Bytecode(exports, sdk, "another").recall("commit 1") is None
+    (sdk / "run.py").write_text("changed")
+    assert Bytecode(exports, sdk, "python").recall("commit 1") is None
+
+
 @pytest.mark.parametrize(
     "files",
     [

@@ -319,6 +319,8 @@ def test_what_the_benchmark_s_files_load_belongs_to_it_but_nothing_that_may_be_w
         if files.benchmark.includes_or_loads(path, commit) and not files.benchmark.includes(path)
     }
     assert own == set(imports.split())
+    every = {path for path in IMPORTS if files.benchmark.includes_or_loads(path, commit)}
+    assert set(files.benchmark.files(commit)) == every
     digest = files.benchmark.digest
     assert digest(user.commits({"mine.py": "x"})) == digest(commit)
     assert digest(user.commits({imports.split()[-1]: "changed"})) != digest(commit)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from loopty.domain.access import is_clean_path
 from loopty.domain.task import Task
 from loopty.kit import globs
+from loopty.workspaces.commit_files import CommitFiles
 from loopty.workspaces.folders_above import folders_above
 from loopty.workspaces.git_objects import REGULAR_FILES, TreeEntry
 from loopty.workspaces.repository import Repository
@@ -61,7 +62,7 @@ class BenchmarkFiles:
         task = self._task
         if task.benchmark.files:
             return frozenset()
-        paths = self._repository.files(commit)
+        paths = CommitFiles(self._repository, commit)
 
         def follows(path: str) -> bool:
             return (
@@ -70,7 +71,7 @@ class BenchmarkFiles:
                 and not globs.matches(path, (*task.access.write, *task.audit.files))
             )
 
-        starts = [path for path in self._files_by_name(commit) if paths[path].mode in REGULAR_FILES]
+        starts = [path for path, entry in self._files_by_name(commit).items() if entry.mode in REGULAR_FILES]
         commands = (*task.benchmark.commands, *(gate.command for gate in task.gates))
         modules = [name for command in commands for name in _modules_in_command(command)]
         named = {path for name in modules for path in module_files(name, ".", paths) if follows(path)}
@@ -80,14 +81,15 @@ class BenchmarkFiles:
 
     def digest(self, commit: str) -> str:
         """A digest of the benchmark's files: when it changes, old results are no longer comparable."""
-        lines = [f"{path} {entry.mode} {entry.blob}" for path, entry in self._files(commit).items()]
+        lines = [f"{path} {entry.mode} {entry.blob}" for path, entry in self.files(commit).items()]
         return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
 
     def has_any(self, commit: str) -> bool:
         """Whether any file is known to be part of the benchmark, and so protected from proposals."""
-        return bool(self._files(commit))
+        return bool(self.files(commit))
 
-    def _files(self, commit: str) -> dict[str, TreeEntry]:
+    def files(self, commit: str) -> dict[str, TreeEntry]:
+        """The benchmark's own files, and those that they load."""
         imports = self._repository.entries(commit, sorted(self._imports(commit)))
         return {**self._files_by_name(commit), **imports}
 

@@ -7,7 +7,7 @@ program or a variable sets, and what a build tool reads. A benchmark that does s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from pathlib import PurePosixPath
 
 _MAX_FILES = 500
@@ -21,7 +21,7 @@ ReadText = Callable[[str], str | None]
 
 
 def files_of_imports(
-    starts: Iterable[str], paths: Collection[str], text: ReadText, follows: MayFollow
+    starts: Iterable[str], paths: Container[str], text: ReadText, follows: MayFollow
 ) -> frozenset[str]:
     """The files among `paths` that the starts load, directly or through others.
 
@@ -39,7 +39,7 @@ def files_of_imports(
     return frozenset(found)
 
 
-def module_files(module: str, folder: str, paths: Collection[str]) -> Iterator[str]:
+def module_files(module: str, folder: str, paths: Container[str]) -> Iterator[str]:
     """The files of a module and of the packages around it, from one folder."""
     base = PurePosixPath(folder, *module.split("."))
     for place in (base, *base.parents):
@@ -48,7 +48,7 @@ def module_files(module: str, folder: str, paths: Collection[str]) -> Iterator[s
         yield from (name for name in (f"{place}.py", f"{place}/__init__.py") if name in paths)
 
 
-def _files_of(path: str, text: str, paths: Collection[str]) -> Iterator[str]:
+def _files_of(path: str, text: str, paths: Container[str]) -> Iterator[str]:
     folder = str(PurePosixPath(path).parent)
     end = PurePosixPath(path).suffix
     if end == ".py":
@@ -63,7 +63,7 @@ def _files_of(path: str, text: str, paths: Collection[str]) -> Iterator[str]:
             yield from (other for start in (".", folder) if (other := _path_from(start, name)) in paths)
 
 
-def _python_imports(path: str, folder: str, text: str, paths: Collection[str]) -> Iterator[str]:
+def _python_imports(path: str, folder: str, text: str, paths: Container[str]) -> Iterator[str]:
     import ast  # here, because reading verbs load this module
     import warnings
 
@@ -90,7 +90,7 @@ def _python_imports(path: str, folder: str, text: str, paths: Collection[str]) -
                 yield from _absolute(f"{node.module}.{alias.name}", folder, paths)
 
 
-def _absolute(module: str, folder: str, paths: Collection[str]) -> Iterator[str]:
+def _absolute(module: str, folder: str, paths: Container[str]) -> Iterator[str]:
     """A module from the folder of the script, or from the top, as with `python -m` and in tests."""
     for start in dict.fromkeys((folder, ".")):
         yield from module_files(module, start, paths)

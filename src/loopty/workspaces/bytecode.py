@@ -21,6 +21,7 @@ from loopty.kit.safe_folder import SafeFolder, UnsafePath
 SDK_FOLDER = "loopty_sdk"
 _PREFIX = "bytecode_"
 _FILES_FOLDER = "files"
+_ORIGINS_FOLDER = "origins"
 _FORMAT = 2
 _MAX_FILES, _MAX_SOURCE_BYTES, _MAX_BYTECODE_BYTES = 1000, 8 << 20, 64 << 20
 _MAX_ENTRIES = 16
@@ -50,24 +51,39 @@ class Bytecode:
         self._sdk = sdk
         self._interpreter = interpreter
         self._sdk_files = {path.name: path.read_bytes() for path in sorted(sdk.glob("*.py"))}
+        self._sdk_digests = {name: hashlib.sha256(text).hexdigest() for name, text in self._sdk_files.items()}
 
     def sources(self, digests: Mapping[str, str]) -> BytecodeSources:
         """What to compile of the SDK and of files that have these digests."""
         names = [name for name in sorted(digests) if _can_have_bytecode(name)][:_MAX_FILES]
-        own = {name: hashlib.sha256(content).hexdigest() for name, content in self._sdk_files.items()}
-        contents = [own, {name: digests[name] for name in names}]
-        text = codec.text([_FORMAT, self._interpreter, contents]).encode(errors="surrogateescape")
-        key = hashlib.sha256(text).hexdigest()[:24]
+        key = self._digest([self._sdk_digests, {name: digests[name] for name in names}])
         return BytecodeSources(f"{_PREFIX}{key}", tuple(self._sdk_files), tuple(names))
 
-    def find(self, sources: BytecodeSources) -> SafeFolder | None:
-        """The byte code of these files, or None where it is not compiled yet."""
+    def find(self, sources: BytecodeSources, origin: str = "") -> SafeFolder | None:
+        """The byte code of these files, or None where it is not compiled yet; `origin` is where they are from."""
         entry = self._exports.below(sources.key)
         if not entry.exists():
             return None
+        if origin:
+            entry.below(_ORIGINS_FOLDER).make().file(self._origin_name(origin)).write(b"")
         with entry.handle() as descriptor:
             os.utime(descriptor)  # it was used now
         return entry
+
+    def recall(self, origin: str) -> SafeFolder | None:
+        """The byte code that was found before for files from this origin: a commit may have very many."""
+        name = self._origin_name(origin)
+        for key in self._exports.names():
+            if key.startswith(_PREFIX) and self._exports.below(key, _ORIGINS_FOLDER).file(name).exists():
+                return self.find(BytecodeSources(key, (), ()))
+        return None
+
+    def _origin_name(self, origin: str) -> str:
+        return self._digest([self._sdk_digests, origin])
+
+    def _digest(self, contents: Sequence[object]) -> str:
+        text = codec.text([_FORMAT, self._interpreter, contents]).encode(errors="surrogateescape")
+        return hashlib.sha256(text).hexdigest()[:24]
 
     def save(self, sources: BytecodeSources, compiled: SafeFolder) -> SafeFolder | None:
         """Keep what the compiler wrote into this folder; None where it did not finish."""

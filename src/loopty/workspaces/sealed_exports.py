@@ -54,11 +54,7 @@ class SealedExports:
                 bytecode,
             )
             if not isolated:
-                files = [
-                    path
-                    for path in self._repository.files(commit)
-                    if self._benchmark.includes_or_loads(path, commit)
-                ]
+                files = list(self._benchmark.files(commit))
                 self._seal(commit, export, [*files, *(bytecode_of(files, export) if bytecode else ())])
         return self._exports[known]
 
@@ -98,6 +94,10 @@ class SealedExports:
             and not (self._data.includes(path) or self._mounts.includes(path))
             and is_frozen(path)
         }
+
+    def origin_of_frozen_files(self, commit: str) -> str:
+        """The commit and all that decides which of its files these are, without a look at the files."""
+        return codec.text([commit, self._rig, self._mounts.paths_inside])
 
     def sources(self, commit: str, names: frozenset[str], place: SafeFolder) -> SafeFolder:
         """Only these files of a commit, laid out below `place`."""

@@ -155,10 +155,12 @@ class Stages:
         if self._bytecode is None or self._sdk is None or commit in self._compiled:
             return True
         with self._preparation_lock, _readable_for_trials():
-            sources = self._bytecode.sources(self._exports.frozen_python_files(commit))
-            if (entry := self._bytecode.find(sources)) is None:
-                self._to_compile[commit] = sources
-                return False
+            origin = self._exports.origin_of_frozen_files(commit)
+            if (entry := self._bytecode.recall(origin)) is None:
+                sources = self._bytecode.sources(self._exports.frozen_python_files(commit))
+                if (entry := self._bytecode.find(sources, origin)) is None:
+                    self._to_compile[commit] = sources
+                    return False
             self._compiled[commit] = entry
             return True
 
