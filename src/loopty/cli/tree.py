@@ -46,10 +46,10 @@ def command(node: NodeId | None, everything: bool, controls: bool, run: int | No
     from loopty.report.tree_text import tree_lines
     from loopty.views.node_tree import LIMIT
 
-    rows = campaign.tree(top, None if everything else LIMIT, controls or everything)
     metrics = campaign.history.metrics(campaign.node(str(top.run)))
-    lines = tree_lines(rows, columns(), terminal(), metrics[0].name if metrics else "score")
     with pause_collection():
+        rows = campaign.tree(top, None if everything else LIMIT, controls or everything)
+        lines = tree_lines(rows, columns(), terminal(), metrics[0].name if metrics else "score")
         while part := list(itertools.islice(lines, _LINES_AT_ONCE)):
             declare.echo("\n".join(part))
     say_failed_baseline(campaign, top.run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopty.domain.outcome import Verdict
-from loopty.report.change_line import Change, ChangeLine
+from loopty.report.change_line import ChangeLine
 from loopty.report.columns import cut, pad, width, wrap
 from loopty.report.node_name import name_within, node_name
 from loopty.report.score_text import ScoreText
@@ -29,14 +29,13 @@ def leaderboard_text(
     head = f"{'':>3}  {'node':<{names}}  {pad(metric, values, right=True)}  {'better by':>9}"
     room = columns - width(head) - 2
     remarks = max(width(node_remark(row.node, _remark(row))) for row in rows)
-    every_change = (Change(row.node, row.changed_params) for row in rows)
-    changes = ChangeLine.of(every_change, room - remarks - 1 if remarks else room)
+    changes = ChangeLine.of(rows, room - remarks - 1 if remarks else room)
     lines = [terminal.paint(cut(f"{head}  {changes.head}", columns).rstrip(), "dim")]
     for row in rows:
         name = pad(name_within(row.node.id, row.node.handle, names), names)
         better = scores.change(row.over_baseline) if row.over_baseline else ""
         line = f"{row.rank:>3}  {name}  {scores.score(row.score):>{values}}  {better:>9}"
-        remark, change = node_remark(row.node, _remark(row)), changes.text(Change(row.node, row.changed_params))
+        remark, change = node_remark(row.node, _remark(row)), changes.text(row)
         note = " ".join(filter(None, (change, remark) if changes.table else (remark, change)))
         text = cut(note, room) if room > 3 else ""
         lines.append((terminal.paint(line, "best" if row.rank == 1 else "") + "  " + text).rstrip())

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from loopty.domain.space import Value
 from loopty.kit.dataclass import Record, dataclass, field
-from loopty.kit.named_tuple import NamedTuple
 from loopty.record.node_record import Node
 from loopty.report.columns import cut_middle, pad, printable_line, width
 from loopty.report.figures import value_text
 from loopty.views.tree_node import TreeNode
 
 _SHORTEST_NAME = 4
-_DIGITS = 3
 
 
-class Change(NamedTuple):
+class Change(Protocol):
     """A node with the parameters that differ from its parent's, and the parent's value of each."""
 
-    node: Node | TreeNode
-    changed_params: Mapping[str, Value | None]
+    @property
+    def node(self) -> Node | TreeNode: ...
+
+    @property
+    def changed_params(self) -> Mapping[str, Value | None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +39,18 @@ class ChangeLine(Record):
     """What is known already of the changed parameters, by node."""
 
     @classmethod
-    def of(cls, changes: Iterable[Change], columns: int) -> ChangeLine:
+    def of(cls, changes: Sequence[Change], columns: int) -> ChangeLine:
         """The line for these changes, each with this many columns."""
-        listed = list(changes)
-        paths = {path for change in listed for path in change.node.edits}
+        paths = {path for change in changes for path in change.node.edits}
         whole = cls(len(paths) > 1)
-        for change in listed:
+        for change in changes:
             params = whole._params(change)
             if 2 * len(params) > columns and width(params) > columns:  # no letter takes more than two columns
                 break
             whole._known[change.node.id] = params
         else:
             return whole
-        table = None if paths else _table([change.node.params for change in listed], columns)
+        table = None if paths else _table([change.node.params for change in changes], columns)
         return cls(len(paths) > 1, shows_values_before=False, table=table)
 
     @property
@@ -84,23 +85,28 @@ class ChangeLine(Record):
         now = change.node.params
         return ", ".join(
             [
-                f"{name} {value_text(before, _DIGITS)} → {value_text(now[name], _DIGITS)}"
+                f"{name} {_short(before)} → {_short(now[name])}"
                 if self.shows_values_before and before is not None
-                else f"{name} {value_text(now[name], _DIGITS)}"
+                else f"{name} {_short(now[name])}"
                 for name, before in change.changed_params.items()
             ]
         )
 
     def _values(self, params: Mapping[str, Value], table: Mapping[str, int]) -> str:
-        values = (value_text(params[name], _DIGITS) if name in params else "" for name in table)
+        values = (_short(params[name]) if name in params else "" for name in table)
         return "  ".join(pad(value, columns) for value, columns in zip(values, table.values(), strict=True))
+
+
+def _short(value: Value) -> str:
+    """A value in at most three digits."""
+    return f"{value:.3g}" if isinstance(value, float) else value_text(value)
 
 
 def _table(points: Sequence[Mapping[str, Value]], columns: int) -> dict[str, int] | None:
     """The columns of a table with a column for each parameter; None where it does not fit."""
     names = dict.fromkeys(name for point in points for name in point)
     fewest = {
-        name: max(_SHORTEST_NAME, *(width(value_text(point[name], _DIGITS)) for point in points if name in point))
+        name: max(_SHORTEST_NAME, *(width(_short(point[name])) for point in points if name in point))
         for name in names
     }
     left = columns - sum(fewest.values()) - 2 * (len(fewest) - 1)

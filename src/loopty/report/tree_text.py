@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import add
 
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
 from loopty.kit.named_tuple import NamedTuple
 from loopty.record.node_record import Node
-from loopty.report.change_line import Change, ChangeLine
+from loopty.report.change_line import ChangeLine
 from loopty.report.columns import cut, pad, width, wrap
 from loopty.report.figures import figure
 from loopty.report.node_name import name_within, node_name, short_id
@@ -139,18 +140,18 @@ class _Sheet:
             for branch, row in _with_branches(rows, levels)
         ]
         # Names, scores and effects have only letters of one column.
-        self._names = min(max(len(drawn.branch) + len(drawn.name) for drawn in self.drawn), columns // 2)
-        self._score_width = max(len(drawn.score) for drawn in self.drawn)
+        branches, _, names, scores, effects, remarks = zip(*self.drawn, strict=True)
+        self._names = min(max(map(add, map(len, branches), map(len, names))), columns // 2)
+        self._score_width = max(map(len, scores))
         title = cut(metric, max(self._score_width, min(_LONGEST_METRIC, columns // 5)))
         self._score_width = max(self._score_width, width(title))
-        self._effect_width = self._room_for_effect(max(len(drawn.effect) for drawn in self.drawn))
+        self._effect_width = self._room_for_effect(max(map(len, effects)))
         head = " " * self._names + "  " + pad(title, self._score_width, right=True)
         if self._effect_width:
             head += f"  {_EFFECT:>{self._effect_width}}"
-        room = columns - self._names - self._score_width - self._effect_column - 5
-        remarks = max(width(drawn.remark) if drawn.remark else 0 for drawn in self.drawn)
-        edits = (Change(row.node, row.changed_params) for row in rows)
-        self._changes = ChangeLine.of(edits, room - remarks - 1 if remarks else room)
+        self._room = columns - self._names - self._score_width - self._effect_column - 5
+        widest = max(map(width, set(remarks)))
+        self._changes = ChangeLine.of(rows, self._room - widest - 1 if widest else self._room)
         self.head = cut(f"{head}   {self._changes.head}", columns).rstrip()
 
     def line(self, drawn: _DrawnRow, terminal: Terminal) -> str:
@@ -164,11 +165,11 @@ class _Sheet:
         if taken > self._names:
             name = _name(row, max(self._names - len(branch), _NARROWEST_NAME))
             taken = len(branch) + len(name)
-        used = max(self._names, taken)
+        spaces = " " * (self._names - taken)
         score = score.rjust(self._score_width)
-        effect = f"  {effect:>{self._effect_width}}" if self._effect_width else ""
-        room = self._columns - used - self._score_width - self._effect_column - 5
-        note = self._changes.text(Change(row.node, row.changed_params))
+        effect = "  " + effect.rjust(self._effect_width) if self._effect_width else ""
+        room = self._room + min(self._names - taken, 0)
+        note = self._changes.text(row)
         if remark:
             note = " ".join(filter(None, (note, remark) if self._changes.table else (remark, note)))
         text = cut(note, room) if room > 3 else ""
@@ -178,7 +179,7 @@ class _Sheet:
             branch, name = terminal.paint(branch, "dim"), terminal.paint(name, path_style)
             score, effect = terminal.paint(score, path_style), self._paint_effect(effect, row, terminal)
             glyph, text = terminal.paint(glyph, style), terminal.paint(text, "" if is_notable else "dim")
-        return f"{branch}{name}{' ' * (used - taken)}  {score}{effect} {glyph} {text}".rstrip()
+        return f"{branch}{name}{spaces}  {score}{effect} {glyph} {text}".rstrip()
 
     def controls(self, hidden: HiddenControls) -> str:
         """`58 control nodes are not shown (the best, 1.23: 1.84543): loopty tree --controls`."""
@@ -229,18 +230,17 @@ def _score_text(rows: list[TreeRow]) -> ScoreText:
 
 def _with_branches(rows: Iterable[TreeRow], levels: int) -> Iterator[tuple[str, TreeRow]]:
     """Each row with the branches that lead to it, from at most this many levels: the id shows its depth."""
-    continues: list[bool] = []
+    stems: list[str] = []
     for row in rows:
         if row.level == 0:
             yield "", row
             continue
-        del continues[row.level - 1 :]
-        first = max(len(continues) - levels + 1, 0)
-        stem = "".join("│  " if passes else "   " for passes in continues[first:])
-        stem = "…" + stem[1:] if first else stem
+        del stems[row.level - 1 :]
+        first = len(stems) - levels + 1
+        stem = "…" + "".join(stems[first:])[1:] if first > 0 else "".join(stems)
         dash = "┄" if row.skips_nodes else "─"
         yield f"{stem}{'└' if row.is_last else '├'}{dash} ", row
-        continues.append(not row.is_last)
+        stems.append("   " if row.is_last else "│  ")
 
 
 def _name(row: TreeRow, columns: int = 80) -> str:

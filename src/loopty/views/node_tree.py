@@ -152,21 +152,22 @@ def _walk(
 ) -> Iterator[TreeRow]:
     best = Incumbents.of(nodes.run, Pool.ATTEMPT).best
     # A stack, not recursion: a chain may be thousands of nodes deep.
-    pending = [_PendingRow(top, 0, True, False)]
+    pending = [(top, 0, True, False)]
     while pending:
-        row = pending.pop()
-        name, level = row.node, row.level + 1
+        name, level, is_last, skips_nodes = pending.pop()
         node, parent = nodes[name], nodes.parent(name)
+        score, other_score, over = nodes.compare(node, parent)
         yield TreeRow(
             node,
-            row.level,
-            row.is_last,
-            row.skips_nodes,
+            level,
+            is_last,
+            skips_nodes,
             hidden.get(name, 0),
-            *nodes.scores(node),
+            score,
+            other_score,
             name == best,
             name in path,
-            nodes.over_parent(node, parent),
+            over,
             param_changes(node, parent),
         )
         if name not in children:
@@ -174,11 +175,9 @@ def _walk(
         shown_children = sorted((_position(child, name), child) for child in children[name])
         onward = [found for found in shown_children if found[1] in path]
         aside = [found for found in shown_children if found[1] not in path]
-        for position, child in onward:
-            pending.append(_PendingRow(child, 0, True, len(position) > 1))
-        for number, (position, child) in enumerate(reversed(aside)):
-            is_last = number == 0 and not onward
-            pending.append(_PendingRow(child, level, is_last, len(position) > 1))
+        last = aside[-1][1] if aside and not onward else None
+        pending += [(child, 0, True, len(position) > 1) for position, child in onward]
+        pending += [(child, level + 1, child == last, len(position) > 1) for position, child in reversed(aside)]
 
 
 class _TreeNodes:
@@ -213,31 +212,34 @@ class _TreeNodes:
         above = node.rpartition(".")[0]
         return (self._nodes.get(above) or self[NodeId(above)]) if above else None
 
-    def scores(self, node: TreeNode) -> tuple[float | None, float | None]:
-        """The node's score under the run's fingerprint; else the one under another fingerprint."""
-        if self._metric and self._is_plain(node):
-            return node.metrics.get(self._metric.name), None
-        whole = self._history[node.id]
-        if has_only_other_fingerprints(whole, self.run):
-            return None, self._history.score(whole)
-        return _score(self._history, whole, self.run), None
-
-    def over_parent(self, node: TreeNode, parent: TreeNode | None) -> OverParent | None:
-        """The node's change over its parent, under the run's fingerprint."""
-        if parent is None or node.ending is None:
-            return None
+    def compare(
+        self, node: TreeNode, parent: TreeNode | None
+    ) -> tuple[float | None, float | None, OverParent | None]:
+        """The node's score under the run's fingerprint, else the one under another; its change over its parent."""
         metric = self._metric
-        if not (metric and self._is_plain(node) and self._is_plain(parent)):
-            return over_parent(self._history, self._history[node.id], self._fingerprint)
-        score, older = node.metrics.get(metric.name), parent.metrics.get(metric.name)
+        if metric is None or not self._is_plain(node):
+            return self._compare_whole(self._history[node.id])
+        score = node.metrics.get(metric.name)
+        if parent is None or node.ending is None:
+            return score, None, None
+        if not self._is_plain(parent):
+            return score, None, over_parent(self._history, self._history[node.id], self._fingerprint)
+        older = parent.metrics.get(metric.name)
         if node.ending is not Ending.FINISHED or score is None or older is None:
-            return None
+            return score, None, None
         if node.effect and node.against == parent.id:
-            return over_score(score, older, metric, self._noise, node.effect)
+            return score, None, over_score(score, older, metric, self._noise, node.effect)
         found = self._over_parent.get((score, older))
         if found is None:
             found = self._over_parent[score, older] = over_score(score, older, metric, self._noise, None)
-        return found
+        return score, None, found
+
+    def _compare_whole(self, node: Node) -> tuple[float | None, float | None, OverParent | None]:
+        """The same of a node with results under several fingerprints."""
+        over = over_parent(self._history, node, self._fingerprint)
+        if has_only_other_fingerprints(node, self.run):
+            return None, self._history.score(node), over
+        return _score(self._history, node, self.run), None, over
 
     def _is_plain(self, node: TreeNode) -> bool:
         """Whether all results of the node are under the run's fingerprint."""
@@ -250,15 +252,7 @@ def _score(history: History, node: Node, run: Run) -> float | None:
     return history.score(node) if here is None else here
 
 
-class _PendingRow(NamedTuple):
-    """A row that is still to be drawn."""
-
-    node: NodeId
-    level: int
-    is_last: bool
-    skips_nodes: bool
-
-
 def _position(node: NodeId, under: NodeId) -> tuple[int, ...]:
     """The numbers that lead from `under` to the node."""
-    return tuple(map(int, node[len(under) + 1 :].split(".")))
+    below = node[len(under) + 1 :]
+    return tuple(map(int, below.split("."))) if "." in below else (int(below),)

@@ -12,4 +12,4 @@ def param_changes(node: Node | TreeNode, parent: Node | TreeNode | None) -> dict
     if parent is None:
         return {}
     before = parent.params
-    return {name: before.get(name) for name, value in node.params.items() if before.get(name) != value}
+    return {name: older for name, value in node.params.items() if (older := before.get(name)) != value}
