@@ -43,7 +43,7 @@ def test_rows_have_credit_cost_success_and_gains_also_over_time(story):
     assert small.best_gain == 8.0
     assert mutate.mean_gain == -0.5
     assert large.by_period == (0.5, 1.0, 1.0, None), "the third node failed"
-    assert [row.operator for row in report.mutations] == ["mutate:number"]
+    assert [row.operator for row in report.kinds] == ["mutate:number"]
 
 
 def test_diversity_is_the_entropy_of_changes(story):

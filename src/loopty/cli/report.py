@@ -76,7 +76,7 @@ _CHECKED_NODES, _CHECKED_EVENTS = 20_000, 80_000
     "--operators",
     "shows_operators",
     is_flag=True,
-    help="Show instead what each operator, model and mutation brought and cost.",
+    help="Show instead what each operator, model and kind of change brought and cost.",
 )
 @unsafe_option
 @run_option

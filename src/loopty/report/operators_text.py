@@ -1,4 +1,4 @@
-"""What operators, models and mutations did, as text: one line each, the most credit first."""
+"""What operators, models and kinds of changes did, as text: one line each, the most credit first."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _MAX_ROWS = 24
 
 
 def operators_text(report: OperatorReport, columns: int = 80, terminal: Terminal | None = None) -> str:
-    """The arms of a run, the mutations by their tags, and how different the newest changes are."""
+    """The arms of a run, the kinds of changes by their tags, and how different the newest changes are."""
     terminal = terminal or Terminal()
     if not report.rows:
         return terminal.render(f"run {report.run} has no proposal yet: start with `loopty optimize`")
     lines = [terminal.paint(f"run {report.run}, {report.pool}s", "strong")]
     lines += _table("operator, model", report.rows, columns, terminal)
-    lines += _table("mutation", report.mutations, columns, terminal)
+    lines += _table("kind", report.kinds, columns, terminal)
     lines += ["", *fact_lines(_facts(report), columns, terminal)]
     return terminal.render("\n".join(lines))
 

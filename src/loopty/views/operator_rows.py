@@ -1,4 +1,4 @@
-"""What each operator, model and mutation did in a run: credit, gains, cost and success, also over time."""
+"""What each operator, model and kind of change did in a run: credit, gains, cost and success, also over time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _RECENT = 64
 
 @dataclass(frozen=True, slots=True)
 class OperatorRow(Record):
-    """One arm: an operator with a model. Of a mutation, a row by its tag."""
+    """One arm: an operator with a model. Or a kind of change: an operator with its tag."""
 
     operator: str
     model: str
@@ -70,8 +70,8 @@ class OperatorReport(Record):
     run: int
     pool: str
     rows: tuple[OperatorRow, ...]
-    mutations: tuple[OperatorRow, ...]
-    """By tag, as `mutate:number`; what is refused has no tag."""
+    kinds: tuple[OperatorRow, ...]
+    """By tag, as `mutate:number` or `part:alone`; what is refused has no tag."""
     diversity: Diversity
     forms: Mapping[str, Mapping[str, FormCount]] = field(default_factory=dict)
     """How often replies were usable, by model and form of answer."""

@@ -29,6 +29,8 @@ class Operator(StrEnum):
     """Take over the changes of another good node: by git, or by the model where both changed the same lines."""
     MUTATE = "mutate"
     """A seeded random edit of the parent, which asks no model."""
+    PART = "part"
+    """One part of another good node's change, or the parent without a part of its own; asks no model."""
 
 
 class Policy(StrEnum):
@@ -45,7 +47,8 @@ class CodeOptions(Record):
     operators: tuple[Operator, ...] = option(
         "How to ask for a change: `diff` (some lines), `rewrite` (whole files), `fix` (a node that failed), "
         "`draft` (a new solution from the baseline), `crossover` (with another good node), `merge` (the changes "
-        "of another good node, by git where they do not conflict), `mutate` (a random edit, which asks no model). "
+        "of another good node, by git where they do not conflict), `part` (one part of a good node's change, or "
+        "the parent without a part of its own; asks no model), `mutate` (a random edit, which asks no model). "
         "Each proposal is drawn from those that apply, by the policy.",
         (Operator.DIFF, Operator.REWRITE, Operator.FIX, Operator.DRAFT),
         filled=True,

@@ -56,17 +56,22 @@ class Novelty:
 
     async def check(self, ask: Ask, parent: Node, edits: Edits) -> None:
         """Raises ProposalFault when the parent with these edits equals, or almost equals, an existing node."""
-        texts = {path: text if isinstance(text, str) else "" for path, text in edits.items()}
+        self.check_new(ask, parent, edits)
+        if self._max_similarity < 1:
+            await self._compare(ask, parent, self._change(origin_of(ask.history, parent), _texts(edits)))
+
+    def check_new(self, ask: Ask, parent: Node, edits: Edits) -> None:
+        """Raises ProposalFault when the parent with these edits equals an existing node."""
         self._add_new_nodes(ask)
         origin = origin_of(ask.history, parent)
-        digests = {path: _digest(text, path) if edits[path] is not None else "" for path, text in texts.items()}
+        digests = {
+            path: _digest(text, path) if edits[path] is not None else "" for path, text in _texts(edits).items()
+        }
         key = self._key(origin, parent, {**self._digests_of(origin), **digests})
         if key == self._key(origin, parent, self._digests_of(origin)):
             raise _duplicate(f"it would change only comments or white space of {parent.id.name}")
         if twin := self._node_by_key.get((ask.run, ask.pool, key)):
             raise _duplicate(f"apart from comments and white space it is the same as {twin.name}")
-        if self._max_similarity < 1:
-            await self._compare(ask, parent, self._change(origin, texts))
 
     async def _compare(self, ask: Ask, parent: Node, change: _LineChange) -> None:
         """Raises ProposalFault when the change is too similar to another change to the same parent.
@@ -150,6 +155,10 @@ def _siblings(ask: Ask, parent: Node) -> Iterator[Node]:
         failed = node.outcome is not None and not node.outcome.is_finished and node.id not in ask.running
         if node.pool is ask.pool and node.edits and node.params == parent.params and not failed:
             yield node
+
+
+def _texts(edits: Edits) -> dict[str, str]:
+    return {path: text if isinstance(text, str) else "" for path, text in edits.items()}
 
 
 def _duplicate(reason: str) -> ProposalFault:
