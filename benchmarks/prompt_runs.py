@@ -74,8 +74,9 @@ class ProgramRun:
         self._campaign.trust()
         self._campaign.optimize()
         self._campaign.budget({"attempts": _MOST_REPLIES})
+        self._gains: dict[str, float] = {}
         self._levels = {
-            program.text.replace(step.old, step.new): self._level(f"1.{number}")
+            (text := program.text.replace(step.old, step.new)): self._level(f"1.{number}", text)
             for number, step in enumerate(program.tried, 1)
         }
         """How far each text got that was tried: loopty runs no text twice."""
@@ -90,32 +91,42 @@ class ProgramRun:
 
     def try_reply(self, text: str, is_whole: bool) -> str:
         """How far a reply gets: `improves`, `runs`, `applies`, or why it does not apply."""
+        edited, why = self.read_reply(text, is_whole)
+        return why if edited is None else self._try_text(edited)
+
+    def read_reply(self, text: str, is_whole: bool) -> tuple[str | None, str]:
+        """The program as the reply changes it; where it does not, why."""
         program = self.program
         known = {program.path, "evaluate.py", *(path for path, _ in program.others)}
         try:
             items = code_replies.parse_items(text, is_whole, 1)
             if not items:
-                return "the reply was cut off"
+                return None, "the reply was cut off"
             changes = code_replies.parse_changes(items[0], known, program.path)
             edits = apply_changes(changes, {program.path: program.text}.get, frozenset())
         except ProposalFault as fault:
-            return fault.reason
+            return None, fault.reason
         if set(edits) != {program.path} or not (edited := edits[program.path]):
-            return "it changes a file that may not be changed"
-        return "it changes nothing" if edited == program.text else self._try_text(edited)
+            return None, "it changes a file that may not be changed"
+        return (None, "it changes nothing") if edited == program.text else (edited, "")
+
+    def gain(self, text: str) -> float | None:
+        """How much better this text is than the program; None where it does not run."""
+        self._try_text(text)
+        return self._gains.get(text)
 
     def _try_text(self, text: str) -> str:
         if text not in self._levels:
             draft = self._campaign.new(parent="1", message="a reply", sparse=True)
             (draft.folder / self.program.path).write_text(text)
             try:
-                self._levels[text] = self._level(self._campaign.run(draft.node).id)
+                self._levels[text] = self._level(self._campaign.run(draft.node).id, text)
             except Misuse as refusal:
                 self._campaign.drop(draft.node)
                 self._levels[text] = str(refusal)
         return self._levels[text]
 
-    def _level(self, name: str) -> str:
+    def _level(self, name: str, text: str) -> str:
         history = self._campaign.history
         node, root = (history[self._campaign.find_node(each)] for each in (name, "1"))
         if node.outcome is None or not node.outcome.is_finished:
@@ -124,7 +135,8 @@ class ProgramRun:
         if score is None or before is None:
             return "applies"
         sign = 1 if self.program.direction == "max" else -1
-        return "improves" if sign * (score - before) > 0 else "runs"
+        self._gains[text] = sign * (score - before)
+        return "improves" if self._gains[text] > 0 else "runs"
 
 
 @contextmanager

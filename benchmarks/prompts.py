@@ -45,8 +45,8 @@ def write_prompts(file: Path, variants: Sequence[str]) -> None:
 
 def ask(file: Path, url: str, model: str, count: int, answers: Path) -> None:
     """Ask a server for replies to the prompts until each has `count`; answers that are there already stay."""
-    done = Counter(_key(row) for row in _rows(answers)) if answers.exists() else Counter()
-    prompts = list(_rows(file))
+    done = Counter(_key(row) for row in read_rows(answers)) if answers.exists() else Counter()
+    prompts = list(read_rows(file))
     for number in range(count):
         for row in prompts:
             if done[_key(row)] > number:
@@ -61,7 +61,7 @@ def ask(file: Path, url: str, model: str, count: int, answers: Path) -> None:
 def try_answers(files: Sequence[Path], is_verbose: bool) -> None:
     """Apply and run all replies, and print the shares by file and variant."""
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    rows = [(file.name.split(".jsonl")[0], row) for file in files for row in _rows(file)]
+    rows = [(file.name.split(".jsonl")[0], row) for file in files for row in read_rows(file)]
     for program in dict.fromkeys(_program(program, name) for program in PROGRAMS for name in _VARIANTS):
         with program_run(program) as run:
             for name, row in rows:
@@ -87,7 +87,8 @@ def _key(row: dict[str, Any]) -> tuple[str, str]:
     return row["program"], row["variant"]
 
 
-def _rows(file: Path) -> Iterator[dict[str, Any]]:
+def read_rows(file: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a file of prompts or of replies."""
     text = gzip.decompress(file.read_bytes()).decode() if file.suffix == ".gz" else file.read_text()
     yield from map(json.loads, text.splitlines())
 

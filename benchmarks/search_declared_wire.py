@@ -31,7 +31,7 @@ OFF, ON = "no tune mode", "declared"
 ATTEMPTS = {OFF: 60, ON: 40}
 _NOISE = 0.01
 _MOST_LINES = 12
-_OPTIONS = 'form = "whole"\n'
+_OPTIONS = "operators = ['diff', 'rewrite', 'fix', 'draft']\nform = 'whole'\n"
 DECLARED_OPTIONS = _OPTIONS + '[tune]\nslice = "dev"\ntrials = 16\n'
 _END = "# EVOLVE-BLOCK-END"
 STRATA = {"conditional": "fresh", "conditional+": "mature"}

@@ -1,16 +1,19 @@
 """The product and other tools on the same wire, tasks and number of evaluations.
 
-    .venv/bin/python benchmarks/search_tools.py [SHAPES] [TOOL+TOOL…]
+    .venv/bin/python benchmarks/search_tools.py [TOOL+TOOL…]
 
 It runs what is missing in `search_tools_results.json`, then writes the figures into docs/search.md. A shape is a
-random one without noise; its seed is used by nothing else. Each tool gets as many evaluations of new programs, and
-repeats of a program cost nothing. Peers are installed from the package index, each into its own environment.
+random one without noise; its seed is used by nothing else. How many there are was fixed before the runs: 40 of
+each kind, then 80 more with mature roots, where differences are small. Each tool gets as many evaluations of new
+programs, and repeats of a program cost nothing. Peers are installed from the package index, each into its own
+environment.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import signal
@@ -30,6 +33,7 @@ from search_wire import SimulatedModel, serve
 
 FIRST_SEED = 300_000
 EVALUATIONS = 60
+SHAPES = {"fresh": 40, "mature": 120}
 _LIMIT_SECONDS = 600
 RESULTS = Path(__file__).with_name("search_tools_results.json")
 _LOCK = Path(__file__).parents[1] / "build" / "search_tools.lock"
@@ -37,9 +41,11 @@ _CACHE = Path(__file__).parents[1] / "build" / "peers"
 _DRIVER = Path(__file__).with_name("search_peer_driver.py")
 
 _STATIC = "policy = 'weights'\nweights = { diff = 0.6, rewrite = 0.25, fix = 0.15 }\n"
+_WITHOUT_PARTS = "operators = ['diff', 'rewrite', 'fix', 'draft']\n"
 _MUTATE = "operators = ['diff', 'rewrite', 'fix', 'draft', 'mutate']\n"
 LOOPTY = {
     "loopty": "",
+    "loopty, without parts": _WITHOUT_PARTS,
     "loopty, static": _STATIC,
     "loopty, uniform": "policy = 'weights'\noperators = ['diff', 'rewrite', 'crossover', 'fix']\ndrafts = 0\n",
     "loopty, mutate": _MUTATE,
@@ -50,7 +56,8 @@ PEERS = {"openevolve": peers.OPENEVOLVE, "gepa": peers.GEPA, "shinka": peers.SHI
 PEERS |= {"skydiscover topk": peers.SKYDISCOVER, "skydiscover adaevolve": peers.SKYDISCOVER}
 
 
-def seeds_of(mature: bool, count: int) -> list[int]:
+def seeds_of(stratum: str) -> list[int]:
+    count, mature = SHAPES[stratum], stratum == "mature"
     found = (seed for seed in range(FIRST_SEED, FIRST_SEED + 100 * count) if random_shape(seed).mature is mature)
     return [next(found) for _ in range(count)]
 
@@ -142,18 +149,16 @@ def _save(key: str, result: dict[str, float | int]) -> dict[str, dict[str, float
     return known
 
 
-def main(count: int, tools: list[str]) -> None:
+def main(tools: list[str]) -> None:
     known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    strata = {"fresh": seeds_of(False, count), "mature": seeds_of(True, count)}
-    for pair in zip(*strata.values(), strict=True):
-        for seed in pair:
-            for tool in tools:
-                if f"{tool}|{seed}" not in known and (result := run_one(tool, seed)):
-                    print(tool, seed, result, file=sys.stderr, flush=True)
-                    known = _save(f"{tool}|{seed}", result)
+    strata = {stratum: seeds_of(stratum) for stratum in SHAPES}
+    for seed in itertools.chain(*strata.values()):
+        for tool in tools:
+            if f"{tool}|{seed}" not in known and (result := run_one(tool, seed)):
+                print(tool, seed, result, file=sys.stderr, flush=True)
+                known = _save(f"{tool}|{seed}", result)
     write_tools_page(known, strata, [*LOOPTY, *PEERS])
 
 
 if __name__ == "__main__":
-    shapes, names = (*sys.argv[1:], *("40", "+".join((*LOOPTY, *PEERS)))[len(sys.argv) - 1 :])
-    main(int(shapes), names.split("+"))
+    main(sys.argv[1].split("+") if len(sys.argv) > 1 else [*LOOPTY, *PEERS])

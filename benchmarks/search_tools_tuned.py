@@ -1,6 +1,6 @@
 """The product with tune mode beside other tools: on the same wire and shapes, at the same cost of evaluations.
 
-    .venv/bin/python benchmarks/search_tools_tuned.py [SHAPES]
+    .venv/bin/python benchmarks/search_tools_tuned.py
 
 It runs what is missing in `search_tools_tuned_results.json`, then writes the table into docs/search.md. Here the
 benchmark has a slice of 3 %, which other tools have no use for, and the model declares the constants of the blocks
@@ -23,13 +23,17 @@ from search_declared_wire import DECLARED_OPTIONS, DeclaringModel, evaluate_decl
 from search_landscape import Landscape
 from search_product import run_loopty
 from search_program import make_task
-from search_tools import EVALUATIONS, LOOPTY, PEERS, seeds_of
+from search_tools import EVALUATIONS, LOOPTY, PEERS, SHAPES, seeds_of
 from search_tools import RESULTS as OTHERS
 from search_wire import serve
 
 from loopty.engine.protocols import Trial
 
 RESULTS = Path(__file__).with_name("search_tools_tuned_results.json")
+_SHAPES = 40
+"""Of each kind."""
+_BESIDE = [name for name in LOOPTY if name != "loopty"]
+"""Tune mode was measured without parts of changes: so the default with them is left out."""
 _SLICE = 0.03
 _ATTEMPTS = 52
 """More than 60 evaluations pay for, where three proposals of four are tuned."""
@@ -66,9 +70,9 @@ def run_one(seed: int) -> dict[str, float | int]:
     }
 
 
-def main(count: int) -> None:
+def main() -> None:
     known: dict[str, dict[str, float | int]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    strata = {"fresh": seeds_of(False, count), "mature": seeds_of(True, count)}
+    strata = {stratum: seeds_of(stratum)[:_SHAPES] for stratum in SHAPES}
     for seed in (seed for pair in zip(*strata.values(), strict=True) for seed in pair):
         if str(seed) not in known:
             known[str(seed)] = run_one(seed)
@@ -78,7 +82,7 @@ def main(count: int) -> None:
     others = json.loads(OTHERS.read_text())
     lines: list[str] = []
     for stratum, seeds in strata.items():
-        rows = [_row(tool, known, others, seeds) for tool in (*LOOPTY, *PEERS)]
+        rows = [_row(tool, known, others, seeds) for tool in (*_BESIDE, *PEERS)]
         lines += [f"**{stratum.capitalize()} roots**, the cost of 60 evaluations each:", "", *_HEAD, *rows, ""]
     replace_between(PAGE, "tools-tuned", "\n".join(lines).rstrip("\n"))
 
@@ -96,4 +100,4 @@ def _row(
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
+    main()
