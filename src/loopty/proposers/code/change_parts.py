@@ -6,6 +6,7 @@ that stand together are one part.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 from loopty.kit.dataclass import Record, dataclass, replace
@@ -52,7 +53,7 @@ def change_parts(path: str, before: str, after: str) -> tuple[ChangePart, ...]:
     """The parts in which two texts differ, in their order; none where they differ too much to compare them."""
     old, new = _lines(before), _lines(after)
     parts = []
-    for start, end, new_start, new_end in _changed_runs(old, new) or ():
+    for start, end, new_start, new_end in _changed_runs(before, after) or ():
         runs = [(start, end, new_start, new_end)]
         if end - start == new_end - new_start:
             runs = [(start + i, start + i + 1, new_start + i, new_start + i + 1) for i in range(end - start)]
@@ -66,7 +67,7 @@ def text_with_part(part: ChangePart, before: str, text: str) -> str | None:
     None where the text has not the same lines in this place.
     """
     lines, end, moved = _lines(text), part.start + len(part.before), 0
-    runs = _changed_runs(_lines(before), lines)
+    runs = _changed_runs(before, text)
     if runs is None:
         return None
     for run in runs:
@@ -83,8 +84,10 @@ def _lines(text: str) -> list[str]:
     return [f"{line}\n" for line in lines] + ([last] if last else [])
 
 
-def _changed_runs(old: Sequence[str], new: Sequence[str]) -> list[_Run] | None:
+@functools.lru_cache(maxsize=32)  # all parts of a change are put into the same text
+def _changed_runs(before: str, after: str) -> Sequence[_Run] | None:
     """The lines that differ; None where too many would have to be matched."""
+    old, new = _lines(before), _lines(after)
     start, same_end = same_ends(old, new)
     end, new_end = len(old) - same_end, len(new) - same_end
     if start == end == new_end:
