@@ -239,7 +239,7 @@ class CampaignReader:
         return TrialExport(self.record, self.newest_run(run))
 
     def operators(self, run: int | None = None) -> OperatorReport:
-        """What each operator, model and kind of change brought and cost, with the diversity of the newest changes."""
+        """What each operator, model and kind of change brought and cost, and how diverse the newest ones are."""
         from loopty.views.operator_rows import operator_report
 
         history = self.record.history
