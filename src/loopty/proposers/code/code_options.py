@@ -50,7 +50,7 @@ class CodeOptions(Record):
         "of another good node, by git where they do not conflict), `part` (one part of a good node's change, or "
         "the parent without a part of its own; asks no model), `mutate` (a random edit, which asks no model). "
         "Each proposal is drawn from those that apply, by the policy.",
-        (Operator.DIFF, Operator.REWRITE, Operator.FIX, Operator.DRAFT),
+        (Operator.DIFF, Operator.REWRITE, Operator.FIX, Operator.DRAFT, Operator.PART),
         filled=True,
     )
     policy: Policy = option(
