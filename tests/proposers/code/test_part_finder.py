@@ -54,7 +54,7 @@ async def test_a_part_of_a_change_that_was_not_kept_is_tried_alone(world_of: Any
     assert text_of(proposal) == with_values(a=10)
     assert proposal.summary == "part 1 of 2 of 1.1: src/main.py, line 1"
     assert proposal.calls == ()
-    assert "by what 1.1 and its parts did, it may bring -0.05" in proposal.arm_reason
+    assert "expected gain -0.05, by what 1.1 and its parts did" in proposal.arm_reason
     world.add(proposal)
     assert text_of(await next_part(world)) == with_values(c=30)
 
@@ -74,13 +74,13 @@ async def test_what_the_measured_parts_did_says_what_to_expect_of_the_others(wor
     try_values(world, 0.98, b=20, d=40)
     assert (await try_part(world, 0.985)).inspirations == ("1.2",)  # -0.01 a part, against -0.05
     proposal = await next_part(world)
-    assert "it may bring -0.005" in proposal.arm_reason
+    assert "expected gain -0.005" in proposal.arm_reason
     # The first part of 1.1 loses more than both: so the second one may gain.
     world.add(proposal)
     assert (await try_part(world, 0.5)).inspirations == ("1.1",)
     proposal = await next_part(world)
     assert text_of(proposal) == with_values(c=30)
-    assert "it may bring +0.4" in proposal.arm_reason
+    assert "expected gain +0.4" in proposal.arm_reason
 
 
 async def test_a_part_is_put_into_the_best_node_whatever_came_in_between(world_of: Any) -> None:

@@ -19,5 +19,5 @@ def part_proposal(plan: Plan, found: FoundPart) -> Proposal:
         edits=found.edits,
         inspirations=(found.source.id,),
         parent_reason=plan.parent_reason,
-        arm_reason=f"{plan.arm_reason}; by what {source} and its parts did, it may bring {found.expected:+.3g}",
+        arm_reason=f"{plan.arm_reason}; expected gain {found.expected:+.3g}, by what {source} and its parts did",
     )
