@@ -2,7 +2,7 @@
 
     python benchmarks/wild.py --seed 1 --count 30       draws, prepares and tries a sample; see wild_results.json
     python benchmarks/wild.py --seed 1 --count 30 tqdm  only these of the sample, again
-    python benchmarks/wild.py --page                    writes the tables into docs/repositories.md
+    python benchmarks/wild.py --page                    writes docs/repositories.md
 
 The draw is a function of the seed: each group of names gives as many as its share, and a name of an earlier sample
 is not drawn again. A name is passed over, with the reason, where its release or what it depends on cannot be
