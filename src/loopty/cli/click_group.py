@@ -50,7 +50,7 @@ def loopty(context: click.Context) -> None:
     better ones, and records everything.
 
     NODE is an id such as 1.3, a short name such as @431 (shown as #431), or `best`: the best node of the newest
-    run. Every verb except try takes --json.
+    run. Most verbs take --json.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
