@@ -1003,65 +1003,65 @@ def test_hostile_names_do_not_get_into_a_line_to_paste(output):
     assert cause is None or not any(word in cause.remedy for word in ("rm -rf", "reboot", "passwd", "shadow"))
 
 
-def failures() -> Iterator[tuple[str, str, Cause]]:
-    """What was said of each failure before its error was looked for, what is said now, and its cause."""
+def failures() -> Iterator[tuple[str, Cause]]:
+    """The recorded reason of each failure, and its cause."""
     for output, facts, _ in KNOWN:
-        found = find_error_lines(output)
-        last = output.splitlines()[-1].strip()
-        yield f"exit code 1: {last}", f"exit code 1: {found.cause}", explain(output, facts)
+        yield find_error_lines(output).cause, explain(output, facts)
     for command, output, facts, _ in OF_COMMANDS:
-        found = find_error_lines(output)
-        last = output.splitlines()[-1].strip()
-        yield f"exit code 1: {last}", f"exit code 1: {found.cause}", explain(output, facts, command=command)
+        yield find_error_lines(output).cause, explain(output, facts, command=command)
     for command, output, _ in SLOW:
-        yield "still running after 20 s", "still running after 20 s", explain_slow(command, output)
-    yield "still running after 20 s", "still running after 20 s", explain_slow(BUILD, SLOW_BUILD)
-    words = f"exit code 8: {REST_NOT_RUN.splitlines()[-1]}"
-    yield words, words, explain(REST_NOT_RUN, command=PART_OF_BUILD)
+        yield "still running after 20 s", explain_slow(command, output)
+    yield "still running after 20 s", explain_slow(BUILD, SLOW_BUILD)
+    yield REST_NOT_RUN.splitlines()[-1], explain(REST_NOT_RUN, command=PART_OF_BUILD)
     for reason, printed, _ in WITHOUT_AN_ERROR:
-        cause = explain_failure(Failure(reason, tuple(printed.splitlines()), task()), Facts())
-        yield reason, f"{reason} (printed last: {printed.splitlines()[-1]})" if printed else reason, cause
+        yield reason, explain_failure(Failure(reason, tuple(printed.splitlines()), task()), Facts())
 
 
 def page() -> str:
-    """The page of known causes: one example of each."""
-    parts = [PAGE_HEAD]
-    names: list[str] = []
-    for before, now, cause in failures():
-        if cause.name not in names:
-            names.append(cause.name)
-            parts.append(
-                f"## {cause.name}\n\n- before: `{before}`\n- reason: `{now}`\n- cause: {cause.sentence}\n"
-                f"{remedy_text(cause)}"
-            )
-    return "\n".join(parts)
+    """The page of known causes: a row for each."""
+    rows: dict[str, str] = {}
+    for reason, cause in failures():
+        cells = (code(shortened(reason)), shortened(cause.sentence), remedy_text(cause))
+        rows.setdefault(cause.name, f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |\n")
+    return PAGE_HEAD + "".join(rows.values())
 
 
 def remedy_text(cause: Cause) -> str:
-    """The remedy as blocks to paste."""
-    text = ""
-    for place, settings in groupby(cause.settings, key=lambda item: item.place):
-        text += f"\n```toml\n{place}\n" + "".join(f"{item.line}\n" for item in settings) + "```\n"
-    text += f"\n```sh\n{cause.shell}\n```\n" if cause.shell else ""
-    advice = cause.advice.removeprefix("or, ")
-    return text + (f"\n{'Or: ' if cause.settings else ''}{advice}\n" if advice else "")
+    """The remedy in a cell: what to write into loopty.toml, else what to run, else what to do."""
+    if cause.settings:
+        places = groupby(cause.settings, key=lambda item: item.place)
+        return "; ".join(f"{place}: {code(*(item.line for item in items))}" for place, items in places)
+    return code(cause.shell) if cause.shell else shortened(cause.advice)
 
 
+def code(*lines: str) -> str:
+    return ", ".join(f"``{shortened(line)}``" if "`" in line else f"`{shortened(line)}`" for line in lines)
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= MAX_CELL else f"{text[: MAX_CELL - 1]}…"
+
+
+MAX_CELL = 110
 PAGE_HEAD = """\
 # Failures and their remedies
 
-A check or a baseline that fails is explained by `init`, `run`, `optimize`, `show` and `status`, with `--json`
-as well: up to five lines around the error, its cause where it is known, the line to paste, and the path of the
-log. This page has one example of each known cause, on what real programs print: what the last line alone would
-say (before), the reason that is recorded, the cause, and what to paste into `loopty.toml` or the shell; `bench`
-is the command of the task. How it works: [causes](design/causes.md). `python tests/causes/test_known_causes.py`
-prints this page and tests it.
+When a check or a baseline fails, `init`, `run`, `optimize`, `show` and `status` print up to five lines around the
+error. If loopty recognises the cause, they add it with the remedy: lines for `loopty.toml`, or a command for your
+shell. `init` applies safe remedies itself and tries again.
+
+This table has one example of each known cause, with long cells cut. `bench` stands for your benchmark's command;
+install commands are those of one machine. [Causes](design/causes.md) says how it works.
+`python tests/causes/test_known_causes.py > docs/failures.md` writes this page.
+
+| the trial says | cause | remedy |
+|---|---|---|
 """
 
 
 def test_the_page_of_failures_is_current():
     path = Path(__file__).parents[2] / "docs" / "failures.md"
-    assert path.read_text() == page(), "write it anew: python tests/causes/test_known_causes.py > docs/failures.md"
+    assert path.read_text() == page(), "run: python tests/causes/test_known_causes.py > docs/failures.md"
 
 
 if __name__ == "__main__":
