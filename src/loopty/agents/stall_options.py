@@ -16,9 +16,8 @@ class StallOptions(Record):
 
     watch: bool = option("Whether stalled sessions are stopped before their time limit, and resumed once.", True)
     silence_seconds: float | None = option(
-        "How long an agent may print nothing while neither its tools use the CPU nor its model is asked. "
-        "Default: 45; 240 with the own login of an agent that prints nothing while its model thinks "
-        "(see `docs/agents.md`).",
+        "How long an agent may print nothing while its tools use no CPU and no model request is open. "
+        "Default: 45, or 240 for agents that print nothing while their model thinks (`docs/agents.md`).",
         None,
         above=0,
     )
@@ -27,12 +26,12 @@ class StallOptions(Record):
         "The least that an agent's model writes, measured while no tool is at work.", 10.0, minimum=0
     )
     repeats: int = option(
-        "How often a call may fail with the same result; one that succeeds may be repeated three times as often.",
+        "How often a call may fail with the same result; successful calls may repeat three times as often.",
         5,
         minimum=2,
     )
     bench_after: int = option(
-        "After this many stalled sessions in a row a configuration is benched: it gets no work for a while.",
+        "After this many stalled sessions in a row, suspend the configuration.",
         3,
         minimum=1,
     )

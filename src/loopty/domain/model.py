@@ -38,8 +38,8 @@ class ModelSpec(Record):
     """One model: where it is served, what it costs, how often it may be called."""
 
     provider: str = option(
-        "`openai` (or any server with the same chat API, with `url`), `anthropic`, `google`, `local` (a GGUF file "
-        "served on this machine), `scripted`, `recorded`, or another that the client library knows (`mistral`, …)."
+        "`openai` (or any server with its chat API, with `url`), `anthropic`, `google`, `local` (a GGUF "
+        "file), `scripted`, `recorded`, or another that the client library knows."
     )
     model: str = option("The provider's name for the model.", "")
     url: str = option("Address of the server. Default: the provider's own.", "")
@@ -52,8 +52,8 @@ class ModelSpec(Record):
     temperature: float | None = option("Sampling temperature. Default: the provider's.", None, minimum=0)
     max_output_tokens: int = option("Maximum length of a reply in tokens, reasoning included.", 8192, above=0)
     context_tokens: int | None = option(
-        "Context window: maximum tokens of prompt and reply together. Default: 128,000; for a local model 8,192, "
-        "or the number it was trained for if that is smaller.",
+        "Context window, prompt and reply together. Default: 128,000; for a local model 8,192, or fewer if "
+        "it was trained for fewer.",
         None,
         above=0,
     )
