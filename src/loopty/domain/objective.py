@@ -54,7 +54,7 @@ class Objective(Record):
     """How two results compare. If the task lists no metrics, those that the benchmark reports count."""
 
     direction: Direction = option(
-        "Whether a higher or a lower `score` is better, when no metrics are listed.", Direction.MAX
+        "Whether a higher or a lower `score` is better, if no metrics are listed.", Direction.MAX
     )
     metrics: tuple[Metric, ...] = option(
         "Metrics in order of priority. Default: `score`, or else the columns of the CSV.", ()

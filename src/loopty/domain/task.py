@@ -43,7 +43,7 @@ class Pools(Record):
     """The budget of a run."""
 
     attempts: int = option("Number of proposals to try; the baseline does not count.", 100, minimum=0)
-    control: int = option("Trials of the random control, counted separately.", 0, minimum=0)
+    control: int = option("Trials of the random control.", 0, minimum=0)
     tunes: int | None = option(
         "Measurements without a verdict: in agents' mode `tune`, and of proposals tuned under `[tune]`. "
         "Default: no limit.",
@@ -58,9 +58,7 @@ class Pools(Record):
     )
     tokens: int | None = option("Tokens that models may use.", None, minimum=0)
     money_usd: float | None = option("Money that calls to models may cost.", None, minimum=0)
-    iterations_per_minute: float | None = option(
-        "Maximum number of proposals requested in any minute.", None, above=0
-    )
+    iterations_per_minute: float | None = option("Most proposals requested in any minute.", None, above=0)
     questions: int | None = option(
         "Proposals asked of models at the same time. Default: the number of slots for trials.",
         None,

@@ -28,7 +28,7 @@ class AgentOptions(Record):
     )
     name: str = option("What nodes and accounts call this agent. Default: the agent's own name.", "")
     weight: float = option("Its share of the sessions, among `[[proposer.agents]]`.", 1.0, above=0)
-    prompt: str = option("What its prompt says besides, such as a direction to look in.", "")
+    prompt: str = option("More words for its prompt, such as a direction to look in.", "")
     surface: tuple[str, ...] = option(
         "The editable files that it should change. Default: its own choice.",
         (),
@@ -49,9 +49,7 @@ class AgentOptions(Record):
     timeout_seconds: float = option("Wall-clock limit of one session.", 1800.0, above=0)
     memory_mb: int = option("Memory of the agent's whole process tree.", 4096, above=0)
     disk_mb: int = option("Files that one session may write.", 4096, above=0)
-    parents: str | Mapping[str, Any] = option(
-        "Which node is changed next: `best`, `root`, or another kind, as for `llm-code`.", "best"
-    )
+    parents: str | Mapping[str, Any] = option("The selector of the node to change, as for `llm-code`.", "best")
     briefing: PromptContextOptions = option("How much context the agent gets.", PromptContextOptions())
     stalls: StallOptions = option("When a session counts as stalled, and what follows.", StallOptions())
 

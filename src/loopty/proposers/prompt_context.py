@@ -49,9 +49,7 @@ class PromptContextOptions(Record):
         12,
         minimum=2,
     )
-    artifacts: bool = option(
-        "Whether the context includes the results, traces and logs of the node to change.", True
-    )
+    artifacts: bool = option("Show the results, traces and logs of the node to change.", True)
 
     def within(self, limit_tokens: int) -> PromptContextOptions:
         """The same options, cut to a token budget."""

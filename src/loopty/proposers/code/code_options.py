@@ -61,7 +61,7 @@ class CodeOptions(Record):
     )
     drafts: int = option("How many drafts come first, if `draft` is an operator.", 3, minimum=0)
     exploration: float = option(
-        "The share of proposals that ignores the credit, so that no operator is given up.",
+        "Share of proposals that ignore the credit.",
         0.1,
         minimum=0,
         below=1.001,
@@ -86,7 +86,7 @@ class CodeOptions(Record):
         choices=("auto", "block", "whole", "search", "diff"),
     )
     reasons_first: str = option(
-        "Whether the model explains its idea before the change. `auto` learns it for each model.",
+        "Let the model explain its idea before the change. `auto` learns it for each model.",
         "auto",
         choices=("auto", "always", "never"),
     )
