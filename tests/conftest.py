@@ -91,7 +91,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def postgres():
-    pytest.importorskip("psycopg", reason="psycopg is not installed: `pip install 'loopty[postgres]'`")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: add the extra `postgres`")
     if find_programs() is None:
         pytest.skip("PostgreSQL is not installed: its Debian package is `postgresql`")
     server = PostgresServer()
@@ -126,7 +126,7 @@ def ray_commands():
 @pytest.fixture(scope="module")
 def ray_cluster(ray_commands):
     """A Ray cluster of two nodes on this machine, started as the page says; it ends with the tests of its file."""
-    pytest.importorskip("ray", reason="Ray is not installed: `pip install 'loopty[ray]'`")
+    pytest.importorskip("ray", reason="Ray is not installed: add the extra `ray`")
     _, _, head, node, _ = ray_commands
     cluster = RayCluster()
     try:
