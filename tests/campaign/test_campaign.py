@@ -27,7 +27,6 @@ METHODS = {
     "gc": "collect_garbage",
     "models": None,  # models belong to the task file, not to its experiments: campaign/named_models.py
     "doctor": None,  # about the machine
-    "serve": None,  # about processes
     "mode": "mode_settings",
     "ledger": "ledger_choice",
     "notify": None,  # about the user's own settings: taskfile/notice_settings.py

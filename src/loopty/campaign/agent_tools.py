@@ -18,7 +18,7 @@ from loopty.campaign.tool_replies import DEFAULT_LINES, DEFAULT_WORDS, LONGEST_T
 from loopty.domain.errors import LooptyError, Misuse
 from loopty.kit.untrusted_files import Unreadable, json_object
 from loopty.record.notes import NoteAdded
-from loopty.resident.tool_table import LARGEST_CALL
+from loopty.tools.tool_table import LARGEST_CALL
 
 _CLIENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,39}")
 

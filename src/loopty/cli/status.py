@@ -16,8 +16,6 @@ _CHECKED = 2_000
 def command(run: int | None, as_json: bool) -> None:
     """Show where the run stands: the best node, the budget, running trials, and why it stopped."""
     from loopty.record.tickets import Tickets
-    from loopty.resident.client import here as here_to_meet
-    from loopty.resident.server import process_number
     from loopty.views.verdict_tally import is_quick
 
     campaign = here()
@@ -25,16 +23,13 @@ def command(run: int | None, as_json: bool) -> None:
     tally = campaign.tally(run) if is_quick(campaign.history) else None
     check = check_record(campaign, _CHECKED, _CHECKED)
     found = campaign.explanation(str(status.run)) if status.without_baseline else None
-    place = here_to_meet()
-    resident = process_number(place) if place else None
     store = campaign.store_standing()
     tickets = len(Tickets.of(campaign.history.runs[status.run]).open)
     if as_json:
         from loopty.kit import codec
 
         cause = {"explanation": found.plain()} if found else {}
-        running = {"resident": resident} if resident else {}
-        running |= {"store": codec.plain(store)} if store else {}
+        running = {"store": codec.plain(store)} if store else {}
         running |= {"open_tickets": tickets} if tickets else {}
         print_json({**codec.plain(status), **codec.plain(tally or {}), **check.plain, **cause, **running})
         return
@@ -48,5 +43,3 @@ def command(run: int | None, as_json: bool) -> None:
         from loopty.report.store_text import store_line
 
         declare.echo(f"  store     {store_line(store.place, store.unsent, store.unsent_bytes, store.fault)}")
-    if resident:
-        declare.echo(f"  resident  process {resident} runs the verbs here; `loopty serve --stop` ends it")

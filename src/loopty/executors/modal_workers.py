@@ -10,6 +10,7 @@ from typing import Any
 from loopty.domain.errors import Misuse
 from loopty.executors.cluster_spec import ClusterSpec
 from loopty.executors.rented_workers import URL_VARIABLE, requirement, worker_line, worker_seconds
+from loopty.kit.own_installation import extra_command
 
 
 def run_modal_worker(line: str) -> int:
@@ -43,9 +44,7 @@ async def run_modal_container(spec: ClusterSpec, url: str) -> str:
     try:
         import modal
     except ImportError:
-        raise Misuse(
-            "`modal:` under [executor] hosts needs Modal: install it with `pip install 'loopty[modal]'`"
-        ) from None
+        raise Misuse(f"`modal:` under [executor] hosts needs Modal: run {extra_command('modal')}") from None
     app, function = modal_function(modal, spec, url)
     try:
         async with app.run.aio():  # not detached: Modal ends it when it no longer hears of this process

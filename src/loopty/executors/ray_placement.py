@@ -22,6 +22,7 @@ from typing import Any
 from loopty.executors.node_worker import WORKER, WorkerEnd, run_worker
 from loopty.executors.worker_url import WorkerUrl
 from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.own_installation import extra_command
 from loopty.record.workers import worker_name_on
 
 _ANSWER_SECONDS = 10.0
@@ -172,7 +173,7 @@ def main() -> None:
     try:
         import ray
     except ImportError:
-        notes.fail("`ray:` under [executor] hosts needs Ray: install it with `pip install 'loopty[ray]'`")
+        notes.fail(f"`ray:` under [executor] hosts needs Ray: run {extra_command('ray')}")
     data = json.loads(sys.stdin.readline())
     order = PlacementOrder(**{**data, "program": tuple(data["program"])})
     orders: queue.SimpleQueue[dict[str, int]] = queue.SimpleQueue()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from loopty.kit.own_installation import extra_command
 from loopty.report.columns import wrap
 from loopty.report.figures import figure
 
@@ -13,7 +14,7 @@ _PROPOSERS = {
     "mutate": "random edits, a control and a demonstration; on real code a model or an agent is wanted: "
     'kind = "llm-code" under [proposer] with a model under [roles.evolver], or kind = "agent"; or let '
     "your coding agent drive loopty: `loopty install HOST`",
-    "random": "random values of the parameters; `pip install loopty[samplers]` adds samplers that learn, as tpe",
+    "random": "random values of the parameters; {samplers} adds samplers that learn, as tpe",
     "tpe": "a sampler that learns which values of the parameters are good; it edits no code",
 }
 
@@ -25,7 +26,8 @@ TESTS_TEXT = (
 
 def proposer_text(kind: str) -> str:
     """Which proposer will run, and what it can and cannot do."""
-    return f"proposer {kind}: {_PROPOSERS[kind]}"
+    words = _PROPOSERS[kind]
+    return f"proposer {kind}: {words.format(samplers=extra_command('samplers')) if '{' in words else words}"
 
 
 def agents_text(agents: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
 _NUMBERS = ("words", "wait", "lines")
 _LISTS = ("merge",)
@@ -46,19 +47,17 @@ def _argument(word: str) -> "tuple[str, object]":
     return key, value
 
 
-def send_letter(mailbox: str, call: bytes) -> "bytes | None":
+def send_letter(mailbox: Path, call: bytes) -> "bytes | None":
     """The reply to a call, by files in the mailbox; None where nobody answers."""
     name = f"{os.getpid()}-{os.urandom(6).hex()}.json"
-    letter, reply = f"{mailbox}/in/{name}", f"{mailbox}/out/{name}"
-    with open(f"{mailbox}/in/.{name}", "wb") as file:
-        file.write(call)
-    os.rename(f"{mailbox}/in/.{name}", letter)  # nobody reads half of it
+    draft, reply = mailbox / "in" / f".{name}", mailbox / "out" / name
+    draft.write_bytes(call)
+    draft.rename(mailbox / "in" / name)  # no half of it is read
     end = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < end:
         try:
-            with open(reply, "rb") as file:
-                answer = file.read()
-            os.unlink(reply)
+            answer = reply.read_bytes()
+            reply.unlink()
             return answer
         except FileNotFoundError:
             time.sleep(_PAUSE_SECONDS)
@@ -69,16 +68,14 @@ def main() -> int:
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         print(__doc__)
         return 0
-    mailbox = f"{os.path.dirname(os.path.abspath(__file__))}/mail"
+    mailbox = Path(__file__).resolve().with_name("mail")
     try:
         reply = send_letter(mailbox, call_of_words(sys.argv[1], sys.argv[2:], os.environ.get("LOOPTY_CLIENT", "")))
     except OSError as error:
-        sys.stderr.write(
-            f"loopty: no mailbox here ({error}): start `loopty serve --mailbox` outside the sandbox\n"
-        )
+        sys.stderr.write(f"loopty: no mailbox here ({error}): start `loopty tool --mailbox` outside the sandbox\n")
         return 2
     if reply is None:
-        sys.stderr.write("loopty: nobody answers: start `loopty serve --mailbox` outside the sandbox\n")
+        sys.stderr.write("loopty: no answer: start `loopty tool --mailbox` outside the sandbox\n")
         return 2
     found = json.loads(reply)
     print(found.get("error") or found.get("text", ""))

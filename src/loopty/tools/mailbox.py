@@ -8,18 +8,20 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
+import time
 from pathlib import Path
 
 from loopty.kit import untrusted_files
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
-from loopty.resident.tool_table import LARGEST_CALL
+from loopty.tools.tool_calls import MOST_CALLS, Call, StartCall
+from loopty.tools.tool_table import LARGEST_CALL
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\.json")
-_MOST_AT_ONCE = 16
 _MOST_REPLIES = 200
 """Replies that nobody took: older ones are removed."""
-POLL_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 
 
 class Mailbox:
@@ -37,14 +39,27 @@ class Mailbox:
         shim = Path(__file__).with_name("tool_shim.py").read_bytes()
         self._folder.file("tool").write(shim)
 
-    def letters(self) -> list[str]:
-        """The names of letters that wait, some of them where there are many."""
-        try:
-            return [name for name in self._inbox.names() if _NAME.fullmatch(name)][:_MOST_AT_ONCE]
-        except OSError:
-            return []  # somebody put a link in its place: then nobody is served
+    def serve(self, start_call: StartCall) -> None:
+        """Answer letters until this process is interrupted."""
+        calls: dict[Call, str] = {}
+        while True:
+            for name in self._letters()[: MOST_CALLS - len(calls)]:
+                calls[start_call(self._take(name))] = name
+            if not calls:
+                time.sleep(_POLL_SECONDS)
+                continue
+            for call in select.select(list(calls), [], [], _POLL_SECONDS)[0]:
+                if (reply := call.read()) is not None:
+                    self._reply(calls.pop(call), reply)
 
-    def take(self, name: str) -> bytes:
+    def _letters(self) -> list[str]:
+        """The names of letters that wait."""
+        try:
+            return [name for name in self._inbox.names() if _NAME.fullmatch(name)]
+        except OSError:
+            return []  # something put a link in its place: then no letter is answered
+
+    def _take(self, name: str) -> bytes:
         """Read and remove a letter. One that cannot be read is an empty call."""
         try:
             with self._inbox.handle() as folder:
@@ -58,7 +73,7 @@ class Mailbox:
                 self._inbox.remove(name)
             return b""
 
-    def reply(self, name: str, reply: bytes) -> None:
+    def _reply(self, name: str, reply: bytes) -> None:
         """Put the reply where its sender looks for it."""
         with contextlib.suppress(OSError):
             self._replies.file(name).write(reply)
