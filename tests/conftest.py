@@ -2,6 +2,7 @@
 
 import atexit
 import faulthandler
+import fcntl
 import itertools
 import os
 import re
@@ -17,6 +18,8 @@ from loopty.attacks.runner import AttackStanding
 from loopty.testing.postgres_server import PostgresServer, find_programs
 from loopty.testing.ray_cluster import RayCluster
 from loopty.testing.s3_server import S3Server, find_rclone
+
+from .clean_environment import Installed, build_wheel, copy_sources, install, make_venv
 
 _LONGEST_REASON = 110
 _SECONDS_TO_END = 120
@@ -136,3 +139,28 @@ def ray_cluster(ray_commands):
         yield cluster
     finally:
         cluster.remove()
+
+
+@pytest.fixture(scope="session")
+def installed_venv(tmp_path_factory):
+    """An environment with loopty from a wheel, its requirements, and no extra; all tests of a run share it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "installed"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "ready").exists():
+            shutil.rmtree(folder / "source", ignore_errors=True)
+            source = copy_sources(folder / "source")
+            install(build_wheel(source, folder), make_venv(folder / "venv"))
+            shutil.rmtree(source)
+            (folder / "ready").touch()
+    return folder / "venv"
+
+
+@pytest.fixture
+def installed(installed_venv, tmp_path):
+    """loopty as a user has it, with a new HOME."""
+    home = tmp_path / "home"
+    home.mkdir()
+    return Installed(installed_venv, home)

@@ -1,8 +1,6 @@
 """`make demo` needs little, survives what interrupts it, and a wheel is all that a user needs."""
 
-import contextlib
 import fcntl
-import importlib.metadata
 import os
 import re
 import shutil
@@ -15,6 +13,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
+from .clean_environment import Installed
 
 TOP = Path(__file__).parents[1]
 
@@ -97,43 +97,9 @@ def test_setup_that_was_killed_completes_when_it_runs_again_and_waits_for_anothe
     assert process.communicate(timeout=60) == (None, ""), "what is ready is left alone"
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """loopty from a wheel, in an environment that knows nothing of this clone."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    source.mkdir()
-    for name in ("src", "sdk"):
-        shutil.copytree(TOP / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(TOP / name, source)
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=source, check=True, capture_output=True)
-    shutil.rmtree(source)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
-    python = folder / "venv/bin/python"
-    packages = Path(
-        subprocess.check_output(
-            [python, "-c", "import sysconfig as s; print(s.get_path('purelib'))"], text=True
-        ).strip()
-    )
-    for name in ("apsw", "click", "h11"):
-        for file in importlib.metadata.files(name) or ():
-            with contextlib.suppress(FileNotFoundError):
-                (packages / file.parent).mkdir(parents=True, exist_ok=True)
-                shutil.copy(file.locate(), packages / file)
-    (wheel,) = folder.glob("*.whl")
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index", wheel]
-    subprocess.run(pip, check=True, capture_output=True)
-    return folder / "venv/bin/loopty"
-
-
-def test_a_wheel_is_enough_for_doctor_init_and_optimize(installed: Path, tmp_path: Path) -> None:
+def test_a_wheel_is_enough_for_doctor_init_and_optimize(installed: Installed, tmp_path: Path) -> None:
     def loopty(*args: str) -> str:
-        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
-        process = subprocess.run(
-            [installed, *args], cwd=repository, env=environment, capture_output=True, text=True, timeout=300
-        )
+        process = installed.run(*args, at=repository, active=False)
         assert process.returncode == 0, process.stdout + process.stderr
         return process.stdout + process.stderr
 
@@ -150,4 +116,4 @@ def test_a_wheel_is_enough_for_doctor_init_and_optimize(installed: Path, tmp_pat
     loopty("init", "--command", "python3 bench.py", "--write", "program.py", "--attempts", "4")
     closing = loopty("optimize")
     assert "4 attempts" in closing
-    assert f"call it as {installed}" in closing, "loopty is not on this PATH"
+    assert f"call it as {installed.program}" in closing, "loopty is not on this PATH"
