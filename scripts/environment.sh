@@ -65,6 +65,7 @@ install_locked() {
     say "installing the $count packages of $1"
     : >.venv/.incomplete
     pip_install --require-hashes -r "$1"
+    export LOOPTY_WITHOUT_PAGE=1 # pip would hide why it cannot be built: scripts/page.py says it
     pip_install --no-build-isolation --no-deps --editable .
     rm .venv/.incomplete
 }

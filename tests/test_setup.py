@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from .clean_environment import Installed
+from .clean_environment import Installed, copy_sources
 
 TOP = Path(__file__).parents[1]
 
@@ -22,12 +22,8 @@ TOP = Path(__file__).parents[1]
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """What set-up reads of a clone."""
-    folder = tmp_path / "clone"
-    folder.mkdir()
-    for name in ("scripts", "src", "sdk"):
-        shutil.copytree(TOP / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", "requirements-runtime.lock"):
-        shutil.copy(TOP / name, folder)
+    folder = copy_sources(tmp_path / "clone")
+    shutil.copy(TOP / "requirements-runtime.lock", folder)
     return folder
 
 
