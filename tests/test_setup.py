@@ -74,6 +74,23 @@ def test_setup_without_a_network_says_so_and_the_next_one_completes(clone: Path)
     assert "loopty" in subprocess.check_output(loopty, env=INSTALLED, text=True)
 
 
+def test_setup_on_a_full_disk_says_what_it_needs_and_makes_nothing(clone: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = f"mount -t tmpfs -o size=8m tmpfs {disk}"
+    in_namespace = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    if subprocess.run([*in_namespace, mount], capture_output=True).returncode:
+        pytest.skip("a user may not mount a small disk here")
+    script = f"{mount} && cp -R scripts requirements-runtime.lock {disk} && cd {disk} && " + (
+        "sh scripts/setup.sh requirements-runtime.lock; echo $?; ls -d .venv"
+    )
+    environment = {"PATH": os.environ["PATH"], "PYTHON": sys.executable}
+    done = subprocess.run([*in_namespace, script], cwd=clone, env=environment, capture_output=True, text=True)
+    assert done.stdout == "1\n"
+    line = done.stderr.splitlines()[0]
+    assert re.fullmatch(r"setup: set-up needs 100 MB, and .* has \d MB left: make room, .*", line)
+
+
 def test_setup_that_was_killed_completes_when_it_runs_again_and_waits_for_another(clone: Path) -> None:
     process = setup(clone, **INSTALLED)
     while not (clone / ".venv/.incomplete").exists():
