@@ -17,10 +17,10 @@ check: .venv/.ready-for-development  ## style, types, direction of imports
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-cache
-	@sh scripts/page.sh check
+	@.venv/bin/python scripts/page.py check
 
-page: .venv/.ready-for-development  ## build the dashboard's page, where Node is there
-	@sh scripts/page.sh build
+page: .venv/.ready   ## build the dashboard's page
+	@.venv/bin/python scripts/page.py build
 
 bench: .venv/.ready-for-development  ## speed and cost, side by side with peers
 	.venv/bin/python benchmarks/run.py

@@ -13,7 +13,7 @@ from pathlib import Path
 
 TOP = Path(__file__).parents[1]
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
-SOURCES = ("hatch_build.py", "page", "sdk", "src", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = ("hatch_build.py", "page", "scripts", "sdk", "src", "pyproject.toml", "README.md", "LICENSE")
 """What a wheel is built from."""
 _NOT_COPIED = shutil.ignore_patterns("__pycache__", "node_modules")
 

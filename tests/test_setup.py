@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from .clean_environment import Installed
+from .clean_environment import Installed, copy_sources
 
 TOP = Path(__file__).parents[1]
 
@@ -22,12 +22,8 @@ TOP = Path(__file__).parents[1]
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """What set-up reads of a clone."""
-    folder = tmp_path / "clone"
-    folder.mkdir()
-    for name in ("scripts", "src", "sdk"):
-        shutil.copytree(TOP / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", "requirements-runtime.lock"):
-        shutil.copy(TOP / name, folder)
+    folder = copy_sources(tmp_path / "clone")
+    shutil.copy(TOP / "requirements-runtime.lock", folder)
     return folder
 
 
@@ -76,6 +72,23 @@ def test_setup_without_a_network_says_so_and_the_next_one_completes(clone: Path)
     assert "the last set-up did not finish" in errors
     loopty = [clone / ".venv/bin/loopty", "--version"]
     assert "loopty" in subprocess.check_output(loopty, env=INSTALLED, text=True)
+
+
+def test_setup_on_a_full_disk_says_what_it_needs_and_makes_nothing(clone: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = f"mount -t tmpfs -o size=8m tmpfs {disk}"
+    in_namespace = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    if subprocess.run([*in_namespace, mount], capture_output=True).returncode:
+        pytest.skip("a user may not mount a small disk here")
+    script = f"{mount} && cp -R scripts requirements-runtime.lock {disk} && cd {disk} && " + (
+        "sh scripts/setup.sh requirements-runtime.lock; echo $?; ls -d .venv"
+    )
+    environment = {"PATH": os.environ["PATH"], "PYTHON": sys.executable}
+    done = subprocess.run([*in_namespace, script], cwd=clone, env=environment, capture_output=True, text=True)
+    assert done.stdout == "1\n"
+    line = done.stderr.splitlines()[0]
+    assert re.fullmatch(r"setup: set-up needs 100 MB, and .* has \d MB left: make room, .*", line)
 
 
 def test_setup_that_was_killed_completes_when_it_runs_again_and_waits_for_another(clone: Path) -> None:
