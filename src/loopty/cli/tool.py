@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from loopty.resident.tool_shim import call_of_words
 from loopty.resident.tool_table import LARGEST_CALL, TOOLS
+from loopty_sdk.agent_tool import call_of_words
 
 
 @click.command("tool")

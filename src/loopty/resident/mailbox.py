@@ -14,6 +14,7 @@ from loopty.kit import untrusted_files
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 from loopty.resident.tool_table import LARGEST_CALL
+from loopty_sdk import agent_tool
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\.json")
 _MOST_AT_ONCE = 16
@@ -34,8 +35,7 @@ class Mailbox:
         """Make the folders, and put the program beside them that sends letters."""
         self._inbox.make()
         self._replies.make()
-        shim = Path(__file__).with_name("tool_shim.py").read_bytes()
-        self._folder.file("tool").write(shim)
+        self._folder.file("tool").write(Path(agent_tool.__file__).read_bytes())
 
     def letters(self) -> list[str]:
         """The names of letters that wait, some of them where there are many."""
