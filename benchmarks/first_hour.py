@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from loopty.kit.working_program import working_program
+
 HERE = Path(__file__).parent
 LIST = HERE / "first_hour.toml"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "loopty-first-hour"
@@ -47,7 +49,7 @@ class Repository:
 
     def missing_programs(self) -> list[str]:
         registry = {"PyPI": "pip", "npm": "npm", "Debian": "apt-get"}[self.registry]
-        return [name for name in (registry, "git", *self.needs) if shutil.which(name) is None]
+        return [name for name in (registry, "git", *self.needs) if working_program(name) is None]
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ def test_the_list_has_many_languages_and_registries() -> None:
 @pytest.mark.parametrize("repository", REPOSITORIES, ids=[one.name for one in REPOSITORIES])
 def test_init_proves_a_benchmark(repository: Any, tmp_path: Path) -> None:
     if missing := repository.missing_programs():
-        pytest.skip(f"{', '.join(missing)} is not installed")
+        pytest.skip(f"{', '.join(missing)} is not installed, or does not run")
     tried = script.try_init(repository, tmp_path, script.CACHE)
     assert tried.code == 0, tried.output
     assert tried.command

@@ -130,3 +130,50 @@ def test_a_wheel_is_enough_for_doctor_init_and_optimize(installed: Installed, tm
     closing = loopty("optimize")
     assert "4 attempts" in closing
     assert f"call it as {installed.program}" in closing, "loopty is not on this PATH"
+
+
+AGENT_TASK = """
+[benchmark]
+command = "sh bench.sh"
+timeout_seconds = 60
+[access]
+write = ["number.txt"]
+[parameters]
+a = { type = "float", low = 0.0, high = 2.0, default = 0.5 }
+[tune]
+slice = "dev"
+[pools]
+attempts = 1
+tunes = 1
+[proposer]
+kind = "agent"
+agent = "command"
+command = ["sh", "-c", '''
+said=$(loopty tool check 2>&1 && loopty tool submit mode=tune params='{"a": 1.0}' 2>&1)
+echo "SUMMARY: $(echo "$said" | tail -n 1)"; echo 9 > number.txt''']
+"""
+
+
+@pytest.mark.parametrize("is_active", [True, False], ids=["activated", "a link on the PATH"])
+def test_an_agents_tools_work_where_loopty_is_on_the_path(
+    installed: Installed, tmp_path: Path, is_active: bool
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/loopty").symlink_to(installed.program)  # as `uv tool` and pipx do
+    programs = installed.program.parent if is_active else tmp_path / "bin"
+    environment = {"PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
+    if is_active:
+        environment["VIRTUAL_ENV"] = str(programs.parent)
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    (repository / "bench.sh").write_text('echo "{\\"score\\": $(cat number.txt)}" > "$EVO_RESULT_PATH"\n')
+    (repository / "number.txt").write_text("5\n")
+    (repository / "loopty.toml").write_text(AGENT_TASK)
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "Start"]):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *command], cwd=repository, check=True)
+    run = ["loopty", "optimize", "--trust", "--quiet"]
+    process = subprocess.run(run, cwd=repository, env=environment, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stdout + process.stderr
+    show = [installed.program, "show", "1.1"]
+    shown = " ".join(subprocess.check_output(show, cwd=repository, env=environment, text=True).split())
+    assert "score 5 on the slice with a = 1.0" in shown

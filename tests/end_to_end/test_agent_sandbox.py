@@ -1,10 +1,11 @@
 """In the shell of a sandboxed agent (no sockets, no namespaces, a read-only `.git`) verbs say what is wrong."""
 
-import shutil
 import subprocess
 import sys
 
 import pytest
+
+from ..needs import require
 
 FORBID = """
 import ctypes, os, platform, struct, sys
@@ -24,8 +25,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 @pytest.fixture
 def shell(code_place):
     """Runs loopty where Codex's default sandbox would run it."""
-    if not shutil.which("bwrap"):
-        pytest.skip("needs bubblewrap")
+    require("bwrap")
     top = str(code_place.top)
     code_place.loopty("run", "1")
     inside = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", top, top]

@@ -17,6 +17,7 @@ from loopty.campaign.context import CampaignContext
 from loopty.campaign.named_versions import has_open_version, unmeasured_versions, version_commits
 from loopty.campaign.proposer_factory import ProposerFactory, make_pruner
 from loopty.campaign.run_entry import enter_run
+from loopty.campaign.stoppable import run_beside_loops
 from loopty.domain.curve import Row
 from loopty.domain.objective import Directions
 from loopty.domain.pool import Pool
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from loopty.campaign.pool_session import PoolSession
 
 _TICK_SECONDS = 0.25
+_STOPPED = "stopped on request"
 
 
 @dataclass(frozen=True)
@@ -58,16 +60,25 @@ class OptimizeSession:
     warnings: tuple[str, ...]
     pool: PoolSession | None = None
     """The workers of the session, where trials run elsewhere."""
-    runner: asyncio.Runner = field(default_factory=asyncio.Runner)
+    runner: asyncio.Runner = field(default_factory=lambda: asyncio.Runner(loop_factory=asyncio.new_event_loop))
 
     def run_to_end(self, on_tick: Callable[[], None] | None = None) -> Finish:
-        """Run the loop to its end. The first SIGINT or SIGTERM asks it to stop, the second one exits at once.
+        """Run the loop to its end. The first SIGINT or SIGTERM asks it to stop, the second one exits immediately.
 
         `on_tick` is called a few times a second meanwhile.
         """
         collect_rarely()
-        with self._notices(), self.runner:
-            return self.runner.run(self._run(on_tick))
+
+        def run() -> Finish:
+            with self._notices(), self.runner:
+                return self.runner.run(self._run(on_tick))
+
+        return run_beside_loops(run, self._stop_from_outside)
+
+    def _stop_from_outside(self) -> None:
+        """Ask the loop, in another thread, to stop."""
+        with contextlib.suppress(RuntimeError):  # it has ended meanwhile
+            self.runner.get_loop().call_soon_threadsafe(self.loop.stop, _STOPPED)
 
     @contextlib.contextmanager
     def _notices(self) -> Iterator[None]:
@@ -96,7 +107,7 @@ class OptimizeSession:
             if requests:
                 os._exit(130)
             requests.append(True)
-            self.loop.stop("stopped on request")
+            self.loop.stop(_STOPPED)
 
         with contextlib.suppress(NotImplementedError, RuntimeError):  # no signals here, or not in the main thread
             for number in (signal.SIGINT, signal.SIGTERM):

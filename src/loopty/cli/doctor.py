@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loopty.agents.agent_table import AGENTS, BY_COMMAND, agents_on
+from loopty.agents.agent_table import AGENTS, BY_COMMAND, installed_agents
 from loopty.cli.doctor_reach import reach_findings
 from loopty.cli.findings import Finding
 from loopty.cli.output import here, json_option, print_beside, print_json
@@ -170,7 +170,7 @@ def _agents() -> list[Finding]:
     """The coding agents on the search path."""
     return [
         Finding(f"agent {name}", True, f"on your PATH; `loopty doctor --agent {name}` says more", needed=False)
-        for name in agents_on()
+        for name in installed_agents()
     ]
 
 

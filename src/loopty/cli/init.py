@@ -291,7 +291,7 @@ def _print_result(proven: ProvenTask, path: Path, load_line: str, as_json: bool,
 
     `is_asked` says whether the user decided which direction is better.
     """
-    from loopty.agents.agent_table import agents_on
+    from loopty.agents.agent_table import installed_agents
     from loopty.report.figures import figure
     from loopty.report.init_text import TESTS_TEXT, agents_text, direction_text, noise_text, proposer_text
 
@@ -317,7 +317,7 @@ def _print_result(proven: ProvenTask, path: Path, load_line: str, as_json: bool,
     if noise:
         _say_paragraph(noise_text(noise.metric, noise.values, noise.percent, draft.is_cpu_time))
     _say_paragraph(proposer_text(draft.proposer))
-    if draft.write and (agents := agents_on()):
+    if draft.write and (agents := installed_agents()):
         _say_paragraph(agents_text(agents))
     say("next: loopty optimize")
     say_own_path()
@@ -335,7 +335,7 @@ def _say_last_resort(proven: ProvenTask) -> None:
 
 def _plain(proven: ProvenTask) -> dict[str, object]:
     """The result for programs."""
-    from loopty.agents.agent_table import agents_on
+    from loopty.agents.agent_table import installed_agents
     from loopty.kit import codec
     from loopty.report.init_text import proposer_text
 
@@ -359,7 +359,7 @@ def _plain(proven: ProvenTask) -> dict[str, object]:
         else None,
         "profile": codec.plain(draft.profile) if draft.profile else None,
         "proposer": {"kind": draft.proposer, "about": proposer_text(draft.proposer)},
-        "agents": agents_on(),
+        "agents": installed_agents(),
         **({"explanation": check.explanation.plain()} if check.explanation else {}),
     }
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from loopty.cli.tool_call import reply_to, start_call
-from loopty.tools.tool_shim import call_of_words
 from loopty.tools.tool_table import TOOLS
+from loopty_sdk.agent_tool import call_of_words
 
 
 @click.command("tool")

@@ -17,6 +17,7 @@ from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 from loopty.tools.tool_calls import MOST_CALLS, Call, StartCall
 from loopty.tools.tool_table import LARGEST_CALL
+from loopty_sdk import agent_tool
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\.json")
 _MOST_REPLIES = 200
@@ -36,8 +37,7 @@ class Mailbox:
         """Make the folders, and put the program beside them that sends letters."""
         self._inbox.make()
         self._replies.make()
-        shim = Path(__file__).with_name("tool_shim.py").read_bytes()
-        self._folder.file("tool").write(shim)
+        self._folder.file("tool").write(Path(agent_tool.__file__).read_bytes())
 
     def serve(self, start_call: StartCall) -> None:
         """Answer letters until this process is interrupted."""
