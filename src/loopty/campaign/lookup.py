@@ -14,7 +14,7 @@ _FOLDER_NAME = later_pattern(r"\d+\.x\d+\.[0-9a-f]+")
 
 
 def newest_run(history: History, run: int | None = None) -> int:
-    """The number of the run that was named, else of the newest one."""
+    """The number of the run that was named, else of the newest, and rather one that has not failed."""
     if not history.runs:
         raise Misuse("nothing has run here yet: start with `loopty optimize`")
     if run is not None and run not in history.runs:
@@ -22,7 +22,12 @@ def newest_run(history: History, run: int | None = None) -> int:
         raise Misuse(
             f"there is no run {run}: there {'are runs' if len(history.runs) > 1 else 'is only run'} {known}"
         )
-    return run if run is not None else max(history.runs)
+    if run is not None:
+        return run
+    from loopty.record.verdicts import has_failed
+
+    numbers = sorted(history.runs, reverse=True)
+    return next((number for number in numbers if not has_failed(history, history.runs[number])), numbers[0])
 
 
 def find_node(history: History, text: str) -> NodeId:
@@ -59,7 +64,7 @@ def best_node(history: History) -> NodeId:
     from loopty.domain.pool import Pool
     from loopty.record.verdicts import Incumbents
 
-    run = history.run
+    run = history.runs[newest_run(history)] if history.runs else None
     best = Incumbents.of(run, Pool.ATTEMPT).best if run else None
     if best is None:
         root = history[run.root] if run else None

@@ -13,6 +13,7 @@ from loopty.record.frozen_pools import FrozenPool
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.run_record import Run
+from loopty.record.verdicts import has_failed
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
 
@@ -67,14 +68,14 @@ def require_same_criteria(context: CampaignContext, node: Node) -> None:
     if run.criteria_parts != criteria:
         raise Misuse(
             f"{_change_text(run.criteria_parts, criteria)} since run {run.number} began, so results would not be "
-            "comparable: start a new run with `loopty optimize --new-run`"
+            "comparable: start a new run with `loopty optimize`"
         )
 
 
 def _newest_search(history: History) -> Run | None:
-    """The newest run that combines no other one."""
+    """The newest run that combines no other one and whose baseline has not failed."""
     runs = sorted(history.runs.values(), key=lambda run: -run.number)
-    return next((run for run in runs if not FrozenPool.of(run).base), None)
+    return next((run for run in runs if not (FrozenPool.of(run).base or has_failed(history, run))), None)
 
 
 def _highest_run_with_refs(repository: Repository, say: Say) -> int:
