@@ -84,9 +84,9 @@ def test_a_run_without_a_result_hides_no_older_one_and_is_not_continued(code_pla
     code_place.loopty("optimize", "--quiet", code=1)
     for verb in ("best", "tree", "status"):
         done = code_place.loopty(verb)
-        assert "run 2 gave no result, so this is run 1" in done.stderr, verb
+        assert "run 2 has no result, so this is run 1" in done.stderr, verb
         assert done.stdout == code_place.loopty(verb, "--run", "1").stdout
-        assert "gave no result, so this" not in code_place.loopty(verb, "--run", "1").stderr
+        assert "has no result, so this" not in code_place.loopty(verb, "--run", "1").stderr
     assert code_place.json("show", "best")["id"] == "1"
     assert code_place.json("status", "--run", "2")["without_baseline"]
     mend(code_place)

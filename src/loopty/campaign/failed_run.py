@@ -16,7 +16,7 @@ from loopty.workspaces.three_way import merge_files
 
 def run_again(context: CampaignContext, node: Node, unsafe: bool) -> Node:
     """Measure the baseline in a new run, because that of the node's run gave no result; then the draft there."""
-    run = context.history.runs[enter_run(context)]
+    run = context.history.runs[enter_run(context, refuse=lambda: _require_executor(context, unsafe))]
     root = context.history[run.root]
     if root.verdict is None:
         context.say(f"run {run.number} measures the baseline again: run {node.id.run} has no result")
@@ -25,6 +25,10 @@ def run_again(context: CampaignContext, node: Node, unsafe: bool) -> Node:
     if root.verdict is not Verdict.KEPT or node.id.parent is None:
         return root
     return run_node(context, _draft_in_new_run(context, node, root), unsafe)
+
+
+def _require_executor(context: CampaignContext, unsafe: bool) -> None:
+    context.executor(unsafe)
 
 
 def _draft_in_new_run(context: CampaignContext, node: Node, root: Node) -> Node:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from loopty.campaign.context import CampaignContext, Say
 from loopty.domain.access import TASK_FILE
@@ -18,8 +18,11 @@ from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
 
 
-def enter_run(context: CampaignContext, new: bool = False) -> int:
-    """The number of the run to work on: the newest, or a new one when wanted or when the criteria changed."""
+def enter_run(context: CampaignContext, new: bool = False, refuse: Callable[[], None] = lambda: None) -> int:
+    """The number of the run to work on: the newest, or a new one when wanted or when the criteria changed.
+
+    `refuse` raises what makes a start impossible: before a new run is recorded for it.
+    """
     context.require_trust()
     task, say, latest = context.task, context.say, _newest_search(context.history)
     base = context.repository.working_tree.snapshot("The working tree when a run began")
@@ -33,6 +36,7 @@ def enter_run(context: CampaignContext, new: bool = False) -> int:
                 "(--new-run starts from them)"
             )
         return latest.number
+    refuse()
     why = "the first run" if latest is None else "asked for" if new else "the criteria changed"
     highest, files = _highest_run_with_refs(context.repository, say), context.files.with_declarations(base)
 
