@@ -6,6 +6,7 @@ Run as a script, it prints `docs/failures.md`.
 from __future__ import annotations
 
 import json
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.causes.cause import Cause
+from loopty.causes.cause import Cause, Reach
 from loopty.causes.error_lines import find_error_lines
 from loopty.causes.failure import Failure
 from loopty.causes.host_facts import Submodule
@@ -42,6 +43,14 @@ class Facts:
     requirements: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     go: str = ""
+    memory: int = 64_000
+    gpu: bool = False
+
+    def memory_mb(self):
+        return self.memory
+
+    def has_gpu(self):
+        return self.gpu
 
     def program(self, name):
         return self.programs.get(name)
@@ -254,6 +263,18 @@ KNOWN = [
         "ImportError: cannot import name '_speedups' from 'pkg' (/loopty/tree/pkg/__init__.py)",
         Facts(built=("pkg._speedups",)),
         "writable_copy = true",
+    ),
+    (
+        "ModuleNotFoundError: No module named 'shinka'",
+        Facts(),
+        "install the package that provides the module shinka, with `python3 -m pip install PACKAGE`",
+    ),
+    # devices
+    (
+        '  File "/usr/lib/python3/dist-packages/torch/cuda/__init__.py", line 319, in _lazy_init\n'
+        "    torch._C._cuda_init()\nRuntimeError: No CUDA GPUs are available",
+        Facts(gpu=True),
+        'devices = ["gpu"]',
     ),
     # libraries of builds
     (
@@ -717,6 +738,10 @@ WITHOUT_AN_ERROR = [
         'under [benchmark]: score_key = "ms"',
     ),
     (NOT_WRITTEN, "done", "$EVO_RESULT_PATH"),
+    (NOT_WRITTEN, "epoch 3\nloss = nan", "find out where it comes from"),
+    (NOT_WRITTEN, '{"score": -Infinity}', "find out where it comes from"),
+    ("the result file is not valid JSON (NaN is not a finite number)", "", "find out where it comes from"),
+    ("stdout has a score that is Infinity: a score is a finite number", "", "find out where it comes from"),
     (
         "the benchmark did not report speed (it reported ms, mb)",
         "",
@@ -775,9 +800,77 @@ def test_what_a_build_of_extensions_needs_is_installed_at_once():
     facts = Facts(requirements=("'setuptools>=80'", "setuptools-scm"))
     cause = explain(output, facts, command=f"{BUILD_EXTENSIONS} && bench")
     assert cause.remedy == "run: python3 -m pip install 'setuptools>=80' setuptools-scm"
-    assert explain(output, facts).remedy == "run: python3 -m pip install setuptools_scm"
+    assert explain(output, facts).remedy == "run: python3 -m pip install setuptools-scm"
     old = explain("ValueError: invalid pyproject.toml config: `project.license`.", facts, command=BUILD_EXTENSIONS)
     assert old.remedy == cause.remedy
+
+
+NO_GPU = {
+    "PyTorch": "RuntimeError: No CUDA GPUs are available",
+    "PyTorch without a driver": "RuntimeError: Found no NVIDIA driver on your system. Please check that you have "
+    "an NVIDIA GPU and installed a driver from http://www.nvidia.com/Download/index.aspx",
+    "PyTorch for ROCm": "RuntimeError: No HIP GPUs are available",
+    "HIP": "RuntimeError: HIP error: hipErrorNoDevice",
+    "a script's assertion": '  File "/loopty/tree/bench.py", line 2, in <module>\n'
+    "    assert torch.cuda.is_available()\nAssertionError",
+    "a saved model": "RuntimeError: Attempting to deserialize object on a CUDA device but "
+    "torch.cuda.is_available() is False.",
+    "Triton": "RuntimeError: 0 active drivers ([]). There should only be one.",
+    "JAX": "RuntimeError: Unable to initialize backend 'cuda': FAILED_PRECONDITION: No visible GPU devices. (you "
+    "may need to uninstall the failing plugin package, or set JAX_PLATFORMS=cpu to skip this backend.)",
+    "JAX, earlier": "RuntimeError: Unable to initialize backend 'cuda': INTERNAL: no supported devices found for "
+    "platform CUDA",
+    "JAX that was asked": "RuntimeError: Unknown backend: 'gpu' requested, but no platforms that are instances of "
+    "gpu are present.",
+    "CuPy": "cupy_backends.cuda.api.runtime.CUDARuntimeError: "
+    "cudaErrorNoDevice: no CUDA-capable device is detected",
+    "CuPy without a driver": "cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorInsufficientDriver: CUDA "
+    "driver version is insufficient for CUDA runtime version",
+    "Numba": "numba.cuda.cudadrv.error.CudaSupportError: Error at driver init: Call to cuInit results in "
+    "CUDA_ERROR_NO_DEVICE",
+    "the driver's tool": "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure "
+    "that the latest NVIDIA driver is installed and running.",
+}
+
+
+@pytest.mark.parametrize("library", NO_GPU)
+def test_a_benchmark_without_its_gpu_is_told_to_name_it_and_the_one_command(library):
+    output = f"Traceback (most recent call last):\n  File x\n{NO_GPU[library]}"
+    cause = explain(output, Facts(gpu=True))
+    assert [setting.line for setting in cause.settings] == ['devices = ["gpu"]']
+    assert cause.reach is Reach.OUTSIDE
+    assert cause.shell.endswith("loopty run 1 --check --trust")
+    assert explain(output, Facts()).name == "no-gpu"
+    named = explain(output, Facts(gpu=True), more='devices = ["gpu"]\n')
+    assert named is None or named.name != cause.name
+
+
+def test_the_command_for_a_gpu_adds_the_line_to_the_task_file(tmp_path):
+    path = tmp_path / "loopty.toml"
+    path.write_text('[benchmark]\ncommand = "bench"\n[access]\nwrite = ["a"]\n')
+    line = explain(NO_GPU["PyTorch"], Facts(gpu=True)).shell.partition(" && ")[0]
+    subprocess.run(["sh", "-c", line], cwd=tmp_path, check=True)
+    assert tomllib.loads(path.read_text())["benchmark"] == {"command": "bench", "devices": ["gpu"]}
+
+
+@pytest.mark.parametrize("said", ["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB."])
+def test_a_full_gpu_is_no_reason_to_give_the_trial_more_memory(said):
+    cause = explain(said)
+    assert cause.name == "out-of-gpu-memory"
+    assert not cause.settings
+
+
+@pytest.mark.parametrize(("machine", "more"), [(64_000, 8192), (8_000, 6_400), (2_500, None)])
+def test_no_more_memory_is_proposed_than_the_machine_has(machine, more):
+    cause = explain("", Facts(memory=machine), "used more than 2048 MB of memory")
+    assert [setting.value for setting in cause.settings] == ([more] if more else [])
+    assert more or "this machine has 2500 MB" in cause.remedy
+
+
+def test_the_module_of_an_unknown_package_is_not_installed_by_its_own_name():
+    cause = explain("ModuleNotFoundError: No module named 'shinka'", command="uv run bench.py")
+    assert cause.remedy == "install the package that provides the module shinka, with `uv add PACKAGE`"
+    assert not cause.shell
 
 
 def test_a_built_module_that_is_still_missing_is_not_built_again():

@@ -106,8 +106,8 @@ class _ClientTools:
         """The newest run; the first one begins here, because agents ask for the context before all else."""
         from loopty.campaign.run_entry import enter_run
 
-        context = self._campaign.context
-        return max(context.history.runs) if context.history.runs else enter_run(context)
+        campaign = self._campaign
+        return campaign.newest_run() if campaign.context.history.runs else enter_run(campaign.context)
 
     def _show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         node, what = self._campaign.node(arguments["id"]), arguments["what"]

@@ -19,6 +19,7 @@ from loopty.campaign.proposer_factory import ProposerFactory, make_pruner
 from loopty.campaign.run_entry import enter_run
 from loopty.campaign.stoppable import run_beside_loops
 from loopty.domain.curve import Row
+from loopty.domain.model import Role
 from loopty.domain.objective import Directions
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools, Task
@@ -45,6 +46,7 @@ from loopty.workspaces.node_leftovers import NodeLeftovers
 
 if TYPE_CHECKING:
     from loopty.campaign.pool_session import PoolSession
+    from loopty.campaign.role_models import RoleModels
 
 _TICK_SECONDS = 0.25
 _STOPPED = "stopped on request"
@@ -140,31 +142,20 @@ def start_session(
     `on_step` is called with what it does next; `run` is one that was entered already.
     """
     task = context.task
-    if any(kind == AGENT_PROPOSER for _, kind in proposer_kinds(task.proposer)):
-        from loopty.campaign.agent_factory import require_agents
-
-        require_agents(task)  # before a run begins for it
     commits = version_commits(context.repository, task)
     on_step("freezing your files and the benchmark")
     if not task.is_width_stated and task.profile.seconds and task.executor.kind != "pool":
         size = task.round_size(this_capacity())
         context.say(f"width {size.width}: {size.reason}")
-    run = enter_run(context, new_run) if run is None else run
+    if run is None:
+        run = enter_run(context, new_run, functools.partial(_refuse_start, context, unsafe))
     context.files.hold_newest(run, context.history)
     conclude_audits(context, run)
     if Session.of(context.history.runs[run]).is_paused:
         context.say(f"run {run} is paused: `loopty resume` lets it go on")
     on_step(f"making the proposer ({task.proposer.kind})")
     models = context.role_models(run)
-
-    def agent_sessions(choice: AgentChoice) -> AgentSessions:
-        from loopty.campaign.agent_factory import AgentFactory
-
-        places = context.repository, context.state, context.files
-        recorder, owner = context.recorder, context.owner
-        return AgentFactory(task.sandbox, unsafe, *places, models, recorder, owner, context).sessions(choice)
-
-    factory = ProposerFactory(task, context.files, NodeLeftovers(context.folders), models, agent_sessions)
+    factory = _proposer_factory(context, task, models, unsafe)
     proposers: dict[Pool, Proposer] = {}
     versions = unmeasured_versions(context, run, commits)
     if versions or has_open_version(context.history, run):
@@ -197,6 +188,42 @@ def start_session(
     )
     warnings = (*models.price_warnings(), *idle_roles(task).values())
     return OptimizeSession(context, run, loop, warnings, pool, runner)
+
+
+def _proposer_factory(context: CampaignContext, task: Task, models: RoleModels, unsafe: bool) -> ProposerFactory:
+    def agent_sessions(choice: AgentChoice) -> AgentSessions:
+        from loopty.campaign.agent_factory import AgentFactory
+
+        places = context.repository, context.state, context.files
+        recorder, owner = context.recorder, context.owner
+        return AgentFactory(task.sandbox, unsafe, *places, models, recorder, owner, context).sessions(choice)
+
+    if any(kind == AGENT_PROPOSER for _, kind in proposer_kinds(task.proposer)):
+        from loopty.campaign.agent_factory import require_agents
+
+        require_agents(task)
+    return ProposerFactory(task, context.files, NodeLeftovers(context.folders), models, agent_sessions)
+
+
+def _refuse_start(context: CampaignContext, unsafe: bool) -> None:
+    """Raise what the session would be refused for, by making each of its parts once.
+
+    A run that is recorded for a start that is refused would hide the results of the one before.
+    """
+    task, models = context.task, context.role_models(None)
+    _proposer_factory(context, task, models, unsafe).proposer()
+    if task.pools.control:
+        _proposer_factory(context, task, models, unsafe).control()
+    if task.combine:
+        _proposer_factory(context, task.for_combination(), models, unsafe).proposer()
+    if task.executor.kind == "pool":
+        from loopty.campaign.pool_session import require_workers
+
+        require_workers(task)
+    else:
+        context.executor(unsafe)
+    if task.verifier.judged or task.verifier.review != "off":
+        models.of(Role.VERIFIER)
 
 
 def _open_pool(context: CampaignContext, run: int, unsafe: bool, runner: asyncio.Runner) -> PoolSession:

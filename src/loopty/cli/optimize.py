@@ -142,6 +142,6 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     root = history[history.runs[run].root]
     if root.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         print_explanation(campaign.explanation(root.id))
-        say("fix the benchmark or loopty.toml, then run: loopty optimize --new-run")
+        say("fix the benchmark or loopty.toml, then run: loopty optimize")
     if not as_json:
         say_own_path()

@@ -153,6 +153,13 @@ def say_failed_baseline(campaign: Campaign, run: int) -> None:
         print_explanation(found)
 
 
+def say_run_without_result(campaign: Campaign, shown: int, named: int | None) -> None:
+    """Say it where a newer run than the one that is shown has no result; not to a user who named the run."""
+    newest = max(campaign.history.runs)
+    if named is None and newest > shown:
+        say(f"run {newest} has no result, so this is run {shown}; `loopty status --run {newest}` says why")
+
+
 def print_integrity(outcome: Outcome | None) -> None:
     """Say it where the candidate could reach the code that scored it."""
     from loopty.domain.outcome import Integrity

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopty.cli import declare
-from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal
+from loopty.cli.output import columns, here, json_option, print_json, run_option, say_run_without_result, terminal
 from loopty.cli.record_check import check_record
 
 _CHECKED = 2_000
@@ -20,6 +20,7 @@ def command(run: int | None, as_json: bool) -> None:
 
     campaign = here()
     status = campaign.status(run)
+    say_run_without_result(campaign, status.run, run)
     tally = campaign.tally(run) if is_quick(campaign.history) else None
     check = check_record(campaign, _CHECKED, _CHECKED)
     found = campaign.explanation(str(status.run)) if status.without_baseline else None

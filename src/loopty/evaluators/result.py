@@ -9,6 +9,7 @@ from typing import Any
 
 from loopty.domain.objective import SCORE, Direction
 from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.not_finite import not_finite_text
 from loopty.kit.untrusted_files import Unreadable, is_printable_name, json_object
 
 _MAX_TASKS = 10_000
@@ -96,7 +97,7 @@ def finite_number(value: Any, name: str) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise Unreadable(f"has a {name} that is not finite")
+        raise Unreadable(f"has a {name} that is {not_finite_text(number)}: a score is a finite number")
     return number
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from loopty.domain.errors import Misuse
 from loopty.executors.cluster_spec import ClusterSpec
 from loopty.executors.rented_workers import URL_VARIABLE, requirement, worker_line, worker_seconds
-from loopty.kit.own_installation import extra_command
 
 
 def run_modal_worker(line: str) -> int:
@@ -41,10 +40,8 @@ def modal_function(modal: Any, spec: ClusterSpec, url: str) -> tuple[Any, Any]:
 
 async def run_modal_container(spec: ClusterSpec, url: str) -> str:
     """Run one worker in a container of Modal to its end; the app ends with this process, however it ends."""
-    try:
-        import modal
-    except ImportError:
-        raise Misuse(f"`modal:` under [executor] hosts needs Modal: run {extra_command('modal')}") from None
+    import modal
+
     app, function = modal_function(modal, spec, url)
     try:
         async with app.run.aio():  # not detached: Modal ends it when it no longer hears of this process

@@ -22,7 +22,6 @@ from typing import Any
 from loopty.executors.node_worker import WORKER, WorkerEnd, run_worker
 from loopty.executors.worker_url import WorkerUrl
 from loopty.kit.dataclass import dataclass, field, replace
-from loopty.kit.own_installation import extra_command
 from loopty.record.workers import worker_name_on
 
 _ANSWER_SECONDS = 10.0
@@ -170,10 +169,8 @@ class DriverNotes:
 
 def main() -> None:
     notes = DriverNotes()
-    try:
-        import ray
-    except ImportError:
-        notes.fail(f"`ray:` under [executor] hosts needs Ray: run {extra_command('ray')}")
+    import ray
+
     data = json.loads(sys.stdin.readline())
     order = PlacementOrder(**{**data, "program": tuple(data["program"])})
     orders: queue.SimpleQueue[dict[str, int]] = queue.SimpleQueue()

@@ -52,6 +52,7 @@ class TaskDraft(Record):
     scratch: tuple[str, ...] = ()
     writable_copy: bool = False
     mounts: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
     network: bool = False
     memory_mb: int = 2048
     disk_mb: int = 1024
