@@ -32,6 +32,16 @@ def anchors(page):
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_every_page_is_reached_from_the_readme():
+    reached, open_pages = set(), {ROOT / "README.md"}
+    while open_pages:
+        page = open_pages.pop()
+        reached.add(page)
+        links = re.findall(r"\]\(([^)#:]+\.md)(?:#[^)]*)?\)", page.read_text())
+        open_pages |= {(page.parent / link).resolve() for link in links} - reached
+    assert set((ROOT / "docs").rglob("*.md")) <= reached
+
+
 def test_the_pages_stay_short():
     folders = (ROOT, ROOT / "docs", ROOT / "docs/design", ROOT / "docs/research", ROOT / "benchmarks")
     words = sum(len(page.read_text().split()) for folder in folders for page in folder.glob("*.md"))
