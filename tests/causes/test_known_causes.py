@@ -826,6 +826,14 @@ NO_GPU = {
     "cudaErrorNoDevice: no CUDA-capable device is detected",
     "CuPy without a driver": "cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorInsufficientDriver: CUDA "
     "driver version is insufficient for CUDA runtime version",
+    "PyTorch under Landlock": "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda "
+    "functions before calling NumCudaDevices() that might have already set an error? Error 304: OS call failed or "
+    "operation not supported on this OS",
+    "CuPy under Landlock": "cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorOperatingSystem: OS call "
+    "failed or operation not supported on this OS",
+    "JAX with its note": "RuntimeError: Unable to initialize backend 'cuda': FAILED_PRECONDITION: No visible GPU "
+    "devices.\n--------------------\nFor simplicity, JAX has removed its internal frames from the traceback of "
+    "the following exception. Set JAX_TRACEBACK_FILTERING=off to include these.",
     "Numba": "numba.cuda.cudadrv.error.CudaSupportError: Error at driver init: Call to cuInit results in "
     "CUDA_ERROR_NO_DEVICE",
     "the driver's tool": "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure "

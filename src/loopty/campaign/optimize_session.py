@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 from loopty.agents.agent_work import AgentChoice, AgentSessions
 from loopty.campaign.audit_conclusions import conclude_audits
 from loopty.campaign.context import CampaignContext
+from loopty.campaign.curves import rows_of_node
 from loopty.campaign.named_versions import has_open_version, unmeasured_versions, version_commits
 from loopty.campaign.proposer_factory import ProposerFactory, make_pruner
 from loopty.campaign.run_entry import enter_run
 from loopty.campaign.stoppable import run_beside_loops
-from loopty.domain.curve import Row
 from loopty.domain.model import Role
-from loopty.domain.objective import Directions
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools, Task
 from loopty.engine.loop import Loop
@@ -28,20 +27,15 @@ from loopty.engine.open_questions import Pace
 from loopty.engine.protocols import Proposer
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.session_limits import Finish
-from loopty.evaluators.command import read_curve
-from loopty.evaluators.contract import METRICS
 from loopty.executors.this_capacity import this_capacity
 from loopty.kit.dataclass import dataclass, field, replace
-from loopty.kit.safe_folder import SafeFolder, keep_open
-from loopty.kit.temporary_folder import temporary_folder
+from loopty.kit.safe_folder import keep_open
 from loopty.models.throttle import Throttle
 from loopty.proposers.versions_proposer import VersionsProposer
-from loopty.record.node_record import Node
 from loopty.record.sessions import Session
 from loopty.taskfile.model_tables import AGENT_PROPOSER, proposer_kinds
 from loopty.taskfile.notice_settings import user_notice_settings
 from loopty.taskfile.unused_roles import idle_roles
-from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_leftovers import NodeLeftovers
 
 if TYPE_CHECKING:
@@ -177,8 +171,9 @@ def start_session(
         PruneWatch(
             lambda: context.history,
             make_pruner(task.pruner),
-            functools.partial(_read_curve, context.folders),
+            functools.partial(rows_of_node, context.folders),
             executor.machine.fingerprint,
+            context.say,
         ),
         models.purse,
         context.owner,
@@ -258,16 +253,6 @@ def _pools_until_combination(task: Task) -> Pools:
     """The budget of the search; a stall ends it where a second stage waits."""
     waits = [patience for patience in (task.pools.patience, task.combine.patience) if patience]
     return replace(task.pools, patience=min(waits, default=None))
-
-
-def _read_curve(folders: NodeFolders, node: Node) -> tuple[Sequence[Row], Directions]:
-    """The learning curve of a finished node; that of a folded one from a copy."""
-    folder = folders.open(node.id)
-    if METRICS not in folder.folded:
-        return read_curve(folder.plain)
-    with temporary_folder("curve") as copy:
-        (copy / METRICS).write_bytes(folder.folded[METRICS])
-        return read_curve(SafeFolder(copy))
 
 
 def _pace(pools: Pools) -> Pace | None:

@@ -10,6 +10,8 @@ _NO_GPU = (
     # CUDA and its driver, as CuPy, Numba, PyTorch, TensorFlow and compiled programs pass their words on.
     r"[Nn]o CUDA-capable device is detected",
     r"CUDA_ERROR_NO_DEVICE|cudaErrorNoDevice|cudaErrorInsufficientDriver|CUDA_ERROR_NOT_INITIALIZED",
+    # Under Landlock the device is there and cannot be opened.
+    r"cudaErrorOperatingSystem|Unexpected error from cudaGetDeviceCount\(\)",
     r"CUDA driver version is insufficient for CUDA runtime version",
     r"[Ff]ailed call to cuInit",
     r"Failed to initialize NVML|NVML: Driver Not Loaded|NVMLError_\w+",
