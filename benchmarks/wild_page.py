@@ -36,9 +36,10 @@ line, pasted once, `init` passed.
   multidict in sample 18, greenlet and node-sprintf-js in sample 19, ruamel.yaml and ijson in sample 20,
   pydantic and a52dec in sample 21.
 - Many packages of npm, and some of PyPI, are released without tests. There the line of the message measured how
-  long the package takes to load, which counts as *with its line* in samples 1 to 9. Since then `init` falls back
-  on this, or on the time of the build, by itself, and says so: a *last resort*. The figures count it apart. Where
-  its message has a line that leads to the tests, the line is pasted, too: *its line: tests*.
+  long the package takes to load, which counts as *with its line* in samples 1 to 9. From sample 10 to 26 `init`
+  fell back on this, or on the time of the build, by itself: a *last resort*, which the figures count apart. Now
+  it ends with the line again. Where its message has a line that leads to the tests, the line is pasted, too: *its
+  line: tests*.
 - The figures are those of the first try. *Again* says what a second one gave, after the repairs.
 - Before the repairs, `init --yes` proved 11 of the first 25 of sample 1, one by a script that tested nothing.
 
