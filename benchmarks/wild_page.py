@@ -20,8 +20,8 @@ draws from each group of names its share, unpacks the release, commits it unchan
 A benchmark counts as *proven* when it ran in the sandbox and gave a score.
 
 The table counts the two newest samples at their first try, in November 2026, on two cores under a load of 15 to
-30, with twenty minutes for `init`. A package without a working benchmark or tests gets a *last resort*: the time
-to load or to build it. That is rarely what you want to improve. `init` says so; name your command by `--command`.
+30, with twenty minutes for `init`. Then, a package without a working benchmark or tests got a *last resort*: the
+time to load or to build it. `init --yes` has since become stricter: it prints that command and ends with 1.
 
 """
 TAIL = """

@@ -80,6 +80,13 @@ def say(text: str) -> None:
     declare.echo(text, err=True)
 
 
+def say_paragraph(text: str) -> None:
+    """Talk to a person, in lines as wide as the terminal."""
+    from loopty.report.columns import wrap
+
+    say("\n".join(wrap(text, columns())))
+
+
 def write_for_user(path: Path, content: bytes) -> None:
     """Write a file that the user named, as a whole or not at all."""
     from loopty.domain.errors import Misuse
