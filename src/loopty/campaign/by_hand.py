@@ -68,13 +68,13 @@ def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
     runner = context.trial_runner(node.id.run, context.executor(unsafe, node.id.run))
     root = context.history[context.history.runs[node.id.run].root]
     if node.id != root.id and root.is_pending:
-        context.say(f"measuring the baseline {root.id} first: {node.id} is compared with it")
+        context.say(f"measuring the baseline {root.name} first: {node.name} is compared with it")
         root = run_to_verdict(runner, root)
         files = None  # that took its time: the draft may have been edited meanwhile
     if node.id != root.id and root.verdict is not Verdict.KEPT:
         why = f"has no result ({root.reason})" if root.verdict else "has no result yet"
         remedy = "fix it, then run `loopty optimize --new-run`" if root.verdict else "wait for it"
-        raise Misuse(f"the baseline {root.id} {why}, so nothing can be compared: {remedy}")
+        raise Misuse(f"the baseline {root.name} {why}, so nothing can be compared: {remedy}")
     require_startable(context.history)
     if node.draft:
         sealed = files or sealable_files(context, node, require_startable)

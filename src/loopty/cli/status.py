@@ -14,7 +14,7 @@ _CHECKED = 2_000
 @run_option
 @json_option
 def command(run: int | None, as_json: bool) -> None:
-    """Show where the run stands: the best node, the budget, running trials, and why it stopped."""
+    """Show where the run stands: the result, running trials, what was spent, and what to do next."""
     from loopty.record.tickets import Tickets
     from loopty.resident.client import here as here_to_meet
     from loopty.resident.server import process_number
@@ -39,14 +39,15 @@ def command(run: int | None, as_json: bool) -> None:
         print_json({**codec.plain(status), **codec.plain(tally or {}), **check.plain, **cause, **running})
         return
     check.say()
+    from loopty.report.columns import Fact
     from loopty.report.status_text import status_text
+    from loopty.report.store_text import store_line
 
-    declare.echo(status_text(status, columns(), terminal(), tally, found))
+    more = []
     if tickets:
-        declare.echo(f"  tickets   {tickets} open: agents wait for {'it' if tickets == 1 else 'them'}")
+        more.append(Fact("tickets", f"{tickets} open: agents wait for {'it' if tickets == 1 else 'them'}"))
     if store:
-        from loopty.report.store_text import store_line
-
-        declare.echo(f"  store     {store_line(store.place, store.unsent, store.unsent_bytes, store.fault)}")
+        more.append(Fact("store", store_line(store.place, store.unsent, store.unsent_bytes, store.fault)))
     if resident:
-        declare.echo(f"  resident  process {resident} runs the verbs here; `loopty serve --stop` ends it")
+        more.append(Fact("resident", f"process {resident} runs the verbs here; `loopty serve --stop` ends it"))
+    declare.echo(status_text(status, columns(), terminal(), tally, found, more))
