@@ -4,7 +4,7 @@ import { readChanges } from "../src/actions/budget_fields";
 import { WORDING } from "../src/actions/wording";
 import { address } from "../src/api/client";
 import { link, parseRoute } from "../src/state/route";
-import { idEnd, shortId } from "../src/text/ids";
+import { nodeName } from "../src/text/ids";
 import { joinSteps } from "../src/views/compare/compare_runs";
 import { alignCurves } from "../src/views/node/curve_tab";
 import { markOfCause } from "../src/views/overview/summaries";
@@ -18,10 +18,8 @@ test("a route holds an id with any character, and an unknown one is the overview
   assert.equal(parseRoute("#/node/%zz").rest[0], "%zz");
 });
 
-test("ids are cut by whole segments", () => {
-  assert.equal(shortId("1.6.6.10.10.10.17.13.20.23", 14), "1…17.13.20.23");
-  assert.equal(shortId("1.2", 14), "1.2");
-  assert.equal(idEnd("1.6.20.23"), "20.23");
+test("a node is named by its handle, however deep it is", () => {
+  assert.equal(nodeName({ handle: 95 }), "@95");
 });
 
 test("only what changed of a budget is sent, and nonsense is refused", () => {

@@ -87,4 +87,4 @@ def test_codex_makes_an_experiment_in_its_default_sandbox(place, shelf, home):
     assert node.verdict is Verdict.KEPT, json.dumps(outputs)
     assert node.author.startswith("codex")
     assert node.outcome.metrics["score"] == 9
-    assert "1.1 #2 kept" in "".join(outputs)
+    assert "@2 kept" in "".join(outputs)

@@ -40,13 +40,15 @@ def test_handles_are_counted_over_all_runs_and_never_change(history):
     assert {**before, NodeId("1.3"): 7} == {node: history.handle(node) for node in history.ids}
 
 
-@pytest.mark.parametrize("text", ["#7", "@0", "#99999999999999999999", "#", "@x", "##1"])
-def test_a_handle_that_no_node_has_is_refused(history, text):
+@pytest.mark.parametrize("text", ["#7", "@0", "#99999999999999999999", "#", "@x", "##1", "7", "1…3", "1.9"])
+def test_a_name_that_no_node_has_is_refused(history, text):
     with pytest.raises(Misuse):
-        lookup.node_of_text(text) or lookup.find_node(history, text)
+        history[lookup.node_of_text(text) or lookup.find_node(history, text)]
 
 
-def test_a_bare_number_is_the_baseline_of_a_run(history):
-    assert lookup.node_of_text("2") == "2"
-    with pytest.raises(Misuse, match="`@6` is a node by its short name"):
-        history[lookup.node_of_text("6")]
+def test_a_number_alone_is_the_baseline_of_that_run_and_else_the_node_with_that_name(history):
+    assert lookup.find_node(history, "2") == "2", "run 2 has a baseline: a path comes first"
+    assert lookup.find_node(history, "@2") == "1.1"
+    assert lookup.find_node(history, "6") == lookup.find_node(history, "@6") == "1.1.1"
+    assert lookup.node_of_text("6") is None
+    assert lookup.node_of_text("1.1") == "1.1"

@@ -64,13 +64,13 @@ async def test_verdicts_are_taken_back_and_restored(story):
         assert (await client.act("restore", node="1.1", why="it was right")).status == 200
         assert history(story)[NodeId("1.1")].verdict is None
         assert (await client.act("invalidate", node="1.1", why="cheats")).status == 400
-        assert (await client.act("invalidate", node="1.1", why="cheats", confirm="1.1")).status == 200
+        assert (await client.act("invalidate", node="1.1", why="cheats", confirm="@2")).status == 200
         assert history(story)[NodeId("1.1.1")].verdict is Verdict.REJECTED
 
 
 async def test_a_held_node_is_accepted_and_applied(story):
     async with serve(story.top) as client:
-        reply = await client.act("accept", node="1.1.1", why="looked at it", confirm="1.1.1")
+        reply = await client.act("accept", node="1.1.1", why="looked at it", confirm=history(story).name("1.1.1"))
         assert reply.status == 200
         assert history(story)[NodeId("1.1.1")].verdict is Verdict.KEPT
         reply = await client.act("apply", node="1.1", branch="winner")

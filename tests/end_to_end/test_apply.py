@@ -34,7 +34,7 @@ def won(measured, tmp_path):
 
 def test_a_branch_has_the_whole_change_as_one_commit(won):
     done = won.loopty("apply")
-    assert done.stdout == "branch loopty-best-1.1 holds 1.1 #2\nintegrity: weak\n"
+    assert done.stdout == "branch loopty-best-1.1 holds @2\nintegrity: weak\n"
     assert "git merge loopty-best-1.1" in done.stderr
     assert won.git("rev-parse", "loopty-best-1.1^{tree}").strip() == won.history()["1.1"].tree
     won.git("merge", "-q", "loopty-best-1.1")
@@ -71,7 +71,7 @@ def test_a_branch_name_that_looks_like_an_option_is_refused(won):
 def test_a_patch_changes_only_the_working_tree(won):
     won.write("src/fine.txt", "my own change\n")
     before = user_state(won)
-    assert won.loopty("apply", "1.1", "--patch").stdout == "1.1 #2 applied to the working tree\nintegrity: weak\n"
+    assert won.loopty("apply", "1.1", "--patch").stdout == "@2 applied to the working tree\nintegrity: weak\n"
     after = user_state(won)
     assert (won.top / "src/x.txt").read_text() == "6\n"
     assert (won.top / "src/raw.bin").read_bytes() == b"\0\xff\r\n"

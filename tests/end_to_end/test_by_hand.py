@@ -61,12 +61,10 @@ def test_new_edit_run_show_diff(hand_place):
     (folder / "src/x.txt").write_text("6\n")
     assert f"  folder    {folder}\n" in hand_place.loopty("show", node).stdout
     assert hand_place.json("show", node)["workspace"] == str(folder)
-    assert f"1.1 #2 is a draft, so its change is not recorded yet: its files are in {folder}" in (
+    assert f"@2 is a draft, so its change is not recorded yet: its files are in {folder}" in (
         hand_place.loopty("diff", node).stderr
     )
-    assert (
-        hand_place.loopty("run", node).stdout == "1.1 #2 kept: better: score 6 against 5 of 1\nintegrity: weak\n"
-    )
+    assert hand_place.loopty("run", node).stdout == "@2 kept: better: score 6 against 5 of 1\nintegrity: weak\n"
     assert "six is more" in hand_place.loopty("show", node).stdout
     assert "-5\n+6\n" in hand_place.loopty("diff", node).stdout
     assert not folder.exists()
@@ -305,7 +303,7 @@ def test_an_empty_draft_is_refused_before_it_costs_an_attempt(hand_place):
     node, folder = draft(hand_place)
     recorded = events(hand_place)
     refused = hand_place.loopty("run", node, code=2).stderr
-    assert "node 1.1 #2 changes nothing of 1 #1" in refused
+    assert "node @2 changes nothing of @1" in refused
     assert "`loopty drop 1.1`" in refused
     assert events(hand_place) == recorded
     assert folder.exists()
@@ -316,13 +314,13 @@ def test_a_twin_of_another_node_is_refused_and_named(hand_place):
         node, folder = draft(hand_place)
         (folder / "src/x.txt").write_text("6\n")
         refused = hand_place.loopty("run", node, code=expected).stderr
-    assert "node 1.2 #3 is the same as 1.1 #2 (kept), which `loopty replay 1.1` measures again" in refused
+    assert "node @3 is the same as @2 (kept), which `loopty replay 1.1` measures again" in refused
     assert hand_place.history()["1.2"].draft
 
 
 def test_a_dropped_draft_is_gone_and_its_id_stays(hand_place):
     node, folder = draft(hand_place)
-    assert hand_place.loopty("drop", node).stdout == "dropped 1.1 #2\n"
+    assert hand_place.loopty("drop", node).stdout == "dropped @2\n"
     assert not folder.exists()
     again = hand_place.json("drop", node)
     assert again == {"node": "1.1", "handle": 2, "dropped": True}, "doing it again changes nothing"

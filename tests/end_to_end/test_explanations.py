@@ -63,7 +63,7 @@ def test_every_verb_says_why_the_baseline_failed(broken):
     assert broken.json("report")["explanation"]["cause"]["shell"] == REMEDY
     for verb, code in ((("tree",), 0), (("best",), 1)):
         said = broken.loopty(*verb, code=code).stderr
-        assert "the baseline 1 #1 gave no result: failed: exit code 1" in said
+        assert "the baseline @1 gave no result: failed: exit code 1" in said
         assert f"  {REMEDY}\n" in said
         assert ERROR in (broken.top / log_path(said)).read_text()
     assert "the baseline gave no result" in broken.loopty("apply", code=2).stderr

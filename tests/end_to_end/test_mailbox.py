@@ -53,12 +53,12 @@ def reply(place, name: str) -> dict:
 def test_an_experiment_is_made_through_files_alone(box):
     assert "TASK" in tool(box, "context").stdout
     done = tool(box, "open", "hypothesis=nine is more", "surface=the number")
-    assert "Opened 1.1 #2" in done.stdout
+    assert "Opened @2" in done.stdout
     (box.top / ".loopty/drafts/1.1/src/x.txt").write_text("9\n")
     done = tool(box, "submit", '{"id": "1.1"}')
     while "still running" in done.stdout:
         done = tool(box, "wait", "ticket=1.1")
-    assert "1.1 #2 kept" in done.stdout, done.stderr
+    assert "@2 kept" in done.stdout, done.stderr
     wrong = tool(box, "open")
     assert wrong.returncode == 1
     assert "needs hypothesis" in wrong.stdout

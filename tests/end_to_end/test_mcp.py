@@ -113,10 +113,10 @@ def test_a_host_makes_an_experiment(agents):
     assert "TASK" in host.call("context")[0]
     text, is_error = host.call("open", hypothesis="nine is more", surface="the number")
     assert not is_error
-    assert "Opened 1.1 #2" in text
+    assert "Opened @2" in text
     edit(agents, "1.1", 9)
     host.call("submit", id="1.1", wait=0)
-    assert "1.1 #2 kept" in host.result("1.1")
+    assert "@2 kept" in host.result("1.1")
     assert agents.history()["1.1"].author.startswith("codex-")
     host.end()
 
@@ -171,8 +171,8 @@ def test_work_goes_on_when_its_server_is_killed(agents):
     host.end(kill=True)
     again = Host(agents)
     again.start("other")
-    assert "1.1 #2 kept" in again.result("1.1")
-    assert "1.2 #3 kept" in again.result("1.2")
+    assert "@2 kept" in again.result("1.1")
+    assert "@3 kept" in again.result("1.2")
     history = agents.history()
     assert Tickets.of(history.run).open == {}
     assert [history[node].trials for node in ("1.1", "1.2")] == [1, 1], "nothing ran twice"

@@ -67,8 +67,8 @@ def test_conflicts_are_marked_in_the_draft(pair):
     merged = pair.json("merge", first, second)
     assert sorted(merged["conflicts"]) == ["src/a.txt", "src/b.txt"]
     text = draft(pair, merged["node"], "a")
-    assert "<<<<<<< 1.2 #3" in text
-    assert ">>>>>>> 1.1 #2" in text
+    assert "<<<<<<< @3" in text
+    assert ">>>>>>> @2" in text
     assert "conflict: src/a.txt" in pair.loopty("merge", first, second).stderr
 
 

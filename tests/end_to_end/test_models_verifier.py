@@ -54,7 +54,7 @@ def test_a_screened_proposal_gets_no_trial_and_a_winner_that_breaks_a_rule_is_re
     history = code_place.history()
     assert [history[node].verdict for node in ("1.1", "1.2", "1.1.1")] == ["kept", "rejected", "kept"]
     assert Incumbents.of(history.run, Pool.ATTEMPT).best == "1.1.1", "although 1.2 has the better score"
-    assert "rejected 1.2 #3: the verifier: rule 2: no nines" in done.stderr
+    assert "rejected @3: the verifier: rule 2: no nines" in done.stderr
     assert code_place.json("status")["verified"] == {
         "passed": 2,
         "disagreements": 1,

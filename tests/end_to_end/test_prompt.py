@@ -79,7 +79,7 @@ def test_the_text_has_the_same_calls_without_control_characters(proposed):
 def test_a_node_that_no_model_made_says_so(proposed):
     shown = proposed.loopty("show", "1", "--prompt")
     assert shown.stdout == ""
-    assert shown.stderr == "no model call led to 1 #1: `baseline` made it\n"
+    assert shown.stderr == "no model call led to @1: `baseline` made it\n"
     assert proposed.json("show", "1", "--prompt") == {
         "node": "1",
         "handle": 1,
@@ -124,7 +124,7 @@ def test_refused_calls_are_shown_with_reason_and_full_text(code_place):
     assert worded[1]["prompt"]["messages"][-1]["text"] == server.requests[1].body["messages"][-1]["content"]
 
     listed = code_place.loopty("show", "1", "--refused").stdout
-    assert listed.startswith("1 #1  2 proposals refused\n")
+    assert listed.startswith("@1  2 proposals refused\n")
     assert f"refused: reply: {refused['reason']}"[:60] in listed
     text = code_place.loopty("show", "1", "--refused", "--prompt").stdout
     assert "call 4 of 4" in text
@@ -139,7 +139,7 @@ def test_refused_calls_are_shown_with_reason_and_full_text(code_place):
 
 def test_a_node_without_refused_calls_says_so(proposed):
     shown = proposed.loopty("show", "1", "--refused")
-    assert (shown.stdout, shown.stderr) == ("", "no call to change 1 #1 was refused or failed\n")
+    assert (shown.stdout, shown.stderr) == ("", "no call to change @1 was refused or failed\n")
     assert proposed.json("show", "1", "--refused") == {
         "node": "1",
         "handle": 1,

@@ -43,7 +43,7 @@ def test_a_difference_is_reported_and_the_verdict_stays(code_place):
     kept = (code_place.top / ".loopty/nodes/1/result.json").read_bytes()
     before = record(code_place)
     output = code_place.loopty("replay", "1", code=1)
-    assert output.stdout == "1 #1 differs\n  score: 5 (3 times) then, 9 now (+80 %)\n"
+    assert output.stdout == "@1 differs\n  score: 5 (3 times) then, 9 now (+80 %)\n"
     assert output.stderr == "measured once; --repeats 5 tells more\n"
     assert record(code_place) == before
     assert (code_place.top / ".loopty/nodes/1/result.json").read_bytes() == kept
@@ -54,7 +54,7 @@ def test_a_failed_node_is_reproduced_when_it_fails_again(code_place):
     made = code_place.json("new", "--parent", "1")
     (code_place.top / made["workspace"] / "src/x.txt").write_text("oops\n")
     code_place.loopty("run", "1.1", code=1)
-    assert "1.1 #2 reproduced: failed: " in code_place.loopty("replay", "1.1").stdout
+    assert "@2 reproduced: failed: " in code_place.loopty("replay", "1.1").stdout
 
 
 @pytest.mark.parametrize("node", ["1", "1.1"])
@@ -83,7 +83,7 @@ def test_the_first_failure_ends_the_repeats(code_place):
 def test_a_folder_named_like_a_node_is_a_path_only_when_it_is_written_as_one(code_place):
     code_place.loopty("run", "1")
     (code_place.top / "1").mkdir()
-    assert "1 #1 reproduced" in code_place.loopty("replay", "1").stdout
+    assert "@1 reproduced" in code_place.loopty("replay", "1").stdout
     assert "not a complete artifact" in code_place.loopty("replay", "./1", code=2).stderr
 
 
@@ -99,7 +99,7 @@ def test_a_killed_replay_loses_nothing_and_the_next_one_works(code_place):
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    assert code_place.loopty("replay", "1").stdout.startswith("1 #1 reproduced\n")
+    assert code_place.loopty("replay", "1").stdout.startswith("@1 reproduced\n")
     assert events(code_place)[: len(before)] == before
     after = code_place.history()["1"]
     assert (after.verdict, after.outcome, after.samples) == (node.verdict, node.outcome, node.samples)
@@ -132,6 +132,6 @@ def test_a_full_disk_in_a_replay_loses_nothing(code_place, small_disk):
     assert "disk" in output
     assert len(output.strip().splitlines()) == 1
     (small_disk / "ballast").unlink()
-    assert code_place.loopty("replay", "1").stdout.startswith("1 #1 reproduced\n")
+    assert code_place.loopty("replay", "1").stdout.startswith("@1 reproduced\n")
     assert events(code_place)[: len(before)] == before
     assert Trials.of(code_place.history().runs[1]).running == {}

@@ -307,7 +307,7 @@ def test_report_on_a_long_record_checks_what_it_shows_and_on_request_everything(
 @pytest.mark.parametrize("claim", ["the score", "the integrity"])
 def test_replay_recomputes_what_a_forged_ledger_claims(code_place, claim):
     code_place.loopty("run", "1")
-    assert "1 #1 reproduced" in code_place.loopty("replay", "1").stdout
+    assert "@1 reproduced" in code_place.loopty("replay", "1").stdout
     changes = {
         "the score": "'$.outcome.metrics.score', 99, '$.samples', json('[{\"score\": 99}]')",
         "the integrity": "'$.outcome.integrity', 'strong'",
@@ -315,5 +315,5 @@ def test_replay_recomputes_what_a_forged_ledger_claims(code_place, claim):
     with sqlite3.connect(code_place.state / "ledger.sqlite") as db:
         db.execute(f"UPDATE pages SET body = json_set(body, {changes[claim]}) WHERE key = '1'")
     output = code_place.loopty("replay", "1", code=1).stdout
-    assert "1 #1 differs" in output
+    assert "@1 differs" in output
     assert ("99 then, 5 now" if claim == "the score" else "integrity: strong then, weak now") in output

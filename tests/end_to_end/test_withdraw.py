@@ -31,7 +31,7 @@ def test_a_cheat_is_invalidated_with_its_descendants_and_what_lost_to_it_returns
     below = tried(tree, 95, parent="1.2")
     assert tree.json("best")["id"] == below
     done = tree.loopty("invalidate", "1.2", "--why", "it reads the answers")
-    assert done.stdout == f"withdrawn: 1.2 #3, {below} #5\nunjudged again: 1.3 #4\nbest: 1.1 #2\n"
+    assert done.stdout == f"withdrawn: @3, {below} #5\nunjudged again: @4\nbest: @2\n"
     assert tree.json("best")["id"] == "1.1"
     assert "was kept: it reads the answers" in tree.loopty("tree").stdout
     page = " ".join(tree.loopty("show", "1.2").stdout.split())
@@ -46,10 +46,10 @@ def test_a_cheat_is_invalidated_with_its_descendants_and_what_lost_to_it_returns
         "by_hand": True,
     }
     report = " ".join(tree.loopty("report").stdout.split())
-    assert "1.2 #3 was kept, is rejected: it reads the answers" in report
+    assert "@3 was kept, is rejected: it reads the answers" in report
     assert "1 node lost only against those: loopty remeasure" in report
     assert tree.json("report")["status"]["reopened"] == ["1.3"]
-    assert "1.3 #4 kept: better: score 8 against 6" in tree.loopty("remeasure").stdout
+    assert "@4 kept: better: score 8 against 6" in tree.loopty("remeasure").stdout
     assert tree.json("best")["id"] == "1.3"
     assert tree.json("remeasure") == []
 

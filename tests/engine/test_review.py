@@ -342,7 +342,7 @@ def test_a_running_review_is_shown_as_a_review():
     assert [(trial.node, trial.pool, trial.repeat) for trial in found.running] == [
         (NodeId("1.1"), Pool.REVIEW, None)
     ]
-    assert "1.1 #2 (review) for" in status_text(found, 80)
+    assert "@2 (review) for" in status_text(found, 80)
 
 
 @pytest.mark.parametrize(
@@ -404,4 +404,4 @@ async def test_a_rejection_by_the_verifier_is_printed():
     lines = PlainProgress(run.recorder, 1, run.task.pools, out, Terminal(), lambda: 0.0)
     run.recorder.listeners.append(lines.on_event)
     await run.drive()
-    assert "rejected 1.1 #2: the verifier: hard-coded answers" in out.getvalue()
+    assert "rejected @2: the verifier: hard-coded answers" in out.getvalue()

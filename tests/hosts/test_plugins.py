@@ -41,7 +41,7 @@ for (const sessionID of ["main", "child"])
   } catch (error) { refusals.push(error.message) }
 await hooks["tool.execute.before"]({ tool: "read", sessionID: "main", callID: "r" }, { args: {} })
 const open = { tool: "loopty_open", sessionID: "child", callID: "o", args: {} }
-await hooks["tool.execute.after"](open, { output: "Opened 1.1 #2" })
+await hooks["tool.execute.after"](open, { output: "Opened @2" })
 for (const sessionID of ["main", "child"])
   await hooks.event({ event: { type: "session.idle", properties: { sessionID } } })
 console.log(JSON.stringify({ system: system.system, refusals, prompts }))
@@ -87,7 +87,7 @@ def test_in_opencode_the_directing_agent_may_not_edit_its_subagents_may_and_it_i
         ("PostToolUse", "main", "child"),
         ("Stop", "main", None),
     ]
-    assert told[3][1]["tool_response"] == "Opened 1.1 #2"
+    assert told[3][1]["tool_response"] == "Opened @2"
 
 
 @needs("node")

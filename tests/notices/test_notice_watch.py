@@ -45,7 +45,7 @@ def test_a_held_node_is_told():
     node = story.adds("1")
     story.tell(NodeJudged(node, Verdict.HELD, "a gain of 900 %"))
     assert [(notice.kind, notice.text) for notice in sent] == [
-        (NoticeKind.HELD, "a gain of 900 %; look at it: loopty show 1.1")
+        (NoticeKind.HELD, "a gain of 900 %; look at it: loopty show @2")
     ]
 
 
@@ -75,7 +75,7 @@ def test_one_stall_is_told_not_each_of_them_and_the_end_names_the_result():
     story.stops("all 9 attempt trials are spent")
     assert [notice.kind for notice in sent] == [NoticeKind.STALLED, NoticeKind.FINISHED]
     assert "\x1b" not in sent[0].text
-    assert sent[1].text == "all 9 attempt trials are spent; the best is node 1.1 with 2"
+    assert sent[1].text == "all 9 attempt trials are spent; the best is @2 with 2"
 
 
 def test_an_end_without_a_winner_says_so():
@@ -104,5 +104,5 @@ def test_a_deep_node_is_told_by_its_short_name():
     for step in range(2, 12):
         parent = story.tries(parent, float(step))
     assert len(parent) > 16
-    assert sent[-1].title == f"new best: node @{story.recorder.history[NodeId(parent)].handle}"
+    assert sent[-1].title == f"new best: @{story.recorder.history[NodeId(parent)].handle}"
     assert sent[-1].node == parent

@@ -72,7 +72,7 @@ def test_a_few_bad_measurements_are_no_change():
 
 def test_the_reason_says_what_was_measured_before_and_now():
     reasons = World().alarms("a", [10.0] * LEAST_BEFORE + [8.0] * NEWEST)
-    assert reasons == ["score of 1.2 was 10 there and is 8 now (-20%; the noise is 0)"]
+    assert reasons == ["score of the same node was 10 there and is 8 now (-20%; the noise is 0)"]
 
 
 def test_after_an_alarm_everything_there_is_new():

@@ -13,8 +13,8 @@ from loopty.report.columns import width
 from loopty.report.terminal import Terminal
 from loopty.views.audit_rows import AuditRow, Flag, Suspicion
 
-BASELINE = AuditRow(NodeId("1"), 4, 0.0, "3f2a", 1, "score", 0.5, None, 0.4, None, None, "", "m")
-HONEST = AuditRow(NodeId("1.1"), 2, 60.0, "3f2a", 2, "score", 0.9, 0.4, 0.75, 0.35, 0.875, "", "m")
+BASELINE = AuditRow(NodeId("1"), 4, 0.0, "3f2a", 1, "score", 0.5, None, 0.4, None, None, "", "m", handle=1)
+HONEST = AuditRow(NodeId("1.1"), 2, 60.0, "3f2a", 2, "score", 0.9, 0.4, 0.75, 0.35, 0.875, "", "m", handle=2)
 WORDS = (
     "better by 0.5 in the search, but worse by 0.2 on the held-out split: it fits the search's data, not the task"
 )
@@ -33,6 +33,7 @@ OVERFIT = AuditRow(
     "",
     "m",
     (Flag(Suspicion.OVERFITTING, WORDS),),
+    handle=3,
 )
 LOST = replace(BASELINE, number=5, look=4, held_out=None, ended="lost: the process that ran it died")
 
@@ -40,13 +41,13 @@ TEXT = """
 split 3f2a  score
 
 look  node  when         search  gain  held out   gain  survives
-   1  1     MM-DD HH:MM     0.5             0.4
-   2  1.1   MM-DD HH:MM     0.9  +0.4      0.75  +0.35      88 %
-   3  1.2   MM-DD HH:MM       1  +0.5       0.2   -0.2      none
-   4  1     MM-DD HH:MM     0.5
+   1  @1    MM-DD HH:MM     0.5             0.4
+   2  @2    MM-DD HH:MM     0.9  +0.4      0.75  +0.35      88 %
+   3  @3    MM-DD HH:MM       1  +0.5       0.2   -0.2      none
+   4  @1    MM-DD HH:MM     0.5
       lost: the process that ran it died
 
-1.2 overfitting: better by 0.5 in the search, but worse by 0.2 on the held-out
+@3 overfitting: better by 0.5 in the search, but worse by 0.2 on the held-out
 split: it fits the search's data, not the task
 
 4 looks at this split

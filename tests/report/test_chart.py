@@ -15,7 +15,7 @@ from loopty.views.score_points import points
 from ..views.story import Story, random_story
 
 HIGHER_IS_BETTER = """
-score (higher is better)                                      best 1.14 #15: 7.2
+score (higher is better)                                           best @15: 7.2
        │                                                                  ●─────
    7.0 ┤                                                                  │    ·
        │                                                                  │
@@ -38,7 +38,7 @@ failed │                        ×                           ×
 """
 
 LOWER_IS_BETTER = """
-score (lower is better)                                       best 1.14 #15: 2.8
+score (lower is better)                                            best @15: 2.8
    6.0 ┤                                           ·
        │
    5.5 ┤     ·
@@ -61,7 +61,7 @@ failed │                        ×                           ×
 """
 
 NARROW_ASCII = """
-score (higher is be~  best 1.14 #15: 7.2
+score (higher is better)   best @15: 7.2
        |                             o-.
        |                     o-----.-'
      6 |            o----.---'

@@ -37,53 +37,56 @@ from ..views.story import Story
 STATUS = """
 run 1  running (process 4711 on host)
 
-  best      1.1.1 #4: score 70, 40.0 % better than the baseline
+  best      @4: score 70, 40.0 % better than the baseline
   baseline  score 50 (higher is better)
-  elsewhere best 1.1 #2: score 2, 100.0 % better than the baseline (cpu slow,
-            memory 16 GiB)
+  elsewhere best @2: score 2, 100.0 % better than the baseline (cpu slow, memory
+            16 GiB)
   noise     none seen in 3 measurements
+  verdicts  2 kept, 1 inconclusive, 1 rejected
   attempts  4: 3 finished, 1 rejected by a gate
   repeats   10: 10 finished
   rebases   4: 4 finished
-  verdicts  2 kept, 1 inconclusive, 1 rejected
   time      55 s, 16.4 trials/min
   criteria  c0ffee
+  next      loopty diff best --baseline
+            loopty apply best
 """
 
 TREE = """
-           score    effect
-1 #1          50           ● baseline
-├─ 1.2 #3         rejected ! a change
-├─ 1.3 #5                  ≠ (99 on another machine, inconclusive) a change
-1.1 #2        60   +20.0 % ● a change
-1.1.1 #4      70   +16.7 % ★ a change
+       score    effect
+@1        50           ● baseline
+├─ @3         rejected ! a change
+├─ @5                  ≠ (99 on another machine, inconclusive) a change
+@2        60   +20.0 % ● a change
+@4        70   +16.7 % ★ a change
 """
 
 LEADERBOARDS = """
-     node      score  better by
-  1  1.1.1 #4     70    +40.0 %  a change
-  2  1.1 #2       60    +20.0 %  a change
-  3  1 #1         50             baseline
+     node  score  better by
+  1  @4       70    +40.0 %  a change
+  2  @2       60    +20.0 %  a change
+  3  @1       50             baseline
 
 on another machine, not comparable with the above: cpu slow, memory 16 GiB
-     node    score  better by
-  1  1.1 #2      2   +100.0 %  a change
-  2  1 #1        1             baseline
+     node  score  better by
+  1  @2        2   +100.0 %  a change
+  2  @1        1             baseline
 
 on another machine, not comparable with the above: cpu tiny, memory 1 GiB
-     node    score  better by
-  1  1.3 #5     99             (inconclusive) a change
+     node  score  better by
+  1  @5       99             (inconclusive) a change
 """
 
 NODE = """
-1.1 #2  ● kept, best of its run
+@2  ● kept, best of its run
 
-  because   better than 1
-  effect    score better than 1 #1 by 0.98 (97.0 %) in 5 pairs; 90 % interval of
+  path      1.1
+  because   better than @1
+  effect    score better than @1 by 0.98 (97.0 %) in 5 pairs; 90 % interval of
             the gain +0.935 to +1.04; error rate 5 %
   made by   rewrite
   change    a change
-  parent    1 #1, 97 % better than it
+  parent    @1, 97 % better than it
   trial     finished after 0.5 s
   measured  6 times: score 1.98 to 2.01, median of the newest 5: 1.99
   integrity strong: the candidate ran apart from the code that scored it
@@ -163,7 +166,7 @@ def test_the_chart_counts_points_that_it_does_not_draw() -> None:
     text = chart(points(run_on_two_machines().history, 1))
     assert "≠ 1 on other machines, not drawn" in text
     assert "! 1 rejected" in text
-    assert "best 1.1.1 #4: 70" in text
+    assert "best @4: 70" in text
 
 
 def test_a_node_shows_effect_spread_integrity_and_gates() -> None:
@@ -172,8 +175,8 @@ def test_a_node_shows_effect_spread_integrity_and_gates() -> None:
 
 def test_few_pairs_have_no_interval() -> None:
     text = node_text(detail(noisy_run().history, NodeId("1.2")), "folder")
-    assert "1.2 #3  ? inconclusive" in text
-    assert "score better than 1.1 #2 by 7 (350.0 %) in 1 pair, too few for an interval;" in " ".join(text.split())
+    assert "@3  ? inconclusive" in text
+    assert "score better than @2 by 7 (350.0 %) in 1 pair, too few for an interval;" in " ".join(text.split())
 
 
 def test_a_worse_effect_is_called_worse() -> None:
@@ -181,8 +184,8 @@ def test_a_worse_effect_is_called_worse() -> None:
     story = Story(baseline=1.0, again=lambda node: 1.0 - 0.1 * (node == "1.1") + next(wobble))
     story.tries("1", 1.1)
     text = node_text(detail(story.history, NodeId("1.1")), "folder")
-    assert "  because   first result was luck\n" in text
-    assert "  effect    score worse than 1 #1 by 0.12 (11.9 %) in 3 pairs" in text
+    assert "  because   the first result did not hold in pairs\n" in text
+    assert "  effect    score worse than @1 by 0.12 (11.9 %) in 3 pairs" in text
     assert "by -" not in text
 
 
@@ -204,7 +207,7 @@ def test_a_change_over_a_baseline_near_zero_has_the_metrics_unit() -> None:
     story = Story(baseline=0.01, again=lambda _: next(wobble))
     story.noise = Noise(repeat="never")
     story.tries("1", 0.9)
-    assert "best      1.1 #2: score 0.9, 0.9 better than the baseline" in status_of(story)
+    assert "best      @2: score 0.9, 0.9 better than the baseline" in status_of(story)
     assert " % (6 measurements" not in status_of(story)
     assert "+0.9" in leaderboard_text(leaderboard(story.history, 1, 5), "score")
     assert "+0.9" in node_text(detail(story.history, NodeId("1.1")), "folder")
@@ -228,17 +231,17 @@ def test_noise_is_a_share_of_the_score() -> None:
 
 def test_a_lucky_measurement_is_not_listed() -> None:
     head, first, second = leaderboard_text(leaderboard(noisy_run().history, 1, 5), "score").splitlines()
-    assert head == "     node    score  better by"
-    assert first == "  1  1.1 #2   1.99      +97 %  (unconfirmed) a change"
-    assert second == "  2  1 #1     1.01             baseline"
+    assert head == "     node  score  better by"
+    assert first == "  1  @2     1.99      +97 %  (unconfirmed) a change"
+    assert second == "  2  @1     1.01             baseline"
 
 
 def test_the_tree_has_as_many_digits_as_the_noise_allows() -> None:
     assert tree_text(tree(noisy_run().history, NodeId("1"))).splitlines() == [
-        "           score  effect",
-        "1 #1        1.01         ● baseline",
-        "├─ 1.2 #3   9.00  +791 % ? (inconclusive) a change",
-        "1.1 #2      1.99   +97 % ★ a change",
+        "       score  effect",
+        "@1      1.01         ● baseline",
+        "├─ @3   9.00  +791 % ? (inconclusive) a change",
+        "@2      1.99   +97 % ★ a change",
     ]
 
 
@@ -282,26 +285,30 @@ def closing(story: Story) -> str:
 
 def test_a_proposer_no_better_than_random_is_reported() -> None:
     story = controlled([1.1, 1.2, 1.3, 1.4, 1.5], [1.1, 1.2, 1.3, 1.4, 1.5])
-    words = "no better than random, as far as 5 trials each can show: +0 in score over the best control trial"
-    assert f"uplift {words}" in " ".join(status_of(story).split())
-    assert f"uplift: {words}" in closing(story).replace("\n", " ")
+    words = (
+        "5 attempts against 5 random trials: no difference in score, best against best; not significant (p = 1)"
+    )
+    assert f"vs random {words}" in " ".join(status_of(story).split())
+    assert f"vs random: {words}" in closing(story).replace("\n", " ")
 
 
 def test_a_lower_score_is_an_uplift_where_lower_is_better() -> None:
     story = controlled([0.1, 0.11, 0.12, 0.13, 0.14], [0.9] * 5, Direction.MIN)
     text = (
-        "uplift: better than random: +0.8 in score over the best control trial, in this run; "
-        "5 of 5 attempts above every control trial, by luck alone in 0.4 % of such runs"
+        "vs random: 5 attempts against 5 random trials: +0.8 in score, best against best; "
+        "better than random (p = 0.00397)"
     )
     assert text in closing(story).replace("\n", " ")
 
 
 def test_two_control_trials_allow_no_conclusion() -> None:
-    text = closing(controlled([1.1, 1.2, 1.3, 1.4, 1.5], [0.5, 0.5]))
-    assert (
-        "control: nothing better than the baseline\nuplift: too few control trials to say: +0.2 in score" in text
+    lines = closing(controlled([1.1, 1.2, 1.3, 1.4, 1.5], [0.5, 0.5])).replace("\n", " ")
+    assert "control: nothing better than the baseline" in lines
+    assert "vs random: 5 attempts against 2 random trials: +0.2 in score" in lines
+    assert "too few control trials to say" in lines
+    assert uplift_text(uplift_from_gains("score", [1.0], [0.5])).endswith(
+        "best against best; too few control trials to say"
     )
-    assert uplift_text(uplift_from_gains("score", [1.0], [0.5])).endswith("in this run, 1 trial each")
 
 
 @pytest.mark.parametrize("columns", [40, 80])

@@ -35,34 +35,36 @@ POOLS = Pools(attempts=9, control=3, wall_seconds=600.0, tokens=10_000, money_us
 STATUS = """
 run 1  running (process 4711 on host)
 
-  best      1.2 #3: score 2.41, 24.2 % better than the baseline
+  best      @3: score 2.41, 24.2 % better than the baseline
   baseline  score 1.94 (higher is better)
-  control   1.4 #5: score 2.02, 4.1 % better than the baseline
-  uplift    the best attempt is 19.3 % better than the best control
+  control   @5: score 2.02, 4.1 % better than the baseline
+  vs random the best attempt is 19.3 % better than the best control
+  running   @6 for 3.0 s
+  refused   1 proposal rejected before running; not counted as attempts
+            the last one because: the same as @2
   attempts  4 of 9: 2 finished, 1 failed; 1 since the best
   controls  1 of 3: 1 finished
-  refused   1 proposal rejected before running; not counted as attempts
-            the last one because: the same as 1.1
   time      24 s, 12.5 trials/min
   models    1,200 tokens, $0.31
   remaining 5 attempts, 9 min 36 s, 8,800 tokens, $1.69
-  running   1.2.1 #6 for 3.0 s
   criteria  c0ffee
+  next      loopty diff best --baseline
+            loopty apply best
 """
 
 TREE = """
-             score   effect
-1 #1          1.94          ● baseline
-├─ 1.1 #2     1.88   -3.1 % · a change
-├─ 1.3 #4            failed × a change
-1.2 #3        2.41  +24.2 % ★ a change
-└─ 1.2.1 #6         running ▸ a change
-1 control node is not shown (the best is 1.4 #5: 2.02): --controls shows it
+       score   effect
+@1      1.94          ● baseline
+├─ @2   1.88   -3.1 % · a change
+├─ @4          failed × a change
+@3      2.41  +24.2 % ★ a change
+└─ @6         running ▸ a change
+1 control node is not shown (the best is @5: 2.02): --controls shows it
 """
 
 CLOSING = """
-best 1.2 #3: score 2.41, 24.2 % better than the baseline (1.94)
-control 1.4 #5: 2.02, 4.1 % better than the baseline; the best attempt is 19.3 %
+best @3: score 2.41, 24.2 % better than the baseline (1.94)
+control @5: 2.02, 4.1 % better than the baseline; the best attempt is 19.3 %
 better than that
 4 attempts (2 finished, 1 failed) in 24 s; interrupted
 models: 1,200 tokens, $0.31; details: loopty spend
@@ -98,13 +100,13 @@ def test_the_tree_of_a_small_run(story: Story) -> None:
 
 
 def test_the_control_is_in_the_tree_where_it_is_wanted(story: Story) -> None:
-    assert "├─ 1.4 #5     2.02   +4.1 % ◦ (control) a change" in tree_text(tree(story.history, NodeId("1")))
+    assert "├─ @5   2.02   +4.1 % ◦ (control) a change" in tree_text(tree(story.history, NodeId("1")))
 
 
 def test_a_pruned_node_is_not_drawn_as_failed() -> None:
     story = Story(baseline=1.0)
     story.tries("1", None, ending=Ending.PRUNED)
-    assert tree_text(tree(story.history, NodeId("1"))).splitlines()[-1] == "└─ 1.1 #2         pruned – a change"
+    assert tree_text(tree(story.history, NodeId("1"))).splitlines()[-1] == "└─ @2         pruned – a change"
 
 
 def test_a_line_of_the_tree_says_what_changed_and_not_where() -> None:
@@ -126,12 +128,12 @@ def test_parameters_show_the_values_before_or_become_columns() -> None:
     story.ends(parent, 2.0)
     story.ends(story.adds(parent, params={"lr": 0.03, "layers": 2}), 3.0)
     assert "★ lr 0.1 → 0.03" in tree_text(tree(story.history, NodeId("1")))
-    lines = tree_text(tree(story.history, NodeId("1")), 39).splitlines()
+    lines = tree_text(tree(story.history, NodeId("1")), 33).splitlines()
     assert [line.split() for line in lines] == [
         ["score", "effect", "lr", "l…ers"],
-        ["1", "#1", "1", "●"],
-        ["1.1", "#2", "2", "+100.0", "%", "●", "0.1", "2"],
-        ["1.1.1", "#3", "3", "+50.0", "%", "★", "0.03", "2"],
+        ["@1", "1", "●"],
+        ["@2", "2", "+100.0", "%", "●", "0.1", "2"],
+        ["@3", "3", "+50.0", "%", "★", "0.03", "2"],
     ]
 
 
@@ -169,9 +171,9 @@ def test_the_closing_lines_say_what_it_means_that_the_control_found_more() -> No
     found = status_of(story, None)
     lines = closing_text(found, "spent", columns=500).splitlines()
     assert lines[0] == "the search found nothing better than the baseline (2)"
-    assert lines[1].startswith("but the control found 1.2 #3: 90, 4,400 % better than the baseline. Random")
-    assert lines[-2:] == ["see it: loopty diff 1.2 --baseline", "use it: loopty apply 1.2"]
-    assert "the control's node 1.2 #3 has score 90" in control_hint(found)
+    assert lines[1].startswith("but the control found @3: 90, 4,400 % better than the baseline. Random")
+    assert lines[-2:] == ["see it: loopty diff @3 --baseline", "use it: loopty apply @3"]
+    assert "the control's node @3 has score 90" in control_hint(found)
     assert "more than the search found" in " ".join(status_text(found).split())
     story.tries("1", 99.0)
     assert control_hint(status_of(story, None)) == ""
@@ -204,11 +206,10 @@ def test_the_closing_lines_report_a_baseline_without_result() -> None:
 
 def test_the_status_of_a_stopped_run_has_the_reason(story: Story) -> None:
     story.stops("no improvement in the last 50 attempts")
-    assert status_text(status_of(story)).splitlines()[:3] == [
-        "run 1  stopped",
-        "",
-        "  because   no improvement in the last 50 attempts",
-    ]
+    lines = status_text(status_of(story)).splitlines()
+    assert lines[:3] == ["run 1  stopped", "", "  best      @3: score 2.41, 24.2 % better than the baseline"]
+    assert "  because   no improvement in the last 50 attempts" in lines
+    assert lines[-2:] == ["  next      loopty diff best --baseline", "            loopty apply best"]
 
 
 def test_the_status_of_a_baseline_without_result_has_the_reason() -> None:
@@ -240,7 +241,7 @@ def test_cancelled_trials_are_shown_separately() -> None:
 def test_a_lower_score_is_shown_as_better_where_lower_is_better() -> None:
     story = Story(Direction.MIN, baseline=2.0)
     story.tries("1", 1.5)
-    assert "1.1 #2: score 1.5, 25.0 % better than the baseline" in status_text(status_of(story))
+    assert "@2: score 1.5, 25.0 % better than the baseline" in status_text(status_of(story))
 
 
 def test_a_node_shows_everything_known_about_it() -> None:
@@ -250,11 +251,12 @@ def test_a_node_shows_everything_known_about_it() -> None:
     story.ends(node, 2.0, memory=10.0)
     text = node_text(detail(story.history, node), ".loopty/nodes/1.1.1")
     for line in (
-        "1.1.1 #3  ● kept, best of its run",
-        "  because   better: score 2 against 1 of 1 #1",
+        "@3  ● kept, best of its run",
+        "  path      1.1.1",
+        "  because   better: score 2 against 1 of @1",
         "  made by   tpe",
         "  change    use a heap",
-        "  parent    1.1 #2",
+        "  parent    @2",
         "  trial     finished after 0.5 s",
         f"  commit    {'b' * 40}",
         "  folder    .loopty/nodes/1.1.1",
@@ -272,9 +274,9 @@ def test_the_leaderboard_ranks_with_gains() -> None:
     story.tries("1", 1.0, Pool.CONTROL)
     text = leaderboard_text(leaderboard(story.history, 1, top=5), "score")
     assert text.splitlines() == [
-        "     node    score  better by",
-        "  1  1.1 #2    2.5    +25.0 %  a change",
-        "  2  1 #1      2.0             baseline",
+        "     node  score  better by",
+        "  1  @2      2.5    +25.0 %  a change",
+        "  2  @1      2.0             baseline",
     ]
 
 
@@ -295,7 +297,7 @@ def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
         assert max(map(width, text.splitlines())) <= columns
 
 
-def test_on_a_narrow_terminal_the_short_name_is_enough() -> None:
+def test_lists_fit_a_narrow_terminal() -> None:
     story, node = Story(baseline=1.0), NodeId("1")
     for score in (1.125, 1.25, 1.375, 1.5, 1.625, 1.75):
         node = story.tries(node, score)
@@ -303,7 +305,7 @@ def test_on_a_narrow_terminal_the_short_name_is_enough() -> None:
     lines = tree_text(tree(history, NodeId("1")), 30).splitlines()
     lines += leaderboard_text(leaderboard(history, 1, 9), "score", 34).splitlines()
     assert max(map(width, lines)) <= 34
-    assert any(line.startswith("  1  #7 ") for line in lines)
+    assert any(line.startswith("  1  @7 ") for line in lines)
 
 
 def test_ids_of_kilobytes_are_cut_to_head_and_tail() -> None:

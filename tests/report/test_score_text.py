@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import re
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopty.domain.objective import Direction
+from loopty.report.figures import figure, value_text
 from loopty.report.score_text import ScoreText
-from loopty.views.score_change import ScoreChange
+from loopty.views.score_change import ScoreChange, score_change
 
 
 @pytest.mark.parametrize(
@@ -66,3 +72,34 @@ def test_changes_are_better_or_worse() -> None:
     assert text.change_words(ScoreChange(0.5, None), "it") == "0.5 better than it"
     assert text.change_words(ScoreChange(0.0, 0.0), "it") == "no better than it"
     assert text.change(ScoreChange(-0.5, -0.04)) == "-0.04 %"
+
+
+_NUMBERS = st.one_of(
+    st.floats(-1e15, 1e15), st.floats(-1e-6, 1e-6), st.integers(-(10**7), 10**7).map(float), st.just(-0.0)
+)
+
+
+@given(st.lists(_NUMBERS, min_size=1, max_size=5), st.sampled_from([0.0, 1e-9, 0.01, 3.0, 1e6]))
+def test_no_score_has_a_minus_before_zero_or_more_digits_than_tell_it_apart(
+    values: list[float], noise: float
+) -> None:
+    text = ScoreText.of(values, noise=noise)
+    for value in values:
+        shown = text.score(value)
+        assert not re.fullmatch(r"-[0.]+", shown)
+        assert len(re.sub(r"e.*|\D", "", shown).lstrip("0").rstrip("0")) <= 12
+    assert not re.fullmatch(r"-[0.]+", figure(values[0]))
+    assert len(re.sub(r"e.*|\D", "", figure(values[0])).strip("0")) <= 12
+    assert value_text(values[0]) != "-0"
+
+
+@given(_NUMBERS, _NUMBERS, st.sampled_from([Direction.MIN, Direction.MAX]), st.sampled_from([0.0, 0.01, 3.0]))
+def test_a_change_has_one_sign_and_is_the_same_where_only_zeros_are_left(
+    score: float, older: float, direction: Direction, noise: float
+) -> None:
+    change = score_change(score, older, direction, noise)
+    text = ScoreText.of([score, older], [change], noise)
+    shown, words = text.change(change), text.change_words(change, "it")
+    assert shown == "same" or re.match(r"[+-](?![+-])", shown)
+    assert shown == "same" or re.search("[1-9]", shown)
+    assert (shown == "same") == (words == "no better than it")

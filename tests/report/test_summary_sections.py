@@ -53,13 +53,13 @@ def story_with_a_winner(summary: str = "use a heap", direction: Direction = Dire
 def test_the_text_says_what_changed_by_how_much_what_it_cost_and_what_failed():
     text = markdown_text(summary_document(summarize(story_with_a_winner(), patch="+++ b/x\n+new\n-old\n")))
     assert text.startswith("# Improve score from 1 to 2 (+100.0 %)\n")
-    assert "- `1.1 #2`: use a heap (+100.0 % over its parent)" in text
+    assert "- `@2`: use a heap (+100.0 % over its parent)" in text
     assert "| lr | 0.1 | 0.2 |" in text
     assert "The whole change: 1 line added, 1 removed" in text
     assert "| score | 1 | 2 | +100.0 % |" in text
     assert "- 3 attempts (2 finished, 1 failed)" in text
-    assert "- `1.2 #3` discarded: lost: use a heap" in text
-    assert "`loopty replay 1.1`" in text
+    assert "- `@3` discarded: lost: use a heap" in text
+    assert "`loopty replay @2`" in text
 
 
 def test_a_gain_where_lower_is_better_has_a_plus_and_a_sentence_that_says_so():

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Direction, Objective
+from loopty.domain.objective import Direction, Metric, Objective, with_weighted_sum
 from loopty.domain.outcome import Ending, Integrity, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
@@ -31,6 +31,8 @@ from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents
 
 OWNER = "host:4711:99"
+TREE = "f0" * 20
+"""Of the baseline."""
 
 
 class _NodesWithReads(NodesInMemory):
@@ -62,8 +64,14 @@ class Story:
         again: Measured | None = None,
         machine: str = "",
         driven: bool = True,
+        metrics: tuple[Metric, ...] = (),
+        params: Mapping[str, Value] | None = None,
     ) -> None:
-        """One measurement decides unless `again` gives repeats. Without `driven` there is no session."""
+        """One measurement decides unless `again` gives repeats. Without `driven` there is no session.
+
+        `params` are those of the baseline.
+        """
+        self.metrics = metrics
         self.noise = noise or Noise(repeat="auto" if again else "never")
         self.again: Measured = again or (lambda _: 0.0)
         self.machine = machine
@@ -71,8 +79,10 @@ class Story:
         self.ledger = MemoryLedger()
         self.now = 1000.0
         self.recorder = Recorder(self.ledger, self._tick)
-        self.tell(RunStarted(1, "c0ffee", Objective(direction), 7, "the first run"))
-        self.tell(NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "the code as it is", "a" * 40, "f0" * 20))
+        self.tell(RunStarted(1, "c0ffee", Objective(direction, metrics), 7, "the first run"))
+        self.tell(
+            NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "the code as it is", "a" * 40, TREE, params or {})
+        )
         if driven:
             self.tell(SessionStarted(1, OWNER))
         if baseline is not None:
@@ -97,7 +107,7 @@ class Story:
         edits: tuple[str, ...] = (),
     ) -> NodeId:
         node = NodeId(parent).child(self.recorder.history[NodeId(parent)].children + 1)
-        digest = hashlib.sha1((tree or node).encode()).hexdigest()
+        digest = tree if tree == TREE else hashlib.sha1((tree or node).encode()).hexdigest()
         self.tell(NodeAdded(node, pool, operator, summary, "b" * 40, digest, params or {}, edits=edits))
         return node
 
@@ -159,7 +169,7 @@ class Story:
         return self.ends(self.adds(parent, pool), score, ending, **metrics)
 
     def refuses(self) -> None:
-        self.tell(ProposalRefused(1, Pool.ATTEMPT, "rewrite", "the same as 1.1"))
+        self.tell(ProposalRefused(1, Pool.ATTEMPT, "rewrite", "the same as @2"))
 
     def reserves(self, tokens: int, money_usd: float) -> None:
         self.tell(CallReserved(1, "call", "evolver", tokens, money_usd, OWNER))
@@ -179,6 +189,7 @@ class Story:
         return history, saved.read
 
     def _finished(self, metrics: Mapping[str, float]) -> Outcome:
+        metrics = with_weighted_sum(metrics, self.metrics)
         return Outcome(Ending.FINISHED, metrics, seconds=0.5, integrity=self.integrity, fingerprint=self.machine)
 
     def _tick(self) -> float:

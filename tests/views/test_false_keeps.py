@@ -30,7 +30,7 @@ def test_the_expected_false_keeps_are_the_sum_of_the_error_rates() -> None:
     found = false_keeps(story.history, 1)
     assert (found.kept, found.compared) == (1, 4)
     assert found.expected == pytest.approx(0.2)
-    assert false_keeps_text(found) == "1 of 4 compared in pairs; at most 0.2 of these expected to be luck"
+    assert false_keeps_text(found) == "1 of 4 compared in pairs; at most 0.2 expected to be false"
 
 
 def test_no_more_are_expected_to_be_false_than_were_kept() -> None:

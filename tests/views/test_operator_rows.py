@@ -62,7 +62,8 @@ def test_the_forms_of_answers_are_told_for_each_model(story):
     )
     story.add("1.10", calls=("c",))
     text = operators_text(operator_report(story.history, story.history.runs[1]))
-    assert "m: block 1 of 1" in text
+    assert "  replies   m: usable in the form block 1 of 1" in text
+    assert "++" not in text
 
 
 @pytest.mark.parametrize("columns", [80, 60, 120])

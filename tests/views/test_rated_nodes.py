@@ -51,7 +51,7 @@ def test_facts_of_a_node_that_does_not_exist_are_an_error_in_one_line():
     story.tries("1", 0.5)
     block = next(story.history.facts())
     story.ledger._nodes._facts[0] = make_block(0, [*block.nodes, block.nodes[-1]]).text
-    with pytest.raises(Misuse, match="there is no node #3"):
+    with pytest.raises(Misuse, match="there is no node @3"):
         points(story.history, 1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -29,7 +30,7 @@ def uplift_of(attempts: list[float | None], control: list[float | None], story: 
 def test_a_proposer_that_is_always_ahead_is_better_than_random() -> None:
     found = uplift_of([2.0, 2.1, 2.2, 2.3, 2.4, 2.5], [1.0, 1.1, 1.2, 1.3, 1.4, 1.5])
     assert found.words is UpliftWords.BETTER
-    assert (found.metric, found.trials, found.ahead) == ("score", 6, 6)
+    assert (found.metric, found.attempts, found.control, found.ahead) == ("score", 6, 6, 6)
     assert found.amount == pytest.approx(1.0)
     assert found.chance == pytest.approx(1 / 924)
 
@@ -50,9 +51,16 @@ def test_lower_is_better_if_the_objective_says_so() -> None:
     assert found.amount == pytest.approx(0.8)
 
 
-def test_the_longer_pool_gets_only_the_budget_of_the_shorter() -> None:
+def test_all_attempts_are_compared_with_all_control_trials() -> None:
     found = uplift_of([1.5] * 5 + [9.0], [1.5] * 5)
-    assert (found.amount, found.trials, found.words) == (0.0, 5, UpliftWords.NO_BETTER)
+    assert (found.amount, found.attempts, found.control, found.words) == (7.5, 6, 5, UpliftWords.NO_BETTER)
+    assert found.chance == pytest.approx(6 / 11)
+
+
+def test_many_attempts_above_a_few_control_trials_may_be_chance() -> None:
+    found = uplift_of([1.2] * 40 + [2.0] * 20, [1.5] * 6)
+    assert found.chance == pytest.approx(math.prod((60 - place) / (66 - place) for place in range(20)))
+    assert found.words is UpliftWords.NO_BETTER
 
 
 def test_failures_and_scores_below_the_baseline_improve_nothing() -> None:
@@ -63,7 +71,7 @@ def test_failures_and_scores_below_the_baseline_improve_nothing() -> None:
 def test_a_refusal_by_a_gate_costs_a_trial() -> None:
     story = Story(baseline=1.0)
     story.tries("1", None, ending=Ending.REFUSED)
-    assert uplift_of([1.5] * 4, [1.5] * 5, story).trials == 5
+    assert uplift_of([1.5] * 4, [1.5] * 5, story).attempts == 5
 
 
 @pytest.mark.parametrize(
@@ -71,7 +79,7 @@ def test_a_refusal_by_a_gate_costs_a_trial() -> None:
 )
 def test_few_trials_allow_no_conclusion(attempts: int, control: int, words: UpliftWords) -> None:
     found = uplift_of([2.0] * attempts, [1.0] * control)
-    assert (found.words, found.chance, found.trials) == (words, None, 4)
+    assert (found.words, found.chance, found.attempts, found.control) == (words, None, attempts, control)
 
 
 def test_without_control_or_baseline_there_is_no_uplift() -> None:
@@ -89,7 +97,7 @@ def test_results_of_another_machine_do_not_count() -> None:
     story.moves("server", {"1": 10.0, "1.1": 20.0}, incumbent="1.1")
     found = uplift(story.history, 1)
     assert found is not None
-    assert (found.amount, found.trials, found.words) == (0.0, 0, UpliftWords.FEW_CONTROLS)
+    assert (found.amount, found.attempts, found.control, found.words) == (0.0, 0, 0, UpliftWords.FEW_CONTROLS)
 
 
 def test_the_largest_floats_are_compared() -> None:
@@ -115,11 +123,11 @@ def test_equal_pools_are_rarely_called_better(trials: int) -> None:
     assert words.count(UpliftWords.WORSE) <= 30
 
 
-@pytest.mark.parametrize("trials", [5, 12, 40])
-def test_the_chance_is_what_it_says(trials: int) -> None:
+@pytest.mark.parametrize(("trials", "controls"), [(5, 5), (12, 12), (40, 40), (60, 6), (6, 60)])
+def test_the_chance_is_what_it_says(trials: int, controls: int) -> None:
     rng = random.Random(trials)
     found = [
-        uplift_from_gains("score", *([rng.gauss(0, 1) for _ in range(trials)] for _ in range(2)))
+        uplift_from_gains("score", *([rng.gauss(0, 1) for _ in range(count)] for count in (trials, controls)))
         for _ in range(4000)
     ]
     for most in (0.3, 0.1, 0.03):

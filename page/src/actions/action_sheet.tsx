@@ -7,7 +7,6 @@ import { Said } from "../parts/said";
 import { Sheet } from "../parts/sheet";
 import { canAct, overview, refreshOverview, shownRun } from "../state/store";
 import { lines } from "../text/hostile";
-import { shortId } from "../text/ids";
 import { type ActionName, type Asked, asked, said } from "./asked";
 import { BudgetFields, readChanges } from "./budget_fields";
 import { WORDING } from "./wording";
@@ -35,7 +34,13 @@ function bodyOf(action: ActionName, node: string | undefined, filled: Filled): R
   return body;
 }
 
-export function ActionSheet({ action, node, summary, text = "" }: Asked & { action: ActionName }): JSX.Element {
+export function ActionSheet({
+  action,
+  node,
+  name,
+  summary,
+  text = "",
+}: Asked & { action: ActionName }): JSX.Element {
   const wording = WORDING[action];
   const [filled, setFilled] = useState<Filled>({
     text: text || (action === "direct" ? (overview.peek()?.directive ?? "") : ""),
@@ -104,7 +109,7 @@ export function ActionSheet({ action, node, summary, text = "" }: Asked & { acti
     <Sheet title={wording.title} onClose={close}>
       {node && (
         <div class="mid">
-          <span class="mono">{shortId(node, 40)}</span> {summary && <Said text={summary} />}
+          <span class="mono">{name}</span> {summary && <Said text={summary} />}
         </div>
       )}
       {action === "direct" && (
@@ -149,7 +154,7 @@ export function ActionSheet({ action, node, summary, text = "" }: Asked & { acti
       {confirm !== null && (
         <label class="field">
           <span class="label">
-            Type the end of its id, <b class="mono">{confirm}</b>, to confirm
+            Type its name, <b class="mono">{confirm}</b>, to confirm
           </span>
           <input
             name="confirm"

@@ -6,7 +6,7 @@ export interface LogRow {
   id: string;
   handle: number;
   parent: string | null;
-  parents: string[];
+  parents: { id: string; handle: number }[];
   lane: number;
   fold: number;
   summary: string;

@@ -37,8 +37,8 @@ export function Graph({ rows, at, width, rowHeight }: Props): JSX.Element {
   });
   const further = rows.flatMap((row) =>
     row.parents
-      .filter((id) => at.has(id) && y(id) > y(row.id))
-      .map((id) => ({ key: `${row.id} ${id}`, path: edge(row.id, id) })),
+      .filter(({ id }) => at.has(id) && y(id) > y(row.id))
+      .map(({ id }) => ({ key: `${row.id} ${id}`, path: edge(row.id, id) })),
   );
   return (
     <svg class="gutter" width={width} height={rows.length * rowHeight} aria-hidden="true">

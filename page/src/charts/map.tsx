@@ -10,7 +10,7 @@ import { colourOf, Glyph } from "../parts/marks";
 import { Said } from "../parts/said";
 import { hideTip, showTip } from "../parts/tip";
 import { go, nodeLink } from "../state/route";
-import { shortId } from "../text/ids";
+import { nodeName } from "../text/ids";
 import { count, number, plural } from "../text/numbers";
 import { type Layout, layout, type Place } from "./map_layout";
 
@@ -127,7 +127,7 @@ function Spot({ place, places, isFolded, onFold, onMore }: SpotProps): JSX.Eleme
   const isBig = node.on_best_path;
   const tip = (
     <>
-      <div class="mono">{shortId(node.id, 30)}</div>
+      <div class="mono">{nodeName(node)}</div>
       <Said text={node.summary} />
       {node.pool === "version" && <div>past version</div>}
       <div class="dim">{plural(sum(node), "other try", "other tries")} from here</div>
@@ -139,7 +139,7 @@ function Spot({ place, places, isFolded, onFold, onMore }: SpotProps): JSX.Eleme
       <a
         href={nodeLink(node.id)}
         class="spot"
-        aria-label={`${node.id}, ${node.pool === "version" ? "past version, " : ""}${node.mark}, ${score}`}
+        aria-label={`${nodeName(node)}, ${node.pool === "version" ? "past version, " : ""}${node.mark}, ${score}`}
         onPointerMove={(event) => showTip(event, tip)}
         onPointerLeave={hideTip}
         onClick={(event) => {
@@ -164,7 +164,7 @@ function Spot({ place, places, isFolded, onFold, onMore }: SpotProps): JSX.Eleme
         <Knob
           y={isBig ? 12 : -10}
           text={isFolded ? "+" : "−"}
-          label={`${isFolded ? "Unfold" : "Fold"} ${node.id}`}
+          label={`${isFolded ? "Unfold" : "Fold"} ${nodeName(node)}`}
           onPress={onFold}
         />
       )}
@@ -172,7 +172,7 @@ function Spot({ place, places, isFolded, onFold, onMore }: SpotProps): JSX.Eleme
         <Knob
           y={isBig ? 12 : -10}
           text="…"
-          label={`Show ${plural(node.hidden, "more kept node")} below ${node.id}`}
+          label={`Show ${plural(node.hidden, "more kept node")} below ${nodeName(node)}`}
           onPress={() => onMore(node.id)}
         />
       )}

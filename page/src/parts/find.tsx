@@ -6,7 +6,7 @@ import { address, get } from "../api/client";
 import type { Found } from "../api/tables";
 import { go, nodeLink } from "../state/route";
 import { places, shownRun } from "../state/store";
-import { shortId } from "../text/ids";
+import { nodeName } from "../text/ids";
 import { number, plural } from "../text/numbers";
 import { Icon } from "./icon";
 import { MarkIcon } from "./marks";
@@ -114,7 +114,7 @@ export function Find(): JSX.Element {
                 <Said text={hit.summary || hit.id} class="clip" />
                 <span class="dim">{number(hit.score, places.value)}</span>
                 <span class="below dim small">
-                  <span class="mono">{shortId(hit.id, 24)}</span> <Said text={hit.operator} />
+                  <span class="mono">{nodeName(hit)}</span> <Said text={hit.operator} />
                 </span>
               </div>
             ))}

@@ -9,7 +9,7 @@ import { MarkIcon } from "../parts/marks";
 import { Said } from "../parts/said";
 import { go, link, nodeLink } from "../state/route";
 import { connection, heardAt, overview, reconnect } from "../state/store";
-import { shortId } from "../text/ids";
+import { nodeName } from "../text/ids";
 import { age } from "../text/numbers";
 
 const WORDS: Record<AlertRow["kind"], string> = {
@@ -53,7 +53,7 @@ function AlertBox({ alert }: { alert: AlertRow }): JSX.Element {
     >
       {alert.kind === "held" ? <MarkIcon mark="held" /> : <Icon name="alert" />}
       <span>
-        <b>{WORDS[alert.kind]}</b> {node && <span class="mono">{shortId(node.id, 22)} </span>}
+        <b>{WORDS[alert.kind]}</b> {node && <span class="mono">{nodeName(node)} </span>}
         <Said text={alert.text} />
         {alert.remedy && !isCommand && <>; {alert.remedy}</>}
       </span>

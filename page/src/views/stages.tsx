@@ -7,7 +7,7 @@ import { Card, Facts } from "../parts/blocks";
 import { Said } from "../parts/said";
 import { nodeLink } from "../state/route";
 import { showRun } from "../state/store";
-import { shortId } from "../text/ids";
+import { nodeName } from "../text/ids";
 import { count, duration, figure, fixed, number, plural } from "../text/numbers";
 
 type Rows = [ComponentChildren, ComponentChildren][];
@@ -108,7 +108,7 @@ export function CombinationCard({
           {combines.members.map((member) => (
             <li key={member.node.id}>
               <a href={nodeLink(member.node.id)}>
-                <b class="mono nowrap">{shortId(member.node.id)}</b>
+                <b class="mono nowrap">{nodeName(member.node)}</b>
                 <Said class="clip" text={member.reason || member.node.summary} />
                 <span class="dim nowrap">{figure(member.score)}</span>
               </a>

@@ -20,9 +20,9 @@ def abort_node(context: CampaignContext, node: Node, why: str) -> str:
     if name := attempt_of(context.history, node):
         return abort_ticket(context, name, why)
     if not node.draft:
-        raise Misuse(f"{node.id} has no open ticket: nothing to abort")
+        raise Misuse(f"{node.name} has no open ticket: nothing to abort")
     drop_draft(context, node.id)
-    return f"dropped {node.id}"
+    return f"dropped {node.name}"
 
 
 def abort_ticket(context: CampaignContext, name: str, why: str) -> str:
@@ -39,4 +39,4 @@ def abort_ticket(context: CampaignContext, name: str, why: str) -> str:
     end_ticket(context, run, number, reason)
     if worker and worker == worker_of(files, run, number):
         os.kill(worker, signal.SIGINT)
-    return f"aborted {name} ({ticket.mode} of {ticket.node})"
+    return f"aborted {name} ({ticket.mode} of {context.history.name(ticket.node)})"

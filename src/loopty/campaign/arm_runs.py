@@ -83,6 +83,7 @@ class ArmRuns:
         self._seeds = seeds
         self._budget = budget
         self._folder = folder / self._digest()
+        self._seeds_done = self._folder / "seeds-done"
 
     def searches(self) -> Iterator[ArmSearch]:
         """All searches in turns: the first arm of a seed is the second of the next one."""
@@ -101,12 +102,18 @@ class ArmRuns:
             for search in self.searches():
                 finish = self._run_slice(search, number, unsafe)
                 if finish is not None and finish.resumable:
-                    say(f"{search.arm}, {search.task}, seed {search.seed}: {finish.reason}; run it again to go on")
+                    say(f"{search.arm}, {search.task}, seed {search.seed}: {finish.reason}; repeat the command")
                     return False
             say(f"slice {number} of {SLICES} is done: {self._budget.slice(number):g} {self._budget.unit} each")
+        self._seeds_done.write_text(str(self._seeds))
         return True
 
-    def report(self, is_complete: bool) -> ArmReport:
+    @property
+    def is_complete(self) -> bool:
+        """Whether as many seeds, or more, have spent their budget."""
+        return self._seeds_done.exists() and int(self._seeds_done.read_text()) >= self._seeds
+
+    def report(self) -> ArmReport:
         """The comparison so far: searches without an attempt are left out, and so are their pairs."""
         curves = {
             (search.arm, search.task, search.seed): curve
@@ -115,7 +122,7 @@ class ArmRuns:
         }
         ordered = {key: curves[key] for arm in self._arms for key in curves if key[0] == arm}
         rows = tuple(arm_rows(ordered, self._budget.amount))
-        return ArmReport(self._budget, self._seeds, len(curves), is_complete, rows)
+        return ArmReport(self._budget, self._seeds, len(curves), self.is_complete, rows)
 
     def _curve(self, search: ArmSearch) -> GainCurve | None:
         from loopty.campaign.reader import CampaignReader

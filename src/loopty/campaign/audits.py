@@ -71,7 +71,7 @@ def audit_nodes(context: CampaignContext, run: int, nodes: Sequence[NodeId], uns
         with _explain_full_disk():
             outcomes.append(observe(runner, runner.start_audit(node, digest)))
         looks = [row.look for row in _looks(context) if row.node == node.id]
-        context.say(f"{node.id}: look {looks[-1]} at this split")
+        context.say(f"{node.name}: look {looks[-1]} at this split")
         if outcomes[-1].ending is Ending.CANCELLED:
             break
     history = context.recorder.refresh()
@@ -130,7 +130,7 @@ def _chosen_nodes(context: CampaignContext, run: int, nodes: Sequence[NodeId]) -
     for node in chosen:
         require_same_criteria(context, node)
         if node.outcome is None or not node.outcome.is_finished:
-            raise Misuse(f"node {node.id} has no score in the search to compare with: audit a node that has one")
+            raise Misuse(f"{node.name} has no score in the search to compare with: audit a node that has one")
     return chosen
 
 

@@ -68,15 +68,15 @@ def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
     runner = context.trial_runner(node.id.run, context.executor(unsafe, node.id.run))
     root = context.history[context.history.runs[node.id.run].root]
     if node.id != root.id and root.is_pending:
-        context.say(f"measuring the baseline {root.id} first: {node.id} is compared with it")
+        context.say(f"measuring the baseline {root.name} first: {node.name} is compared with it")
         root = run_to_verdict(runner, root)
         files = None  # that took its time: the draft may have been edited meanwhile
     if node.id != root.id and root.verdict is not Verdict.KEPT:
         if root.verdict is None:
-            raise Misuse(f"the baseline {root.id} has no result yet, so nothing can be compared: wait for it")
+            raise Misuse(f"the baseline {root.name} has no result yet, so nothing can be compared: wait for it")
         raise Misuse(
-            f"the baseline {root.id} has no result ({root.reason}), so nothing can be compared: fix it "
-            f"(`loopty show {root.id}` says the cause), then run `loopty run {node.id}` again"
+            f"the baseline {root.name} has no result ({root.reason}), so nothing can be compared: fix it "
+            f"(`loopty show {root.name}` says the cause), then run `loopty run {node.name}` again"
         )
     require_startable(context.history)
     if node.draft:

@@ -105,7 +105,9 @@ class CohortKeeper:
                 if outcome.ending is Ending.CANCELLED:
                     return "the session ends"
                 if not outcome.is_finished:
-                    return f"node {node} gives no result there ({outcome.ending}: {outcome.reason})"
+                    return (
+                        f"{runner.history.name(node)} gives no result there ({outcome.ending}: {outcome.reason})"
+                    )
         return ""
 
     def _decide(self, history: History, fingerprint: str) -> Iterator[Event]:

@@ -10,7 +10,7 @@ from loopty.campaign.context import CampaignContext
 from loopty.campaign.run_start import start_run
 from loopty.domain.combine_spec import POOL_FOLDER
 from loopty.domain.errors import Misuse
-from loopty.domain.ids import NodeId
+from loopty.domain.ids import handle_name
 from loopty.domain.role_spec import RoleBudget
 from loopty.domain.space import Params
 from loopty.domain.task import Pools, Task
@@ -117,9 +117,9 @@ def _pool_files(context: CampaignContext, members: list[PoolMember]) -> dict[str
     files: dict[str, str | bytes | None] = {}
     try:
         for member in members:
-            folder = folders.open(member.node)
+            folder, shown = folders.open(member.node), handle_name(member.handle)
             for name, digest in member.artifacts.items():
-                files[f"{POOL_FOLDER}/{member.node.name}/{name}"] = read_artifact(folder, member.node, digest)
+                files[f"{POOL_FOLDER}/{member.node.name}/{name}"] = read_artifact(folder, shown, digest)
     finally:
         folders.close()
     index = [
@@ -130,14 +130,14 @@ def _pool_files(context: CampaignContext, members: list[PoolMember]) -> dict[str
     return files
 
 
-def read_artifact(folder: NodeFolder, node: NodeId, digest: str) -> bytes:
+def read_artifact(folder: NodeFolder, node: str, digest: str) -> bytes:
     """An artifact of the node as it was published. Raises Misuse where it is gone or was changed."""
     try:
         content = folder.read(f"{ARTIFACTS}/{digest}", LARGEST_FILE + 1)
     except OSError:
-        raise Misuse(f"an artifact of node {node} is gone: {_REMEDY.format(node=node)}") from None
+        raise Misuse(f"an artifact of {node} is gone: {_REMEDY.format(node=node)}") from None
     if hashlib.sha256(content).hexdigest() != digest:
-        raise Misuse(f"an artifact of node {node} was changed by hand: {_REMEDY.format(node=node)}")
+        raise Misuse(f"an artifact of {node} was changed by hand: {_REMEDY.format(node=node)}")
     return content
 
 

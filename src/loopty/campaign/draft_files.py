@@ -59,7 +59,7 @@ def draft_edits(context: CampaignContext, node: Node) -> Edits:
     places = context.state.draft_folder(node.id), context.state.draft_layout(node.id)
     edits = Drafts(context.repository, context.files).edits(root, *places)
     if reason := context.files.refusal(parent, Proposal(node.operator, parent.id, node.summary, edits=edits)):
-        raise Misuse(f"node {node.id} {reason}{_way_back(context, parent, edits, places[0].shown_path)}")
+        raise Misuse(f"{node.name} {reason}{_way_back(context, parent, edits, places[0].shown_path)}")
     return edits
 
 

@@ -24,7 +24,7 @@ def apply_patch(context: CampaignContext, node: Node, patch: str) -> list[str]:
     before = node_as_edited(context, node)
     tree = context.repository.patches.apply_to_tree(before.tree, raw if raw.endswith(b"\n") else raw + b"\n")
     if tree is None:
-        raise Misuse(f"the patch does not apply to {node.id} as its draft is now: make it again from that")
+        raise Misuse(f"the patch does not apply to {node.name} as its draft is now: make it again from that")
     changes = context.repository.tree_changes(before.tree, tree)
     if not changes:
         raise Misuse("the patch changes nothing")

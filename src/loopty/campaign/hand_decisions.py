@@ -31,7 +31,7 @@ def seal_node(history: History, node: NodeId, files: CommittedFiles, params: Par
     refuse_dropped(found)
     point = carry_params(found.declared, files.declared, found.params if params is None else params)
     if reason := _repetition(history, found, files, point):
-        raise Misuse(f"node {node} #{found.handle} {reason}; edit it, or drop it with `loopty drop {node}`")
+        raise Misuse(f"{found.name} {reason}; edit it, or drop it with `loopty drop {found.name}`")
     return [NodeSealed(node, files.commit, files.tree, files.declared, point if point != found.params else None)]
 
 
@@ -39,13 +39,11 @@ def _repetition(history: History, draft: Node, files: CommittedFiles, params: Pa
     """Why the draft is no new experiment, or None."""
     parent = history[draft.id.parent] if draft.id.parent else None
     if parent and identity(files.tree, params) == parent.identity:
-        return f"changes nothing of {parent.id} #{parent.handle}"
+        return f"changes nothing of {parent.name}"
     twins = (history.twin(draft.id.run, pool, identity(files.tree, params)) for pool in SEARCH_POOLS)
     if twin := next((history[node] for node in twins if node), None):
         verdict = twin.verdict or "no verdict yet"
-        return (
-            f"is the same as {twin.id} #{twin.handle} ({verdict}), which `loopty replay {twin.id}` measures again"
-        )
+        return f"is the same as {twin.name} ({verdict}), which `loopty replay {twin.name}` measures again"
     return None
 
 
@@ -54,7 +52,7 @@ def drop_draft(history: History, node: NodeId) -> list[Event]:
     found = history[node]
     if not found.draft:
         state = found.verdict or ("running" if found.running else "sealed")
-        raise Misuse(f"node {node} is not a draft ({state}): only drafts can be dropped")
+        raise Misuse(f"{found.name} is not a draft ({state}): only drafts can be dropped")
     return [] if found.dropped else [DraftDropped(node)]
 
 
@@ -62,12 +60,12 @@ def accept_held(history: History, node: NodeId, why: str) -> list[Event]:
     """A person keeps a node that was held; it must still beat the incumbent that it was compared with."""
     found = history[node]
     if found.verdict is not Verdict.HELD:
-        raise Misuse(f"node {node} is not held ({found.verdict or 'it has no verdict'}): nothing to accept")
+        raise Misuse(f"{found.name} is not held ({found.verdict or 'it has no verdict'}): nothing to accept")
     best = Incumbents.of(history.runs[node.run], found.pool).best
     if best != found.against:
         raise Misuse(
-            f"node {node} was compared with {found.against}, and the best is {best} now: "
-            f"make a new one from it with `loopty new --parent {node}`"
+            f"{found.name} was not compared with {history.name(best) if best else 'any node'}, the best one now: "
+            f"make a new one from it with `loopty new --parent {found.name}`"
         )
     return [NodeJudged(node, Verdict.KEPT, f"accepted by hand: {why}", found.against, found.effect)]
 
@@ -77,5 +75,7 @@ def add_gate(history: History, node: NodeId, gate: Gate) -> list[Event]:
     by_node = NodeGates.of(history.runs[history[node].id.run]).by_node
     related = (other for other in map(NodeId, by_node) if node.is_within(other) or other.is_within(node))
     if any(gate.name == known.name for other in related for known in by_node[other]):
-        raise Misuse(f"{node}, an ancestor or a descendant already has a gate {gate.name}: choose another name")
+        raise Misuse(
+            f"{history.name(node)}, or a node above or below it, has a gate {gate.name}: choose another name"
+        )
     return [GateAdded(node, gate)]

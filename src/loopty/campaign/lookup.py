@@ -9,8 +9,8 @@ from loopty.record.history import History
 from loopty.record.run_record import Run
 
 BEST = "best"
-_HANDLE = later_pattern(r"[#@]([1-9][0-9]{0,17})")
-"""A shell takes `#` at the start of a word for a comment, so `@` does as well."""
+_HANDLE = later_pattern(r"([#@]?)([1-9][0-9]{0,17})")
+"""`#` is never printed: a shell takes it for a comment."""
 _FOLDER_NAME = later_pattern(r"\d+\.x\d+\.[0-9a-f]+")
 
 
@@ -38,32 +38,26 @@ def _has_nothing(history: History, run: Run) -> bool:
 
 
 def find_node(history: History, text: str) -> NodeId:
-    """The node with this id or short name, by its branch or folder, by a deep id as shown shortened, or `best`."""
+    """The node `@95`, `best`, or the one with this path, branch or folder.
+
+    A number alone is a path where a run has that number, its baseline; else it is the name without its sign.
+    """
     if text == BEST:
         return best_node(history)
     if handle := _HANDLE.fullmatch(text):
-        return history.node_of_handle(int(handle[1]))
+        number = int(handle[2])
+        return NodeId(number) if not handle[1] and number in history.runs else history.node_of_handle(number)
     name = text.removeprefix("loopty-")
-    head, shortened, tail = name.partition("…")
-    found = [
-        node
-        for node in history.ids
-        if node.name == name or (shortened and node.startswith(head) and node.endswith(tail))
-    ]
-    if len(found) != 1:
-        raise Misuse(f"'{text}' names {len(found) or 'no'} nodes: `loopty tree --json` has the whole ids")
-    return found[0]
+    if found := next((node for node in history.ids if node.name == name), None):
+        return found
+    raise Misuse(f"'{text}' names no node: `loopty tree` lists them")
 
 
 def node_of_text(text: str) -> NodeId | None:
     """The node that this names, or None where only the history tells it."""
-    return None if is_abbreviated(text) else NodeId.parse(text.removeprefix("loopty-"))
-
-
-def is_abbreviated(text: str) -> bool:
-    """Whether the history is needed to tell which node this names."""
     name = text.removeprefix("loopty-")
-    return text == BEST or "…" in name or bool(_HANDLE.fullmatch(text) or _FOLDER_NAME.fullmatch(name))
+    needs_history = text == BEST or _HANDLE.fullmatch(text) or _FOLDER_NAME.fullmatch(name)
+    return None if needs_history else NodeId.parse(name)
 
 
 def best_node(history: History) -> NodeId:

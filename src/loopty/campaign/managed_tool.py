@@ -32,6 +32,8 @@ def manage(campaign: Campaign, client: str, tickets: TicketTools, arguments: Map
             raise Misuse("a gate needs a name and a command")
         return tickets.manage(node, TicketMode.GATE, json.dumps(gate))
     change = (campaign.discard if action is AgentRight.DISCARD else campaign.invalidate)(node, why)
-    withdrawn, reopened = (", ".join(nodes) or "nothing" for nodes in (change.withdrawn, change.reopened))
-    text = f"Withdrawn: {withdrawn}. Unjudged again: {reopened}. Best: {change.best}."
+    name = campaign.history.name
+    withdrawn, reopened = (", ".join(map(name, nodes)) or "none" for nodes in (change.withdrawn, change.reopened))
+    best = name(change.best) if change.best else "none"
+    text = f"Withdrawn: {withdrawn}. Unjudged again: {reopened}. Best: {best}."
     return {"text": text, "best": change.best}

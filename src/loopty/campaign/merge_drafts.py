@@ -36,10 +36,13 @@ def merge_drafts(
     context: CampaignContext, first: NodeId, second: NodeId, message: str, claim: DraftClaim | None = None
 ) -> MergedDraft:
     """Bring the changes of two nodes onto their common ancestor, as a draft below the better one."""
+    name = context.history.name
     if first.run != second.run:
-        raise Misuse(f"{first} and {second} are of different runs: their results are not comparable")
+        raise Misuse(f"{name(first)} and {name(second)} are of different runs: their results are not comparable")
     if first.is_within(second) or second.is_within(first):
-        raise Misuse(f"one of {first} and {second} holds the changes of the other already: nothing to merge")
+        raise Misuse(
+            f"one of {name(first)} and {name(second)} holds the changes of the other already: nothing to merge"
+        )
     best = Incumbents.of(context.history.runs[first.run], Pool.ATTEMPT).best
     mine, theirs = (first, second) if best is None or not best.is_within(second) else (second, first)
     ours, other = context.history[mine], context.history[theirs]
@@ -47,11 +50,10 @@ def merge_drafts(
         _require_mergeable(node)
     common = [node for node in ours.id.lineage if other.id.is_within(node)]
     ancestor = context.history[common[-1]]
-    names = f"{ours.id} #{ours.handle}", f"{other.id} #{other.handle}"
-    files = merge_files(context.repository, ancestor.commit, ours.commit, other.commit, names)
+    files = merge_files(context.repository, ancestor.commit, ours.commit, other.commit, (ours.name, other.name))
     params, clashes = _params_of_both(ancestor, ours, other)
     claim = replace(claim or DraftClaim(), merged=(other.id,))
-    draft = new_draft(context, ours.id, message or f"merge {ours.id} and {other.id}", params, claim=claim)
+    draft = new_draft(context, ours.id, message or f"merge {ours.name} and {other.name}", params, claim=claim)
     write_edits(context, draft, files.edits)
     return MergedDraft(draft, ours.id, other.id, ancestor.id, (*files.conflicts, *clashes))
 
@@ -60,22 +62,22 @@ def write_edits(context: CampaignContext, draft: Draft, edits: Mapping[str, byte
     """Make these changes in a draft that was just laid out."""
     folder = context.state.draft_folder(draft.node)
     for path, content in edits.items():
-        *above, name = PurePosixPath(path).parts
+        *above, file = PurePosixPath(path).parts
         place = folder.below(*above)
         if content is None:
-            place.remove(name)
+            place.remove(file)
         else:
-            place.file(name).write(content)
+            place.file(file).write(content)
     layout = context.state.draft_layout(draft.node)
     layout.write(layout.read())  # its time says until when the changes are ours
 
 
 def _require_mergeable(node: Node) -> None:
     if node.draft:
-        raise Misuse(f"{node.id} is a draft: run it first")
+        raise Misuse(f"{node.name} is a draft: run it first")
     require_files(node)
     if reason := parent_refusal(node):
-        raise Misuse(f"{node.id} cannot be merged: {reason}")
+        raise Misuse(f"{node.name} cannot be merged: {reason}")
 
 
 def _params_of_both(ancestor: Node, ours: Node, other: Node) -> tuple[dict[str, Value], tuple[str, ...]]:

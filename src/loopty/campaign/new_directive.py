@@ -39,7 +39,7 @@ def _refuse_nodes(history: History, run: int, directive: Directive) -> None:
         raise Misuse(f"a directive names at most {_MOST_NODES} nodes: name those above them")
     for node in named:
         if node.run != run:
-            raise Misuse(f"node {node} is not in run {run}, which the directive is for")
+            raise Misuse(f"{history.name(node)} is not in run {run}, which the directive is for")
     if history.runs[run].root in directive.not_below:
         raise Misuse("every node is below the baseline: name another node, or stop the run with `loopty stop`")
     for node in directive.build_on:
@@ -47,5 +47,6 @@ def _refuse_nodes(history: History, run: int, directive: Directive) -> None:
             raise Misuse(f"{reason}; choose another node to build on")
         if top := next((top for top in directive.not_below if node.is_within(top)), None):
             raise Misuse(
-                f"the directive cannot build on {node} and on nothing at or below {top}: give one of the two"
+                f"the directive cannot build on {history.name(node)} and on nothing at or below "
+                f"{history.name(top)}: give one of the two"
             )

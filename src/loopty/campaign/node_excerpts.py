@@ -11,13 +11,13 @@ def node_excerpt(campaign: CampaignReader, node: Node, what: str, lines: int, lo
     """At most so many lines and characters. `what` is diff, gate, log or traces."""
     from loopty.workspaces.node_leftovers import NodeLeftovers
 
-    name = node.id
+    name = node.name
     if what == "diff":
-        patch = campaign.diff(name).patch.splitlines()
+        patch = campaign.diff(node.id).patch.splitlines()
         more = f"\n… {len(patch) - lines} more lines" if len(patch) > lines else ""
         return fence_text(f"the change of {name}", "\n".join(patch[:lines]) + more, longest, exact=True)
     if what == "gate":
-        gates = [f"{gate.name}: {gate.command or gate.metric}" for _, gate in campaign.gates(name)]
+        gates = [f"{gate.name}: {gate.command or gate.metric}" for _, gate in campaign.gates(node.id)]
         printed = node.outcome.error_lines if node.outcome else ()
         text = "\n".join((f"verdict: {node.verdict}: {node.reason}", *gates, *printed)[-lines:])
         return fence_text(f"the gates of {name}, and what a failed one printed", text, longest)

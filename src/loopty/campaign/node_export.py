@@ -51,7 +51,7 @@ def _verdict_time(record: SavedRecord, node: NodeId) -> float:
     found = record.history[node]
     require_files(found)
     if found.outcome is None or found.verdict is None:
-        raise Misuse(f"node {node} has no result and verdict to export: run `loopty run {node}` first")
+        raise Misuse(f"{found.name} has no result and verdict to export: run `loopty run {found.name}` first")
     return next(record.ledger.read(after=found.judged - 1)).at
 
 

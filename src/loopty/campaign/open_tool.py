@@ -10,7 +10,7 @@ from typing import Any
 from loopty.campaign.campaign import Campaign
 from loopty.campaign.new_drafts import Draft, DraftClaim, new_draft
 from loopty.domain.errors import Misuse
-from loopty.domain.ids import NodeId
+from loopty.domain.ids import NodeId, handle_name
 from loopty.record.claims import Claims
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -40,7 +40,8 @@ def _merge(campaign: Campaign, nodes: Sequence[str], hypothesis: str, claim: Dra
 
     first, second = map(campaign.find_node, nodes)
     merged = merge_drafts(campaign.context, first, second, hypothesis, claim)
-    said = f"It holds the changes of {merged.parent} and {merged.other} since {merged.ancestor}. "
+    ours, other, since = map(campaign.history.name, (merged.parent, merged.other, merged.ancestor))
+    said = f"It holds the changes of {ours} and {other} since {since}. "
     if merged.conflicts:
         said += f"Conflicts, marked with <<<<<<< in the files: {', '.join(merged.conflicts[:_MOST_NAMED])}. "
     parents = {"parents": [merged.parent, merged.other], "conflicts": list(merged.conflicts)}
@@ -49,11 +50,11 @@ def _merge(campaign: Campaign, nodes: Sequence[str], hypothesis: str, claim: Dra
 
 def _reply(campaign: Campaign, draft: Draft, said: str) -> dict[str, Any]:
     writable = campaign.context.task.access.write
-    count = len(draft.files)
+    count, name = len(draft.files), handle_name(draft.handle)
     text = (
-        f"Opened {draft.node} #{draft.handle}: edit the files in {draft.folder} "
+        f"Opened {name}: edit the files in {draft.folder} "
         f"({count} writable: {', '.join(writable[:_MOST_NAMED]) or 'none'}). {said}"
-        f"Then check, and submit with id {draft.node}; submit takes a patch where you cannot write."
+        f"Then check, and submit with id {name}; submit takes a patch where you cannot write."
     )
     return {"text": text, "id": draft.node, "handle": draft.handle, "folder": str(draft.folder)}
 
@@ -66,14 +67,17 @@ def _twin_check(hypothesis: str, now: float) -> Callable[[History, Node], None]:
             node = NodeId(name)
             if node.parent == parent.id and claim.is_fresh(now) and _normal(claim.summary) == words:
                 minutes = (now - claim.since) / 60
-                raise Misuse(f"{claim.author} works on this as {node} since {minutes:.0f} min: take another one")
+                raise Misuse(
+                    f"{claim.author} has worked on this as {history.name(node)} for {minutes:.0f} min: "
+                    "take another one"
+                )
         for number in range(parent.children, max(parent.children - _MOST_SIBLINGS, 0), -1):
             # Decoded as far as needed: there may be a hundred of them.
             known = json.loads(history.page(parent.id.child(number)))
             if known.get("verdict") and _normal(known.get("summary", "")) == words:
                 child = history[parent.id.child(number)]
                 raise Misuse(
-                    f"this was tried on {parent.id} as {child.id} #{child.handle}: {child.verdict} "
+                    f"this was tried on {parent.name} as {child.name}: {child.verdict} "
                     f"({child.reason[:120]}); take another one, or say what is different"
                 )
 

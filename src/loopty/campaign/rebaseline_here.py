@@ -94,7 +94,7 @@ async def _measure_contenders(
                 return False
             if not outcome.is_finished:
                 why = f"{outcome.ending}: {outcome.reason}"
-                raise Misuse(f"node {node} gives no result here ({why}): fix that, then try again")
+                raise Misuse(f"{runner.history.name(node)} gives no result here ({why}): fix that, then try again")
     return True
 
 

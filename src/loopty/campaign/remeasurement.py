@@ -47,8 +47,9 @@ def nodes_to_judge_again(history: History, run: int) -> Sequence[NodeId]:
 def _require_reopened(node: Node) -> None:
     if node.verdict:
         raise Misuse(
-            f"node {node.id} is {node.verdict}, and measuring the same code again does not change that: "
-            f"`loopty replay {node.id}` measures it without a verdict, `loopty new --parent {node.id}` changes it"
+            f"{node.name} is {node.verdict}, and measuring the same code again does not change that: "
+            f"`loopty replay {node.name}` measures it without a verdict, "
+            f"`loopty new --parent {node.name}` changes it"
         )
     if not node.reopened_for:
-        raise Misuse(f"node {node.id} was never judged: `loopty run {node.id}` does that")
+        raise Misuse(f"{node.name} was never judged: `loopty run {node.name}` does that")

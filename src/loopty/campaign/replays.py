@@ -103,7 +103,7 @@ def replay_node(context: CampaignContext, node: NodeId, repeats: int, unsafe: bo
     context = context_of_run(context, node.run)
     found, run = context.history[node], context.history.runs[node.run]
     if found.outcome is None:
-        raise Misuse(f"node {node} has no result to compare with: run `loopty run {node}` first")
+        raise Misuse(f"{found.name} has no result to compare with: run `loopty run {found.name}` first")
     results = {found.outcome.fingerprint: Result(found.outcome, found.samples), **found.other_fingerprints}
     machines, counting = Cohorts.of(run).machines, context.history.metrics(found)
     record = _Record(node, context, node, results, machines, run.criteria_parts, counting)

@@ -19,7 +19,7 @@ def summarize_run(record: SavedRecord, run: int, node: NodeId | None = None) -> 
     history = record.history
     root = history.runs[run].root
     if node == root:
-        raise Misuse(f"node {node} is the baseline: name a node that changes something")
+        raise Misuse(f"{history.name(node)} is the baseline: name a node that changes something")
     found = node or Incumbents.of(history.runs[run], Pool.ATTEMPT).best
     winner = None if found == root else found
     context = search_context(record.state, record.owners, history, run)

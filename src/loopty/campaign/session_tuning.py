@@ -28,7 +28,7 @@ from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.tickets import TicketMode, TicketOpened, Tickets
-from loopty.report.figures import figure
+from loopty.report.figures import figure, value_text
 
 _MOST_METRICS = 6
 _LINE_CHARS = 2_000
@@ -56,7 +56,7 @@ async def tune_session(
         finally:
             end_ticket(context, run, number, fault)
             files.lock(run, number).remove()
-    point = ", ".join(f"{name} = {value}" for name, value in node.params.items()) or "no parameters"
+    point = ", ".join(f"{name} = {value_text(value)}" for name, value in node.params.items()) or "no parameters"
     if not outcome.is_finished:
         lines = fence_text("what it printed", "\n".join(outcome.error_lines), _LINE_CHARS)
         return {"text": f"{outcome.reason} ({point})\n{lines}", "problem": outcome.reason, "state": "done"}

@@ -66,7 +66,7 @@ def require_subagent_edits(context: CampaignContext, node: Node, environ: Mappin
         f"If the user wants you to edit: loopty mode {AgentMode.SUBAGENTS_ONLY} off"
     )
     if path := work.edited.get(node.id) or next(_strange_edits(context, node, work), None):
-        raise Misuse(f"{node.id}: {one_line(path, 120)} was changed while no subagent was at work, and {remedy}")
+        raise Misuse(f"{node.name}: {one_line(path, 120)} was changed while no subagent was at work, and {remedy}")
     if path := next(_edits_of_repository(context, work), None):
         raise Misuse(
             f"{one_line(path, 120)} of the repository itself was changed, and {remedy}. "

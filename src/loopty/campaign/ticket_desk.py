@@ -99,10 +99,10 @@ def _subject(
 ) -> _Subject:
     """What to measure: what the draft holds now, or the node itself."""
     if node.dropped:
-        raise Misuse(f"node {node.id} was dropped: open a new one")
+        raise Misuse(f"{node.name} was dropped: open a new one")
     if not node.draft:
         if values:
-            raise Misuse(f"{node.id} is no draft any more, and its values stay: open a draft with params")
+            raise Misuse(f"{node.name} is no draft any more, and its values stay: open a draft with params")
         return _Subject(CommittedFiles(node.commit, node.tree, node.declared))
     edited = node_as_edited(context, node)
     params = point_of(context.task.space, edited, values)

@@ -23,7 +23,6 @@ from loopty.record.tickets import OpenTicket, TicketMode, Tickets, ticket_name, 
 from loopty.record.trials import Trials
 from loopty.record.verdicts import Incumbents
 from loopty.report.figures import figure
-from loopty.report.node_name import node_name
 from loopty.report.ticket_text import attempt_text, error_excerpt
 
 _DEFAULT_WAIT_SECONDS = 20
@@ -68,7 +67,7 @@ class TicketTools:
             from loopty.campaign.draft_patch import apply_patch
 
             if not node.draft:
-                raise Misuse(f"{node.id} is no draft any more: a patch changes drafts alone")
+                raise Misuse(f"{node.name} is no draft any more: a patch changes drafts alone")
             apply_patch(self._context, node, arguments["patch"])
         if node.verdict:
             return self._verdict_reply(node)
@@ -86,7 +85,7 @@ class TicketTools:
                 return self._verdict_reply(node)
             found = attempt_of(self._context.history, node)
             if found is None:
-                raise Misuse(f"{node.id} has no open ticket: submit it")
+                raise Misuse(f"{node.name} has no open ticket: submit it")
             name = found
         return self._await(name, arguments)
 
@@ -99,7 +98,7 @@ class TicketTools:
         node = self._context.history[self._campaign.find_node(name)]
         claim = Claims.of(self._context.history.runs[node.id.run]).by_node.get(node.id)
         if node.draft and claim and claim.author != self._client and claim.is_fresh(time.time()):
-            raise Misuse(f"{node.id} is the draft of {claim.author}: open one of your own")
+            raise Misuse(f"{node.name} is the draft of {claim.author}: open one of your own")
         return node
 
     def _hand_over(
@@ -155,7 +154,7 @@ class TicketTools:
             how_far = f"{before} tickets before it" if before else "next in line, or waiting for a slot"
         age = max(time.time() - ticket.since, 0.0)
         name = ticket_name(run, number)
-        text = f"{name} still running: {ticket.mode} of {node.id}, {age:.0f} s, {how_far}. Call wait again."
+        text = f"{name} still running: {ticket.mode} of {node.name}, {age:.0f} s, {how_far}. Call wait again."
         if ticket.mode is TicketMode.TRY:
             text += f"\n{self._log(run, number)}"
         return {"text": text, "ticket": name, "state": "running", "id": node.id, "seconds": round(age, 1)}
@@ -169,7 +168,7 @@ class TicketTools:
         return reply | {"text": self._result_text(run, number, result, node)} | _figures(result)
 
     def _result_text(self, run: int, number: int, result: TicketResult, node: Node) -> str:
-        subject = f"{ticket_name(run, number)}, {result.mode} of {node_name(node.id, node.handle)}"
+        subject = f"{ticket_name(run, number)}, {result.mode} of {node.name}"
         if result.fault:
             return f"{subject}: not done: {result.fault}"
         if result.mode is TicketMode.TRY:
@@ -197,7 +196,7 @@ class TicketTools:
         context, run = self._context, self._context.history.runs[node.id.run]
         found = detail(context.history, node.id)
         best = Incumbents.of(run, Pool.ATTEMPT).best
-        named = node_name(best, context.history.handle(best)) if best and best != node.id else "this one"
+        named = context.history.name(best) if best and best != node.id else "this one"
         lines = node.outcome.error_lines if node.outcome else ()
         directive = self.take_directive(node.id.run)
         left = self._campaign.status(node.id.run).left

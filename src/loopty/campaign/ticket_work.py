@@ -116,11 +116,14 @@ class TicketWork:
     def _manage(self, ticket: OpenTicket) -> TicketResult:
         if ticket.mode is TicketMode.REMEASURE:
             judged = remeasure(self._context, ticket.node.run, ticket.node, unsafe=False)
-            lines = tuple(f"{node.id} {node.verdict or 'still open'}" for node in judged)
+            lines = tuple(f"{node.name} {node.verdict or 'still open'}" for node in judged)
         else:
             gate = Gate(**json.loads(ticket.command))
             change = add_gate(self._context, ticket.node, gate, unsafe=False)
-            lines = (f"gate {gate.name} added", *(f"{node} withdrawn" for node in change.withdrawn))
+            lines = (
+                f"gate {gate.name} added",
+                *(f"{self._context.history.name(node)} withdrawn" for node in change.withdrawn),
+            )
         return TicketResult(ticket.node, ticket.mode, lines=lines)
 
     def _gates(self, trial: Trial) -> list[GateResult] | None:

@@ -9,11 +9,11 @@ from loopty.campaign.own_repository import open_own_repository
 from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.domain.objective import score_metric
 from loopty.kit.dataclass import Record, dataclass
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.removed_files import require_files
-from loopty.report.node_name import name_to_type
 from loopty.workspaces.git_session import GitError
 
 
@@ -34,7 +34,7 @@ def make_winner_branch(
     """Make a branch with the node's change; the working tree, the index and HEAD stay as they are."""
     found, root = _node_with_edits(record, node, say)
     repository = open_own_repository(record.state.top)
-    name = branch or f"loopty-best-{name_to_type(node, found.handle)}"
+    name = branch or f"loopty-best-{found.name}"
     if repository.refs.branch_tip(name) and not force:
         raise Misuse(f"there is already a branch {name}: name another with --branch, or move it with --force")
     message = _message(record.history, found, root)
@@ -59,7 +59,7 @@ def make_node_branch(record: SavedRecord, node: NodeId, branch: str | None, forc
     found = record.history[node]
     require_files(found)
     if found.draft:
-        raise Misuse(f"node {node} is a draft: run `loopty run {node}` first")
+        raise Misuse(f"{found.name} is a draft: run `loopty run {found.name}` first")
     name = branch or node.branch
     repository = open_own_repository(record.state.top)
     repository.require_commit(found.commit)
@@ -79,8 +79,8 @@ def patch_working_tree(record: SavedRecord, node: NodeId, say: Say) -> None:
         PurePath(change.path).name == ".gitattributes" for change in repository.changes(root.commit, found.commit)
     ):
         raise Misuse(
-            f"node {node} changes .gitattributes, which chooses programs that git runs on your files: "
-            f"`loopty apply {node}` makes a branch instead, to look at first"
+            f"{found.name} changes .gitattributes, which chooses programs that git runs on your files: "
+            f"`loopty apply {found.name}` makes a branch instead, to look at first"
         )
     try:
         repository.working_tree.apply(patch, dry_run=True)
@@ -88,7 +88,7 @@ def patch_working_tree(record: SavedRecord, node: NodeId, say: Say) -> None:
     except GitError as error:
         raise Misuse(
             f"the change does not apply to your working tree ({error.message.splitlines()[0]}): "
-            f"`loopty apply {node}` makes a branch instead"
+            f"`loopty apply {found.name}` makes a branch instead"
         ) from None
 
 
@@ -99,13 +99,13 @@ def applicable_node(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, 
     root = history[history.runs[node.run].root]
     require_files(found)
     if found.draft:
-        raise Misuse(f"node {node} is a draft: run `loopty run {node}` first")
+        raise Misuse(f"{found.name} is a draft: run `loopty run {found.name}` first")
     if flaw := record.flaw():
         say(f"warning: {flaw}")
     if found.verdict is None or not found.outcome or not found.outcome.is_finished:
-        say(f"warning: node {node} never gave a result")
+        say(f"warning: {found.name} never gave a result")
     if found.withdrawn:
-        say(f"warning: the verdict about node {node} was withdrawn: {found.withdrawn.why}")
+        say(f"warning: the verdict about {found.name} was withdrawn: {found.withdrawn.why}")
     return found, root
 
 
@@ -113,7 +113,7 @@ def _node_with_edits(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node,
     """The node and its baseline, if the node changes a file."""
     found, root = applicable_node(record, node, say)
     if found.commit == root.commit:
-        raise Misuse(f"node {node} changes no file: there is nothing to apply")
+        raise Misuse(f"{found.name} changes no file: there is nothing to apply")
     return found, root
 
 
@@ -122,8 +122,8 @@ def _message(history: History, found: Node, root: Node) -> str:
     metrics = history.metrics(found)
     before, after = history.score(root), history.score(found)
     gain = (
-        f"{metrics[0].name} from {before:g} to {after:g}"
+        f"{score_metric(metrics).name} from {before:g} to {after:g}"
         if metrics and before is not None and after is not None
         else "files"
     )
-    return f"Improve {gain}\n\nFrom loopty node {found.id}; last step: {found.summary}\n"
+    return f"Improve {gain}\n\nFrom loopty node {found.name}; last step: {found.summary}\n"

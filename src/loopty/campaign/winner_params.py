@@ -33,7 +33,7 @@ def write_params(record: SavedRecord, node: NodeId, to: Path | None, say: Say) -
     """Write the node's parameters to `to`, by default to the file that the task names; its other keys stay."""
     found, _ = applicable_node(record, node, say)
     if not found.params:
-        raise Misuse(f"node {node} has no parameters: `loopty apply {node}` brings its files to a branch")
+        raise Misuse(f"{found.name} has no parameters: `loopty apply {found.name}` brings its files to a branch")
     file = _file(record.state.top, to)
     if file is None:
         return WinnerParams(node, found.params, None)

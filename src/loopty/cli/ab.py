@@ -66,13 +66,14 @@ def command(
     from loopty.campaign.campaign import Campaign
 
     runs = Campaign().ab(arms, seeds, parse_budget(budget), tasks)
-    is_complete = not only_show and runs.run(say, trust, unsafe)
-    found = runs.report(is_complete)
+    if not only_show:
+        runs.run(say, trust, unsafe)
+    found = runs.report()
     if as_json:
         print_json(dataclasses.asdict(found))
         return
     from loopty.report.arms_text import arms_text
 
-    state = "" if is_complete else ", not complete"
+    state = "" if found.is_complete else ", not complete"
     head = f"{found.searches} searches of {found.budget.amount:g} {found.budget.unit} each{state}"
     click.echo(arms_text(head, found.rows, columns(), terminal()))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from loopty.cli import declare
 from loopty.cli.output import NodeArgument, here, json_option, print_integrity, print_json, say, say_control
 from loopty.domain.ids import NodeId
-from loopty.report.node_name import name_to_type, node_name
 
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 @declare.command("apply")
 @declare.argument("node", type=NodeArgument(), required=False)
-@declare.option("--branch", metavar="NAME", help="Name of the new branch. Default: loopty-best-ID.")
+@declare.option("--branch", metavar="NAME", help="Name of the new branch. Default: loopty-best-@N.")
 @declare.option("--patch", is_flag=True, help="Apply the change to your working tree instead.")
 @declare.option("--force", is_flag=True, help="Move the branch if it already exists.")
 @declare.option(
@@ -64,8 +63,7 @@ def command(
         _apply_params(campaign, node, to, as_json)
         return
     if found.params != root.params:
-        typed = name_to_type(node, found.handle)
-        say(f"its parameters are not part of the code; they come with: loopty apply {typed} --to FILE (or --env)")
+        say(f"its parameters are not part of the code: loopty apply {found.name} --to FILE (or --env) has them")
     if patch:
         _patch(campaign, node, as_json)
         return
@@ -81,7 +79,7 @@ def command(
         }
         print_json({**result, "params": dict(found.params)})
         return
-    declare.echo(f"branch {made.branch} holds {node_name(node, found.handle)}")
+    declare.echo(f"branch {made.branch} holds {found.name}")
     print_integrity(found.outcome)
     say(f"look: git diff {made.onto[:12]} {made.branch}   take: git merge {made.branch}")
 
@@ -92,20 +90,19 @@ def _patch(campaign: Campaign, node: NodeId, as_json: bool) -> None:
     if as_json:
         print_json({"node": node, "handle": found.handle, "applied": "working tree"})
         return
-    declare.echo(f"{node_name(node, found.handle)} applied to the working tree")
+    declare.echo(f"{found.name} applied to the working tree")
     print_integrity(found.outcome)
 
 
 def _apply_params(campaign: Campaign, node: NodeId, to: Path | None, as_json: bool) -> None:
-    made, handle = campaign.write_params(node, to), campaign.node(node).handle
-    typed = name_to_type(node, handle)
+    made, found = campaign.write_params(node, to), campaign.node(node)
     if as_json:
         path = str(made.path) if made.path else None
-        print_json({"node": node, "handle": handle, "params": dict(made.params), "path": path})
+        print_json({"node": node, "handle": found.handle, "params": dict(made.params), "path": path})
     elif made.path is None:
         declare.echo(json.dumps(dict(made.params), indent=2, ensure_ascii=False))
-        say(f'to write them: loopty apply {typed} --to FILE, or parameters_file = "params.json" in loopty.toml')
+        say(f'write them: loopty apply {found.name} --to FILE, or parameters_file = "params.json" in loopty.toml')
     else:
         from loopty.report.closing_text import params_text
 
-        declare.echo(f"{made.path} has the parameters of {node_name(node, handle)}: {params_text(made.params)}")
+        declare.echo(f"{made.path} has the parameters of {found.name}: {params_text(made.params)}")

@@ -19,6 +19,7 @@ from loopty.cli.output import (
     say_run_without_result,
     terminal,
 )
+from loopty.domain.objective import score_metric
 
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
@@ -58,12 +59,10 @@ def command(top: int, run: int | None, as_json: bool) -> None:
         if as_json:
             _print_row(campaign, best, 1, value)
         else:
-            from loopty.report.node_name import node_name
             from loopty.report.score_text import ScoreText
 
             assert value is not None, "the best node has a score"
-            name = node_name(best, history[best].handle)
-            declare.echo(f"{name} {ScoreText.of_run(campaign.status(number)).score(value)}")
+            declare.echo(f"{history.name(best)} {ScoreText.of_run(campaign.status(number)).score(value)}")
         return
     from loopty.report.best_text import leaderboard_text, other_cohorts_text
     from loopty.views.other_machines import other_cohorts
@@ -76,7 +75,7 @@ def command(top: int, run: int | None, as_json: bool) -> None:
             _print_row(campaign, row.node.id, row.rank, row.score)
         return
     metrics = history.metrics(history[history.runs[number].root])
-    metric = metrics[0].name if metrics else "score"
+    metric = score_metric(metrics).name if metrics else "score"
     parts = [
         leaderboard_text(rows, metric, columns(), terminal()),
         other_cohorts_text(other_cohorts(history, number, top), metric, columns(), terminal()),
@@ -93,7 +92,7 @@ def _print_row(campaign: Campaign, node: NodeId, rank: int, score: float | None)
     row: dict[str, Any] = {
         "rank": rank,
         "score": score,
-        "metric": metrics[0].name if metrics else None,
+        "metric": score_metric(metrics).name if metrics else None,
         "edited": history[node].tree != root.tree,
     }
     print_json_text(json.dumps({**row, **codec.every_field(history[node])}))

@@ -9,7 +9,7 @@ from loopty.domain.ids import NodeId
 
 @declare.command("branch")
 @declare.argument("node", type=NodeArgument())
-@declare.option("--name", metavar="NAME", help="Name of the branch. Default: loopty-ID.")
+@declare.option("--name", metavar="NAME", help="Name of the branch. Default: loopty- and its path.")
 @declare.option("--force", is_flag=True, help="Move the branch if it already exists.")
 @json_option
 def command(node: NodeId, name: str | None, force: bool, as_json: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from loopty.cli import declare
 from loopty.cli.output import NodeArgument, here, json_option, print_json, say, terminal
 from loopty.domain.ids import NodeId
-from loopty.report.node_name import node_name
 
 
 @declare.command("diff")
@@ -22,11 +21,12 @@ def command(node: NodeId, baseline: bool, as_json: bool) -> None:
         print_json({**names, "patch": found.patch, "params": params})
         return
     if draft := campaign.draft_folder(node):
-        name = node_name(node, campaign.history.handle(node))
-        say(f"{name} is a draft, so its change is not recorded yet: its files are in {draft}")
+        name = campaign.history.name(node)
+        say(f"{name} is a draft: its change is not recorded yet, and its files are in {draft}")
     from loopty.report.columns import printable_line
     from loopty.report.diff_text import diff_text
+    from loopty.report.figures import value_text
 
     for name, change in found.params.items():
-        declare.echo(printable_line(f"# {name}: {change.before} → {change.after}"))
+        declare.echo(printable_line(f"# {name}: {value_text(change.before)} → {value_text(change.after)}"))
     declare.echo(diff_text(found.patch, terminal()), nl=False)

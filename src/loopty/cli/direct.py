@@ -33,7 +33,7 @@ def command(
 
     TEXT replaces the current text, --build-on and --not-below the nodes named before; without any of them, the
     current directive is shown. It applies to the newest run, also while `loopty optimize` runs. Calls already in
-    flight are not affected. `loopty show ID` says where the directive chose the parent.
+    flight are not affected. `loopty show NODE` says where the directive chose the parent.
     """
     is_given = text is not None or bool(build_on) or bool(not_below)
     if clear and is_given:

@@ -18,6 +18,4 @@ def command(node: NodeId, as_json: bool) -> None:
     if as_json:
         print_json({"node": node, "handle": handle, "dropped": True})
         return
-    from loopty.report.node_name import node_name
-
-    declare.echo(f"dropped {node_name(node, handle)}")
+    declare.echo(f"dropped {campaign.history.name(node)}")

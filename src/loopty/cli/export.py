@@ -90,4 +90,4 @@ def _pack(campaign: Campaign, node: NodeId, to: Path | None, force: bool, as_jso
         handle = campaign.history.handle(node)
         print_json({"node": node, "handle": handle, "path": str(artifact.path), "digest": artifact.digest})
     else:
-        declare.echo(f"{artifact.path} holds {node}, digest {artifact.digest[:12]}")
+        declare.echo(f"{artifact.path} holds {campaign.history.name(node)}, digest {artifact.digest[:12]}")

@@ -82,7 +82,8 @@ def add(
     else:
         if change.withdrawn:
             print_verdict_change(campaign, change, as_json)
-        say(f"from now on {node} and its descendants must pass {name}; try it: loopty gate check {node}")
+        at = campaign.history.name(node)
+        say(f"from now on {at} and its descendants must pass {name}; try it: loopty gate check {at}")
 
 
 @command.command("list")
@@ -100,13 +101,10 @@ def list_gates(node: NodeId | None, as_json: bool) -> None:
 
         print_json([{"at": where, **codec.plain(gate)} for where, gate in rows])
         return
-    from loopty.report.node_name import NodeNames
-
     if not rows:
         say("no gates: add one with `loopty gate add NODE`, or under [[gates]] in loopty.toml")
-    names = NodeNames(campaign.history.handle)
     for where, gate in rows:
-        at = names.name(where) if where[0].isdigit() else where
+        at = campaign.history.name(where) if where[0].isdigit() else where
         print_beside(f"{at}  ", f"{gate.name}: {_condition(gate)}")
 
 
@@ -120,7 +118,8 @@ def check(node: NodeId, as_json: bool, trust: bool, unsafe: bool) -> None:
 
     A bound on a metric is compared with the node's result, so it is checked only after the node's trial.
     """
-    results = here_with_trust(trust).check_gates(node, unsafe)
+    campaign = here_with_trust(trust)
+    results = campaign.check_gates(node, unsafe)
     if as_json:
         print_json([_as_json(gate, result) for gate, result in results.items()])
     else:
@@ -130,7 +129,7 @@ def check(node: NodeId, as_json: bool, trust: bool, unsafe: bool) -> None:
             else:
                 print_beside(f"{'FAILED' if result.refusal else 'ok':8}", result.refusal or gate.name)
         if not results:
-            say(f"{node} has no gates")
+            say(f"{campaign.history.name(node)} has no gates")
     sys.exit(1 if any(result and result.refusal for result in results.values()) else 0)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loopty.cli import declare
 from loopty.cli.output import NodeArgument, here, json_option, print_json, say
-from loopty.domain.ids import NodeId
+from loopty.domain.ids import NodeId, handle_name
 
 
 @declare.command("merge")
@@ -26,7 +26,8 @@ def command(first: NodeId, second: NodeId, message: str, as_json: bool) -> None:
         parents = {"parents": [merged.parent, merged.other], "ancestor": merged.ancestor}
         print_json({**named, **parents, "conflicts": list(merged.conflicts)})
         return
-    declare.echo(f"{draft.node} {draft.folder}")
+    name = handle_name(draft.handle)
+    declare.echo(f"{name} {draft.folder}")
     for conflict in merged.conflicts:
         say(f"conflict: {conflict}")
-    say(f"{'resolve them' if merged.conflicts else 'look at it'}, then run: loopty run {draft.node}")
+    say(f"{'resolve them' if merged.conflicts else 'look at it'}, then run: loopty run {name}")

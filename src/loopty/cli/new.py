@@ -5,8 +5,7 @@ from __future__ import annotations
 from loopty.cli import declare
 from loopty.cli.output import NodeArgument, here, json_option, print_json, say
 from loopty.domain.errors import Misuse
-from loopty.domain.ids import NodeId
-from loopty.report.node_name import name_to_type, node_name
+from loopty.domain.ids import NodeId, handle_name
 
 
 @declare.command("new")
@@ -18,9 +17,9 @@ from loopty.report.node_name import name_to_type, node_name
 def command(parent: NodeId | None, message: str, params: tuple[str, ...], sparse: bool, as_json: bool) -> None:
     """Make a node by hand: a folder with its files to edit.
 
-    Prints the node's id and the folder: a whole tree, read-only where no change is allowed, in which tests, a
-    profiler and an editor work. Edit it, try it with `loopty try ID -- COMMAND`, then run `loopty run ID`, or
-    give it up with `loopty drop ID`.
+    Prints the node's name and the folder: a whole tree, read-only where no change is allowed, in which tests, a
+    profiler and an editor work. Edit it, try it with `loopty try NODE -- COMMAND`, then run `loopty run NODE`, or
+    give it up with `loopty drop NODE`.
     """
     text = message.encode(errors="surrogateescape").decode(errors="replace")  # a shell may pass any bytes
     draft = here().new(parent, text, dict(map(_name_and_value, params)), sparse)
@@ -28,10 +27,9 @@ def command(parent: NodeId | None, message: str, params: tuple[str, ...], sparse
         workspace = {"workspace": str(draft.folder), "files": draft.files}
         print_json({"node": draft.node, "handle": draft.handle, **workspace})
         return
-    declare.echo(f"{draft.node} {draft.folder}")
-    count = len(draft.files)
-    name, typed = node_name(draft.node, draft.handle), name_to_type(draft.node, draft.handle)
-    say(f"{name} is a draft: edit {count} file{'s' * (count != 1)} there, then run: loopty run {typed}")
+    count, name = len(draft.files), handle_name(draft.handle)
+    declare.echo(f"{name} {draft.folder}")
+    say(f"{name} is a draft: edit {count} file{'s' * (count != 1)} there, then run: loopty run {name}")
 
 
 def _name_and_value(pair: str) -> tuple[str, str]:

@@ -85,10 +85,12 @@ def command(
 def _run(session: OptimizeSession, quiet: bool) -> Finish:
     if quiet:
         return session.run_to_end()
-    progress = _progress(session)
+    progress, listeners = _progress(session), session.context.recorder.listeners
+    listeners.append(progress.on_event)
     try:
         return session.run_to_end(progress.tick)
     finally:
+        listeners.remove(progress.on_event)  # the second stage has a progress display of its own
         progress.close()
 
 
@@ -102,7 +104,7 @@ def _progress(session: OptimizeSession) -> Progress:
     from loopty.report.progress import make_progress
 
     context = session.context
-    progress = make_progress(
+    return make_progress(
         context.recorder,
         session.run,
         context.task.pools,
@@ -113,8 +115,6 @@ def _progress(session: OptimizeSession) -> Progress:
         context.task.noise,
         context.task.width,
     )
-    context.recorder.listeners.append(progress.on_event)
-    return progress
 
 
 def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -> None:
@@ -123,7 +123,6 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     from loopty.engine.budget import fruitless_reason
     from loopty.kit import codec
     from loopty.report.closing_text import closing_text
-    from loopty.report.node_name import name_to_type
 
     status, history = campaign.status(run), campaign.history
     # A look at every node: the text shows only the uplift over the control.
@@ -140,7 +139,7 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     fruitless = finish.reason == fruitless_reason(history.runs[run], Pool.ATTEMPT)
     # A pass over the whole ledger: only where a model made the proposals is there more to see.
     if fruitless and (parent := campaign.last_fruitless_parent(run)):
-        say(f"see what was refused: loopty show {name_to_type(parent, history.handle(parent))} --refused")
+        say(f"see what was refused: loopty show {history.name(parent)} --refused")
     root = history[history.runs[run].root]
     if root.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         print_explanation(campaign.explanation(root.id))

@@ -40,7 +40,7 @@ NO_SANDBOX = "warning: no sandbox; candidates run with your full permissions"
 
 
 class NodeArgument(declare.Kind):
-    """A node on the command line: its id, its short name, or `best`, the best node of the newest run."""
+    """A node on the command line: `@95`, its path, or `best`, the best node of the newest run."""
 
     def __init__(self) -> None:
         super().__init__("node", lambda word: here().find_node(word))
@@ -112,8 +112,6 @@ why_option = declare.option("--why", required=True, metavar="TEXT", help="The re
 
 def print_verdict_change(campaign: Campaign, change: VerdictChange, as_json: bool) -> None:
     """Print which verdicts were withdrawn, what is open again, and what is the best node now."""
-    from loopty.report.node_name import NodeNames
-
     if as_json:
         from loopty.kit import codec
 
@@ -121,7 +119,7 @@ def print_verdict_change(campaign: Campaign, change: VerdictChange, as_json: boo
         handles = {node: campaign.history.handle(NodeId(node)) for node in nodes}
         print_json({**codec.plain(change), "handles": handles})
         return
-    name = NodeNames(campaign.history.handle).name
+    name = campaign.history.name
     declare.echo(f"withdrawn: {', '.join(map(name, change.withdrawn)) or 'nothing'}")
     if change.reopened:
         declare.echo(f"unjudged again: {', '.join(map(name, change.reopened))}")
@@ -151,11 +149,10 @@ def print_explanation(found: Explanation | None) -> None:
 def say_failed_baseline(campaign: Campaign, run: int) -> None:
     """Say why the run has no result to compare with, where its baseline failed."""
     from loopty.report.columns import wrap
-    from loopty.report.node_name import node_name
 
     if found := campaign.explanation(str(run)):
         root = campaign.node(str(run))
-        reason = f"the baseline {node_name(root.id, root.handle)} gave no result: {root.reason}"
+        reason = f"the baseline {root.name} gave no result: {root.reason}"
         say("\n".join(wrap(reason, columns())))
         print_explanation(found)
 

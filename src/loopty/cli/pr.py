@@ -21,7 +21,7 @@ from loopty.domain.ids import NodeId
 
 @declare.command("pr")
 @declare.argument("node", type=NodeArgument(), required=False)
-@declare.option("--branch", metavar="NAME", help="Name of the new branch. Default: loopty-best-ID.")
+@declare.option("--branch", metavar="NAME", help="Name of the new branch. Default: loopty-best-@N.")
 @declare.option("--force", is_flag=True, help="Move the branch if it already exists.")
 @declare.option(
     "--to",

@@ -28,8 +28,6 @@ def command(node: NodeId | None, run: int | None, as_json: bool, unsafe: bool) -
     elif not judged:
         say("no node waits to be judged again")
     else:
-        from loopty.report.node_name import node_name
-
         for each in judged:
-            declare.echo(f"{node_name(each.id, each.handle)} {each.verdict or 'stopped'}: {each.reason}")
+            declare.echo(f"{each.name} {each.verdict or 'stopped'}: {each.reason}")
     sys.exit(1 if any(each.verdict is None for each in judged) else 0)

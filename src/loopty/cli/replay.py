@@ -35,7 +35,7 @@ class NodeOrArtifact(click.ParamType[NodeId | Path]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NodeId | Path:  # noqa: ARG002
         text = str(value)
-        is_id = text == "best" or re.fullmatch(r"[#@]?[\d.…]+", text)
+        is_id = text == "best" or re.fullmatch(r"[#@]?[\d.]+", text)
         is_path = "/" in text or text.endswith(".tar.gz") or Path(text).exists()
         return Path(text) if is_path and not is_id else NodeArgument()(text)
 
@@ -126,11 +126,13 @@ def _print_as_text(replay: Replay, handle: int) -> None:
 
 
 def _comparison(metric: MetricComparison, noise: float) -> str:
+    from loopty.report.figures import signed_percent
     from loopty.views.score_change import percent_of
 
     then, now = metric.then, metric.now
     percent = percent_of(median(now) - median(then), median(then), noise) if then and now else None
-    return f"{_values_text(then)} then, {_values_text(now)} now" + (f" ({percent:+.2g} %)" if percent else "")
+    change = f" ({signed_percent(percent)})" if percent else ""
+    return f"{_values_text(then)} then, {_values_text(now)} now{change}"
 
 
 def _values_text(values: tuple[float, ...]) -> str:

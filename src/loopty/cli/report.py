@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from loopty.cli import declare
 from loopty.cli.output import (
@@ -15,7 +15,6 @@ from loopty.cli.output import (
     here,
     json_option,
     print_json,
-    run_option,
     terminal,
     unsafe_option,
     write_for_user,
@@ -63,7 +62,7 @@ _CHECKED_NODES, _CHECKED_EVENTS = 20_000, 80_000
     is_flag=True,
     help="Check every event and node for edits by hand, also of a record of more than 20,000 nodes.",
 )
-@declare.option("--watch", is_flag=True, help="Draw it anew every two seconds, until Ctrl-C.")
+@declare.option("--watch", is_flag=True, help="Draw the newest run again every two seconds, until Ctrl-C.")
 @declare.option("--markdown", is_flag=True, help="Print a summary to paste into a pull request instead.")
 @declare.option(
     "--html",
@@ -79,7 +78,7 @@ _CHECKED_NODES, _CHECKED_EVENTS = 20_000, 80_000
     help="Show instead what each operator, model and kind of change brought and cost.",
 )
 @unsafe_option
-@run_option
+@declare.option("--run", type=int, metavar="N", help="Only this run. Default: all, the newest first.")
 @json_option
 def command(
     top: int,
@@ -94,7 +93,7 @@ def command(
     unsafe: bool,
     as_json: bool,
 ) -> None:
-    """Chart the scores of the experiments; list the best nodes, the status, and how the time was spent.
+    """Chart the scores of every run, the newest first; list the best nodes, the status, and where the time went.
 
     From 20 trials on, it also says how much of the score each parameter accounts for, and draws the scores against
     the most important one.
@@ -113,26 +112,43 @@ def command(
     if watch:
         _watch(run, top, parameter)
         return
+    numbers = [campaign.newest_run(run)] if run is not None else sorted(campaign.history.runs, reverse=True)
+    campaign.newest_run(run)  # says what to do where there is none
     with pause_collection():
-        found = campaign.report(run, top, parameter, None if as_json else _MOST_DRAWN)
+        reports = [
+            campaign.report(
+                number, top, parameter if number == numbers[0] else None, None if as_json else _MOST_DRAWN
+            )
+            for number in numbers
+        ]
     check = check_record(campaign, *(None, None) if everything else (_CHECKED_EVENTS, _CHECKED_NODES))
     if as_json:
-        from loopty.kit import codec
-
-        status = {**codec.plain(found.status), **codec.plain(found.tally)}
-        parts = {
-            "points": found.points,
-            "best": found.best,
-            "other_fingerprints": found.other_cohorts,
-            "goodput": found.goodput,
-            "importance": found.importance,
-            "slice": found.slice,
-        }
-        cause = {"explanation": why.plain()} if (why := _explanation(campaign, found)) else {}
-        print_json({"status": status, **codec.plain(parts), **check.plain, **cause})
+        newest, *older = (_plain(campaign, found) for found in reports)
+        print_json({**newest, **({"older_runs": older} if older else {}), **check.plain})
         return
     check.say()
-    declare.echo(_report_text(found, top, _explanation(campaign, found)))
+    texts = [_report_text(found, top, _explanation(campaign, found)) for found in reports]
+    if len(texts) > 1:
+        rules = [f"── run {number} " for number in numbers]
+        texts = [f"{rule:─<{columns()}}\n\n{text}" for rule, text in zip(rules, texts, strict=True)]
+    declare.echo(terminal().render("\n\n".join(texts)))
+
+
+def _plain(campaign: Campaign, found: Report) -> dict[str, Any]:
+    """The report of one run, for JSON."""
+    from loopty.kit import codec
+
+    status = {**codec.plain(found.status), **codec.plain(found.tally)}
+    parts = {
+        "points": found.points,
+        "best": found.best,
+        "other_fingerprints": found.other_cohorts,
+        "goodput": found.goodput,
+        "importance": found.importance,
+        "slice": found.slice,
+    }
+    cause = {"explanation": why.plain()} if (why := _explanation(campaign, found)) else {}
+    return {"status": status, **codec.plain(parts), **cause}
 
 
 def _explanation(campaign: Campaign, found: Report) -> Explanation | None:
@@ -186,7 +202,7 @@ def _summarize(campaign: Campaign, run: int | None, page: Path | None, as_json: 
 
 
 def _watch(run: int | None, top: int, parameter: str | None) -> None:
-    """Draw the report anew, again and again."""
+    """Draw the report again and again."""
     if not sys.stdout.isatty():
         raise Misuse("--watch draws on a terminal, and this is none: leave it out, or use --json in a loop")
     while True:

@@ -50,10 +50,9 @@ def command(node: NodeId, check: bool, as_json: bool, trust: bool, unsafe: bool)
         print_json({**codec.plain(judged), **({"explanation": found.plain()} if found else {})})
     else:
         from loopty.report.columns import printable_line
-        from loopty.report.node_name import node_name
 
         reason = printable_line(judged.reason) or "continue with `loopty run`"
-        declare.echo(f"{node_name(judged.id, judged.handle)} {judged.verdict or 'stopped'}: {reason}")
+        declare.echo(f"{judged.name} {judged.verdict or 'stopped'}: {reason}")
         print_integrity(judged.outcome)
         print_explanation(campaign.explanation(judged.id))
     sys.exit(0 if judged.outcome and judged.outcome.is_finished else 1)
@@ -75,7 +74,7 @@ def _check(campaign: Campaign, node: NodeId, as_json: bool, unsafe: bool) -> Non
         say(f"check failed: {problem}")
         print_explanation(result.explanation)
         if outcome.ending is Ending.CANCELLED:
-            say(f"try again: loopty run {node} --check")
+            say(f"try again: loopty run {campaign.history.name(node)} --check")
     else:
         say(f"check passed in {outcome.seconds:.2f} s")
         declare.echo(", ".join(f"{name} {value:g}" for name, value in outcome.metrics.items()))

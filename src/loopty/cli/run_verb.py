@@ -27,9 +27,7 @@ def run_verb() -> None:
         _run_line(sys.argv[1:])
     except LooptyError as error:
         _exit_if_outage(error)
-        from loopty.report.node_name import shorten_ids
-
-        _exit_for_misuse(shorten_ids(str(error)))
+        _exit_for_misuse(str(error))
     except _error_of_click("NoSuchOption") as error:
         _exit_for_misuse(error.format_message() if error.possibilities else _unknown_option(error))
     except _error_of_click("ClickException") as error:

@@ -54,9 +54,8 @@ def _show_calls(campaign: Campaign, node: NodeId, prompt: bool, refused: bool, a
     from loopty.report.calls_text import calls_text
     from loopty.report.columns import printable_line
     from loopty.report.fruitless_calls_text import MAX_SHOWN, fruitless_calls_text
-    from loopty.report.node_name import NodeNames
 
-    names = NodeNames(campaign.history.handle)
+    name = campaign.history.name
     calls, operator = campaign.calls(node, fruitless=refused), campaign.node(node).operator
     shown = calls[-MAX_SHOWN:] if refused and not as_json else calls
     archive = Archive(campaign.record.state.calls)
@@ -69,14 +68,14 @@ def _show_calls(campaign: Campaign, node: NodeId, prompt: bool, refused: bool, a
             )
         )
     elif not calls and refused:
-        say(f"no call to change {names.name(node)} was refused or failed")
+        say(f"no call to change {name(node)} was refused or failed")
     elif not calls:
-        say(f"no model call led to {names.name(node)}: `{printable_line(operator)}` made it")
+        say(f"no model call led to {name(node)}: `{printable_line(operator)}` made it")
     elif not prompt:
-        declare.echo(fruitless_calls_text(node, calls, columns(), terminal(), names))
+        declare.echo(fruitless_calls_text(node, calls, columns(), terminal(), name))
     else:
         with_texts = [(call, records.get(call.reserved.call)) for call in shown]
-        declare.echo(calls_text(with_texts, columns(), terminal(), names))
+        declare.echo(calls_text(with_texts, columns(), terminal(), name))
         if len(shown) < len(calls):
             say(f"these are the newest {len(shown)} of {len(calls):,} calls: --json has them all")
 

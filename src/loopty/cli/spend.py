@@ -26,8 +26,6 @@ def command(by: str | None, run: int | None, as_json: bool) -> None:
     if as_json:
         print_json(dataclasses.asdict(found))
         return
-    from loopty.report.node_name import NodeNames
     from loopty.report.spend_text import spend_text
 
-    names = NodeNames(campaign.history.handle)
-    declare.echo(spend_text(found, by, columns(), terminal(), names))
+    declare.echo(spend_text(found, by, columns(), terminal(), campaign.history.name))

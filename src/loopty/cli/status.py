@@ -14,7 +14,7 @@ _CHECKED = 2_000
 @run_option
 @json_option
 def command(run: int | None, as_json: bool) -> None:
-    """Show where the run stands: the best node, the budget, running trials, and why it stopped."""
+    """Show where the run stands: the result, running trials, what was spent, and what to do next."""
     from loopty.record.tickets import Tickets
     from loopty.views.verdict_tally import is_quick
 
@@ -35,12 +35,13 @@ def command(run: int | None, as_json: bool) -> None:
         print_json({**codec.plain(status), **codec.plain(tally or {}), **check.plain, **cause, **running})
         return
     check.say()
+    from loopty.report.columns import Fact
     from loopty.report.status_text import status_text
+    from loopty.report.store_text import store_line
 
-    declare.echo(status_text(status, columns(), terminal(), tally, found))
+    more = []
     if tickets:
-        declare.echo(f"  tickets   {tickets} open: agents wait for {'it' if tickets == 1 else 'them'}")
+        more.append(Fact("tickets", f"{tickets} open: agents wait for {'it' if tickets == 1 else 'them'}"))
     if store:
-        from loopty.report.store_text import store_line
-
-        declare.echo(f"  store     {store_line(store.place, store.unsent, store.unsent_bytes, store.fault)}")
+        more.append(Fact("store", store_line(store.place, store.unsent, store.unsent_bytes, store.fault)))
+    declare.echo(status_text(status, columns(), terminal(), tally, found, more))

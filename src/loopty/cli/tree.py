@@ -17,6 +17,7 @@ from loopty.cli.output import (
     terminal,
 )
 from loopty.domain.ids import NodeId
+from loopty.domain.objective import score_metric
 from loopty.kit.collection_pause import pause_collection
 
 _LINES_AT_ONCE = 1000
@@ -51,7 +52,7 @@ def command(node: NodeId | None, everything: bool, controls: bool, run: int | No
     metrics = campaign.history.metrics(campaign.node(str(top.run)))
     with pause_collection():
         rows = campaign.tree(top, None if everything else LIMIT, controls or everything)
-        lines = tree_lines(rows, columns(), terminal(), metrics[0].name if metrics else "score")
+        lines = tree_lines(rows, columns(), terminal(), score_metric(metrics).name if metrics else "score")
         while part := list(itertools.islice(lines, _LINES_AT_ONCE)):
             declare.echo("\n".join(part))
     say_failed_baseline(campaign, top.run)

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from loopty.campaign.campaign import Campaign
+from loopty.campaign.verdict_changes import VerdictChange
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.record.history import History
 from loopty.record.trials import Trials
+from loopty.report.figures import plural
 
 Body = Mapping[str, Any]
-_CONFIRMED_SEGMENTS = 3
 _BY_TYPING = ("invalidate", "accept")
-"""Actions for which a person types the end of the id."""
+"""Actions for which a person types the name of the node."""
 
 
 class Actions:
@@ -60,7 +61,7 @@ class Actions:
             line = shlex.join(["loopty", *command])
             return {"ok": True, "dry": True, "text": text, "command": line, "confirm": confirm}
         if confirm is not None and body.get("confirm") != confirm:
-            raise Misuse(f"type {confirm!r}, the end of the id, to confirm this")
+            raise Misuse(f"type {confirm} to confirm this")
         text = do(body)
         return {"ok": True, "text": " ".join([text, *self._said])}
 
@@ -85,8 +86,11 @@ class Actions:
         campaign = self.campaign
         return campaign.record.history[campaign.find_node(_text(body, "node"))].id
 
+    def _name(self, body: Body) -> str:
+        return self._history.name(self._node(body))
+
     def _text_to_type(self, body: Body) -> str:
-        return ".".join(self._node(body).split(".")[-_CONFIRMED_SEGMENTS:])
+        return self._name(body)
 
     def _run(self, body: Body) -> int:
         run = body.get("run")
@@ -134,39 +138,37 @@ class Actions:
         return words, ["stop", f"--run={run}"]
 
     def _discard(self, body: Body) -> str:
-        return _change_text(self.campaign.discard(self._node(body), _text(body, "why")))
+        return self._change_text(self.campaign.discard(self._node(body), _text(body, "why")))
 
     def _plan_discard(self, body: Body) -> tuple[str, list[str]]:
         node = self._node(body)
         children = self._history[node].children
         words = f"It is not kept any more; its {children} children stay. Who lost only against it is judged again."
-        return words, ["discard", node, "--why", _text(body, "why")]
+        return words, ["discard", self._history.name(node), "--why", _text(body, "why")]
 
     def _invalidate(self, body: Body) -> str:
-        return _change_text(self.campaign.invalidate(self._node(body), _text(body, "why")))
+        return self._change_text(self.campaign.invalidate(self._node(body), _text(body, "why")))
 
     def _plan_invalidate(self, body: Body) -> tuple[str, list[str]]:
         node = self._node(body)
         below = sum(each.is_within(node) for each in self._history.ids) - 1
         words = f"It and {below} descendants are rejected; nothing is built on them again."
-        return words, ["invalidate", node, "--why", _text(body, "why")]
+        return words, ["invalidate", self._history.name(node), "--why", _text(body, "why")]
 
     def _restore(self, body: Body) -> str:
-        return _change_text(self.campaign.restore(self._node(body), _text(body, "why")))
+        return self._change_text(self.campaign.restore(self._node(body), _text(body, "why")))
 
     def _plan_restore(self, body: Body) -> tuple[str, list[str]]:
-        node = self._node(body)
         words = "It waits for a verdict again, and has to win once more against the present best."
-        return words, ["restore", node, "--why", _text(body, "why")]
+        return words, ["restore", self._name(body), "--why", _text(body, "why")]
 
     def _accept(self, body: Body) -> str:
         self.campaign.accept(self._node(body), _text(body, "why"))
         return "It is kept."
 
     def _plan_accept(self, body: Body) -> tuple[str, list[str]]:
-        node = self._node(body)
-        words = "It becomes the best node, and the search goes on from it."
-        return words, ["accept", node, "--why", _text(body, "why")]
+        words = "It becomes the best node, and the search continues from it."
+        return words, ["accept", self._name(body), "--why", _text(body, "why")]
 
     def _apply(self, body: Body) -> str:
         branch = _text(body, "branch") or None
@@ -174,10 +176,10 @@ class Actions:
         return f"The branch {made.branch} holds the change."
 
     def _plan_apply(self, body: Body) -> tuple[str, list[str]]:
-        node, branch = self._node(body), _text(body, "branch")
+        branch = _text(body, "branch")
         named = ["--branch", branch] if branch else []
         words = "A branch of your repository gets its whole change; your working tree stays as it is."
-        return words, ["apply", node, *named]
+        return words, ["apply", self._name(body), *named]
 
     def _remeasure(self, body: Body) -> str:
         """Trials run for a while: another process does it."""
@@ -198,7 +200,7 @@ class Actions:
         return "It is measured now, beside the present best."
 
     def _plan_remeasure(self, body: Body) -> tuple[str, list[str]]:
-        node = [self._node(body)] if body.get("node") else []
+        node = [self._name(body)] if body.get("node") else []
         return "It is measured again, beside the present best, until there is a verdict.", ["remeasure", *node]
 
     def _budget(self, body: Body) -> str:
@@ -212,6 +214,12 @@ class Actions:
         parts = [f"{name} from {_limit(before.get(name))} to {_limit(limit)}" for name, limit in changes.items()]
         command = [f"{name}={'none' if limit is None else f'{limit:g}'}" for name, limit in changes.items()]
         return f"Changes {'; '.join(parts) or 'nothing'}, for run {run}.", ["budget", f"--run={run}", *command]
+
+    def _change_text(self, change: VerdictChange) -> str:
+        parts = [f"{plural(len(change.withdrawn), 'verdict')} withdrawn"] if change.withdrawn else []
+        parts += [f"{plural(len(change.reopened), 'node')} to judge again"] if change.reopened else []
+        best = f" The best is {self._history.name(change.best)} now." if change.best else ""
+        return f"{'; '.join(parts) or 'Done'}.{best}"
 
 
 def _text(body: Body, name: str) -> str:
@@ -233,10 +241,3 @@ def _changes(body: Body) -> dict[str, float | None]:
 
 def _limit(value: float | None) -> str:
     return "no limit" if value is None else f"{value:g}"
-
-
-def _change_text(change: Any) -> str:
-    parts = [f"{len(change.withdrawn)} verdicts withdrawn"] if change.withdrawn else []
-    parts += [f"{len(change.reopened)} nodes wait for a verdict again"] if change.reopened else []
-    best = f" The best is {change.best} now." if change.best else ""
-    return f"{'; '.join(parts) or 'Done'}.{best}"

@@ -12,7 +12,7 @@ from typing import Any
 from loopty.campaign.reader import CampaignReader
 from loopty.dashboard.answers import finite, node_name, percent_of, scored_answer, slots_answer
 from loopty.dashboard.marks import HELD, KEPT
-from loopty.dashboard.run_fold import RunFold, run_metric
+from loopty.dashboard.run_fold import RunFold
 from loopty.domain.task import Audit, Task
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
@@ -20,7 +20,7 @@ from loopty.record.node_record import Node
 from loopty.record.trials import Trials, trial_parts
 from loopty.views.agent_rows import AgentRow
 from loopty.views.audit_rows import MANY_LOOKS, AuditRow
-from loopty.views.comparable import machine_description
+from loopty.views.comparable import machine_description, run_metric
 from loopty.views.false_keeps import false_keeps
 from loopty.views.over_parent import over_parent
 from loopty.views.rated_nodes import rated_nodes

@@ -11,9 +11,10 @@ from typing import Any
 from loopty.dashboard.answers import short_id
 from loopty.dashboard.marks import BRANCHES, HELD, KEPT, MARKS, OPEN
 from loopty.dashboard.node_columns import NodeColumns
-from loopty.dashboard.run_fold import RunFold, run_metric
+from loopty.dashboard.run_fold import RunFold
 from loopty.domain.errors import Misuse
 from loopty.record.history import History
+from loopty.views.comparable import run_metric
 
 CELL_PIXELS = 4
 AXES = ("experiment", "time", "cost")

@@ -12,7 +12,7 @@ from loopty.dashboard.chart_points import metric_answer
 from loopty.dashboard.marks import HELD, MARKS, OPEN, POOLS
 from loopty.dashboard.node_files_answer import param_differences, patch_answer, patch_between
 from loopty.dashboard.record_feed import RecordFeed
-from loopty.dashboard.run_fold import RunFold, run_metric
+from loopty.dashboard.run_fold import RunFold
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
@@ -21,9 +21,9 @@ from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.sessions import Session
-from loopty.views.comparable import machine_description, sigma
+from loopty.views.comparable import machine_description, run_metric, sigma
 from loopty.views.score_change import SIGMAS, ScoreChange, percent_of, score_change
-from loopty.views.uplift import FEWEST_TRIALS, uplift_from_gains
+from loopty.views.uplift import uplift_from_gains
 
 _MOST_STEPS = 300
 
@@ -62,7 +62,7 @@ def _why_not(first: Node, second: Node, is_same_run: bool) -> str:
     without = next(
         (node for node in (first, second) if node.outcome is None or not node.outcome.is_finished), None
     )
-    return f"{without.id} has no result" if without else "they were measured on two machines"
+    return f"{without.name} has no result" if without else "they were measured on two machines"
 
 
 def _side(feed: RecordFeed, history: History, node: Node) -> dict[str, Any]:
@@ -251,7 +251,5 @@ def feed_uplift(feed: RecordFeed, fold: RunFold) -> Any:
             if place == POOLS[pool] and mark != OPEN and mark != HELD:
                 yield gain if (gain := sign * (score - start)) > 0 else 0.0
 
-    control = list(gains(Pool.CONTROL))
-    # The first of both pools are compared: of the attempts no more are needed than there are control trials.
-    attempts = list(islice(gains(Pool.ATTEMPT), max(len(control), FEWEST_TRIALS)))
+    attempts, control = list(gains(Pool.ATTEMPT)), list(gains(Pool.CONTROL))
     return uplift_from_gains(metric.name, attempts, control) if attempts and control else None

@@ -12,6 +12,7 @@ from loopty.dashboard.node_files_answer import log_names, trace_names
 from loopty.dashboard.run_fold import RunFold
 from loopty.dashboard.stage_answers import combination_answer, tuned_answer
 from loopty.domain.ids import NodeId
+from loopty.domain.objective import score_metric
 from loopty.domain.outcome import Verdict
 from loopty.domain.paired_estimate import paired_estimate
 from loopty.domain.pool import Pool
@@ -232,7 +233,8 @@ def _pairs(history: History, pairing: Pairing | None, node: Node) -> dict[str, A
     metrics = history.metrics(node)
     if pairing is None or not metrics or not pairing.pairs_so_far:
         return None
-    name, sign = metrics[0].name, metrics[0].direction.sign
+    metric = score_metric(metrics)
+    name, sign = metric.name, metric.direction.sign
     pairs = [
         (mine[name], theirs[name]) for mine, theirs in pairing.pairs_so_far if name in mine and name in theirs
     ]

@@ -22,7 +22,7 @@ from loopty.dashboard.chart_points import metric_answer
 from loopty.dashboard.marks import BRANCHES, CONTROL, HELD, MARKS, OPEN
 from loopty.dashboard.reality_checks import reality_checks
 from loopty.dashboard.run_alerts import run_alerts
-from loopty.dashboard.run_fold import RunFold, run_metric
+from loopty.dashboard.run_fold import RunFold
 from loopty.dashboard.stage_answers import combination_answer, combining_runs, tuning_answer, version_lead_answer
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending
@@ -37,6 +37,7 @@ from loopty.record.sessions import Session
 from loopty.record.trials import TrialCounts
 from loopty.record.workers import Workers
 from loopty.views.audit_rows import AuditRow
+from loopty.views.comparable import run_metric
 from loopty.views.goodput import waste as trial_waste
 from loopty.views.run_status import RunState, RunStatus
 from loopty.views.uplift import Uplift
@@ -194,7 +195,8 @@ class Overview:
             "amount": finite(found.amount),
             "ahead": found.ahead,
             "chance": found.chance,
-            "trials": found.trials,
+            "attempts": found.attempts,
+            "control": found.control,
         }
 
     def _cost(self, pools: list[dict[str, Any]]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def run_alerts(
             "held",
             "warn",
             f"It is {above}, and counts for nothing until you accept it.",
-            f"loopty accept {row['node']['id']}",
+            f"loopty accept @{row['node']['handle']}",
             row["node"],
             row["at"],
         )

@@ -10,14 +10,13 @@ from loopty.dashboard.call_fold import CallFold
 from loopty.dashboard.marks import KEPT, counts_by_mark
 from loopty.dashboard.node_columns import NodeColumns
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Direction, Metric
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.nodes import NodeAdded
-from loopty.record.run_record import Run
 from loopty.record.trials import TrialEnded, TrialStarted
+from loopty.views.comparable import run_metric
 from loopty.views.rated_nodes import rate_whole, rated_blocks
 
 _SLICE = 1_000
@@ -121,12 +120,6 @@ def _nodes_of(recorded: Recorded) -> Iterator[NodeId]:
             yield node
     if isinstance(event, NodeAdded) and event.node.parent:
         yield event.node.parent
-
-
-def run_metric(history: History, run: Run) -> Metric:
-    """The metric that counts most."""
-    metrics = history.counting_metrics(run.number)
-    return metrics[0] if metrics else Metric("score", run.objective.direction or Direction.MAX)
 
 
 def _basis(history: History, run: int) -> tuple[str, str]:

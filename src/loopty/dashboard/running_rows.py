@@ -7,6 +7,7 @@ from typing import Any
 
 from loopty.dashboard.answers import finite, node_name
 from loopty.domain.ids import NodeId
+from loopty.domain.objective import score_metric
 from loopty.domain.paired_estimate import paired_estimate
 from loopty.domain.pool import Pool
 from loopty.domain.task import Task
@@ -96,7 +97,8 @@ def _interval(history: History, run: Run, pairing: Pairing | None) -> tuple[floa
     metrics = history.counting_metrics(run.number)
     if pairing is None or not metrics:
         return None, None
-    name, sign = metrics[0].name, metrics[0].direction.sign
+    metric = score_metric(metrics)
+    name, sign = metric.name, metric.direction.sign
     pairs = [(mine.get(name), theirs.get(name)) for mine, theirs in pairing.pairs_so_far]
     gains = [100 * sign * (mine - theirs) / abs(theirs) for mine, theirs in pairs if mine is not None and theirs]
     found = paired_estimate(gains)

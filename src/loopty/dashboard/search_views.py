@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 from loopty.dashboard.answers import finite
 from loopty.dashboard.chart_points import metric_answer
 from loopty.dashboard.marks import KEPT, MARKS, POOLS
-from loopty.dashboard.run_fold import RunFold, run_metric
+from loopty.dashboard.run_fold import RunFold
 from loopty.domain.pool import Pool
 from loopty.domain.task import Task
 from loopty.kit.dataclass import dataclass, field
 from loopty.record.history import History
 from loopty.record.proposals import Proposals
 from loopty.record.rungs import LadderState
+from loopty.views.comparable import run_metric
 from loopty.views.parameter_importance import FEWEST_TRIALS, parameter_importance, parameter_points
 from loopty.views.rated_nodes import rated_nodes
 

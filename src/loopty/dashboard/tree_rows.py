@@ -7,11 +7,12 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from loopty.dashboard.marks import BRANCHES, HELD, MARKS, OPEN, VERSION, WITHOUT_SCORE
-from loopty.dashboard.run_fold import RunFold, run_metric
+from loopty.dashboard.run_fold import RunFold
 from loopty.domain.errors import Misuse
 from loopty.domain.pool import Pool
 from loopty.record.history import History
 from loopty.record.verdicts import Incumbents
+from loopty.views.comparable import run_metric
 
 BINS = 64
 _FEW_KEPT = 60
@@ -156,7 +157,7 @@ def _row(tree: KeptTree, place: int, node: str, lane: int, folded: int, low: flo
         "id": node,
         "handle": columns.handles[place],
         "parent": above,
-        "parents": list(found.merged),
+        "parents": [{"id": each, "handle": history.handle(each)} for each in found.merged],
         "lane": lane,
         "fold": folded,
         "summary": columns.summaries[place],

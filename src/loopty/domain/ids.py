@@ -1,4 +1,4 @@
-"""Dotted ids: `1` is the baseline of run 1, `1.3` the third change to it."""
+"""Dotted ids: `1` is the baseline of run 1, `1.3` the third change to it. `@4` is the fourth node's short name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from loopty.domain.errors import Misuse
 
 _SHAPE = re.compile(r"[1-9][0-9]*(\.[1-9][0-9]*)*")
 _LONGEST_NAME = 100
-_DEEP = 10
+
+
+def handle_name(handle: int) -> str:
+    """`@95`: the name by which a node is printed and accepted everywhere. Its id is a path, which grows."""
+    return f"@{handle}"
 
 
 class NodeId(str):
@@ -21,7 +25,7 @@ class NodeId(str):
     def parse(cls, text: str) -> NodeId:
         """The id that a person typed."""
         if not _SHAPE.fullmatch(text):
-            raise Misuse(f"{text!r} is not a node id: ids look like 1, 1.3, 1.3.2 or @431 (see `loopty tree`)")
+            raise Misuse(f"{text!r} is not a node id: a node is @431, or its path as in 1.3.2 (see `loopty tree`)")
         return cls(text)
 
     @classmethod
@@ -43,10 +47,6 @@ class NodeId(str):
     @property
     def depth(self) -> int:
         return self.count(".")
-
-    def phrase(self, preposition: str) -> str:
-        """The id after a preposition, as in ` than 1.3`; empty where the id is too long for a sentence."""
-        return f" {preposition} {self}" if self.depth < _DEEP else ""
 
     def is_within(self, top: NodeId | str) -> bool:
         """Whether this id is that node or one of its descendants."""

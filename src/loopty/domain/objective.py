@@ -9,6 +9,7 @@ from loopty.kit.option import option
 from loopty.kit.str_enum import StrEnum
 
 SCORE = "score"
+WEIGHTED_SUM = "weighted sum"
 _MAX_NAMES = 8
 _LARGEST = 1e100
 """Beyond this value, sums and differences overflow to infinity."""
@@ -69,6 +70,24 @@ class Objective(Record):
         return tuple(Metric(name, directions.get(name, Direction.MAX)) for name in metrics)
 
 
+def is_weighted(metrics: Sequence[Metric]) -> bool:
+    """Whether the weighted sum of the metrics is compared, instead of one after the other."""
+    return bool(metrics) and all(metric.weight is not None for metric in metrics)
+
+
+def score_metric(metrics: Sequence[Metric]) -> Metric:
+    """The metric that lists show and charts draw: the most important, or the weighted sum."""
+    return Metric(WEIGHTED_SUM) if is_weighted(metrics) else metrics[0]
+
+
+def with_weighted_sum(values: Metrics, metrics: Sequence[Metric]) -> Metrics:
+    """The values with their weighted sum, where that is compared; higher is better."""
+    if not is_weighted(metrics) or any(metric.name not in values for metric in metrics):
+        return values
+    total = sum((metric.weight or 0.0) * metric.direction.sign * values[metric.name] for metric in metrics)
+    return {**values, WEIGHTED_SUM: total}
+
+
 def metrics_fault(metrics: Metrics, wanted: tuple[Metric, ...]) -> str | None:
     """Why these metrics cannot be compared, or None."""
     if not metrics:
@@ -94,7 +113,7 @@ class Gain(Record):
 
 def gain(mine: Metrics, theirs: Metrics, metrics: tuple[Metric, ...]) -> Gain:
     """How much better `mine` is than `theirs`."""
-    if all(metric.weight is not None for metric in metrics):
+    if is_weighted(metrics):
         return Gain(sum((metric.weight or 0.0) * _delta(mine, theirs, metric) for metric in metrics), None)
     for metric in metrics:
         delta = _delta(mine, theirs, metric)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loopty.domain.objective import score_metric
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
 from loopty.record.budgets import pools_in_force
@@ -46,11 +47,11 @@ def target_reason(history: History, run: Run, pools: Pools) -> str | None:
     if target is None or best is None:
         return None
     result, metrics = history[best].result(Cohorts.of(run).fingerprint), history.metrics(history[best])
-    score = result.outcome.metrics.get(metrics[0].name) if result and metrics else None
-    direction = metrics[0].direction if metrics else run.objective.direction
+    score = result.outcome.metrics.get(score_metric(metrics).name) if result and metrics else None
+    direction = score_metric(metrics).direction if metrics else run.objective.direction
     if score is None or direction.sign * (score - target) < 0:
         return None
-    return f"node {best} reached the target of {target:g} with {score:g}"
+    return f"{history.name(best)} reached the target of {target:g} with {score:g}"
 
 
 def session_seconds(run: Run, now: float) -> float:

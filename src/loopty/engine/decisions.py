@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from loopty.domain.errors import Misuse, Taken
 from loopty.domain.gate_spec import metric_refusal
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import metrics_fault
+from loopty.domain.objective import metrics_fault, with_weighted_sum
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import GateScope, Pool
 from loopty.domain.proposal import Objection, Proposal, identity
@@ -73,7 +73,7 @@ def add_node(
     params = inherit_params(history, proposal, files.declared)
     twin = None if draft else history.twin(parent.id.run, pool, identity(files.tree, params))
     if twin is not None:
-        refusal = proposal.as_refusal(f"the same as {twin}", Objection.DUPLICATE)
+        refusal = proposal.as_refusal(f"the same as {history.name(twin)}", Objection.DUPLICATE)
         return [refuse_proposal(parent.id.run, pool, refusal)]
     node, measured = parent.id.child(parent.children + 1), (files.commit, files.tree, params, files.declared)
     return [add_proposal(proposal, node, pool, *measured, draft, known_event)]
@@ -87,11 +87,11 @@ def start_trial(history: History, node: NodeId, owner: str, judging: Judging) ->
     found = history[node]
     refuse_dropped(found)
     if found.running:
-        raise Taken(f"node {node} is running already: follow it with `loopty show {node}`")
+        raise Taken(f"{found.name} is running already: follow it with `loopty show {found.name}`")
     if found.verdict:
         raise Taken(
-            f"node {node} has its verdict ({found.verdict}): "
-            f"measure it again with `loopty replay {node}`, or change it with `loopty new --parent {node}`"
+            f"{found.name} has its verdict ({found.verdict}): "
+            f"`loopty replay {found.name}` measures it again, `loopty new --parent {found.name}` changes it"
         )
     if found.outcome:
         yield from _next_step(history, node, owner, judging)
@@ -128,7 +128,10 @@ def end_trial(history: History, node: NodeId, number: int, outcome: Outcome, jud
     fault = metrics_fault(outcome.metrics, history.counting_metrics(node.run))
     if outcome.is_finished and fault and trial.pool.rules.scored:
         outcome = replace(outcome, ending=Ending.FAILED, reason=fault)
-    elif refusal := _late_refusal(history, node, trial.pool, outcome):
+    elif outcome.is_finished:
+        metrics = with_weighted_sum(outcome.metrics, history.counting_metrics(node.run))
+        outcome = replace(outcome, metrics=metrics)
+    if refusal := _late_refusal(history, node, trial.pool, outcome):
         outcome = replace(outcome, ending=Ending.REFUSED, reason=refusal)
     yield TrialEnded(node, number, outcome)
     if trial.pool is Pool.TUNE and outcome.ending is not Ending.CANCELLED and not history[node].verdict:

@@ -157,14 +157,14 @@ class Loop:
         """Measure the baseline where that is not done yet; a Finish when going on makes no sense."""
         root = self.history[self.run.root]
         if root.running:
-            raise Misuse(f"another process is measuring the baseline {root.id}: wait for it")
+            raise Misuse(f"another process is measuring the baseline {root.name}: wait for it")
         if root.is_pending:
             await self._run_trials(self.trial_runner.start(root))
             root = self.history[root.id]
         if self._cancel.is_set():
             return self._limits.finish_after_stop(self._why_stopped)
         if root.verdict is not Verdict.KEPT:
-            return Finish(f"the baseline (node {root.id}) gave no result: {root.reason}", sound=False)
+            return Finish(f"the baseline {root.name} gave no result: {root.reason}", sound=False)
         return None
 
     async def _search_and_confirm(self) -> Finish:

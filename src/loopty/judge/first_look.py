@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 from loopty.domain.evidence import median, noise_floor
-from loopty.domain.ids import NodeId
 from loopty.domain.objective import Gain, Metrics, gain
 from loopty.domain.outcome import Verdict
 from loopty.judge.pairs import MAX_FAULTS, MeasureAgain, Rules, coin, noise_of
@@ -20,8 +19,8 @@ _SHIFTED = 3.0
 """The machine has changed if the newest measurement differs from the record by this many times the noise."""
 _MOST_REFRESHES = 3
 """Enough to turn the median of the newest five."""
-_DIGITS = range(6, 18)
-"""Significant digits of a score in a reason; 17 tell any two floats apart."""
+_DIGITS = range(6, 10)
+"""Significant digits of a score in a reason, as many as tell two apart; more cannot be read."""
 
 
 def judge_first_result(
@@ -39,7 +38,7 @@ def judge_first_result(
         over_fresh = gain(mine, fresh, rules.metrics)
         if over_fresh.amount > difference.amount:
             difference, theirs = over_fresh, fresh
-    reason = _comparison(difference, mine, theirs, incumbent)
+    reason = _comparison(difference, mine, theirs, rival.name)
     noise = _largest_noise(known_noise, node.samples, result.samples)
     sigma = noise_of(difference, rules.metrics, noise)
     if difference.amount <= max(sigma * _bar(node, rules), 0.0):
@@ -106,16 +105,18 @@ def _largest_noise(known: Mapping[str, float], *samples: Sequence[Metrics]) -> d
     return {name: max(one.get(name, 0.0) for one in observed) for name in {**observed[1], **known}}
 
 
-def _comparison(difference: Gain, mine: Metrics, theirs: Metrics, incumbent: NodeId) -> str:
+def _comparison(difference: Gain, mine: Metrics, theirs: Metrics, incumbent: str) -> str:
     word = "better" if difference.amount > 0 else "worse" if difference.amount < 0 else "no better"
     if difference.metric is None:
-        return f"{word}: the weighted sum by {difference.amount:.6g}{incumbent.phrase('of')}"
+        return f"{word}: the weighted sum by {difference.amount:.6g} of {incumbent}"
     name = difference.metric.name
     left, right = _texts_apart(mine[name], theirs[name])
-    return f"{word}: {name} {left} against {right}{incumbent.phrase('of')}"
+    if left == right and difference.amount:
+        return f"{word}: {name} {left} ({abs(difference.amount):.2g} {word} than {incumbent})"
+    return f"{word}: {name} {left} against {right} of {incumbent}"
 
 
 def _texts_apart(left: float, right: float) -> tuple[str, str]:
-    """Both numbers in the fewest digits, six or more, that tell them apart."""
+    """Both numbers in the fewest digits, six or more, that tell them apart; in six where nine do not."""
     digits = next((count for count in _DIGITS if f"{left:.{count}g}" != f"{right:.{count}g}"), _DIGITS[0])
     return f"{left:.{digits}g}", f"{right:.{digits}g}"

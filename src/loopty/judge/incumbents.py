@@ -26,5 +26,5 @@ def unseat_failing_incumbent(history: History, subject: NodeId) -> Iterator[Even
     pairing = node.pairing if node.pairing and node.pairing.incumbent == incumbent else None
     if max(rival.faults_in_row, pairing.failures if pairing else 0) < MAX_FAULTS:
         return
-    why = f"failed {MAX_FAULTS} measurements as the incumbent, the last beside {subject}"
+    why = f"failed {MAX_FAULTS} measurements as the incumbent, the last beside {node.name}"
     yield from withdraw(history, [VerdictWithdrawn(incumbent, Verdict.DISCARDED, why)])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from loopty.domain.error_spending import candidate_error_rate
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Metric, Metrics
+from loopty.domain.objective import Metric, Metrics, score_metric
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
@@ -36,7 +36,7 @@ def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = Tr
     metrics = history.counting_metrics(subject.run)
     metrics = metrics or run.objective.counting_metrics(outcome.metrics, outcome.directions)
     if subject == run.root:
-        return _judge_baseline(node, metrics[0], noise, affordable)
+        return _judge_baseline(node, score_metric(metrics), noise, affordable)
     incumbents = Incumbents.of(run, node.pool)
     incumbent = incumbents.by_fingerprint.get(outcome.fingerprint)
     result = history[incumbent].result(outcome.fingerprint) if incumbent else None
@@ -47,7 +47,7 @@ def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = Tr
         metrics, replace(noise, error_rate=rate), affordable, run.secret or str(run.seed), incumbents.steady_keeps
     )
     if node.pairing and node.pairing.incumbent == incumbent:
-        return judge_pairs(subject, node.pairing, rules)
+        return judge_pairs(subject, node.pairing, history.name(incumbent), rules)
     known_noise = Cohorts.of(run).noise.get(outcome.fingerprint, {})
     return judge_first_result(node, history[incumbent], result, known_noise, rules)
 

@@ -36,7 +36,7 @@ def hold_leap(history: History, ruling: NodeJudged) -> NodeJudged:
         return ruling
     why = (
         f"held: {leap}, and the candidate could reach the code that scored it; "
-        f"look at `loopty diff {node.id}`, then `loopty accept {node.id} --why TEXT`"
+        f"look at `loopty diff {node.name}`, then `loopty accept {node.name} --why TEXT`"
     )
     return replace(ruling, verdict=Verdict.HELD, reason=why)
 

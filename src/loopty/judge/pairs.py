@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from loopty.domain.evidence import Evidence, evidence
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Gain, Metric, gain, gains_beyond_tolerance
+from loopty.domain.objective import WEIGHTED_SUM, Gain, Metric, gain, gains_beyond_tolerance, is_weighted
 from loopty.domain.outcome import Effect, Verdict
 from loopty.domain.task import Noise
 from loopty.kit.dataclass import Record, dataclass, replace
@@ -48,22 +48,22 @@ class Rules(Record):
         return self.noise.repeat != "never"
 
 
-def judge_pairs(subject: NodeId, pairing: Pairing, rules: Rules) -> NodeJudged | MeasureAgain:
-    """The verdict that the pairs so far allow, or which node to measure next."""
+def judge_pairs(subject: NodeId, pairing: Pairing, rival: str, rules: Rules) -> NodeJudged | MeasureAgain:
+    """The verdict that the pairs so far allow, or which node to measure next; `rival` is the incumbent's name."""
     incumbent = pairing.incumbent
     if pairing.mine and len(pairing.mine) == len(pairing.theirs):
         effect, found = _weigh(pairing, rules)
         amount, details = _amount_text(effect), _details_text(effect)
-        better = f"better{incumbent.phrase('than')} by {amount} ({details})"
+        better = f"better than {rival} by {amount} ({details})"
         if found.better:
             return NodeJudged(subject, Verdict.KEPT, better, incumbent, effect)
         if found.futile:
-            reason = f"first result was luck ({amount}{incumbent.phrase('against')}, {details})"
+            reason = f"the first result did not hold in pairs ({amount} against {rival}, {details})"
             return NodeJudged(subject, Verdict.DISCARDED, reason, incumbent, effect)
         if found.exhausted:
             return NodeJudged(subject, Verdict.INCONCLUSIVE, f"perhaps {better}", incumbent, effect)
     if pairing.faults >= MAX_FAULTS:
-        why = f"{pairing.faults} measurements beside {incumbent} gave nothing to compare"
+        why = f"{pairing.faults} measurements beside {rival} gave nothing to compare"
         return NodeJudged(subject, Verdict.INCONCLUSIVE, why, incumbent)
     if not rules.affordable:
         return NodeJudged(subject, Verdict.INCONCLUSIVE, "no repeat measurement is left to decide", incumbent)
@@ -80,8 +80,7 @@ def noise_of(difference: Gain, metrics: tuple[Metric, ...], noise: Mapping[str, 
 def _weigh(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
     """The effect that the pairs show, and the evidence for it. A tolerance must be exceeded, not just reached."""
     metrics = rules.metrics
-    weighted = all(metric.weight is not None for metric in metrics)
-    if weighted or not any(metric.tolerance for metric in metrics):
+    if is_weighted(metrics) or not any(metric.tolerance for metric in metrics):
         return _weigh_gains(pairing, rules)
     rate = rules.noise.error_rate / len(metrics)
     found = []
@@ -100,7 +99,7 @@ def _weigh_gains(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
     deciding = {difference.metric for difference in gains if difference.amount} or {rules.metrics[0]}
     if len(deciding) == 1:
         (metric,) = deciding
-        name = metric.name if metric else "the weighted sum"
+        name = metric.name if metric else WEIGHTED_SUM
         noise = noise_of(Gain(0.0, metric), rules.metrics, pairing.noise)
         amounts = [difference.amount for difference in gains]
     else:

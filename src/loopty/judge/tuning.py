@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from loopty.domain.declared_parameters import complete_params, join_space
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Direction
+from loopty.domain.objective import Direction, score_metric
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import identity
 from loopty.domain.space import Params, Space, Value
@@ -116,4 +116,4 @@ def _promoted_params(history: History, node: Node, known: OpenTuning) -> Params:
 
 def _direction(history: History, node: Node) -> Direction:
     metrics = history.counting_metrics(node.id.run)
-    return metrics[0].direction if metrics else history.runs[node.id.run].objective.direction
+    return score_metric(metrics).direction if metrics else history.runs[node.id.run].objective.direction

@@ -9,6 +9,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.record.event import Event
 from loopty.record.history import History
+from loopty.record.node_record import Node
 from loopty.record.verdicts import NodeReopened, NodeRestored, VerdictWithdrawn
 
 
@@ -17,9 +18,9 @@ def discard_node(history: History, node: NodeId, why: str) -> Iterator[Event]:
     found = history[node]
     _require_change(history, node)
     if found.draft:
-        raise Misuse(f"node {node} is a draft without a verdict: `loopty drop {node}` removes it")
+        raise Misuse(f"{found.name} is a draft without a verdict: `loopty drop {found.name}` removes it")
     if found.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
-        raise Misuse(f"node {node} is {found.verdict} already: {found.reason}")
+        raise Misuse(f"{found.name} is {found.verdict} already: {found.reason}")
     yield from withdraw(history, [VerdictWithdrawn(node, Verdict.DISCARDED, why, by_hand=True)])
 
 
@@ -27,12 +28,12 @@ def invalidate_node(history: History, node: NodeId, why: str) -> Iterator[Event]
     """The node cheats: nothing that it or a descendant of it measured counts."""
     _require_change(history, node)
     if history[node].is_invalidated:
-        raise Misuse(f"node {node} is invalidated already: {history[node].reason}")
+        raise Misuse(f"{history.name(node)} is invalidated already: {history[node].reason}")
     below = (each for each in history.ids if each.is_within(node) and each != node)
     descendants = [each for each in below if not history[each].is_invalidated]
     withdrawals = [VerdictWithdrawn(node, Verdict.REJECTED, why, by_hand=True)]
     withdrawals += [
-        VerdictWithdrawn(each, Verdict.REJECTED, f"{_descent(node)}{why}", node, by_hand=True)
+        VerdictWithdrawn(each, Verdict.REJECTED, f"{_descent(history[node])}{why}", node, by_hand=True)
         for each in descendants
     ]
     yield from withdraw(history, withdrawals)
@@ -42,14 +43,16 @@ def nodes_to_restore(history: History, node: NodeId) -> list[NodeId]:
     """The node and the descendants that were invalidated with it; raises Misuse where nothing can be undone."""
     found = history[node]
     if found.withdrawn is None:
-        raise Misuse(
-            f"node {node} is {found.verdict or 'open'}, and nobody took a verdict back: nothing to restore"
-        )
+        raise Misuse(f"{found.name} is {found.verdict or 'open'}: no verdict was taken back, so none is restored")
     if not found.withdrawn.by_hand:
-        raise Misuse(f"a measurement or a gate took the verdict about {node} back ({found.reason}): that stays")
+        raise Misuse(
+            f"a measurement or a gate took the verdict about {found.name} back ({found.reason}): that stays"
+        )
     for above in _ancestors(node):
         if history[above].is_invalidated:
-            raise Misuse(f"{node} descends from {above}, which is invalidated: restore that first")
+            raise Misuse(
+                f"{found.name} descends from {history.name(above)}, which is invalidated: restore that first"
+            )
     below = (each for each in history.ids if each.is_within(node) and each != node)
     with_it = (each for each in below if _was_withdrawn_with(history, each, node))
     return [node, *with_it]
@@ -59,17 +62,19 @@ def restore_nodes(history: History, nodes: Sequence[NodeId], why: str) -> Iterat
     """Take a person's withdrawals back. None of these nodes is kept by that: what was kept has to win again."""
     for node in nodes:
         if history[node].files_removed:
-            raise Misuse(f"the files of {node} were removed by `loopty gc`: it cannot be measured again")
+            raise Misuse(
+                f"the files of {history.name(node)} were removed by `loopty gc`: it cannot be measured again"
+            )
         yield NodeRestored(node, why)
 
 
 def _was_withdrawn_with(history: History, node: NodeId, above: NodeId) -> bool:
     withdrawn = history[node].withdrawn
-    return withdrawn is not None and withdrawn.by_hand and withdrawn.why.startswith(_descent(above))
+    return withdrawn is not None and withdrawn.by_hand and withdrawn.why.startswith(_descent(history[above]))
 
 
-def _descent(node: NodeId) -> str:
-    return f"descends from {node}: "
+def _descent(node: Node) -> str:
+    return f"descends from {node.name}: "
 
 
 def _ancestors(node: NodeId) -> Iterator[NodeId]:
@@ -97,7 +102,7 @@ def withdraw(history: History, withdrawals: Sequence[VerdictWithdrawn]) -> Itera
 
 def _reopen_losers(history: History, node: NodeId) -> Iterator[Event]:
     """The return of what lost only against this node: one more judgement each, at most one per cause."""
-    reason = f"lost only against {node}, whose verdict was withdrawn"
+    reason = f"lost only against {history.name(node)}, whose verdict was withdrawn"
     lost = (Verdict.DISCARDED, Verdict.INCONCLUSIVE)
     for other in list(history.nodes(node.run, history[node].pool)):
         has_result = other.outcome and other.outcome.is_finished and not other.fault
@@ -108,4 +113,5 @@ def _reopen_losers(history: History, node: NodeId) -> Iterator[Event]:
 
 def _require_change(history: History, node: NodeId) -> None:
     if history[node].id.parent is None:
-        raise Misuse(f"{node} is the baseline: start anew with `loopty optimize --new-run` if it is wrong")
+        name = history.name(node)
+        raise Misuse(f"{name} is the baseline: if it is wrong, start a new run with `loopty optimize --new-run`")

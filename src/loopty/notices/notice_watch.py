@@ -15,13 +15,11 @@ from loopty.record.budgets import pools_in_force
 from loopty.record.calls import CallSettled, Spend
 from loopty.record.event import Event, Recorded
 from loopty.record.history import History
-from loopty.record.node_record import Node
 from loopty.record.sessions import SessionEnded, SessionStalled
 from loopty.record.trials import TrialCounts, TrialEnded
 from loopty.record.verdicts import Incumbents, NodeJudged
 
 _LINE = 160
-_LONGEST_ID = 16
 _SHARES = ((NoticeKind.BUDGET_100, 1.0), (NoticeKind.BUDGET_80, 0.8))
 
 
@@ -69,12 +67,12 @@ class NoticeWatch:
         history = self._history()
         node = history[event.node]
         if event.verdict is Verdict.HELD:
-            text = f"{one_line(event.reason, _LINE)}; look at it: loopty show {_argument(node)}"
-            yield NoticeKind.HELD, f"node {_argument(node)} is too good to be true", text, event.node
+            text = f"{one_line(event.reason, _LINE)}; look at it: loopty show {node.name}"
+            yield NoticeKind.HELD, f"{node.name} is too good to be true", text, event.node
         best = Incumbents.of(history.runs[self._run], Pool.ATTEMPT).best
         if event.verdict is Verdict.KEPT and event.node == best and event.node.parent is not None:
             text = f"{one_line(event.reason, _LINE)} ({one_line(node.summary, _LINE)})"
-            yield NoticeKind.NEW_BEST, f"new best: node {_argument(node)}", text, event.node
+            yield NoticeKind.NEW_BEST, f"new best: {node.name}", text, event.node
 
     def _budget(self, at: float) -> Iterator[tuple[NoticeKind, str, str, str]]:
         share, words = self._spent(at)
@@ -104,9 +102,4 @@ class NoticeWatch:
         if best is None or best.parent is None:
             return "nothing better than the baseline was found"
         score = history.score(history[best])
-        return f"the best is node {_argument(history[best])}" + ("" if score is None else f" with {score:g}")
-
-
-def _argument(node: Node) -> str:
-    """What verbs take for the node: its id, or the short name of a deep one, whose id would fill the message."""
-    return str(node.id) if len(node.id) <= _LONGEST_ID else f"@{node.handle}"
+        return f"the best is {history.name(best)}" + ("" if score is None else f" with {score:g}")

@@ -46,7 +46,7 @@ def agent_prompt(
     parent: Node, context: str, choice: AgentChoice, stall: Stall | None = None, has_slice: bool = False
 ) -> str:
     """The whole prompt of a session; `context` is about the task and the search so far, also by other agents."""
-    head = _HEAD.format(fences=FENCED_IS_DATA, node=parent.id.name)
+    head = _HEAD.format(fences=FENCED_IS_DATA, node=parent.name)
     own = _TUNE if has_slice else ""
     if choice.surface:
         own += f"- Change only {', '.join(choice.surface)}: others work on the rest.\n"

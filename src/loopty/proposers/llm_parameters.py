@@ -141,7 +141,8 @@ class ParametersProposer:
 
 
 def _twin(ask: Ask, parent: Node, params: Params) -> str | None:
-    return ask.history.twin(ask.run, ask.pool, identity(parent.tree, params))
+    twin = ask.history.twin(ask.run, ask.pool, identity(parent.tree, params))
+    return ask.history.name(twin) if twin else None
 
 
 def _has_new_point(ask: Ask, parent: Node, parsed: ParameterReply) -> bool:

@@ -112,7 +112,7 @@ class PromptContext:
         path = path_nodes(parent, self._options.lineage)
         tried = list(tried_children(ask, parent))
         known = {ask.root.id, *path, *(node.id for node in tried)}
-        share, name = limit_tokens // 3, parent.id.name
+        share, name = limit_tokens // 3, parent.name
         digest = min(self._options.digest_tokens, share) - _HEADING_TOKENS
         parts = (
             (f"changes that are in node {name}", path_lines(ask.history, path, self._node_lines)),
@@ -127,13 +127,13 @@ class PromptContext:
 
     def _result_sections(self, ask: Ask, parent: Node, limit_tokens: int) -> list[str]:
         remaining = limit_tokens - _HEADING_TOKENS
-        label = f"the trial of node {parent.id.name}"
+        label = f"the trial of node {parent.name}"
         results = fence_to_budget(label, results_text(ask.history, parent), remaining // 4, clean=True)
         remaining -= _tokens_of([results])
         texts: Iterable[str] = ()
         if self._options.artifacts:
             texts = leftover_texts(parent, self._leftovers_of(parent), remaining)
-        return _section(f"# What node {parent.id.name} gave", [results, *texts])
+        return _section(f"# What node {parent.name} gave", [results, *texts])
 
     def _digest_lines(self, ask: Ask, limit_tokens: int, known: Collection[NodeId]) -> list[str]:
         if limit_tokens <= 0:
@@ -155,11 +155,10 @@ def _section(heading: str, texts: Iterable[str]) -> list[str]:
 
 def _notes_text(ask: Ask, limit_tokens: int) -> str:
     """What agents and other clients wrote down for each other, the newest first: data, as all that is fenced."""
-    newest = reversed(Notes.of(ask.history.runs[ask.run]).newest)
-    lines = [
-        f"{note.client}{f' about {note.node}' if note.node else ''}: {one_line(note.text, _LONGEST_NOTE)}"
-        for note in newest
-    ]
+    lines = []
+    for note in reversed(Notes.of(ask.history.runs[ask.run]).newest):
+        about = f" about {ask.history.name(note.node)}" if note.node else ""
+        lines.append(f"{note.client}{about}: {one_line(note.text, _LONGEST_NOTE)}")
     return fence_to_budget("notes, a line each, the newest first", "\n".join(lines), limit_tokens)
 
 

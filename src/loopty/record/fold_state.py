@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from loopty.domain.errors import Misuse
-from loopty.domain.ids import NodeId
-from loopty.domain.objective import Metric, Objective
+from loopty.domain.ids import NodeId, handle_name
+from loopty.domain.objective import Metric, Objective, score_metric
 from loopty.domain.outcome import Outcome
 from loopty.domain.pool import Pool
 from loopty.kit import codec
@@ -81,12 +81,17 @@ class FoldState:
         """The node's place among all nodes, from 1: its short name, which never changes."""
         return self[node].handle
 
+    def name(self, node: NodeId | str) -> str:
+        """`@95`, as the node is printed and accepted everywhere."""
+        return self[NodeId(node)].name
+
     def node_of_handle(self, handle: int) -> NodeId:
         """The node with this short name."""
         new = (node for node in self._index if self._unsaved[node].handle == handle)
         found = self._saved.node_of_handle(handle) or next(new, None)
         if found is None:
-            raise Misuse(f"there is no node #{handle}: the newest is #{self.count} (see `loopty tree`)")
+            newest = f"the newest is {handle_name(self.count)}" if self.count else "nothing has run here yet"
+            raise Misuse(f"there is no node {handle_name(handle)}: {newest} (see `loopty tree`)")
         return found
 
     def __getitem__(self, node: NodeId) -> Node:
@@ -97,8 +102,7 @@ class FoldState:
         """Decode the page of a saved node."""
         page = self._saved.page(node)
         if page is None:
-            meant = "" if "." in node else f", and `@{node}` is a node by its short name"
-            raise Misuse(f"there is no node {node}: `loopty tree` lists them{meant}")
+            raise Misuse(f"there is no node {node}: `loopty tree` lists them")
         try:
             found = codec.build(Node, json.loads(page))
         except UNREADABLE as error:
@@ -200,11 +204,11 @@ class FoldState:
         return known[2]
 
     def score(self, node: Node) -> float | None:
-        """The node's value of the most important metric, or None where it has none."""
+        """The node's value of the metric that lists show, or None where it has none."""
         metrics = self.metrics(node)
         if node.outcome is None or not metrics:
             return None
-        return node.outcome.metrics.get(metrics[0].name)
+        return node.outcome.metrics.get(score_metric(metrics).name)
 
     def put_run(self, run: Run) -> None:
         self.runs[run.number] = run
@@ -276,11 +280,11 @@ class FoldState:
             verdict.value if verdict else None,
             outcome.ending.value if outcome else None,
             outcome.fingerprint if outcome else "",
-            metrics[0].name if metrics else None,
+            score_metric(metrics).name if metrics else None,
             node.repeats,
             not (node.other_fingerprints or node.withdrawn or node.reopened_for),
         )
-        score = outcome.metrics.get(metrics[0].name) if outcome and metrics else None
+        score = outcome.metrics.get(score_metric(metrics).name) if outcome and metrics else None
         rate = node.effect.error_rate if node.effect else None
         return NodeFacts(node.order, score, rate, node.judged, kind)
 

@@ -22,6 +22,7 @@ class PoolMember(Record):
     """The digest of each by its name."""
     reason: str = ""
     """Why it is in the pool."""
+    handle: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from loopty.domain.declared_parameters import Declared
 from loopty.domain.evidence import median
 from loopty.domain.git_names import ObjectName, TreePath
-from loopty.domain.ids import NodeId
+from loopty.domain.ids import NodeId, handle_name
 from loopty.domain.objective import Metrics
 from loopty.domain.outcome import Effect, Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
@@ -187,6 +187,11 @@ class Node(Record):
     """None where its parameters are as they were proposed."""
     declared: Declared = field(default_factory=dict)
     """The parameters that its program declares itself."""
+
+    @property
+    def name(self) -> str:
+        """`@95`, as it is printed and accepted everywhere."""
+        return handle_name(self.handle)
 
     @property
     def is_pending(self) -> bool:

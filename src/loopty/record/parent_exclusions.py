@@ -21,9 +21,11 @@ def exclusion(history: History, node: NodeId, audits: bool) -> str:
         return ""
     for top in Directive.of(run).not_below:
         if node.is_within(top):
-            return f"the directive says: nothing at or below {top}"
+            return f"the directive says: nothing at or below {history.name(top)}"
     for top in AuditAnchors.of(run).refuted if audits else ():
         if node.is_within(top):
-            return f"an audit found that the gain of {top} does not carry over"
+            return f"an audit found that the gain of {history.name(top)} does not carry over"
     withdrawn = history[node].withdrawn
-    return f"{node} was taken back by hand: {withdrawn.why}" if withdrawn and withdrawn.by_hand else ""
+    return (
+        f"{history.name(node)} was taken back by hand: {withdrawn.why}" if withdrawn and withdrawn.by_hand else ""
+    )

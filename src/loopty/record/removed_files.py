@@ -22,8 +22,8 @@ def require_files(node: Node) -> None:
     """Refuse what needs the files of a node that were removed."""
     if node.files_removed:
         raise Misuse(
-            f"the files of node {node.id} were removed by `loopty gc`: "
-            f"`loopty show {node.id}` has what was measured"
+            f"the files of {node.name} were removed by `loopty gc`: "
+            f"`loopty show {node.name}` has what was measured"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from loopty.domain.evidence import noise_floor
-from loopty.domain.objective import Metric, Metrics
+from loopty.domain.objective import WEIGHTED_SUM, Metric, Metrics
 from loopty.domain.outcome import Outcome
 from loopty.kit.dataclass import replace
 from loopty.record.node_record import Node, Pairing, Result
@@ -18,7 +18,7 @@ def counting_sample(outcome: Outcome, counting: Iterable[Metric]) -> tuple[Metri
     """The counting metrics of one measurement; empty when it gave no result."""
     if not outcome.is_finished:
         return ()
-    names = (metric.name for metric in counting)
+    names = (*(metric.name for metric in counting), WEIGHTED_SUM)
     return ({name: outcome.metrics[name] for name in names if name in outcome.metrics},)
 
 

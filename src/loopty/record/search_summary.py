@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
+from loopty.domain.objective import score_metric
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import Record, dataclass, field
@@ -18,6 +19,7 @@ from loopty.record.verdicts import NodeJudged, score_gain
 
 _MOST_SIDE_NODES = 16
 _MOST_FAILED = 10
+_MOST_HELD = 16
 _MOST_SURFACES = 24
 _MOST_GAINS = 5
 _LONGEST_SURFACE = 80
@@ -43,6 +45,8 @@ class SearchSummary(RunPart):
     """The newest that were not kept, newest last."""
     surfaces: Mapping[str, SurfaceCount] = field(default_factory=dict)
     """By surface, the one that was changed last at the end."""
+    held: tuple[NodeId, ...] = ()
+    """The newest that were held, newest last; a person may have decided about them since."""
     gains: tuple[float, ...] = ()
     """By how much the newest kept nodes were better, newest last."""
 
@@ -67,6 +71,7 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
                 side_nodes=_with_newest(summary.side_nodes, _side_node(state, run, node, event), _MOST_SIDE_NODES),
                 failed=_with_newest(summary.failed, None if is_kept else node.id, _MOST_FAILED),
                 surfaces=_with_surface(summary.surfaces, surface_of(node), is_kept),
+                held=_with_newest(summary.held, node.id if event.verdict is Verdict.HELD else None, _MOST_HELD),
                 gains=gains,
             )
         )
@@ -83,7 +88,7 @@ def _side_node(state: FoldState, run: Run, node: Node, event: NodeJudged) -> Nod
     if event.verdict is Verdict.DISCARDED and node.id.parent:
         gained, metrics = score_gain(state, node, node.id.parent), state.metrics(node)
         noise = Cohorts.of(run).noise.get(node.outcome.fingerprint if node.outcome else "", {})
-        return node.id if gained and gained.amount > 2 * noise.get(metrics[0].name, 0.0) else None
+        return node.id if gained and gained.amount > 2 * noise.get(score_metric(metrics).name, 0.0) else None
     return None
 
 

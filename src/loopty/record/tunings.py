@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
+from loopty.domain.objective import score_metric
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
@@ -121,7 +122,7 @@ def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
         _put(state, event.node, replace(tuning, chosen=None))
         return
     metrics = state.counting_metrics(run.number)
-    score = outcome.metrics.get(metrics[0].name) if outcome.is_finished and metrics else None
+    score = outcome.metrics.get(score_metric(metrics).name) if outcome.is_finished and metrics else None
     points = (*tuning.points, TunePoint(tuning.chosen, score))
     _put(state, event.node, replace(tuning, points=points, chosen=None))
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from loopty.domain.evidence import noise_floor
 from loopty.domain.ids import NodeId
+from loopty.domain.objective import score_metric
 from loopty.domain.outcome import Effect, Verdict
 from loopty.domain.pool import SEARCH_POOLS, Pool
 from loopty.kit.dataclass import Record, dataclass, field, replace
@@ -103,10 +104,11 @@ def score_gain(state: FoldState, node: Node, against: NodeId) -> ScoreGain | Non
     result = state[against].result(outcome.fingerprint) if outcome else None
     if not metrics or outcome is None or result is None:
         return None
-    score, older = outcome.metrics.get(metrics[0].name), result.outcome.metrics.get(metrics[0].name)
+    metric = score_metric(metrics)
+    score, older = outcome.metrics.get(metric.name), result.outcome.metrics.get(metric.name)
     if score is None or older is None:
         return None
-    amount = min(metrics[0].direction.sign * (score - older), sys.float_info.max)
+    amount = min(metric.direction.sign * (score - older), sys.float_info.max)
     return ScoreGain(score, older, amount)
 
 

@@ -31,7 +31,7 @@ class WorkerDrift(Record):
     def reason(self) -> str:
         drift = self.drift
         return (
-            f"{self.metric} of {self.node} was {drift.before:.4g} there and is {drift.now:.4g} now "
+            f"{self.metric} of the same node was {drift.before:.4g} there and is {drift.now:.4g} now "
             f"({drift.share:+.0%}; the noise is {drift.noise:.2g})"
         )
 

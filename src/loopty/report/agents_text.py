@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from loopty.kit.fence import one_line
 from loopty.record.agent_accounts import AgentPartEnded
-from loopty.report.figures import duration, plural
+from loopty.report.figures import duration, plural, signed_percent
+from loopty.report.node_name import node_name
 from loopty.views.agent_rows import AgentRow
 
 _LONGEST_REASON = 200
@@ -44,7 +45,8 @@ def _results(row: AgentRow) -> str:
     who = " ".join(filter(None, (used, row.model)))
     parts = [plural(row.sessions, "session"), plural(row.nodes, "node"), f"{row.kept:,} kept"]
     if row.best and row.best.over_baseline and row.best.over_baseline.percent is not None:
-        parts.append(f"best {row.best.node} {row.best.over_baseline.percent:+.1f} % over the baseline")
+        name = node_name(row.best.node, row.best.handle)
+        parts.append(f"best {name} {signed_percent(row.best.over_baseline.percent)} over the baseline")
     if row.refused:
         parts.append(f"{row.refused:,} refused")
     if row.tokens:

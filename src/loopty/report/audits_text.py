@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from loopty.report.columns import cut, pad, width, wrap
 from loopty.report.figures import figure, moment, plural
-from loopty.report.node_name import node_name
 from loopty.report.terminal import Terminal
 from loopty.views.audit_rows import MANY_LOOKS, AuditRow
 
@@ -59,7 +58,7 @@ def _table(cells: Sequence[Sequence[str]], columns: int) -> list[str]:
 def _cells(row: AuditRow) -> tuple[str, ...]:
     return (
         str(row.look),
-        node_name(row.node, row.handle),
+        row.name,
         moment(row.at),
         _value(row.search),
         _gain(row.search_gain),
@@ -80,4 +79,4 @@ def _gain(gain: float | None) -> str:
 def _flags(rows: Sequence[AuditRow]) -> Iterator[str]:
     """What is suspicious about each node, from its last audit."""
     for row in {row.node: row for row in rows}.values():
-        yield from (f"{node_name(row.node, row.handle)} {flag.kind}: {flag.words}" for flag in row.flags)
+        yield from (f"{row.name} {flag.kind}: {flag.words}" for flag in row.flags)

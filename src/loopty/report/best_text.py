@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from loopty.domain.outcome import Verdict
 from loopty.report.change_line import ChangeLine
 from loopty.report.columns import cut, pad, width, wrap
-from loopty.report.node_name import name_within, node_name
 from loopty.report.score_text import ScoreText
 from loopty.report.terminal import Terminal
 from loopty.report.tree_text import node_remark
@@ -24,22 +23,35 @@ def leaderboard_text(
     if not rows:
         return "no results yet"
     scores = ScoreText.of((row.score for row in rows), (row.over_baseline for row in rows), rows[0].noise)
-    names = max(min(max(width(node_name(row.node.id, row.node.handle)) for row in rows), columns // 3), 4)
+    names = max(4, *(len(row.node.name) for row in rows))
     values = max(max(width(scores.score(row.score)) for row in rows), min(width(metric), _LONGEST_METRIC))
     head = f"{'':>3}  {'node':<{names}}  {pad(metric, values, right=True)}  {'better by':>9}"
     room = columns - width(head) - 2
-    remarks = max(width(node_remark(row.node, _remark(row))) for row in rows)
+    remarks = max(width(node_remark(row.node, row.merged, _remark(row))) for row in rows)
     changes = ChangeLine.of(rows, room - remarks - 1 if remarks else room)
     lines = [terminal.paint(cut(f"{head}  {changes.head}", columns).rstrip(), "dim")]
     for row in rows:
-        name = pad(name_within(row.node.id, row.node.handle, names), names)
+        name = row.node.name.ljust(names)
         better = scores.change(row.over_baseline) if row.over_baseline else ""
         line = f"{row.rank:>3}  {name}  {scores.score(row.score):>{values}}  {better:>9}"
-        remark, change = node_remark(row.node, _remark(row)), changes.text(row)
+        remark, change = node_remark(row.node, row.merged, _remark(row)), changes.text(row)
         note = " ".join(filter(None, (change, remark) if changes.table else (remark, change)))
         text = cut(note, room) if room > 3 else ""
         lines.append((terminal.paint(line, "best" if row.rank == 1 else "") + "  " + text).rstrip())
+    for why, listed in _behind(rows).items():
+        have = "has a better" if len(listed) == 1 else "have a better"
+        text = f"{', '.join(listed)} {have} {metric}, but {why}"
+        lines += [terminal.paint(line, "dim") for line in wrap(text, columns)]
     return terminal.render("\n".join(lines))
+
+
+def _behind(rows: Sequence[LeaderboardRow]) -> dict[str, list[str]]:
+    """The nodes that are not the best although their scores are better, by the reason."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if row.why_behind:
+            found.setdefault(row.why_behind, []).append(row.node.name)
+    return found
 
 
 def _remark(row: LeaderboardRow) -> str:

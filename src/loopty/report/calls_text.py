@@ -6,14 +6,13 @@ Models and logs wrote these texts, so nothing reaches the terminal raw: invisibl
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from loopty.domain.model import Prompt, Reply
 from loopty.kit.printable import escape_hidden
 from loopty.models.archive import CallRecord
 from loopty.report.columns import Fact, fact_lines, width
 from loopty.report.figures import dollars, moment, plural
-from loopty.report.node_name import NodeNames
 from loopty.report.terminal import Terminal
 from loopty.views.model_calls import NOT_TAKEN, ModelCall
 
@@ -26,21 +25,21 @@ def calls_text(
     calls: Iterable[tuple[ModelCall, CallRecord | None]],
     columns: int = 80,
     terminal: Terminal | None = None,
-    names: NodeNames | None = None,
+    name_of: Callable[[str], str] = str,
 ) -> str:
     """Each call with its prompt and its reply. A line of the text starts with │, its continuation with ╎."""
-    terminal, names, shown = terminal or Terminal(), names or NodeNames(), list(calls)
+    terminal, shown = terminal or Terminal(), list(calls)
     lines: list[str] = []
     for number, (call, record) in enumerate(shown, start=1):
         head = terminal.paint(f"call {number} of {len(shown)}", "strong")
-        lines += [head, "", *fact_lines(_facts(call, record, names), columns, terminal), ""]
+        lines += [head, "", *fact_lines(_facts(call, record, name_of), columns, terminal), ""]
         if record:
             for name, text in _texts(record.prompt, record.reply):
                 lines += [terminal.paint(name, "strong"), *_quote(text, columns), ""]
     return terminal.render("\n".join(lines[:-1]))
 
 
-def _facts(call: ModelCall, record: CallRecord | None, names: NodeNames) -> Iterator[Fact]:
+def _facts(call: ModelCall, record: CallRecord | None, name_of: Callable[[str], str]) -> Iterator[Fact]:
     reserved = call.reserved
     yield Fact("call", reserved.call)
     yield Fact("when", moment(call.at))
@@ -48,11 +47,11 @@ def _facts(call: ModelCall, record: CallRecord | None, names: NodeNames) -> Iter
     yield Fact("role", reserved.role)
     yield Fact("operator", reserved.operator or "not recorded")
     if reserved.node:
-        yield Fact("about", names.name(reserved.node))
+        yield Fact("about", name_of(reserved.node))
     yield Fact("tokens", _usage_text(call))
     yield Fact("money", dollars(call.money_usd))
     if call.new_nodes:
-        yield Fact("led to", ", ".join(map(names.name, call.new_nodes)))
+        yield Fact("led to", ", ".join(map(name_of, call.new_nodes)))
     yield from outcome_facts(call)
     if record is None:
         yield Fact(

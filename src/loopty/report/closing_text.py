@@ -9,9 +9,17 @@ from loopty.domain.space import Value
 from loopty.report.columns import Fact, wrap
 from loopty.report.control_text import control_text
 from loopty.report.figures import plural, value_text
-from loopty.report.node_name import name_to_type, node_name
+from loopty.report.node_name import node_name
 from loopty.report.score_text import ScoreText
-from loopty.report.status_text import endings_text, integrity_text, stalls_text, time_text, usage_text
+from loopty.report.status_text import (
+    endings_text,
+    held_text,
+    integrity_text,
+    next_steps,
+    stalls_text,
+    time_text,
+    usage_text,
+)
 from loopty.report.tally_text import uplift_text
 from loopty.report.terminal import Terminal
 from loopty.views.run_status import RunStatus
@@ -38,6 +46,8 @@ def _facts(status: RunStatus, reason: str, tally: Tally | None) -> Iterator[Fact
         yield Fact("parameters", params_text(status.best.params))
     if weak := integrity_text(status):
         yield Fact("integrity", weak, "warn")
+    if status.held:
+        yield Fact("held", held_text(status), "warn")
     if status.audit:
         yield Fact("audit", status.audit, "warn")
     if status.versions:
@@ -45,7 +55,7 @@ def _facts(status: RunStatus, reason: str, tally: Tally | None) -> Iterator[Fact
     if control := control_text(status):
         yield Fact("", control, "warn" if status.control_leads else "")
     if tally and tally.over_control:
-        yield Fact("uplift", uplift_text(tally.over_control))
+        yield Fact("vs random", uplift_text(tally.over_control))
     attempts = status.count(Pool.ATTEMPT)
     spent = plural(attempts.started, "attempt")
     spent += f" ({endings_text(attempts)})" if attempts.endings else ""
@@ -54,7 +64,7 @@ def _facts(status: RunStatus, reason: str, tally: Tally | None) -> Iterator[Fact
         yield Fact("outage", stalls_text(status), "warn")
     if status.tokens or status.money_usd:
         yield Fact("models", f"{usage_text(status)}; details: loopty spend")
-    yield from _next_steps(status)
+    yield from next_steps(status)
 
 
 def _result(status: RunStatus) -> str:
@@ -73,15 +83,3 @@ def _result(status: RunStatus) -> str:
 def params_text(params: Mapping[str, Value]) -> str:
     """`lr 0.03, layers 4`."""
     return ", ".join(f"{name} {value_text(value)}" for name, value in params.items())
-
-
-def _next_steps(status: RunStatus) -> Iterator[Fact]:
-    """The commands that come next."""
-    leader = status.control if status.control_leads else status.best
-    if leader is None or leader.over_baseline is None:
-        if status.baseline:
-            yield Fact("see what was tried", "loopty tree", "dim")
-        return
-    name = name_to_type(leader.node, leader.handle) if status.control_leads else "best"
-    yield Fact("see it", f"loopty diff {name} --baseline" if leader.edited else f"loopty show {name}", "dim")
-    yield Fact("use it", f"loopty apply {name}", "dim")

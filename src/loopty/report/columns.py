@@ -33,7 +33,8 @@ def fact_lines(facts: Iterable[Fact], columns: int, terminal: Terminal) -> list[
     for fact in facts:
         room = max(columns - NAME_COLUMNS - 2, 1)
         first, *more = [printable_line(fact.text)] if fact.is_whole else wrap(fact.text, room)
-        lines.append(terminal.paint(f"  {fact.name:<{NAME_COLUMNS}}", "dim") + terminal.paint(first, fact.style))
+        name = f"  {fact.name:<{NAME_COLUMNS - 1}} "
+        lines.append(terminal.paint(name, "dim") + terminal.paint(first, fact.style))
         lines += [" " * (NAME_COLUMNS + 2) + terminal.paint(line, fact.style) for line in more]
     return lines
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopty.report.node_name import name_to_type, node_name
+from loopty.report.node_name import node_name
 from loopty.report.score_text import ScoreText
 from loopty.views.run_status import RunStatus
 
@@ -34,8 +34,8 @@ def control_hint(status: RunStatus) -> str:
     if control is None or not status.control_leads:
         return ""
     score = ScoreText.of_run(status).score(control.score)
-    name, typed = node_name(control.node, control.handle), name_to_type(control.node, control.handle)
+    name = node_name(control.node, control.handle)
     return (
         f"random changes did better than the proposer: the control's node {name} has {status.metric} {score}. "
-        f"Use it instead: loopty apply {typed}; and try another proposer or more attempts"
+        f"Use it instead: loopty apply {name}; and try another proposer or more attempts"
     )

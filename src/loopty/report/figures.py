@@ -9,15 +9,18 @@ from loopty.domain.space import Value
 
 def figure(value: float) -> str:
     """Six significant digits, without an exponent if possible."""
-    if 1e6 <= abs(value) < 1e12:
-        return f"{value:.0f}"
-    return f"{value:.6g}"
+    return without_minus_zero(f"{value:.0f}" if 1e6 <= abs(value) < 1e12 else f"{value:.6g}")
+
+
+def without_minus_zero(text: str) -> str:
+    """The number without its sign where only zeros are left of it."""
+    return text.removeprefix("-") if not any(digit in text for digit in "123456789in") else text
 
 
 def value_text(value: Value | None, digits: int = 6) -> str:
     """A parameter's value, as a task file has it; a number with at most this many significant digits."""
     if isinstance(value, float):
-        return f"{value:.{digits}g}"
+        return without_minus_zero(f"{value:.{digits}g}")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -84,6 +87,11 @@ def percent(share: float) -> str:
     if size >= 1000:
         return f"{size:,.0f}"
     return f"{size:.1f}" if size >= 0.1 or size == 0 else f"{size:.2g}"
+
+
+def signed_percent(share: float) -> str:
+    """`+2.5 %`."""
+    return f"{sign(share)}{percent(share)} %"
 
 
 def sign(value: float) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from loopty.domain.ids import NodeId
 from loopty.report.calls_text import outcome_facts
 from loopty.report.columns import cut, pad, width, wrap
 from loopty.report.figures import dollars, moment, plural
-from loopty.report.node_name import NodeNames
 from loopty.report.terminal import Terminal
 from loopty.views.model_calls import NOT_TAKEN, ModelCall
 
@@ -29,11 +28,10 @@ def fruitless_calls_text(
     calls: Sequence[ModelCall],
     columns: int = 80,
     terminal: Terminal | None = None,
-    names: NodeNames | None = None,
+    name_of: Callable[[str], str] = str,
 ) -> str:
     """The newest call last, each with its time, operator, model, cost and the reason it led to nothing."""
-    terminal, names, shown = terminal or Terminal(), names or NodeNames(), calls[-MAX_SHOWN:]
-    name, typed = names.name(node), names.argument(node)
+    terminal, shown, name = terminal or Terminal(), calls[-MAX_SHOWN:], name_of(node)
     lines = [f"{terminal.paint(name, 'strong')}  {cut(_summary(calls), max(columns - width(name) - 2, 1))}", ""]
     if older := len(calls) - len(shown):
         lines += [cut(f"  {plural(older, 'older call')} not shown: --json prints all", columns), ""]
@@ -42,10 +40,10 @@ def fruitless_calls_text(
     for call, row in zip(shown, cells, strict=True):
         figures = (pad(text, room, right=at > 2) for at, (text, room) in enumerate(zip(row, widths, strict=True)))
         lines.append(cut("  " + "  ".join(figures).rstrip(), columns))
-        lines += _why(call, columns, terminal, names)
+        lines += _why(call, columns, terminal, name_of)
     lines += [
         "",
-        terminal.paint(cut(f"full prompts and replies: loopty show {typed} --refused --prompt", columns), "dim"),
+        terminal.paint(cut(f"full prompts and replies: loopty show {name} --refused --prompt", columns), "dim"),
     ]
     return terminal.render("\n".join(lines))
 
@@ -56,7 +54,7 @@ def _cells(call: ModelCall) -> tuple[str, ...]:
     return moment(call.at), operator, model, plural(call.tokens, "token"), dollars(call.money_usd)
 
 
-def _why(call: ModelCall, columns: int, terminal: Terminal, names: NodeNames) -> Iterator[str]:
+def _why(call: ModelCall, columns: int, terminal: Terminal, name_of: Callable[[str], str]) -> Iterator[str]:
     """The reasons in a few lines, even if a server or a candidate wrote a long text into one."""
     room = max(columns - _INDENT, _MIN_COLUMNS)
     facts = list(outcome_facts(call))
@@ -64,7 +62,7 @@ def _why(call: ModelCall, columns: int, terminal: Terminal, names: NodeNames) ->
     if len(facts) > _MAX_REASONS:
         reasons.append((f"and {len(facts) - _MAX_REASONS} more", "warn"))
     if call.new_nodes:
-        reasons.append((f"its reply also led to {', '.join(map(names.name, call.new_nodes))}", ""))
+        reasons.append((f"its reply also led to {', '.join(map(name_of, call.new_nodes))}", ""))
     for text, style in reasons:
         lines = wrap(text, room)
         if len(lines) > _MAX_LINES:

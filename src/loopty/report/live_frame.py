@@ -12,7 +12,7 @@ from loopty.kit.dataclass import Record, dataclass
 from loopty.record.verdicts import NodeJudged
 from loopty.report.columns import cut
 from loopty.report.figures import duration, figure, plural, rate
-from loopty.report.node_name import node_name, shorten_ids
+from loopty.report.node_name import node_name
 from loopty.report.pace import Throughput
 from loopty.report.score_text import ScoreText
 from loopty.views.run_phase import PhaseName, RunPhase
@@ -51,8 +51,8 @@ def frame(
     lines.append(FrameLine(", ".join(_times(status, throughput))))
     if last:
         style = _STYLES.get(last.verdict, "dim")
-        name, reason = node_name(last.node, last_handle), shorten_ids(last.reason)
-        lines.append(FrameLine(f"last {name} {last.verdict}: {reason}", style))
+        name = node_name(last.node, last_handle)
+        lines.append(FrameLine(f"last {name} {last.verdict}: {last.reason}", style))
     lines += [FrameLine(_running_line(trial, latest(trial.node)), "dim") for trial in status.running[:_MAX_TRIALS]]
     if busy := slots_text(status):
         lines.append(FrameLine(busy, "dim"))

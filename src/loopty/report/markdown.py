@@ -13,7 +13,7 @@ _MARKUP = re.compile(r"[\\`*_\[\]<>|~$&]")
 _AUTOMATIC = re.compile(r"@|#(?=\d)|:(?=//)|(?<=www)\.|^(?:[-+]|\d+(?=\.))(?= )", re.IGNORECASE)
 """What hosts turn into mentions, links to issues, links and lists without any markup."""
 _APART = "&#8203;"
-_OWN_CODE = re.compile(r"`(loopty [ -~]+?|\d[\d.…]* #\d+)`")
+_OWN_CODE = re.compile(r"`(loopty [ -~]+?|@\d+)`")
 """Commands of loopty and names of nodes."""
 _FENCE = re.compile(r"`{3,}")
 

@@ -22,7 +22,7 @@ from loopty.report.figures import (
     three_digits,
     value_text,
 )
-from loopty.report.node_name import name_to_type, node_name, short_id, shorten_ids
+from loopty.report.node_name import node_name
 from loopty.report.score_text import ScoreText
 from loopty.report.tally_text import review_text
 from loopty.report.terminal import Terminal
@@ -53,13 +53,11 @@ def node_text(
     node = detail.node
     glyph, style = node_glyph(node)
     waiting = "measured, no verdict yet" if node.outcome else "waiting for its trial"
-    waiting = (
-        f"unjudged again: loopty remeasure {name_to_type(node.id, node.handle)}" if node.reopened_for else waiting
-    )
+    waiting = f"unjudged again: loopty remeasure {node.name}" if node.reopened_for else waiting
     state = node.verdict or (
         "dropped" if node.dropped else "draft" if node.draft else "running" if node.running else waiting
     )
-    name = terminal.paint(node_name(node.id, node.handle), "strong")
+    name = terminal.paint(node.name, "strong")
     head = f"{name}  {terminal.paint(f'{glyph} {state}'.strip(), style)}"
     if detail.is_best:
         head += terminal.paint(", best of its run", "best")
@@ -73,17 +71,14 @@ def node_text(
 
 def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> Iterator[Fact]:
     node = detail.node
-    if short_id(node.id) != node.id:
-        yield Fact("id", str(node.id))
+    yield Fact("path", str(node.id))
     if node.reason:
         # The rest of such a reason repeats the effect in fewer words.
         repeats_effect = node.effect and not node.withdrawn
         reason = re.split(r" by | \(", node.reason)[0] if repeats_effect else node.reason
-        if node.against:
-            reason = re.sub(rf" of {re.escape(node.against)}$", f" of {_incumbent(detail)}", reason)
-        yield Fact("because", shorten_ids(reason))
+        yield Fact("because", reason)
     if node.withdrawn and node.withdrawn.verdict:
-        yield Fact("withdrawn", f"was {node.withdrawn.verdict}: {shorten_ids(node.withdrawn.reason)}", "warn")
+        yield Fact("withdrawn", f"was {node.withdrawn.verdict}: {node.withdrawn.reason}", "warn")
     if node.effect:
         yield Fact("effect", _effect(node.effect, detail.effect_percent, _incumbent(detail)))
     if change := _change_in_fresh_pairs(detail):
@@ -97,15 +92,15 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
     if node.calls:
         calls, cost = plural(len(node.calls), "model call"), plural(round(node.tokens), "token")
         cost += f" and {dollars(node.money_usd)}" if node.money_usd else ""
-        yield Fact("calls", f"made with {calls}: loopty show {name_to_type(node.id, node.handle)} --prompt")
+        yield Fact("calls", f"made with {calls}: loopty show {node.name} --prompt")
         yield Fact("cost", cost)
     if node.summary:
         yield Fact("change", node.summary)
     if detail.parent:
         why = f" ({node.parent_reason})" if node.parent_reason else ""
-        yield Fact("parent", f"{node_name(detail.parent.id, detail.parent.handle)}{_over_parent(detail)}{why}")
-    if node.merged:
-        yield Fact("merges", ", ".join(map(short_id, node.merged)))
+        yield Fact("parent", f"{detail.parent.name}{_over_parent(detail)}{why}")
+    if detail.merged:
+        yield Fact("merges", ", ".join(detail.merged))
     if node.author:
         yield Fact("author", f"{node.author}, on {node.surface}" if node.surface else node.author)
     if node.tuned:

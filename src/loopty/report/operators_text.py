@@ -37,7 +37,7 @@ def _facts(report: OperatorReport) -> Iterator[Fact]:
     yield Fact("diversity", text, "warn" if found.is_low else "")
     for model, forms in report.forms.items():
         counts = (f"{name} {count.usable} of {count.asked}" for name, count in sorted(forms.items()))
-        yield Fact("usable replies", f"{model}: {'; '.join(counts)}")
+        yield Fact("replies", f"{model}: usable in the form {'; '.join(counts)}")
     if report.learning:
         yield from _learning_facts(report.learning)
     yield Fact("credit", "1/place among the best 8 when judged, for each proposal; 0 below the baseline")
@@ -83,7 +83,7 @@ def _name(row: OperatorRow) -> str:
 
 def _cells(row: OperatorRow) -> tuple[str, ...]:
     counts = (row.asked, row.refused, row.failed, row.kept)
-    gain = "" if row.mean_gain is None else f"{'+' if row.mean_gain >= 0 else ''}{rough_figure(row.mean_gain)}"
+    gain = "" if row.mean_gain is None else rough_figure(row.mean_gain)
     over_time = " ".join("  · " if part is None else f"{part:.2f}" for part in row.by_period[:PERIODS])
     return (*(f"{count:,}" for count in counts), f"{row.credit:.3f}", gain, _cost(row), over_time)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TextIO
 
+from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise, Pools
@@ -15,12 +16,12 @@ from loopty.record.recorder import Recorder
 from loopty.record.rungs import RungChanged
 from loopty.record.sessions import SessionStalled
 from loopty.record.trials import TrialStarted
-from loopty.record.verdicts import NodeJudged, VerdictWithdrawn
+from loopty.record.verdicts import Incumbents, NodeJudged, VerdictWithdrawn
 from loopty.report.agents_text import agent_stall_text
 from loopty.report.columns import cut, printable_line
 from loopty.report.figures import duration, rate
 from loopty.report.live_frame import phase_text, pool_progress, remaining_seconds, slots_text
-from loopty.report.node_name import node_name, shorten_ids
+from loopty.report.node_name import node_name
 from loopty.report.outlet import Outlet
 from loopty.report.pace import Pace, Throughput
 from loopty.report.score_text import ScoreText
@@ -60,8 +61,10 @@ class PlainProgress:
         self._pace = Pace(self._start)
         self._failure = ""
         """Why the last model call gave no reply; empty if it gave one."""
-        self._phase: PhaseName | None = None
-        """The phase that was announced last."""
+        self._announced: set[tuple[PhaseName, NodeId]] = set()
+        """The phases that were announced, each with the node that is measured."""
+        self._reached: tuple[object, ...] = ()
+        """What the last progress line said: without anything new there is no other."""
 
     def on_event(self, recorded: Recorded) -> None:
         self._pace.on_event(recorded)
@@ -92,9 +95,11 @@ class PlainProgress:
         # There is no run while a recorder that failed to write has not caught up yet.
         run = history.runs.get(self._run)
         if run and abs(now - self._printed_at) >= pause:
-            current = status(history, run, now, lambda _: True, self._pools, self._trials_at_once, self._noise)
-            self._say(_progress_line(current, self._pace.throughput(now)))
             self._printed_at = now
+            current = status(history, run, now, lambda _: True, self._pools, self._trials_at_once, self._noise)
+            if (reached := _reached(current)) != self._reached:
+                self._say(_progress_line(current, self._pace.throughput(now)))
+                self._reached = reached
 
     def close(self) -> None:
         """Do nothing: every line is complete."""
@@ -102,14 +107,16 @@ class PlainProgress:
     def _say_phase(self) -> None:
         """Announce a phase once, when it begins."""
         history = self._recorder.history
-        phase = run_phase(history, history.runs[self._run], self._noise)
-        name = phase.name if phase else None
-        if name is PhaseName.BASELINE and name is not self._phase:
+        run = history.runs[self._run]
+        phase, best = run_phase(history, run, self._noise), Incumbents.of(run, Pool.ATTEMPT).best or run.root
+        if phase is None or (phase.name, best) in self._announced:
+            return
+        self._announced.add((phase.name, best))
+        if phase.name is PhaseName.BASELINE:
             self._say("measuring the baseline")
-        elif phase and phase.name is not self._phase:
+        else:
             pairs = f" in {phase.steps} fresh pairs" if phase.steps else ""
             self._say(f"confirming the gain over the baseline{pairs}")
-        self._phase = name
 
     def _say_verdict(self, judged: NodeJudged) -> None:
         node = self._recorder.history[judged.node]
@@ -122,11 +129,11 @@ class PlainProgress:
         ):
             control = "" if node.pool is Pool.ATTEMPT else f" ({node.pool})"
             word = Ending.TAMPERED if tampered else judged.verdict
-            reason = cut(shorten_ids(judged.reason), _LONGEST_REASON)
-            self._say(f"{word} {node_name(node.id, node.handle)}{control}: {reason}")
+            reason = cut(judged.reason, _LONGEST_REASON)
+            self._say(f"{word} {node.name}{control}: {reason}")
 
     def _say_withdrawal(self, withdrawal: VerdictWithdrawn) -> None:
-        name = node_name(withdrawal.node, self._recorder.history.handle(withdrawal.node))
+        name = self._recorder.history.name(withdrawal.node)
         self._say(f"withdrawn {name}: {cut(withdrawal.why, _LONGEST_REASON)}")
 
     def _say_failure(self, failure: str) -> None:
@@ -147,6 +154,12 @@ class PlainProgress:
 def _is_answer(event: CallSettled) -> bool:
     """Whether the call tells if a model replies; a stall of an agent is said with what follows from it."""
     return event.usage is not None and not event.failure.startswith(STALLED)
+
+
+def _reached(status: RunStatus) -> tuple[object, ...]:
+    """What has to change for another progress line."""
+    best = status.best.node if status.best else None
+    return best, tuple((count.pool, count.started) for count in status.counts if count.limit)
 
 
 def _progress_line(status: RunStatus, throughput: Throughput) -> str:

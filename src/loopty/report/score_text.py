@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from loopty.kit.dataclass import Record, dataclass
-from loopty.report.figures import figure, percent, plural, rough_figure, sign
+from loopty.report.figures import figure, percent, plural, rough_figure, sign, without_minus_zero
 from loopty.views.run_status import RunStatus
 from loopty.views.score_change import ScoreChange
 
@@ -68,19 +68,18 @@ class ScoreText(Record):
     def score(self, value: float) -> str:
         if not self.is_fixed:
             return figure(float(f"{value:.{self.decimals}g}"))
-        return figure(value) if abs(value) >= _WHOLE else f"{value:.{self.decimals}f}"
+        return figure(value) if abs(value) >= _WHOLE else without_minus_zero(f"{value:.{self.decimals}f}")
 
     def change(self, change: ScoreChange) -> str:
         """The change for a column: `+24.3 %`, positive is better."""
-        if self.is_relative and change.percent is not None:
-            return f"{sign(change.percent)}{self._percent(change.percent)} %"
-        return sign(change.amount) + self.score(abs(change.amount))
+        amount = self._amount(change)
+        return f"{sign(change.amount)}{amount}" if _has_size(amount) else "same"
 
     def change_words(self, change: ScoreChange, than: str) -> str:
         """The change as words: `24.3 % better than the baseline`."""
-        if change.amount == 0:
+        if not _has_size(amount := self._amount(change)):
             return f"no better than {than}"
-        words = f"{self._amount(change)} {'better' if change.amount > 0 else 'worse'} than {than}"
+        words = f"{amount} {'better' if change.amount > 0 else 'worse'} than {than}"
         if change.is_confirmed is False:
             return f"{words} (unconfirmed)"
         return f"{words} ({self.interval(change)})" if change.is_confirmed else words
@@ -95,7 +94,7 @@ class ScoreText(Record):
         return f"the baseline ({score})"
 
     def interval(self, change: ScoreChange) -> str:
-        """`95 % interval +1.6 % to +2.6 %, 10 fresh pairs`; perhaps luck where the interval reaches below zero."""
+        """`95 % interval +1.6 % to +2.6 %, 10 fresh pairs`, and whether that is not significant."""
         assert change.low is not None
         assert change.high is not None
         is_relative = self.is_relative and change.percent is not None and change.amount
@@ -104,8 +103,8 @@ class ScoreText(Record):
             rough_figure(end) if share is None else f"{sign(end)}{percent(share * end)} %"
             for end in (change.low, change.high)
         )
-        luck = "" if change.is_certain or change.amount <= 0 else "; perhaps luck"
-        return f"95 % interval {low} to {high}, {plural(change.pairs, 'fresh pair')}{luck}"
+        doubt = "" if change.is_certain or change.amount <= 0 else "; not significant"
+        return f"95 % interval {low} to {high}, {plural(change.pairs, 'fresh pair')}{doubt}"
 
     def _amount(self, change: ScoreChange) -> str:
         if self.is_relative and change.percent is not None:
@@ -116,6 +115,11 @@ class ScoreText(Record):
         if self.percent_decimals is None or abs(share) >= 1000:
             return percent(share)
         return f"{abs(share):.{self.percent_decimals}f}"
+
+
+def _has_size(amount: str) -> bool:
+    """Whether anything but zeros is shown of the amount."""
+    return any(digit in amount for digit in "123456789in")
 
 
 def gains_side_by_side(status: RunStatus) -> bool:

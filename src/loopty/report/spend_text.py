@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from loopty.kit.dataclass import replace
 from loopty.report.columns import Fact, cut, fact_lines, pad, width
 from loopty.report.figures import dollars, plural
-from loopty.report.node_name import NodeNames
 from loopty.report.terminal import Terminal
 from loopty.views.model_spend import SpendCap, SpendReport, SpendRow, SpendSum
 
@@ -27,10 +26,10 @@ def spend_text(
     by: str | None = None,
     columns: int = 80,
     terminal: Terminal | None = None,
-    names: NodeNames | None = None,
+    name_of: Callable[[str], str] = str,
 ) -> str:
     """The spend of a run; `by` names the only table to show."""
-    terminal, names = terminal or Terminal(), names or NodeNames()
+    terminal = terminal or Terminal()
     if not (spend.total.calls or spend.in_flight.calls or spend.given_again):
         return terminal.render(f"no model was called in run {spend.run}")
     head = f"run {spend.run}"
@@ -39,7 +38,7 @@ def spend_text(
         "role": spend.role,
         "model": spend.model,
         "operator": spend.operator,
-        "node": _with_names(spend.node, names),
+        "node": [replace(row, name=name_of(row.name)) if row.name else row for row in spend.node],
     }
     for name in [by] if by else _DEFAULT_TABLES:
         lines += _table(name, tables[name], columns, terminal)
@@ -80,11 +79,6 @@ def _table(name: str, rows: Sequence[SpendRow], columns: int, terminal: Terminal
     if (more := len(rows) - _MAX_ROWS) > 0:
         lines.append(cut(f"  and {more:,} more: --json prints all", columns))
     return ["", terminal.paint(lines[0], "dim"), *lines[1:]]
-
-
-def _with_names(rows: Sequence[SpendRow], names: NodeNames) -> list[SpendRow]:
-    """The rows by node, each named as nodes are on the screen."""
-    return [replace(row, name=names.name(row.name)) if row.name else row for row in rows]
 
 
 def _cells(spent: SpendSum) -> tuple[str, ...]:

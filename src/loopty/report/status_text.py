@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from loopty.causes.explanation import Explanation
 from loopty.domain.outcome import Ending, Integrity
 from loopty.domain.pool import Pool
+from loopty.kit.dataclass import replace
 from loopty.report.agents_text import agents_lines
 from loopty.report.cascade_text import stage_text
 from loopty.report.columns import Fact, cut, fact_lines, printable_line
@@ -47,13 +48,14 @@ def status_text(
     terminal: Terminal | None = None,
     tally: Tally | None = None,
     explanation: Explanation | None = None,
+    more: Sequence[Fact] = (),
 ) -> str:
-    """Where a run stands; `explanation` says why its baseline failed."""
+    """Where a run stands; `explanation` says why its baseline failed, `more` is about what surrounds it."""
     terminal = terminal or Terminal()
     lines = [
         _headline(status, columns, terminal),
         "",
-        *fact_lines(_facts(status, tally, explanation), columns, terminal),
+        *fact_lines(_facts(status, tally, explanation, more), columns, terminal),
     ]
     return terminal.render("\n".join(lines))
 
@@ -124,21 +126,34 @@ def _headline(status: RunStatus, columns: int, terminal: Terminal) -> str:
         state = f"{state}: {awaited_text(status.awaited)}"
     if status.is_paused:
         why = f": {printable_line(status.pause_reason)}" if status.pause_reason else ""
-        state = f"paused{why}; `loopty resume` goes on ({state})"
+        state = f"paused{why}; continue with `loopty resume` ({state})"
     style = {RunState.RUNNING: "good", RunState.LOST: "warn"}.get(status.state, "")
     head = f"run {status.run}"
     return f"{terminal.paint(head, 'strong')}  {terminal.paint(cut(state, columns - len(head) - 2), style)}"
 
 
-def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | None) -> Iterator[Fact]:
+def _facts(
+    status: RunStatus, tally: Tally | None, explanation: Explanation | None, more: Sequence[Fact]
+) -> Iterator[Fact]:
+    """The result, then what happens now, then what was spent, and last what to do next."""
+    yield from _result_facts(status, tally, explanation)
+    yield from _present_facts(status, tally)
+    yield from _spent_facts(status)
+    yield from more
+    yield Fact("criteria", status.criteria)
+    for number, step in enumerate(next_steps(status)):
+        yield replace(step, name="" if number else "next")
+
+
+def _result_facts(status: RunStatus, tally: Tally | None, explanation: Explanation | None) -> Iterator[Fact]:
     better, scores = "higher" if status.direction.sign > 0 else "lower", ScoreText.of_run(status)
-    if status.state is RunState.STOPPED:
-        yield Fact("because", status.reason)
     if status.best:
         than = "the baseline in runs side by side" if gains_side_by_side(status) else "the baseline"
         yield Fact("best", _node_text(status.best, status.metric, scores, than), "best")
     if weak := integrity_text(status):
         yield Fact("integrity", weak, "warn")
+    if status.held:
+        yield Fact("held", held_text(status), "warn")
     if status.audit:
         yield Fact("audit", status.audit, "warn")
     if status.versions:
@@ -155,27 +170,24 @@ def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | No
         yield Fact("control", text, "warn" if leads else "")
     if status.uplift:
         plain = f"the best attempt is {scores.change_words(status.uplift, 'the best control')}"
-        yield Fact("uplift", uplift_text(tally.over_control) if tally and tally.over_control else plain)
+        yield Fact("vs random", uplift_text(tally.over_control) if tally and tally.over_control else plain)
     for other in status.other_fingerprints:
         yield Fact(
             "elsewhere", f"best {_node_text(other.best, status.metric, _text_alone(other.best))} ({other.machine})"
         )
     if status.noise:
         yield Fact("noise", _noise(status.noise, status.metric))
-    for count in status.counts:
-        text = f"{count.started:,}" + ("" if count.limit is None else f" of {count.limit:,}")
-        text += f": {endings_text(count)}" if count.endings else ""
-        if count.pool is Pool.ATTEMPT and status.since_best:
-            text += f"; {status.since_best:,} since the best"
-        yield Fact(f"{count.pool}s", text)
-    for stage in status.cascade:
-        yield Fact("cascade", stage_text(stage))
-    if status.combines:
-        yield Fact("combines", pool_text(status.combines))
-    if status.tuning:
-        yield Fact("tuning", slice_text(status.tuning))
-        if status.tuning.advice:
-            yield Fact("", status.tuning.advice, "warn")
+
+
+def _present_facts(status: RunStatus, tally: Tally | None) -> Iterator[Fact]:
+    if status.state is RunState.STOPPED:
+        yield Fact("because", status.reason)
+    for trial in status.running[:_MAX_TRIALS]:
+        yield Fact("running", running_trial_text(trial))
+    if (more := len(status.running) - _MAX_TRIALS) > 0:
+        yield Fact("", f"and {more} more")
+    for line in worker_lines(status):
+        yield Fact("workers", line)
     if tally and (verdicts := verdicts_text(tally)):
         yield Fact("verdicts", verdicts)
     for withdrawn in tally.withdrawn[:_MAX_WITHDRAWN] if tally else ():
@@ -188,6 +200,14 @@ def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | No
         yield Fact("kept", kept)
     if status.rung:
         yield Fact("ladder", printable_line(status.rung))
+    if status.combines:
+        yield Fact("combines", pool_text(status.combines))
+    for stage in status.cascade:
+        yield Fact("cascade", stage_text(stage))
+    if status.tuning:
+        yield Fact("tuning", slice_text(status.tuning))
+        if status.tuning.advice:
+            yield Fact("", status.tuning.advice, "warn")
     if status.verified:
         yield Fact("verifier", verifier_text(status.verified))
     if status.refusals:
@@ -196,6 +216,15 @@ def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | No
         )
         if why := next((count.last_refusal for count in status.counts if count.last_refusal), ""):
             yield Fact("", f"the last one because: {printable_line(why)}")
+
+
+def _spent_facts(status: RunStatus) -> Iterator[Fact]:
+    for count in status.counts:
+        text = f"{count.started:,}" + ("" if count.limit is None else f" of {count.limit:,}")
+        text += f": {endings_text(count)}" if count.endings else ""
+        if count.pool is Pool.ATTEMPT and status.since_best:
+            text += f"; {status.since_best:,} since the best"
+        yield Fact(f"{count.pool}s", text)
     pace = f", {rate(status.trials_per_second)}" if status.trials_per_second else ""
     yield Fact("time", time_text(status) + pace)
     if status.tokens or status.money_usd:
@@ -206,13 +235,40 @@ def _facts(status: RunStatus, tally: Tally | None, explanation: Explanation | No
         yield Fact("agents", words, style)
     if status.left:
         yield Fact("remaining", _remaining_text(status.left))
-    for trial in status.running[:_MAX_TRIALS]:
-        yield Fact("running", running_trial_text(trial))
-    if (more := len(status.running) - _MAX_TRIALS) > 0:
-        yield Fact("", f"and {more} more")
-    for line in worker_lines(status):
-        yield Fact("workers", line)
-    yield Fact("criteria", status.criteria)
+
+
+def held_text(status: RunStatus) -> str:
+    """`@12 (9100) waits for you: its gain is suspiciously large, …`."""
+    scores = ScoreText.of([node.score for node in status.held if node.score is not None])
+    named = [
+        node_name(node.node, node.handle) + (f" ({scores.score(node.score)})" if node.score is not None else "")
+        for node in status.held
+    ]
+    wait, its = ("waits", "its gain is") if len(named) == 1 else ("wait", "their gains are")
+    return (
+        f"{', '.join(named)} {wait} for you: {its} suspiciously large, and the code that scored could be reached; "
+        "until you accept, it counts for nothing"
+    )
+
+
+def next_steps(status: RunStatus) -> Iterator[Fact]:
+    """The commands that come next."""
+    for node in status.held[:1]:
+        name = node_name(node.node, node.handle)
+        yield Fact("look at it", f"loopty show {name}", "dim")
+        yield Fact("accept it", f"loopty accept {name} --why TEXT", "dim")
+    if status.is_paused:
+        yield Fact("continue", "loopty resume", "dim")
+    elif status.state in (RunState.LOST, RunState.IDLE):
+        yield Fact("continue", "loopty optimize", "dim")
+    leader = status.control if status.control_leads else status.best
+    if leader is None or leader.over_baseline is None:
+        if status.baseline:
+            yield Fact("see what was tried", "loopty tree", "dim")
+        return
+    name = node_name(leader.node, leader.handle) if status.control_leads else "best"
+    yield Fact("see it", f"loopty diff {name} --baseline" if leader.edited else f"loopty show {name}", "dim")
+    yield Fact("use it", f"loopty apply {name}", "dim")
 
 
 def _node_text(node: AgainstBaseline, metric: str, text: ScoreText, than: str = "the baseline") -> str:

@@ -14,7 +14,6 @@ from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import one_line
 from loopty.record.node_record import Node
 from loopty.report.figures import plural, value_text
-from loopty.report.node_name import name_to_type, node_name, shorten_ids
 from loopty.report.score_text import ScoreText
 from loopty.report.status_text import endings_text, time_text, usage_text
 from loopty.report.tally_text import false_keeps_text, review_text, uplift_text
@@ -178,7 +177,7 @@ def _verification(summary: RunSummary) -> Iterator[Part]:
     if winner:
         node = winner.node
         if node.reason:
-            facts.append(f"verdict on the last step: {node.verdict}, {one_line(shorten_ids(node.reason), _LINE)}")
+            facts.append(f"verdict on the last step: {node.verdict}, {one_line(node.reason, _LINE)}")
         if winner.gates:
             facts.append(f"gates that it passed: {one_line(', '.join(gate.name for gate in winner.gates), _LINE)}")
         if node.outcome and node.outcome.integrity is Integrity.WEAK:
@@ -190,7 +189,7 @@ def _verification(summary: RunSummary) -> Iterator[Part]:
     if status.noise:
         facts.append(f"the baseline was measured {plural(status.noise.measurements, 'time')} to know the noise")
     if tally.over_control:
-        facts.append(f"against a random search of the same size: {uplift_text(tally.over_control)}")
+        facts.append(f"against the random baseline: {uplift_text(tally.over_control)}")
     if kept := false_keeps_text(tally.false_keeps):
         facts.append(f"kept nodes: {kept}")
     facts += [_audit_line(row) for row in summary.audits[-1:]]
@@ -230,13 +229,13 @@ def _failures(summary: RunSummary) -> Iterator[Part]:
 
 def _failed_line(node: Node) -> str:
     cause = "" if node.verdict is Verdict.DISCARDED and not node.reason else f" — {one_line(node.reason, _LINE)}"
-    return shorten_ids(f"{_name(node)} {node.verdict}: {one_line(node.summary, _LINE)}{cause}")
+    return f"{_name(node)} {node.verdict}: {one_line(node.summary, _LINE)}{cause}"
 
 
 def _reproduction(summary: RunSummary) -> Iterator[Part]:
     if summary.winner is None:
         return
-    name = name_to_type(summary.winner.node.id, summary.winner.node.handle)
+    name = summary.winner.node.name
     yield Bullets(
         (
             f"`loopty replay {name}` measures it again from nothing",
@@ -247,4 +246,4 @@ def _reproduction(summary: RunSummary) -> Iterator[Part]:
 
 
 def _name(node: Node) -> str:
-    return f"`{node_name(node.id, node.handle)}`"
+    return f"`{node.name}`"

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from loopty.domain.outcome import Verdict
 from loopty.record.node_record import Review
 from loopty.report.columns import printable_line
-from loopty.report.figures import percent, plural, rough_figure, three_digits
+from loopty.report.figures import plural, rough_figure, three_digits
 from loopty.report.node_name import node_name
 from loopty.views.false_keeps import FalseKeeps
-from loopty.views.uplift import Uplift
+from loopty.views.uplift import Uplift, UpliftWords
 from loopty.views.verdict_tally import Tally, WithdrawnVerdict
 from loopty.views.verifier_totals import VerifierTotals
 
@@ -18,29 +18,24 @@ _USUAL_VERDICTS = (Verdict.KEPT, Verdict.DISCARDED)
 
 
 def uplift_text(uplift: Uplift) -> str:
-    """`better than random, +0.3 in score over the control; 12 of 40 attempts above every control trial (…)`."""
-    amount = f"{rough_figure(uplift.amount)} in {uplift.metric} over the best control trial, in this run"
+    """`24 attempts against 8 random trials: +0.3 in score, significant (p = 0.01)`."""
+    pools = f"{plural(uplift.attempts, 'attempt')} against {plural(uplift.control, 'random trial')}"
+    difference = rough_figure(uplift.amount) if uplift.amount else "no difference"
+    amount = f"{pools}: {difference} in {uplift.metric}, best against best"
     if uplift.chance is None:
-        return f"{uplift.words}: {amount}, {plural(uplift.trials, 'trial')} each"
-    if not uplift.ahead:
-        return f"{uplift.words}, as far as {plural(uplift.trials, 'trial')} each can show: {amount}"
-    side, other = ("attempt", "control trial") if uplift.ahead >= 0 else ("control trial", "attempt")
-    ahead = f"{abs(uplift.ahead):,} of {plural(uplift.trials, side)} above every {other}"
-    return f"{uplift.words}: {amount}; {ahead}, by luck alone in {_chance_text(uplift.chance)} of such runs"
-
-
-def _chance_text(chance: float) -> str:
-    return "less than 0.1 %" if chance < 0.001 else f"{percent(100 * chance)} %"
+        return f"{amount}; {uplift.words}"
+    chance = "< 0.001" if uplift.chance < 0.001 else f"= {three_digits(uplift.chance)}"
+    is_significant = uplift.words in (UpliftWords.BETTER, UpliftWords.WORSE)
+    found = f"{uplift.words}" if is_significant else "not significant"
+    return f"{amount}; {found} (p {chance})"
 
 
 def false_keeps_text(found: FalseKeeps) -> str:
-    """`3 of them kept in pairs; at most 1.2 expected to be luck`; empty where nothing was kept in pairs."""
+    """`3 of them kept in pairs; at most 1.2 expected to be false`; empty where nothing was kept in pairs."""
     if not found.kept:
         return ""
     expected = three_digits(found.expected)
-    return (
-        f"{found.kept:,} of {found.compared:,} compared in pairs; at most {expected} of these expected to be luck"
-    )
+    return f"{found.kept:,} of {found.compared:,} compared in pairs; at most {expected} expected to be false"
 
 
 def verdicts_text(tally: Tally) -> str:

@@ -8,7 +8,7 @@ from loopty.domain.outcome import Effect
 from loopty.kit.fence import one_line
 from loopty.report.context_text import remaining_text
 from loopty.report.figures import figure, sign
-from loopty.report.node_name import node_name, shorten_ids
+from loopty.report.node_name import node_name
 from loopty.views.node_detail import NodeDetail
 from loopty.views.pool_counts import Remaining
 
@@ -22,8 +22,8 @@ def attempt_text(
 ) -> str:
     """A node with its verdict: the effect over parent and incumbent, integrity, what is left; at most 80 words."""
     node = detail.node
-    reason = first_words(shorten_ids(one_line(node.reason, 400)), _REASON_WORDS)
-    parts = [f"{node_name(node.id, node.handle)} {node.verdict}: {reason}.", *_effects(detail)]
+    reason = first_words(one_line(node.reason, 400), _REASON_WORDS)
+    parts = [f"{node.name} {node.verdict}: {reason}.", *_effects(detail)]
     if best:
         parts.append(f"Best: {best}.")
     if node.outcome and node.outcome.integrity:

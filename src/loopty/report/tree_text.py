@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from operator import add
 
 from loopty.domain.outcome import Ending, Verdict
@@ -12,7 +12,6 @@ from loopty.record.node_record import Node
 from loopty.report.change_line import ChangeLine
 from loopty.report.columns import cut, pad, width, wrap
 from loopty.report.figures import figure
-from loopty.report.node_name import name_within, node_name, short_id
 from loopty.report.score_text import ScoreText
 from loopty.report.terminal import Terminal
 from loopty.views.node_tree import HiddenControls, TreeLine, TreeRow
@@ -72,11 +71,11 @@ def node_glyph(node: Node | TreeNode) -> tuple[str, str]:
     return ("●", "good") if node.verdict is Verdict.KEPT else ("·", "")
 
 
-def node_remark(node: Node | TreeNode, more: str = "") -> str:
+def node_remark(node: Node | TreeNode, merged: Sequence[str], more: str = "") -> str:
     """What a line says about a node besides its score, its state and its change: `(control)`."""
     if not (
         more
-        or node.merged
+        or merged
         or node.withdrawn
         or node.files_removed
         or node.reopened_for
@@ -87,7 +86,7 @@ def node_remark(node: Node | TreeNode, more: str = "") -> str:
         return ""
     remarks = [
         more,
-        f"merges {', '.join(map(short_id, node.merged))}" if node.merged else "",
+        f"merges {', '.join(merged)}" if merged else "",
         _BESIDE.get(node.pool, ""),
         "measured again" if node.running and node.ending else "",
         node.verdict if node.verdict in _REMARKABLE_VERDICTS else "",
@@ -135,7 +134,7 @@ class _Sheet:
                 _name(row),
                 self._score(row),
                 self._effect(row),
-                node_remark(row.node, _elsewhere(row)),
+                node_remark(row.node, row.merged, _elsewhere(row)),
             )
             for branch, row in _with_branches(rows, levels)
         ]
@@ -162,9 +161,6 @@ class _Sheet:
         elif row.other_score is not None:
             glyph, style = "≠", "warn"
         taken = len(branch) + len(name)
-        if taken > self._names:
-            name = _name(row, max(self._names - len(branch), _NARROWEST_NAME))
-            taken = len(branch) + len(name)
         spaces = " " * (self._names - taken)
         score = score.rjust(self._score_width)
         effect = "  " + effect.rjust(self._effect_width) if self._effect_width else ""
@@ -186,8 +182,7 @@ class _Sheet:
         count = f"{hidden.count:,} control {'node is' if hidden.count == 1 else 'nodes are'} not shown"
         best = ""
         if hidden.best and hidden.score is not None:
-            name = node_name(hidden.best.id, hidden.best.handle)
-            best = f" (the best is {name}: {self._scores.score(hidden.score)})"
+            best = f" (the best is {hidden.best.name}: {self._scores.score(hidden.score)})"
         return f"{count}{best}: --controls shows {'it' if hidden.count == 1 else 'them'}"
 
     def _room_for_effect(self, columns: int) -> int:
@@ -207,7 +202,7 @@ class _Sheet:
         state = _state(row.node)
         if state or row.over_parent is None:
             return state
-        return self._scores.change(row.over_parent.change) if row.over_parent.change.amount else "same"
+        return self._scores.change(row.over_parent.change)
 
     def _paint_effect(self, effect: str, row: TreeRow, terminal: Terminal) -> str:
         """A gain in green where it is more than noise, or the state in the colour of its glyph."""
@@ -229,7 +224,7 @@ def _score_text(rows: list[TreeRow]) -> ScoreText:
 
 
 def _with_branches(rows: Iterable[TreeRow], levels: int) -> Iterator[tuple[str, TreeRow]]:
-    """Each row with the branches that lead to it, from at most this many levels: the id shows its depth."""
+    """Each row with the branches that lead to it, from at most this many levels."""
     stems: list[str] = []
     for row in rows:
         if row.level == 0:
@@ -243,10 +238,9 @@ def _with_branches(rows: Iterable[TreeRow], levels: int) -> Iterator[tuple[str, 
         stems.append("   " if row.is_last else "│  ")
 
 
-def _name(row: TreeRow, columns: int = 80) -> str:
+def _name(row: TreeRow) -> str:
     """The name, and the number of nodes hidden below it."""
-    hidden = f" +{row.hidden_below:,}" if row.hidden_below else ""
-    return name_within(row.node.id, row.node.handle, columns - len(hidden)) + hidden
+    return row.node.name + (f" +{row.hidden_below:,}" if row.hidden_below else "")
 
 
 def _elsewhere(row: TreeRow) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from loopty.domain.ids import NodeId
+from loopty.domain.objective import score_metric
 from loopty.engine.protocols import Ask, Selection
 from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
@@ -63,4 +64,4 @@ def _task_scores(ask: Ask, ranked: Sequence[NodeValue]) -> _Tasks:
 
 def _sign(ask: Ask) -> int:
     metrics = ask.history.counting_metrics(ask.run)
-    return metrics[0].direction.sign if metrics else 1
+    return score_metric(metrics).direction.sign if metrics else 1

@@ -12,7 +12,7 @@ LARGEST_CALL = 1 << 20
 MANAGED = ("abort", "discard", "gate", "invalidate", "remeasure")
 """What `manage` does where the task file permits it."""
 
-_ID = {"type": "string", "maxLength": 2_000, "description": "A node: 1.3, #4 or best."}
+_ID = {"type": "string", "maxLength": 2_000, "description": "A node: @4, its path as in 1.3, or best."}
 _TICKET = {"type": "string", "maxLength": 2_000, "description": "A ticket such as t1.17, or the id of its node."}
 _WAIT = {
     "type": "integer",

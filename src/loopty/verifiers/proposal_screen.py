@@ -79,7 +79,7 @@ class ScreenedProposer:
         lines = (*parameter_lines(parent.params, proposal.params), *self._change_lines(parent, proposal))
         claim = proposer_claim(proposal.operator, proposal.summary, self._data_tokens // 8)
         max_tokens = self._data_tokens - tokens_of_data(claim)
-        label = f"the change to node {parent.id.name}"
+        label = f"the change to node {parent.name}"
         change = excerpt(label, "\n".join(lines) or "nothing", MAX_CHARS, max_tokens)
         prompt = _prompt("\n\n".join(filter(None, (self._task_text, claim, change.text))))
         try:

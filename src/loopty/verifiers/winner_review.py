@@ -108,7 +108,7 @@ class WinnerReviewer:
         if earlier.commit != node.commit:
             patch = self._diff_commits(earlier.commit, node.commit)
             files = strip_hidden(patch.decode(errors="replace")) or files
-        name = "the baseline" if earlier.id == trial.root.id else f"its parent, node {earlier.id.name}"
+        name = "the baseline" if earlier.id == trial.root.id else f"its parent, node {earlier.name}"
         return _Change(
             f"the change against {name}", "\n".join((*parameter_lines(earlier.params, node.params), files))
         )

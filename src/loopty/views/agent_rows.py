@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loopty.domain.objective import Metric
 from loopty.domain.outcome import Verdict
 from loopty.kit.dataclass import Record, dataclass
 from loopty.record.agent_accounts import AgentAccount, AgentAccounts
@@ -12,6 +11,7 @@ from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.run_record import Run
 from loopty.views.against_baseline import AgainstBaseline, against_baseline
+from loopty.views.comparable import run_metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def agent_rows(history: History, run: Run, now: float) -> tuple[AgentRow, ...]:
 
 
 def _row(history: History, run: Run, account: AgentAccount, now: float) -> AgentRow:
-    metric = next(iter(history.metrics(history[run.root])), Metric("score", run.objective.direction))
+    metric = run_metric(history, run)
     configuration, benched = account.configuration, max(account.benched_until - now, 0.0)
     best = against_baseline(history, account.best, Cohorts.of(run).fingerprint, metric) if account.best else None
     return AgentRow(

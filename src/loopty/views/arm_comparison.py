@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from loopty.domain.objective import Metric
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import Record, dataclass
 from loopty.record.history import History
+from loopty.views.comparable import run_metric
 
 _DRAWS = 2000
 FEWEST_PAIRS = 5
@@ -59,7 +59,7 @@ class Difference(Record):
 def curve_of(history: History, run: int, unit: str) -> GainCurve:
     """The curve of a run, with its spending in `attempts`, `seconds`, `tokens` or `money`."""
     root = history[history.runs[run].root]
-    metric = next(iter(history.metrics(root)), Metric("score"))
+    metric = run_metric(history, history.runs[run])
     base = history.score(root)
     spent, best, spending, gains = 0.0, 0.0, [], []
     for node in history.nodes(run, Pool.ATTEMPT):

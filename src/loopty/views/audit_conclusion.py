@@ -38,10 +38,10 @@ def _is_refuted(row: AuditRow, anchor: AuditRow) -> bool:
 def _text(newest: AuditRow, anchor: AuditRow, worse: Sequence[AuditRow]) -> str:
     if (anchor.held_out_gain or 0.0) <= 0:
         is_gain = (newest.search_gain or 0.0) > 0
-        return f"no gain carries over to the held-out split, also not that of {newest.node}" if is_gain else ""
+        return f"no gain carries over to the held-out split, nor does that of {newest.name}" if is_gain else ""
     if newest not in worse:
         return ""
     return (
-        f"gains stopped carrying over to the held-out split after {anchor.node}: {newest.node} gains more in the "
+        f"gains stopped carrying over to the held-out split after {anchor.name}: {newest.name} gains more in the "
         "search, and less there"
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from loopty.domain.ids import NodeId
+from loopty.domain.ids import NodeId, handle_name
 from loopty.domain.outcome import Outcome
 from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.str_enum import StrEnum
@@ -62,6 +62,10 @@ class AuditRow(Record):
     """The fingerprint of this look: held-out scores are compared only under the same one."""
     flags: tuple[Flag, ...] = ()
     handle: int = 0
+
+    @property
+    def name(self) -> str:
+        return handle_name(self.handle)
 
     @property
     def gap(self) -> float | None:
@@ -216,7 +220,7 @@ def _drift(row: AuditRow, survival: Survival, earlier: Sequence[AuditRow]) -> It
         peak = max(better_before, key=lambda other: _rise(row.held_out, other.held_out, sign))
         yield Flag(
             Suspicion.DRIFT,
-            f"since {peak.node} the search's score got better ({peak.search:.6g} to {row.search:.6g}), "
+            f"since {peak.name} the search's score got better ({peak.search:.6g} to {row.search:.6g}), "
             f"but the held-out score got worse ({peak.held_out:.6g} to {row.held_out:.6g})",
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopty.domain.ids import NodeId
+from loopty.domain.objective import Metric, score_metric
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import SEARCH_POOLS, Pool
 from loopty.record.cohorts import Cohorts
@@ -34,9 +35,15 @@ def has_only_other_fingerprints(node: Node, run: Run) -> bool:
 
 
 def score(history: History, node: Node, fingerprint: str) -> float | None:
-    """The node's value of the most important metric under this fingerprint, or None."""
+    """The node's value of the metric that lists show, under this fingerprint; or None."""
     result, metrics = node.result(fingerprint), history.metrics(node)
-    return result.outcome.metrics.get(metrics[0].name) if result and metrics else None
+    return result.outcome.metrics.get(score_metric(metrics).name) if result and metrics else None
+
+
+def run_metric(history: History, run: Run) -> Metric:
+    """The metric that lists show and charts draw; before the baseline has one, `score`."""
+    metrics = history.metrics(history[run.root])
+    return score_metric(metrics) if metrics else Metric("score", run.objective.direction)
 
 
 def incumbents(history: History, run: Run, fingerprint: str) -> Iterator[NodeId]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from loopty.domain.evidence import median
 from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Direction, Metric
+from loopty.domain.objective import WEIGHTED_SUM, Direction, Metric, is_weighted
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
 from loopty.kit.dataclass import Record, dataclass
@@ -70,6 +70,8 @@ class NodeDetail(Record):
     other_machine: str
     """How the node's machine differs from the run's present one; empty if it is the same."""
     other_results: tuple[OtherResult, ...]
+    merged: tuple[str, ...]
+    """The names of its further parents."""
     against_handle: int
     """The handle of the incumbent that the node was compared with; 0 where there was none."""
 
@@ -90,6 +92,7 @@ def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> Node
         (*gates, *NodeGates.of(run).gates_of(node)),
         _other_machine(run, record),
         tuple(_other_results(history, run, record)),
+        tuple(map(history.name, record.merged)),
         history.handle(record.against) if record.against else 0,
     )
 
@@ -101,6 +104,9 @@ def _metric_details(history: History, run: Run, node: Node) -> tuple[MetricDetai
     directions: dict[str, Direction] = {**node.outcome.directions, **judged}
     reported = node.outcome.metrics
     names = [name for name in judged if name in reported]
+    if is_weighted(history.metrics(node)) and WEIGHTED_SUM in reported:
+        judged[WEIGHTED_SUM] = directions[WEIGHTED_SUM] = Direction.MAX
+        names.insert(0, WEIGHTED_SUM)
     names += [name for name in reported if name not in judged]
     fingerprint = node.outcome.fingerprint
     root = history[run.root].result(fingerprint) if node.id != run.root else None

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from loopty.domain.ids import NodeId
+from loopty.domain.objective import score_metric
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
@@ -52,6 +53,8 @@ class TreeRow(NamedTuple):
     """Its change over its parent; None without comparable results."""
     changed_params: Mapping[str, Value | None]
     """Parameters that differ from the parent's, with the parent's value; None if it had none."""
+    merged: tuple[str, ...]
+    """The names of its further parents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,7 @@ def _walk(
             name in path,
             over,
             param_changes(node, parent),
+            tuple(nodes[NodeId(other)].name for other in node.merged),
         )
         if name not in children:
             continue
@@ -188,7 +192,8 @@ class _TreeNodes:
         self.run = run
         self._nodes: dict[str, TreeNode] = {}
         self._fingerprint = Cohorts.of(run).fingerprint
-        self._metric = next(iter(history.counting_metrics(run.number)), None)
+        metrics = history.counting_metrics(run.number)
+        self._metric = score_metric(metrics) if metrics else None
         self._over_parent: dict[tuple[float, float], OverParent] = {}
         """The change from one score to another: in a long record many are the same."""
         self._noise = sigma(run, self._fingerprint, self._metric.name) if self._metric else 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopty.domain.objective import Metric
+from loopty.domain.objective import Metric, score_metric
 from loopty.domain.outcome import Effect
 from loopty.kit.dataclass import Record, dataclass
 from loopty.record.history import History
@@ -35,7 +35,7 @@ def over_parent(history: History, node: Node, fingerprint: str | None = None) ->
     metrics = history.metrics(node)
     if node.id.parent is None or node.outcome is None or not metrics:
         return None
-    under, metric = node.outcome.fingerprint if fingerprint is None else fingerprint, metrics[0]
+    under, metric = node.outcome.fingerprint if fingerprint is None else fingerprint, score_metric(metrics)
     mine, parent = node.result(under), history[node.id.parent].result(under)
     if not (mine and parent and mine.outcome.is_finished):
         return None

@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from statistics import fmean
 
+from loopty.domain.objective import score_metric
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
@@ -69,7 +70,7 @@ def parameter_points(history: History, run: int, rated: RatedNodes | None = None
     best = Incumbents.of(record, Pool.ATTEMPT).best
     if best is None or not metrics:
         return []
-    tree, metric, fingerprint = history[best].tree, metrics[0], Cohorts.of(record).fingerprint
+    tree, metric, fingerprint = history[best].tree, score_metric(metrics), Cohorts.of(record).fingerprint
     points = []
     rated = rated or rated_nodes(history, run)
     step = max(-(-len(rated.measured) // MOST_TRIALS), 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from loopty.domain.objective import Direction
+from loopty.domain.objective import Direction, score_metric
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
@@ -44,12 +44,15 @@ def parameter_slice(
     `rated` are the nodes of the run, where they are known.
     """
     metrics = history.counting_metrics(run)
+    if not metrics:
+        return None
+    metric = score_metric(metrics)
     found = [
-        SlicePoint(node.params[parameter], metrics[0].direction.sign * score, node.pool, _mark(node.verdict))
+        SlicePoint(node.params[parameter], metric.direction.sign * score, node.pool, _mark(node.verdict))
         for node, score in sorted(parameter_points(history, run, rated), key=lambda point: point[0].order)
         if parameter in node.params and math.isfinite(score)
     ]
-    return ParameterSlice(parameter, metrics[0].name, metrics[0].direction, tuple(found)) if found else None
+    return ParameterSlice(parameter, metric.name, metric.direction, tuple(found)) if found else None
 
 
 def parameters_of(history: History, run: int, rated: RatedNodes | None = None) -> Sequence[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-from loopty.domain.objective import Direction
+from loopty.domain.objective import Direction, score_metric
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import Record, dataclass
@@ -51,7 +51,13 @@ def choose_pool(history: History, run: int, members: int, patches: bool = False)
         chosen.append(found)
         candidates = [other for other in candidates if other.content != found.content]
     return [
-        PoolMember(one.node.id, one.score, one.node.outcome.artifacts if one.node.outcome else {}, reason)
+        PoolMember(
+            one.node.id,
+            one.score,
+            one.node.outcome.artifacts if one.node.outcome else {},
+            reason,
+            one.node.handle,
+        )
         for one, reason in zip(chosen, reasons, strict=True)
     ]
 
@@ -60,7 +66,7 @@ def _candidates(history: History, run: int, patches: bool) -> tuple[list[_Candid
     metrics = history.counting_metrics(run)
     if not metrics:
         return [], Direction.MAX
-    direction = metrics[0].direction
+    direction = score_metric(metrics).direction
     scored = [
         (direction.sign * node.score, -node.order, node.handle)
         for node in rated_nodes(history, run).nodes

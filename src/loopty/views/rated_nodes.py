@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from loopty.domain.ids import NodeId
+from loopty.domain.objective import score_metric
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import SEARCH_POOLS, Pool
 from loopty.kit.dataclass import Record, dataclass, replace
@@ -130,7 +131,7 @@ class _Rating:
         self._run = history.runs[run]
         self._baseline = history[self._run.root].handle
         metrics = history.counting_metrics(run)
-        self._metric = metrics[0].name if metrics else None
+        self._metric = score_metric(metrics).name if metrics else None
         self._present, self._has_baseline = Cohorts.of(self._run).fingerprint, has_baseline(self._run)
         self._known: dict[FactsKind, RatedKind] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from loopty.domain.objective import Metric
+from loopty.domain.objective import WEIGHTED_SUM, Metric
 from loopty.domain.outcome import Integrity, Outcome
 from loopty.kit.dataclass import Record, dataclass
 from loopty.record.node_record import Result
@@ -49,6 +49,8 @@ def reproduction(
     tolerances = {metric.name: metric.tolerance for metric in counting}
     metrics = []
     for name in dict.fromkeys((*then.outcome.metrics, *last.metrics)):
+        if name == WEIGHTED_SUM:  # it follows from the others
+            continue
         recorded = tuple(sample[name] for sample in samples if name in sample)
         measured = tuple(outcome.metrics[name] for outcome in now if name in outcome.metrics)
         tolerance = max(tolerances.get(name, 0.0), SIGMAS * (floor or {}).get(name, 0.0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import BUDGETED_POOLS, Pool
@@ -20,6 +21,7 @@ from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.run_record import Run
 from loopty.record.rungs import LadderState
+from loopty.record.search_summary import SearchSummary
 from loopty.record.sessions import Session
 from loopty.record.trials import TrialCounts
 from loopty.record.verdicts import Incumbents
@@ -28,7 +30,7 @@ from loopty.views.against_baseline import AgainstBaseline, against_baseline
 from loopty.views.agent_rows import AgentRow, agent_rows
 from loopty.views.cascade_costs import StageCost, stage_costs
 from loopty.views.cluster_rows import ClusterRow, cluster_rows
-from loopty.views.comparable import machine_description, sigma
+from loopty.views.comparable import machine_description, run_metric, sigma
 from loopty.views.model_slots import AwaitedModel, SlotUse, awaited_model, slot_use
 from loopty.views.pool_counts import PoolCount, Remaining, pool_count, pools_in_use, remaining_budget
 from loopty.views.run_phase import RunPhase, run_phase
@@ -59,6 +61,15 @@ class OtherBest(Record):
     fingerprint: str
     machine: str
     best: AgainstBaseline
+
+
+@dataclass(frozen=True, slots=True)
+class HeldNode(Record):
+    """A node that counts for nothing until a person accepts it: its gain is suspiciously large."""
+
+    node: NodeId
+    handle: int
+    score: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +159,8 @@ class RunStatus(Record):
     """How many trials run at once on the workers, and what bounds that; None without workers."""
     nodes: tuple[ClusterRow, ...] = ()
     """The nodes of clusters that place its workers."""
+    held: tuple[HeldNode, ...] = ()
+    """The nodes that wait for a person to accept them, oldest first."""
     awaited: AwaitedModel | None = None
     """The model that everything waits for; None while a trial runs, or where no call is open for long."""
 
@@ -188,7 +201,7 @@ def status(
     """
     state, pools = _state(run, is_alive), pools_in_force(run, pools) if pools else None
     seconds = session_seconds(run, now) if state is RunState.RUNNING else Session.of(run).seconds
-    metric = next(iter(history.metrics(history[run.root])), Metric("score", run.objective.direction))
+    metric = run_metric(history, run)
     fingerprint = Cohorts.of(run).fingerprint
     best = against_baseline(history, Incumbents.of(run, Pool.ATTEMPT).best, fingerprint, metric)
     shown = pools_in_use(run, pools)
@@ -246,6 +259,7 @@ def status(
         versions=version_lead(history, run),
         worker_slots=slots,
         nodes=cluster_rows(run) if state is RunState.RUNNING else (),
+        held=tuple(_held(history, run)),
         awaited=awaited_model(run, now) if state is RunState.RUNNING else None,
     )
 
@@ -282,6 +296,12 @@ def _other_fingerprints(history: History, run: Run, metric: Metric) -> Iterator[
         best = against_baseline(history, incumbent, fingerprint, metric)
         if best and fingerprint != Cohorts.of(run).fingerprint:
             yield OtherBest(fingerprint, machine_description(run, fingerprint), best)
+
+
+def _held(history: History, run: Run) -> Iterator[HeldNode]:
+    for node in map(history.__getitem__, SearchSummary.of(run).held):
+        if node.verdict is Verdict.HELD:
+            yield HeldNode(node.id, node.handle, history.score(node))
 
 
 def _noise_floor(history: History, run: Run, metric: Metric) -> NoiseFloor | None:

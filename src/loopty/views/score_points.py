@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Direction, Metric
+from loopty.domain.objective import Direction, Metric, score_metric
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import Record, dataclass, field
@@ -91,14 +91,14 @@ def points(history: History, run: int, rated: RatedNodes | None = None, most: in
     ids = rated.ids(drawn)
     metrics = history.counting_metrics(run) or _metrics_of_any(history, rated, judged)
     return ScorePoints(
-        metrics[0].name if metrics else "score",
-        metrics[0].direction if metrics else record.objective.direction,
+        score_metric(metrics).name if metrics else "score",
+        score_metric(metrics).direction if metrics else record.objective.direction,
         tuple(
             ScorePoint(node.order, name, node.kind.pool, marks[place], node.score, node.handle)
             for place, name, node in zip(places, ids, drawn, strict=True)
         ),
         len(judged) - len(here),
-        sigma(record, fingerprint, metrics[0].name) if metrics else 0.0,
+        sigma(record, fingerprint, score_metric(metrics).name) if metrics else 0.0,
         counts,
         beside[Pool.CONTROL],
         beside[Pool.VERSION],

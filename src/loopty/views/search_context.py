@@ -94,6 +94,8 @@ class SearchContext(Record):
     """Newest first."""
     directive: str
     advice: tuple[str, ...]
+    names: Mapping[NodeId, str]
+    """Of the nodes that notes, claims and merges mention."""
 
 
 def search_context(
@@ -112,23 +114,32 @@ def search_context(
     summary, claims = SearchSummary.of(run), Claims.of(run).by_node
     fresh = {NodeId(node): claim for node, claim in claims.items() if claim.is_fresh(now)}
     cost = _with_depth(_cost(run, where), where, task)
+    focused = _focus(history, focus) if focus else None
+    path_shown, side_nodes = tuple(_changes(history, shown)), _side_nodes(history, summary.side_nodes, best)
+    failed = tuple(history[node] for node in reversed(summary.failed))[:_MOST_FAILED]
+    notes = tuple(reversed(Notes.of(run).newest))[:_MOST_NOTES]
+    shown_claims = dict(list(reversed(fresh.items()))[:_MOST_CLAIMS])
+    changes = (*path_shown, *side_nodes, *((focused.change, *focused.children) if focused else ()))
+    merged = [other for node in (*(change.node for change in changes), *failed) for other in node.merged]
+    mentioned = {*merged, *shown_claims, *(note.node for note in notes if note.node)}
     return SearchContext(
         task,
         where,
         cost,
-        tuple(_changes(history, shown)),
+        path_shown,
         len(path) - len(shown),
-        _focus(history, focus) if focus else None,
-        _side_nodes(history, summary.side_nodes, best),
-        tuple(history[node] for node in reversed(summary.failed))[:_MOST_FAILED],
+        focused,
+        side_nodes,
+        failed,
         dict(list(reversed(list(summary.surfaces.items())))[:_MOST_SURFACES]),
-        dict(list(reversed(fresh.items()))[:_MOST_CLAIMS]),
+        shown_claims,
         len(Tickets.of(run).open),
         now,
         _weak_tasks(best, where),
-        tuple(reversed(Notes.of(run).newest))[:_MOST_NOTES],
+        notes,
         Directive.of(run).words,
         tuple(_advice(where, summary, cost)),
+        {node: history.name(node) for node in mentioned},
     )
 
 

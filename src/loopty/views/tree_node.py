@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from loopty.domain.ids import NodeId
+from loopty.domain.ids import NodeId, handle_name
 from loopty.domain.outcome import Effect, Ending, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
@@ -73,6 +73,10 @@ class TreeNode:
         self.__dict__.update(others)
         self.withdrawn = codec.build(Withdrawal, withdrawn) if withdrawn else None
         self.effect = codec.build(Effect, effect) if effect else None
+
+    @property
+    def name(self) -> str:
+        return handle_name(self.handle)
 
     @property
     def is_pending(self) -> bool:

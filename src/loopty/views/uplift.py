@@ -1,16 +1,15 @@
 """The worth of the proposer: its best trial against the best of the random control, and how surprising that is.
 
-Both pools get the same budget: the first m trials of each, where m is the length of the shorter one. The worth of
-a trial is its improvement on the baseline; a trial that failed, was rejected, or ran on another machine improved
-nothing. The amount is the best of m attempts minus the best of m control trials, in the metric's unit and
-direction.
+All attempts are compared with all control trials. The worth of a trial is its improvement on the baseline; one
+that failed, was rejected, or ran on another machine improved nothing. The amount is the best attempt minus the
+best control trial, in the metric's unit and direction.
 
 The amount has no interval: it is the difference of two maxima, each seen once, and no resampling of the same
 trials says how another run would turn out (an interval that tried held the truth in 31 to 98 % of the cases
-instead of 95 %). What can be said exactly is how surprising the order is. If the proposer were random, all 2m
-trials would come from one distribution, and any m of them could be the attempts: that the k best of all are
-attempts then happens with probability C(2m - k, m) / C(2m, m), about one half to the power of k. Here k is the
-number of attempts above every control trial.
+instead of 95 %). What can be said exactly is how surprising the order is. If the proposer were random, all trials
+would come from one distribution, and any n of the n + m could be the attempts: that the k best of all are attempts
+then happens with probability C(n + m - k, m) / C(n + m, m), whatever the sizes of the pools. Here k is the number
+of attempts above every control trial.
 
 Scores are used as measured: where measurements vary, both pools contain the luck of single measurements. The
 result holds for this run only, not for the proposer in general.
@@ -21,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from loopty.domain.objective import Metric
+from loopty.domain.objective import Metric, score_metric
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import Record, dataclass
@@ -34,7 +33,7 @@ from loopty.views.score_change import score_change
 _COMPARED = (Pool.ATTEMPT, Pool.CONTROL)
 FEWEST_TRIALS = 5
 SURPRISING = 0.05
-"""An order of trials that luck brings about less often than this is not luck."""
+"""An order of trials that a random proposer gives less often than this is significant."""
 
 Gains = Sequence[float | None]
 """The improvement of each trial on the baseline, oldest first; None for a trial under another fingerprint."""
@@ -56,13 +55,15 @@ class Uplift(Record):
 
     metric: str
     amount: float
-    """The gain of the best attempt over the best control trial at the same budget; positive is better."""
+    """The gain of the best attempt over the best control trial; positive is better."""
     ahead: int
     """Attempts above every control trial; negative: control trials above every attempt."""
     chance: float | None
-    """The probability that luck alone puts as many ahead; None if there are too few trials."""
-    trials: int
-    """Trials of each pool under the run's present fingerprint."""
+    """The probability that a random proposer puts as many ahead; None if there are too few trials."""
+    attempts: int
+    """Attempts under the run's present fingerprint."""
+    control: int
+    """Control trials under it."""
     words: UpliftWords
 
 
@@ -76,7 +77,8 @@ def uplift(history: History, run: int, rated: RatedNodes | None = None) -> Uplif
     baseline, metrics = history[record.root].result(fingerprint), history.counting_metrics(run)
     if baseline is None or not baseline.outcome.is_finished or not metrics:
         return None
-    metric, start = metrics[0], baseline.outcome.metrics[metrics[0].name]
+    metric = score_metric(metrics)
+    start = baseline.outcome.metrics[metric.name]
     rated = rated or rated_nodes(history, run)
     of_trials = {kind for kind in rated.kinds if _had_trial(kind)}
     if not {kind.pool for kind in of_trials}.issuperset(_COMPARED):
@@ -91,19 +93,20 @@ def uplift(history: History, run: int, rated: RatedNodes | None = None) -> Uplif
 
 def uplift_from_gains(metric: str, attempts: Gains, control: Gains) -> Uplift:
     """The uplift of these attempts over these control trials."""
-    trials = min(len(attempts), len(control))
-    mine, theirs = ([gain or 0.0 for gain in gains[:trials]] for gains in (attempts, control))
+    mine, theirs = ([gain or 0.0 for gain in gains] for gains in (attempts, control))
     amount = max(mine, default=0.0) - max(theirs, default=0.0)
     ahead = _count_above(mine, theirs) or -_count_above(theirs, mine)
-    comparable = min(_comparable_count(attempts[:trials]), _comparable_count(control[:trials]))
-    if comparable < FEWEST_TRIALS:
-        few = UpliftWords.FEW_CONTROLS if _comparable_count(control) < FEWEST_TRIALS else UpliftWords.FEW_ATTEMPTS
-        return Uplift(metric, amount, ahead, None, comparable, few)
-    chance = math.prod((trials - place) / (2 * trials - place) for place in range(abs(ahead)))
+    counts = _comparable_count(attempts), _comparable_count(control)
+    if min(counts) < FEWEST_TRIALS:
+        few = UpliftWords.FEW_CONTROLS if counts[1] < FEWEST_TRIALS else UpliftWords.FEW_ATTEMPTS
+        return Uplift(metric, amount, ahead, None, *counts, few)
+    leading = len(mine) if ahead > 0 else len(theirs)
+    total = len(mine) + len(theirs)
+    chance = math.prod((leading - place) / (total - place) for place in range(abs(ahead)))
     words = UpliftWords.NO_BETTER
     if chance <= SURPRISING:
         words = UpliftWords.BETTER if ahead > 0 else UpliftWords.WORSE
-    return Uplift(metric, amount, ahead, chance, comparable, words)
+    return Uplift(metric, amount, ahead, chance, *counts, words)
 
 
 def _count_above(mine: Sequence[float], theirs: Sequence[float]) -> int:

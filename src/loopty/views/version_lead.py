@@ -18,5 +18,5 @@ def version_lead(history: History, run: Run) -> str:
         return ""
     word = "worse than" if gain.amount > 0 else "no better than"
     scores = f"{gain.older:g} against {gain.score:g}"
-    remedy = f"`loopty apply {version}` takes that"
-    return f"the best node, {best}, is {word} {history[version].summary}: {scores}; {remedy}"
+    remedy = f"`loopty apply {history.name(version)}` takes that"
+    return f"the best node, {history.name(best)}, is {word} {history[version].summary}: {scores}; {remedy}"

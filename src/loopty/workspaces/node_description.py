@@ -11,7 +11,7 @@ from loopty.record.verdicts import Incumbents
 
 def description_files(node: Node) -> dict[str, bytes]:
     """What the node is, for people. The text is last: where they are plain files, it says that all are there."""
-    text = f"# {node.id}\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
+    text = f"# {node.name} ({node.id})\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
     params = {"params.json": f"{json.dumps(dict(node.params), indent=2)}\n".encode()} if node.params else {}
     return {**params, "description.md": text.encode(errors="replace")}
 
@@ -25,12 +25,12 @@ def analysis_files(node: Node, history: History) -> dict[str, bytes]:
 
 def _analysis_text(node: Node, history: History) -> str:
     """Markdown with a table of metrics: the node, the baseline, the node before it and the best one."""
-    lines = [f"# {node.id}: {node.verdict or 'no verdict'}", "", node.reason, ""]
+    lines = [f"# {node.name}: {node.verdict or 'no verdict'}", "", node.reason, ""]
     best = Incumbents.of(history.runs[node.id.run], node.pool).best
     compared = {"baseline": history.runs[node.id.run].root, "before": node.against, "best": best}
     columns = {name: history[other] for name, other in compared.items() if other}
     if node.outcome and node.outcome.metrics:
-        lines += [f"| metric | {node.id} | {' | '.join(f'{k} {n.id}' for k, n in columns.items())} |"]
+        lines += [f"| metric | {node.name} | {' | '.join(f'{k} {n.name}' for k, n in columns.items())} |"]
         lines += ["|---" * (2 + len(columns)) + "|"]
         for name, value in node.outcome.metrics.items():
             others = (n.outcome.metrics.get(name) if n.outcome else None for n in columns.values())

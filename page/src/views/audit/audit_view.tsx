@@ -11,7 +11,7 @@ import { Said } from "../../parts/said";
 import { useQuery } from "../../state/query";
 import { go, nodeLink } from "../../state/route";
 import { canAct, places, shownRun } from "../../state/store";
-import { shortId } from "../../text/ids";
+import { nodeName } from "../../text/ids";
 import { clock, count, figure, fixed, number, percent, plural, share } from "../../text/numbers";
 import { GapChart } from "./gap_chart";
 
@@ -28,7 +28,7 @@ function Held({ data }: { data: Audit }): JSX.Element | null {
                 <Said text={row.node.summary || row.node.id} />
               </b>
               <span class="dim small block">
-                <span class="mono">{shortId(row.node.id, 22)}</span> {clock(row.at)} · <Said text={row.reason} />
+                <span class="mono">{nodeName(row.node)}</span> {clock(row.at)} · <Said text={row.reason} />
               </span>
             </a>
             <span class="nowrap">
@@ -54,7 +54,7 @@ function LookRow({ row }: { row: AuditRow }): JSX.Element {
       <td class="nowrap">{clock(row.at)}</td>
       <td>
         <a href={nodeLink(row.node.id)}>
-          <span class="mono">{shortId(row.node.id)}</span> <Said text={row.node.summary} />
+          <span class="mono">{nodeName(row.node)}</span> <Said text={row.node.summary} />
         </a>
       </td>
       <td class="num">{figure(row.search_gain)}</td>
@@ -183,8 +183,7 @@ export function AuditView(): JSX.Element {
                     {data.withdrawn.map((row) => (
                       <li key={row.node.id}>
                         <a href={nodeLink(row.node.id)}>
-                          <span class="mono">{shortId(row.node.id)}</span> was {row.verdict}:{" "}
-                          <Said text={row.why} />
+                          <span class="mono">{nodeName(row.node)}</span> was {row.verdict}: <Said text={row.why} />
                         </a>{" "}
                         <span class="dim">{clock(row.at)}</span>
                       </li>

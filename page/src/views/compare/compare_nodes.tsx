@@ -13,7 +13,7 @@ import { useQuery } from "../../state/query";
 import { go, link, nodeLink, route } from "../../state/route";
 import { overview, places } from "../../state/store";
 import { valueText } from "../../text/hostile";
-import { shortId } from "../../text/ids";
+import { nodeName } from "../../text/ids";
 import { dollars, figure, number, percent, plural } from "../../text/numbers";
 import { PickNode } from "./pick_node";
 
@@ -34,7 +34,7 @@ function SideCard({
         <div class="row">
           <span class="side-letter">{letter}</span>
           <a class="mono clip" href={nodeLink(side.id)}>
-            {shortId(side.id, 30)}
+            {nodeName(side)}
           </a>
           {isOther && <span class="dim">run {side.run}</span>}
           <button type="button" class="btn quiet low end" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
@@ -165,7 +165,7 @@ function Differs({ data }: { data: Comparison }): JSX.Element {
       title="What differs"
       more={
         data.ancestor
-          ? `common ancestor: ${data.ancestor.id === a.id ? "A" : data.ancestor.id === b.id ? "B" : shortId(data.ancestor.id)}`
+          ? `common ancestor: ${data.ancestor.id === a.id ? "A" : data.ancestor.id === b.id ? "B" : nodeName(data.ancestor)}`
           : ""
       }
     >

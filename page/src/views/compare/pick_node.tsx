@@ -6,7 +6,7 @@ import { address, get } from "../../api/client";
 import type { Found } from "../../api/tables";
 import { Said } from "../../parts/said";
 import { shownRun } from "../../state/store";
-import { shortId } from "../../text/ids";
+import { nodeName } from "../../text/ids";
 
 export function PickNode({
   letter,
@@ -49,7 +49,7 @@ export function PickNode({
         {found?.hits.map((hit) => (
           <li key={hit.id}>
             <button type="button" class="btn quiet low" onClick={() => onPick(hit.id)}>
-              <span class="mono">{shortId(hit.id, 14)}</span>
+              <span class="mono">{nodeName(hit)}</span>
               <Said class="clip" text={hit.summary} />
             </button>
           </li>

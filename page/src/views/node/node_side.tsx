@@ -10,7 +10,7 @@ import { MarkIcon } from "../../parts/marks";
 import { Said } from "../../parts/said";
 import { nodeLink } from "../../state/route";
 import { overview, places } from "../../state/store";
-import { shortId } from "../../text/ids";
+import { nodeName } from "../../text/ids";
 import {
   clock,
   dollars,
@@ -32,7 +32,7 @@ function NodeLinks({ nodes }: { nodes: NodeName[] }): JSX.Element {
       {nodes.map((node, index) => (
         <a key={node.id} class="mono" href={nodeLink(node.id)} title={node.summary}>
           {index ? ", " : ""}
-          {shortId(node.id)}
+          {nodeName(node)}
         </a>
       ))}
     </>
@@ -166,7 +166,7 @@ function PairsCard({
             <svg class="mark" viewBox="0 0 12 12" aria-hidden="true">
               <circle cx={6} cy={6} r={4} fill="var(--surface)" stroke="var(--ink-3)" stroke-width={1.6} />
             </svg>
-            <span class="mono">{shortId(pairs.incumbent.id, 12)}</span>
+            <span class="mono">{nodeName(pairs.incumbent)}</span>
           </span>
           <span class="row">
             <MarkIcon mark={node.mark} />

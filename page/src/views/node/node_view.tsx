@@ -13,6 +13,7 @@ import { setSteps } from "../../state/keys";
 import { useQuery } from "../../state/query";
 import { go, link, nodeLink, route } from "../../state/route";
 import { canAct, overview } from "../../state/store";
+import { nodeName } from "../../text/ids";
 import { clock } from "../../text/numbers";
 import { NodeSide } from "./node_side";
 import { NodeTabs } from "./node_tabs";
@@ -115,6 +116,7 @@ export function NodeView(): JSX.Element {
     <>
       <Crumbs node={node} />
       <div class="node-head">
+        <b class="mono">{nodeName(node)}</b>
         <Pill mark={node.running && node.mark === "open" ? "open" : node.mark} />
         <h1 class="title">
           <Said text={node.summary || (node.parent ? node.id : "The baseline")} />
@@ -126,7 +128,7 @@ export function NodeView(): JSX.Element {
       <div class="node-why">
         <Said text={node.reason} />
         <span class="dim">
-          #{node.handle} · {clock(node.at)} ·{" "}
+          {clock(node.at)} ·{" "}
           <Said
             text={[node.operator, node.author && node.author !== node.operator ? node.author : ""]
               .filter(Boolean)

@@ -6,7 +6,7 @@ import { Wait } from "../../parts/blocks";
 import { Quoted, Said } from "../../parts/said";
 import { useQuery } from "../../state/query";
 import { nodeLink } from "../../state/route";
-import { shortId } from "../../text/ids";
+import { nodeName } from "../../text/ids";
 import { bytes, clock, dollars, duration, tokens } from "../../text/numbers";
 
 function CallView({ call }: { call: Call }): JSX.Element {
@@ -46,7 +46,7 @@ function CallView({ call }: { call: Call }): JSX.Element {
           It led to{" "}
           {call.led_to.map((other) => (
             <a key={other.id} class="mono" href={nodeLink(other.id)}>
-              {shortId(other.id)}{" "}
+              {nodeName(other)}{" "}
             </a>
           ))}
         </p>

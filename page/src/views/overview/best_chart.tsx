@@ -14,7 +14,7 @@ import { useWidth } from "../../parts/size";
 import { hideTip, showTip } from "../../parts/tip";
 import { go, nodeLink } from "../../state/route";
 import { places } from "../../state/store";
-import { shortId } from "../../text/ids";
+import { nodeName } from "../../text/ids";
 import { number } from "../../text/numbers";
 import { usePoints } from "./points";
 
@@ -43,8 +43,7 @@ function PointTip({ point }: { point: Point }): JSX.Element {
     <>
       <div class="row">
         <MarkIcon mark={mark} />
-        {!id.startsWith("@") && <b class="mono">{shortId(id, 24)}</b>}
-        <span class="dim">#{handle}</span>
+        <b class="mono">{nodeName({ handle })}</b>
       </div>
       <div>
         <b>{score === null ? "no score" : number(score, places.value)}</b>{" "}

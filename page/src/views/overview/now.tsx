@@ -9,7 +9,7 @@ import { MARK_NAMES, MarkIcon } from "../../parts/marks";
 import { Said } from "../../parts/said";
 import { nodeLink } from "../../state/route";
 import { running, slots } from "../../state/store";
-import { shortId } from "../../text/ids";
+import { nodeName } from "../../text/ids";
 import { figure, percent, signed } from "../../text/numbers";
 import { LiveTrial } from "./live_trial";
 
@@ -30,7 +30,7 @@ function RunningRow({ row, onOpen }: { row: Running; onOpen(): void }): JSX.Elem
         <span class="line">
           <MarkIcon mark="open" />
           <span class="mono clip grow">
-            {isAsking(row) ? "new node" : row.node ? shortId(row.node.id, 22) : row.trial}
+            {isAsking(row) ? "new node" : row.node ? nodeName(row.node) : row.trial}
           </span>
           <Said class="dim" text={row.operator} />
           <span class="nowrap">

@@ -14,7 +14,7 @@ import { Said } from "../../parts/said";
 import { useQuery } from "../../state/query";
 import { nodeLink } from "../../state/route";
 import { overview, places, shownRun } from "../../state/store";
-import { shortId } from "../../text/ids";
+import { nodeName } from "../../text/ids";
 import { clock, count, number, percent, plural } from "../../text/numbers";
 import { freshRows, mergeRows } from "./log_rows";
 
@@ -36,12 +36,10 @@ function RowView({
       <a class="what" href={nodeLink(row.id)}>
         <Said class="clip first" text={row.summary || (row.parent === null ? "the baseline" : row.id)} />
         <span class="sub">
-          <span class="mono nowrap">{shortId(row.id, 18)}</span>
+          <span class="mono nowrap">{nodeName(row)}</span>
           <Said class="clip" text={row.operator} />
           <span class="nowrap">{clock(row.at)}</span>
-          {row.parents.length > 0 && (
-            <span class="clip">with {row.parents.map((id) => shortId(id, 12)).join(", ")}</span>
-          )}
+          {row.parents.length > 0 && <span class="clip">with {row.parents.map(nodeName).join(", ")}</span>}
           {row.pool === "version" && <PastVersion />}
           {row.best && <span class="tag">best</span>}
         </span>

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from loopty.domain.ids import NodeId
 from loopty.domain.model import Message, Prompt, Speaker
 from loopty.kit.fence import FENCED_IS_DATA, fence_text
 from loopty.proposers.code.answer_forms import AnswerForm, form_text
@@ -17,6 +16,7 @@ from loopty.proposers.code.code_options import Operator
 from loopty.proposers.code.plan import Plan
 from loopty.proposers.code.reply_faults import ProposalFault
 from loopty.proposers.code.source_files import FileView, ShownFile
+from loopty.record.node_record import Node
 
 _MAX_NAMES = 60
 _LONGEST_ERROR = 4_000
@@ -51,15 +51,15 @@ def first_prompt(
     answer: AnswerForm,
 ) -> Prompt:
     """The prompt for this plan."""
-    parts = [program_text(plan.parent.id, context, files)]
+    parts = [program_text(plan.parent, context, files)]
     for node in plan.inspirations:
         shown = "\n\n".join(map(_file_text, other_files))
-        parts.append(f"# The other program: the files in which node {node.id.name} differs\n\n{shown}")
+        parts.append(f"# The other program: the files in which node {node.name} differs\n\n{shown}")
     parts.append(f"# What to do\n\n{_TASKS[plan.operator]} {_request(plan.batch, answer, files)}")
     return Prompt(_SYSTEM, (Message(Speaker.ASKER, "\n\n".join(parts)),), form=answer.name)
 
 
-def program_text(node: NodeId, context: str, files: FileView) -> str:
+def program_text(node: Node, context: str, files: FileView) -> str:
     """The context and the files of a node, as every prompt shows them."""
     return f"{context.rstrip(chr(10))}\n\n{_files_text(node, files)}"
 
@@ -96,7 +96,7 @@ def _request(batch: int, answer: AnswerForm, files: FileView) -> str:
 
 
 @functools.lru_cache(16)
-def _files_text(node: NodeId, files: FileView) -> str:
+def _files_text(node: Node, files: FileView) -> str:
     parts = [f"# The program: node {node.name}", *map(_file_text, files.shown)]
     if names := files.not_shown:
         more = f"\nand {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""

@@ -172,7 +172,7 @@ class CodeProposer:
         """The best node as prompts show it."""
         best = ask.best
         return code_prompts.program_text(
-            best.id, self._context.text(ask, best), self._file_views.of(ask.history, best)
+            best, self._context.text(ask, best), self._file_views.of(ask.history, best)
         )
 
     async def _check_reply(self, ask: Ask, plan: Plan, reply: Reply) -> CheckedReply:

@@ -23,18 +23,18 @@ _LONGEST_SUMMARY = 160
 def merge_proposal(ask: Ask, plan: Plan, merge: MergeFiles) -> Proposal | Refusal | None:
     """The merge that git makes of the plan's two nodes; None where they conflict."""
     parent, other = plan.parent, plan.inspirations[0]
-    names = parent.id.name, other.id.name
+    names = parent.name, other.name
     merged = merge(_ancestor(ask, parent, other).commit, parent.commit, other.commit, names)
     if merged.conflicts:
         return None
     if not merged.edits:
-        reason = f"{parent.id} holds the changes of {other.id} already"
+        reason = f"{parent.name} holds the changes of {other.name} already"
         return Refusal(plan.operator, reason, Objection.DUPLICATE, arm_reason=plan.arm_reason)
     files = ", ".join(itertools.islice(sorted(merged.edits), _MOST_NAMED))
     return Proposal(
         plan.operator,
         parent.id,
-        one_line(f"git merges {other.id}: {files}", _LONGEST_SUMMARY),
+        one_line(f"git merges {other.name}: {files}", _LONGEST_SUMMARY),
         edits=dict(merged.edits),
         inspirations=(other.id,),
         parent_reason=plan.parent_reason,

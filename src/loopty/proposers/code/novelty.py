@@ -69,9 +69,9 @@ class Novelty:
         }
         key = self._key(origin, parent, {**self._digests_of(origin), **digests})
         if key == self._key(origin, parent, self._digests_of(origin)):
-            raise _duplicate(f"it would change only comments or white space of {parent.id.name}")
+            raise _duplicate(f"it would change only comments or white space of {parent.name}")
         if twin := self._node_by_key.get((ask.run, ask.pool, key)):
-            raise _duplicate(f"apart from comments and white space it is the same as {twin.name}")
+            raise _duplicate(f"apart from comments and white space it is the same as {ask.history.name(twin)}")
 
     async def _compare(self, ask: Ask, parent: Node, change: _LineChange) -> None:
         """Raises ProposalFault when the change is too similar to another change to the same parent.
@@ -89,7 +89,7 @@ class Novelty:
         for similarity in self._similarities:
             if closest := await similarity.closest((change.removed, change.added), others):
                 if closest.similarity > self._max_similarity:
-                    name, figure = closest.node.name, closest.similarity
+                    name, figure = ask.history.name(closest.node), closest.similarity
                     raise _duplicate(f"it is almost the same as {name} (similarity {figure:.3f})")
                 return
 

@@ -9,7 +9,7 @@ from loopty.proposers.code.plan import Plan
 
 def part_proposal(plan: Plan, found: FoundPart) -> Proposal:
     """What was found, as a change of the plan's parent."""
-    source = found.source.id.name
+    source = found.source.name
     which, place = f"part {found.number} of {found.count}", f"{found.part.path}, line {found.part.start + 1}"
     what = f"{source} without {which}" if found.is_left_out else f"{which} of {source}"
     return Proposal(

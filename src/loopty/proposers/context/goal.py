@@ -65,4 +65,4 @@ def _tolerance_note(metric: Metric) -> str:
 
 
 def _node_result(history: History, node: Node) -> str:
-    return f"node {node.id.name}: {result_words(history, node, _MAX_METRICS)}"
+    return f"node {node.name}: {result_words(history, node, _MAX_METRICS)}"

@@ -60,7 +60,7 @@ class NodeLines:
 
 def _subject(node: Node) -> tuple[str, ...]:
     summary = node.summary or (params_line(node.params) if node.params else "")
-    return node.id.name, _short_line(node.operator, _NAME), _short_line(summary, _SUMMARY)
+    return node.name, _short_line(node.operator, _NAME), _short_line(summary, _SUMMARY)
 
 
 def _node_line(history: History, node: Node, with_reason: bool) -> str:

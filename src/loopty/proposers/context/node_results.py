@@ -41,7 +41,7 @@ def leftover_texts(node: Node, leftovers: Leftovers, limit_tokens: int) -> Itera
         ("the end of stdout", "" if _is_result_alone(leftovers.stdout) else leftovers.stdout),
     )
     for label, text in parts:
-        if fenced := fence_to_budget(f"{label}, node {node.id.name}", text, limit_tokens // 2):
+        if fenced := fence_to_budget(f"{label}, node {node.name}", text, limit_tokens // 2):
             limit_tokens = limit_tokens // 2
             yield fenced
 

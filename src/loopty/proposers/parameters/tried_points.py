@@ -50,7 +50,7 @@ class TriedPoints:
 def _point_line(ask: Ask, node: Node) -> str:
     """`1.3 | score 2.41 | {"x": 1.5}`, followed by the reason of a failure or a rejection."""
     params = ", ".join(f'"{name}": {value_text(value)}' for name, value in node.params.items())
-    parts = [node.id.name, result_words(ask.history, node), f"{{{params}}}"]
+    parts = [node.name, result_words(ask.history, node), f"{{{params}}}"]
     if node.outcome and not node.outcome.is_finished:
         parts.append(one_line(node.outcome.reason, _LONGEST_REASON))
     elif node.verdict is Verdict.REJECTED:
