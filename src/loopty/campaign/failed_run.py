@@ -34,10 +34,10 @@ def _require_executor(context: CampaignContext, unsafe: bool) -> None:
 def _draft_in_new_run(context: CampaignContext, node: Node, root: Node) -> Node:
     """The draft below the new baseline, with what the user changed in the old one."""
     if not node.draft:
-        raise Misuse(f"the run of {node.id} has no result: make it again below {root.id} with `loopty new`")
+        raise Misuse(f"the run of {node.name} has no result: make it again below {root.name} with `loopty new`")
     history = context.history
     edited, old = node_as_edited(context, node), history[history.runs[node.id.run].root]
-    names = f"the baseline {root.id}", f"the draft {node.id}"
+    names = f"the baseline {root.name}", f"the draft {node.name}"
     files = merge_files(context.repository, old.commit, root.commit, edited.commit, names)
     params = {
         name: value
@@ -47,10 +47,11 @@ def _draft_in_new_run(context: CampaignContext, node: Node, root: Node) -> Node:
     draft = new_draft(context, root.id, node.summary, params, claim=DraftClaim(node.author, node.surface))
     write_edits(context, draft, files.edits)
     drop_draft(context, node.id)
+    new = history[draft.node]
     if files.conflicts:
         raise Misuse(
-            f"{node.id} is {draft.node} now, and conflicts with the new baseline in {', '.join(files.conflicts)}: "
-            f"edit {draft.folder}, then run `loopty run {draft.node}`"
+            f"{node.name} is {new.name} now, and conflicts with the new baseline in {', '.join(files.conflicts)}: "
+            f"edit {draft.folder}, then run `loopty run {new.name}`"
         )
-    context.say(f"{node.id} is {draft.node} now: below the new baseline")
-    return context.history[draft.node]
+    context.say(f"{node.name} is {new.name} now: below the new baseline")
+    return new
