@@ -231,3 +231,10 @@ def test_a_deep_node_is_found_by_its_branch_and_by_its_shortened_id(tmp_path):
     assert place.json("show", deep.branch)["id"] == deep
     assert place.json("show", f"{deep[:9]}…{deep[-9:]}")["id"] == deep
     assert "names" in place.loopty("show", "1.…1", code=2).stderr
+
+
+def test_a_verb_in_a_folder_that_is_gone_says_so_in_one_line(tmp_path):
+    line = f'cd "{tmp_path}"; mkdir gone; cd gone; rmdir ../gone; exec "{sys.executable}" -m loopty tool context'
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "loopty: this folder is no longer there: change to another one (`cd`), and try again\n"
