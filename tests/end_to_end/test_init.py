@@ -1,10 +1,7 @@
 """`loopty init` writes a working task file, or says what does not work."""
 
 import json
-import os
-import pty
 import shlex
-import sys
 import time
 
 import pytest
@@ -12,6 +9,7 @@ import pytest
 from loopty.taskfile.read import load
 
 from .state import events
+from .terminal import answered
 
 PASSING = "".join(f"def test_{name}(): pass\n" for name in "abc")
 FLAGS = ("--command", "sh bench.sh", "--write", "src/**")
@@ -32,25 +30,6 @@ def bare(code_place):
     (code_place.top / "loopty.toml").unlink()
     code_place.commit()
     return code_place
-
-
-def answered(place, *answers: str) -> tuple[int, str]:
-    """Exit code and output of `loopty init` on a terminal where these answers are typed."""
-    process, terminal = pty.fork()
-    if process == 0:
-        os.chdir(place.top)
-        os.execv(sys.executable, [sys.executable, "-m", "loopty.cli.main", "init"])
-    screen, left = b"", list(answers)
-    while True:
-        try:
-            seen = os.read(terminal, 4096)
-        except OSError:
-            break
-        screen += seen
-        if left and screen.endswith(b": "):
-            os.write(terminal, left.pop(0).encode() + b"\n")
-    os.close(terminal)
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), screen.decode()
 
 
 def test_with_options_it_writes_a_commented_file_and_runs_the_benchmark(bare):

@@ -128,6 +128,17 @@ def test_what_scores_others_is_never_proposed_as_editable(tmp_path):
     assert propose_task(facts, "x").write == ("solver.py",)
 
 
+def test_what_a_benchmark_measures_with_is_not_editable(tmp_path):
+    clock = "import time\nstarted = time.perf_counter()\n"
+    files = {
+        "bench.py": "import harness, solver\nmain()\n",
+        "harness.py": clock,
+        "solver.py": "",
+        "other.py": clock,
+    }
+    assert propose_tasks(facts_of(tmp_path, files))[0].write == ("other.py", "solver.py")
+
+
 def test_what_a_glob_would_let_candidates_write_is_sealed(tmp_path):
     files = {f"lib/part{number}.py": "" for number in range(20)} | {"lib/grader.py": ""}
     draft = propose_task(facts_of(tmp_path, files), "python3 lib/part3.py")
