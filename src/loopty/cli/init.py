@@ -145,6 +145,7 @@ def command(
         proposed[0].command if proposed else "",
     )
     draft = next((one for one in proposed if one.command == line), None) or propose_task(facts, line)
+    is_write_given = bool(write)
     if not write and not parameters:
         globs = questions.require("Files that may be changed (paths or globs)", "--write", shlex.join(draft.write))
         write = _words(globs)
@@ -189,6 +190,8 @@ def command(
     proven = prover.prove_first(drafts, frozenset(name for name, is_given in given.items() if is_given))
     if probe and proven.check.problem is None:
         proven = prover.with_profile(proven)
+    if is_write_given and proven.check.problem is None:
+        _warn_of_unloaded_files(write, proven, unsafe)
     say(f"wrote {path.name}")
     if proven.draft.profile:
         from loopty.domain.round_size import AttemptFigures
@@ -321,6 +324,17 @@ def _print_result(proven: ProvenTask, path: Path, load_line: str, as_json: bool,
         _say_paragraph(agents_text(agents))
     say("next: loopty optimize")
     say_own_path()
+
+
+def _warn_of_unloaded_files(patterns: Sequence[str], proven: ProvenTask, unsafe: bool) -> None:
+    """Say which of the files that proposals may change have no effect on the score."""
+    from loopty.campaign.unloaded_files import unloaded_patterns
+
+    for pattern in unloaded_patterns(here().context, patterns, proven.check.outcome, unsafe):
+        _say_paragraph(
+            f"warning: the benchmark gives the same score with nonsense in {pattern}: it does not load it, so no "
+            "change of it can help; name the files that it loads with --write, or let it load this one"
+        )
 
 
 def _say_last_resort(proven: ProvenTask) -> None:
