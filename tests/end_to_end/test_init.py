@@ -55,6 +55,29 @@ def test_a_build_that_writes_beside_its_sources_gets_a_copy_of_the_tree(bare):
     assert not (bare.top / "built").exists()
 
 
+LOADING = """\
+import importlib, json
+program = importlib.import_module("".join(["pro", "gram"]))
+try:
+    import fragile
+except Exception:
+    program.X = 0
+print(json.dumps({"score": program.X}))
+"""
+
+
+def test_a_writable_file_that_the_benchmark_never_loads_is_named(bare):
+    for name, text in {"program.py": "X = 3", "fragile.py": "", "unused.py": "", "bench.py": LOADING}.items():
+        (bare.top / name).write_text(f"{text}\n")
+    bare.commit()
+    writes = [word for name in ("program.py", "fragile.py", "unused.py") for word in ("--write", name)]
+    done = bare.loopty("init", "--yes", "--command", "python3 bench.py", *writes)
+    said = " ".join(done.stderr.split())
+    assert "same score with nonsense in unused.py" in said
+    assert said.count("with nonsense in") == 1
+    assert (bare.top / "unused.py").read_text() == "\n"
+
+
 def test_the_checked_run_changes_no_state(bare):
     bare.loopty("init", *FLAGS)
     assert events(bare) == []
