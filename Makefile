@@ -17,18 +17,18 @@ check: .venv/.ready-for-development  ## style, types, direction of imports
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-cache
-	@sh scripts/page.sh check
+	@.venv/bin/python scripts/page.py check
 
-page: .venv/.ready-for-development  ## build the dashboard's page, where Node is there
-	@sh scripts/page.sh build
+page: .venv/.ready   ## build the dashboard's page
+	@.venv/bin/python scripts/page.py build
 
 bench: .venv/.ready-for-development  ## speed and cost, side by side with peers
 	.venv/bin/python benchmarks/run.py
 
-docs: .venv/.ready   ## make the reference page of loopty.toml anew
+docs: .venv/.ready   ## write the reference page of loopty.toml
 	.venv/bin/python -m loopty.taskfile.reference > docs/task-file.md
 
-lock: .venv/.ready   ## pin every dependency anew
+lock: .venv/.ready   ## pin every dependency
 	.venv/bin/pip install --quiet uv
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --extra samplers --extra models --extra anthropic --extra google --extra local --extra keyring --extra parquet --extra mlflow --extra wandb --extra postgres --extra ray --extra slurm --extra modal \

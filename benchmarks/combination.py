@@ -14,7 +14,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from page_tables import difference_text, replace_between
+from page_tables import difference_text, write_table
 
 from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
@@ -31,7 +31,6 @@ from loopty.record.verdicts import NodeJudged
 from loopty.views.pool_choice import choose_pool
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "ensemble"
-PAGE = Path(__file__).parents[1] / "docs" / "search.md"
 FIRST_DATASET = 100
 ATTEMPTS, MEMBERS = 24, 4
 DEFAULTS = {"neighbours": 9, "penalty": 0.01, "parts": 2}
@@ -109,7 +108,7 @@ def main(count: int) -> None:
         mine = [one[name] for one in results]
         over = "" if name == "search of 48" else difference_text(mine, control)
         lines.append(f"| {name} | {sum(mine) / count:.3f} | {over} |")
-    replace_between(PAGE, "combination", "\n".join(lines))
+    write_table("combination", "\n".join(lines))
 
 
 if __name__ == "__main__":

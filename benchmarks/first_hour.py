@@ -1,7 +1,7 @@
 """How long a new user needs to a proven benchmark: `loopty init` on real repositories, as they were released.
 
-    python benchmarks/first_hour.py                     all of first_hour.toml; writes docs/repositories.md
-    python benchmarks/first_hour.py bzip2 mistune       only these; the rows of the others stay
+    python benchmarks/first_hour.py                     all of first_hour.toml
+    python benchmarks/first_hour.py bzip2 mistune       only these
 
 Archives are fetched by name from the registries that this machine is set up for (pip, npm, apt); --cache has them.
 Each becomes a git repository, with the environment that its developers would have in folders that git ignores.
@@ -10,7 +10,6 @@ Each becomes a git repository, with the environment that its developers would ha
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shlex
@@ -20,40 +19,17 @@ import sys
 import tarfile
 import time
 import tomllib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from loopty.kit.working_program import working_program
+
 HERE = Path(__file__).parent
 LIST = HERE / "first_hour.toml"
-PAGE = HERE.parent / "docs/repositories.md"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "loopty-first-hour"
 SECONDS = 600
 ENVIRONMENTS = (".venv", "node_modules", "target", "__pycache__")
-HEAD = """# Real repositories
-
-`loopty init` on repositories as their authors released them, fetched from package registries: the exact command,
-what had to be said by hand, and the seconds until a benchmark was proven in the sandbox.
-
-- *Environment* is what a developer's checkout has already: packages in a folder that git ignores.
-- *Remedies* counts how often a check failed, and `init` read the cause, changed the task file and tried again.
-- *Seconds* are of a machine with two cores and nothing else to do, November 2026.
-
-`python benchmarks/first_hour.py` makes this page from `benchmarks/first_hour.toml`, and
-`pytest -m registry tests/test_first_hour.py` tries the same list.
-
-"""
-TITLES = (
-    "repository",
-    "registry",
-    "language; build; tests",
-    "environment",
-    "command",
-    "said by hand",
-    "what is measured",
-    "remedies",
-    "seconds",
-)
 
 
 @dataclass(frozen=True)
@@ -73,7 +49,7 @@ class Repository:
 
     def missing_programs(self) -> list[str]:
         registry = {"PyPI": "pip", "npm": "npm", "Debian": "apt-get"}[self.registry]
-        return [name for name in (registry, "git", *self.needs) if shutil.which(name) is None]
+        return [name for name in (registry, "git", *self.needs) if working_program(name) is None]
 
 
 @dataclass(frozen=True)
@@ -187,22 +163,6 @@ def run(command: list[str], folder: Path) -> None:
         raise SystemExit(f"{shlex.join(command)} failed: {process.stderr[-500:]}")
 
 
-def row(tried: FirstHour) -> str:
-    one = tried.repository
-    cells = [
-        f"{one.name} {one.version}",
-        one.registry,
-        f"{one.language}; {one.build}; {one.tests}",
-        "; ".join(f"`{line}`" for line in one.environment) or "none",
-        f"`loopty init {one.init}`",
-        one.by_hand,
-        measure(tried.command),
-        str(" ".join(tried.output.split()).count("trying again with")),
-        f"{tried.seconds:.0f}" if tried.code == 0 else "not proven",
-    ]
-    return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
-
-
 def measure(command: str) -> str:
     """What the benchmark of the task file measures, without what `init` wrapped around it."""
     if found := re.search(r"^(.*?)python3 -m loopty_sdk\.cpu_time (.*)$", command, re.DOTALL):
@@ -212,28 +172,9 @@ def measure(command: str) -> str:
     return f"`{command}`".replace(str(Path.home()), "~")
 
 
-def save(tried: FirstHour, cache: Path) -> None:
-    one = tried.repository
-    saved = {"release": [one.version, one.init], **asdict(tried)}
-    del saved["repository"]
-    (cache / "results").mkdir(exist_ok=True)
-    (cache / "results" / f"{one.name}.json").write_text(json.dumps(saved))
-
-
-def saved_results(cache: Path) -> list[FirstHour]:
-    """The newest result of each repository of the list, as it is listed now."""
-    results = []
-    for one in repositories():
-        path = cache / "results" / f"{one.name}.json"
-        saved = json.loads(path.read_text()) if path.exists() else {"release": None}
-        if saved.pop("release") == [one.version, one.init]:
-            results.append(FirstHour(one, **saved))
-    return results
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Try loopty init on real repositories.")
-    parser.add_argument("names", nargs="*", help="only these repositories; the rows of the others stay")
+    parser.add_argument("names", nargs="*", help="only these repositories")
     parser.add_argument("--cache", type=Path, default=CACHE, help=f"where archives are kept ({CACHE})")
     options = parser.parse_args()
     for one in repositories():
@@ -246,13 +187,8 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         tried = try_init(one, folder, options.cache)
-        save(tried, options.cache)
         verdict = "proven" if tried.code == 0 else "NOT PROVEN"
         print(f"{one.name}: {verdict} after {tried.seconds:.0f} s\n{tried.output}", flush=True)
-    lines = [f"| {' | '.join(TITLES)} |", "|---" * len(TITLES) + "|", *map(row, saved_results(options.cache))]
-    from wild_page import kept_part  # which imports this file
-
-    PAGE.write_text(HEAD + "\n".join(lines) + "\n" + kept_part(PAGE))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,7 @@
-"""Write the tables of whole nights into docs/judge.md, between their markers.
+"""Write the tables of whole nights into docs/research/judge.md, between their markers.
 
-python benchmarks/judge_nights_tables.py --measure FILE    measures the judge of the loopty on the path, as JSON
-python benchmarks/judge_nights_tables.py                   measures the present one, and writes the tables
-
-The judge before is in judge_nights_before.json, which `--measure` wrote from a work tree of the commit it names.
+python benchmarks/judge_nights_tables.py                   measures the judge, and writes the tables
+python benchmarks/judge_nights_tables.py --only-write      writes the tables from the last figures
 """
 
 import argparse
@@ -22,9 +20,11 @@ from judge_nights import Night, judged_night, kept_share, mixed_effects, naive_n
 from loopty.domain.task import Noise
 
 _HERE = Path(__file__).resolve().parent
-_PAGE = _HERE.parent / "docs" / "judge.md"
-_BEFORE, _NOW = _HERE / "judge_nights_before.json", _HERE / "judge_nights_now.json"
+_PAGE = _HERE.parent / "docs" / "research" / "judge.md"
+_NOW = _HERE / "judge_nights_now.json"
 _SIGMAS = (0.003, 0.01, 0.03)
+_SHOWN = 0.01
+"""The page shows one noise; the figures of the others are in the file."""
 _NIGHTS = {0.003: 64, 0.01: 64, 0.03: 128}
 """By noise: the more there is, the more nights tell a difference."""
 _PROMISING_NIGHTS = 32
@@ -34,7 +34,6 @@ _POWER_NIGHTS = 50
 _MEASUREMENTS = (150, 300, 600)
 _SEED = 1000
 
-_KNOWS_FIRST_LOOK = "first_look" in Noise.__dataclass_fields__
 _RATES = [
     (sigma, name, Noise(**rates))
     for sigma in _SIGMAS
@@ -44,7 +43,6 @@ _RATES = [
         ("20 % of the run", {"run_error_rate": 0.2}),
         ("10 % of the run", {"run_error_rate": 0.1}),
     )
-    if _KNOWS_FIRST_LOOK
 ]
 
 Figures = dict[str, Any]
@@ -52,37 +50,33 @@ RunNight = Callable[..., Night]
 
 
 def main() -> None:
-    options = _options()
-    if options.measure:
-        options.measure.write_text(_text(measure(options.commit)))
-        return
-    if not options.only_write:
-        _NOW.write_text(_text(measure("this commit")))
-    before, now = json.loads(_BEFORE.read_text()), json.loads(_NOW.read_text())
+    if not _options().only_write:
+        _NOW.write_text(_text(measure()))
+    now = json.loads(_NOW.read_text())
     page = _PAGE.read_text()
-    for name, rows in (("nights", nights_table(before, now)), ("rates", rates_table(now))):
+    for name, rows in (("nights", nights_table(now)), ("rates", rates_table(now))):
         page = _between(page, name, rows)
     _PAGE.write_text(page)
 
 
-def measure(commit: str) -> Figures:
-    """The figures of the judge on the path, and of the naive rule."""
+def measure() -> Figures:
+    """Measure the judge and the naive rule."""
     worlds = [(machine, sigma) for machine in MACHINES for sigma in _SIGMAS]
-    found: Figures = {"commit": commit, "nights": {}, "rates": {}}
+    found: Figures = {"nights": {}, "rates": {}}
     with ProcessPoolExecutor() as workers:
         for rows in workers.map(_figures_of_world, worlds):
             found["nights"].update(rows)
             print(*rows, sep=", ", flush=True)
-        if _KNOWS_FIRST_LOOK:
-            found["rates"] = dict(workers.map(_rate, _RATES))
+        found["rates"] = dict(workers.map(_rate, _RATES))
     return found
 
 
 def _figures_of_world(world: tuple[str, float]) -> Figures:
-    rules: dict[str, RunNight] = {"judge": judged_night}
-    if _KNOWS_FIRST_LOOK:
-        rules["promising"] = partial(judged_night, noise=Noise(first_look=1.0))
-        rules["naive"] = naive_night
+    rules: dict[str, RunNight] = {
+        "judge": judged_night,
+        "promising": partial(judged_night, noise=Noise(first_look=1.0)),
+        "naive": naive_night,
+    }
     machine, sigma = world
     return {f"{machine} {sigma} {rule}": _figures(machine, sigma, rule, night) for rule, night in rules.items()}
 
@@ -128,58 +122,36 @@ def _rate(setting: tuple[float, str, Noise]) -> tuple[str, Figures]:
     )
 
 
-def nights_table(before: Figures, now: Figures) -> Iterator[Sequence[str]]:
-    gains = (f"true gain after {most}" for most in _MEASUREMENTS)
-    yield (
-        "machine", "σ", "rule", "gains of 2 σ kept", "false keeps", *gains, "more than before", "candidates",
-        "headline off by", "boasts", "interval holds",
-    )  # fmt: skip
+def nights_table(now: Figures) -> Iterator[Sequence[str]]:
+    gains = (f"true gain after {most}" for most in _MEASUREMENTS[1:])
+    yield ("machine", "rule", "gains of 2 σ kept", "false keeps", *gains, "headline off by", "boasts")
     names = {"judge": "judge", "promising": "judge, first look 1", "naive": "naive"}
     for machine in MACHINES:
-        for sigma in _SIGMAS:
-            rows = {"judge before": before["nights"][f"{machine} {sigma} judge"]}
-            rows |= {names[rule]: now["nights"][f"{machine} {sigma} {rule}"] for rule in names}
-            for name, row in rows.items():
-                yield (
-                    machine,
-                    _percent(sigma),
-                    name,
-                    _percent(row["power"], 0) if "power" in row else "–",
-                    _percent(row["false"]),
-                    *(_percent(gain) for gain in row["gain"]),
-                    "–" if name == "judge before" else _more(row["gains"], rows["judge before"]["gains"]),
-                    f"{row['candidates']:.0f}",
-                    _percent(row["off"], 2),
-                    _percent(row["boast"], 0),
-                    "–" if row["held"] is None else _percent(row["held"], 0),
-                )
+        for rule, name in names.items():
+            row = now["nights"][f"{machine} {_SHOWN} {rule}"]
+            yield (
+                machine,
+                name,
+                _percent(row["power"], 0) if "power" in row else "–",
+                _percent(row["false"]),
+                *(_percent(gain) for gain in row["gain"][1:]),
+                _percent(row["off"], 2),
+                _percent(row["boast"], 0),
+            )
 
 
 def rates_table(now: Figures) -> Iterator[Sequence[str]]:
-    yield ("σ", "error rate", "kept a night", "of them false", "at most, says report", "false share", "true gain")
+    yield ("error rate", "kept a night", "of them false", "at most, says report", "true gain")
     for name, row in now["rates"].items():
         sigma, _, rate = name.partition(" ")
-        yield (
-            _percent(float(sigma)),
-            rate,
-            f"{row['kept']:.1f}",
-            f"{row['false']:.2f}",
-            f"{row['expected']:.2f}",
-            _percent(row["share"], 0),
-            _percent(row["gain"]),
-        )
-
-
-def _more(gains: Sequence[float], before: Sequence[float]) -> str:
-    """The mean difference of the nights that both have, with its standard error."""
-    differences = [gain - other for gain, other in zip(gains, before, strict=False)]
-    error = statistics.stdev(differences) / math.sqrt(len(differences))
-    return f"{100 * statistics.fmean(differences):+.1f} ± {100 * error:.1f} %"
+        if float(sigma) == _SHOWN:
+            kept, false, expected = f"{row['kept']:.1f}", f"{row['false']:.2f}", f"{row['expected']:.2f}"
+            yield (rate, kept, false, expected, _percent(row["gain"]))
 
 
 def _text(figures: Figures) -> str:
     """The figures as JSON, one line for each row of a table."""
-    lines = [f' "commit": {json.dumps(figures["commit"])}']
+    lines = []
     for table in ("nights", "rates"):
         rows = ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in figures[table].items())
         lines.append(f' "{table}": {{\n{rows}\n }}' if rows else f' "{table}": {{}}')
@@ -213,9 +185,7 @@ def _percent(share: float, digits: int = 1) -> str:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Write the tables of whole nights into docs/judge.md.")
-    parser.add_argument("--measure", type=Path, metavar="FILE", help="measure only, and write the figures here")
-    parser.add_argument("--commit", default="this commit", help="what the figures say that they are of")
+    parser = argparse.ArgumentParser(description="Write the tables of whole nights into docs/research/judge.md.")
     parser.add_argument("--only-write", action="store_true", help="write the tables from the last figures")
     return parser.parse_args()
 

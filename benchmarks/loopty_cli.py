@@ -1,14 +1,12 @@
 """Drive loopty through its command line, as a user would."""
 
 import contextlib
-import json
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
 import repository
 from cost import Cost, measure_cost, run_for_output
-from loopty_agent import LooptyAgent
 from samples import Sample, sample_command
 
 _LONG_RECORD = Path(__file__).with_name("loopty_long_record.py")
@@ -70,16 +68,6 @@ class Loopty:
     def run_baseline(self) -> None:
         """Run the baseline: `optimize` does that first, and a node by hand needs it for comparison."""
         self.verb("run", "1")
-
-    def start_resident(self) -> int:
-        """Start a resident process and return its number."""
-        printed = run_for_output([self._loopty, "serve", "--json"], self._folder, self._env)
-        process: int = json.loads(printed)["resident"]
-        return process
-
-    def start_agent(self) -> LooptyAgent:
-        """An agent that calls tools through the resident process."""
-        return LooptyAgent(self._loopty, self._folder, self._env)
 
     def verb(self, *words: str) -> Cost:
         return measure_cost([self._loopty, *words], self._folder, self._env)

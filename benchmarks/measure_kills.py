@@ -1,4 +1,4 @@
-"""Kill -9 of every process that is resident while trials run, at any instant: what is lost or left behind."""
+"""Kill -9 of every process that lives while trials run, at any instant: what is lost or left behind."""
 
 import contextlib
 import json
@@ -40,18 +40,16 @@ _NONE = Target("none", 0)
 
 def rows(bench: Bench) -> Iterator[Row]:
     times = 10 if bench.quick else 40
-    victims: Mapping[str, Callable[[_Place, int], int | None]] = {
-        "loopty": lambda _, process: process,
-        "the launcher": lambda _, process: _launcher(process),
-        "a trial's first process": lambda _, process: _first_process(process),
-        "the resident process": lambda place, _: place.resident,
+    victims: Mapping[str, Callable[[int], int | None]] = {
+        "loopty": lambda process: process,
+        "the launcher": _launcher,
+        "a trial's first process": _first_process,
     }
     for name, victim in victims.items():
-        place = _Place(bench, "-".join(re.findall("[a-z]+", name)), serves=name == "the resident process")
+        place = _Place(bench, "-".join(re.findall("[a-z]+", name)))
         rng, faults = random.Random(name), list[str]()
         while place.kills < times:  # a session may end before the blow falls
             faults += place.kill_once(victim, rng)
-        place.close()
         figure = Figure(f"{len(faults)}", len(faults), note="; ".join(faults[:3]))
         yield Row(f"kill -9 of {name}, {place.kills} times: lost or left behind", figure, NOTHING, _NONE)
 
@@ -59,33 +57,27 @@ def rows(bench: Bench) -> Iterator[Row]:
 class _Place:
     """A repository in which `optimize` is started, struck and resumed."""
 
-    def __init__(self, bench: Bench, name: str, *, serves: bool) -> None:
+    def __init__(self, bench: Bench, name: str) -> None:
         self._temporary = bench.scratch / f"kills-{name}-tmp"
         self._temporary.mkdir()
-        self._serves = serves
-        # Without the variable a verb uses the resident process if there is one, and starts none.
-        own_process = {} if serves else {"LOOPTY_RESIDENT": "0"}
-        self._env = {**bench.env, "TMPDIR": str(self._temporary), **own_process}
+        self._env = {**bench.env, "TMPDIR": str(self._temporary)}
         self._loopty = str(bench.loopty_executable)
         self._folder = bench.repository(f"kills-{name}", 1)
         self._budget = 0
         self._seconds = 1.0
         """How long the last session took: a blow may fall at any instant of it."""
-        self.resident: int | None = None
         self.kills = 0
         self._finish_session()
 
-    def kill_once(self, victim: Callable[["_Place", int], int | None], rng: random.Random) -> list[str]:
+    def kill_once(self, victim: Callable[[int], int | None], rng: random.Random) -> list[str]:
         """Kill the victim at a random instant of a session, resume, and return what is wrong then."""
-        if self._serves:
-            self.resident = json.loads(self._verb("serve", "--json"))["resident"]
         self._write_budget()
         argv = [self._loopty, "optimize", "--quiet"]
         process = subprocess.Popen(
             argv, cwd=self._folder, env=self._env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         time.sleep(rng.uniform(0, self._seconds))
-        while process.poll() is None and (number := victim(self, process.pid)) is None:
+        while process.poll() is None and (number := victim(process.pid)) is None:
             time.sleep(0.001)
         if process.poll() is None and number:
             with contextlib.suppress(ProcessLookupError):
@@ -96,10 +88,6 @@ class _Place:
         faults = [] if self._wait_until_alone() else ["a process was left behind"]
         self._finish_session()
         return [*faults, *self._faults(known)]
-
-    def close(self) -> None:
-        if self._serves:
-            self._verb("serve", "--stop")
 
     def _finish_session(self) -> None:
         if not self._budget:
@@ -135,14 +123,13 @@ class _Place:
             return dict(db.execute("SELECT number, digest FROM events"))
 
     def _wait_until_alone(self) -> bool:
-        """Wait until no descendant is left but the resident process and its own; orphans are seen, being ours."""
+        """Wait until no descendant is left; orphans are seen, being ours."""
         deadline = time.monotonic() + _GONE_SECONDS
         while time.monotonic() < deadline:
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
-            kept = {*process_tree(self.resident)} if self.resident else set()
-            if {*process_tree(os.getpid())} <= {os.getpid(), *kept}:
+            if [*process_tree(os.getpid())] == [os.getpid()]:
                 return True
             time.sleep(0.01)
         return False

@@ -1,4 +1,4 @@
-"""Paired differences as cells of a table, and a table's place between two marks of a page."""
+"""Paired differences as cells of a table, and a table's place between two marks of docs/research/search.md."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from loopty.views.arm_comparison import paired_difference
+
+_PAGE = Path(__file__).parents[1] / "docs" / "research" / "search.md"
 
 
 def difference_text(mine: Sequence[float], theirs: Sequence[float]) -> str:
@@ -45,8 +47,8 @@ def difference_table(
     return lines
 
 
-def replace_between(page: Path, mark: str, text: str) -> None:
+def write_table(mark: str, text: str) -> None:
     """Put the text between `<!-- MARK: begin -->` and `<!-- MARK: end -->`."""
     begin, end = f"<!-- {mark}: begin -->", f"<!-- {mark}: end -->"
-    before, _, rest = page.read_text().partition(begin)
-    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}")
+    before, _, rest = _PAGE.read_text().partition(begin)
+    _PAGE.write_text(f"{before}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}")

@@ -4,7 +4,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from os import getpid, sysconf
+from os import sysconf
 from pathlib import Path
 
 from cost import CommandFailed, Cost
@@ -58,14 +58,6 @@ def cost_per_unit(samples: Sequence[Sample], first: int, last: int) -> Cost:
 def tree_cpu_seconds(pid: int) -> float:
     """CPU seconds of a process, of its living descendants, and of the children that these have reaped."""
     return sum(_cpu_ticks(each) for each in process_tree(pid)) / _TICKS_PER_SECOND
-
-
-def descendants_cpu_seconds() -> float:
-    """CPU seconds of all that this process has started so far, whether it lives or has ended.
-
-    After `adopt_orphans`, of processes that left their parents, too: the resident process, the launcher, trials.
-    """
-    return tree_cpu_seconds(getpid()) - time.process_time()
 
 
 def process_tree(pid: int) -> Iterator[int]:

@@ -2,10 +2,10 @@
 
     .venv/bin/python benchmarks/search_declared.py [SHAPES] [WORKERS]
 
-It runs what is missing in `search_declared_results.json`, then writes the table into docs/search.md. The task
-names the constants of the first program; a block that a model writes has others, which only the program itself can
-declare. Lines stay with the code, so a block that was once written is declared from then on. Nothing was chosen by
-these seeds.
+It runs what is missing in `search_declared_results.json`, then writes the table into docs/research/search.md.
+The task names the constants of the first program; a block that a model writes has others, which only the program
+itself can declare. Lines stay with the code, so a block that was once written is declared from then on. Nothing
+was chosen by these seeds.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from page_tables import difference_table, replace_between
+from page_tables import difference_table, write_table
 from search import SETTINGS
 from search_landscape import CONSTANTS, GRID, Genome, Landscape, make_landscape
 from search_simulation import WITHOUT_PARTS, Simulation
-from search_tuning import PAGE, SLICES, TRIALS, TunedSimulation
+from search_tuning import SLICES, TRIALS, TunedSimulation
 
 from loopty.domain.space import Parameter, ParameterKind, Space
 
@@ -86,7 +86,7 @@ def main(count: int, workers: int) -> None:
             known[key] = result
             if done % 8 == 0 or done == len(jobs):
                 RESULTS.write_text(json.dumps(known, indent=0, sort_keys=True) + "\n")
-    replace_between(PAGE, "declared", table(known, seeds))
+    write_table("declared", table(known, seeds))
 
 
 if __name__ == "__main__":

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from page_tables import difference_text, replace_between
+from page_tables import difference_text, write_table
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,6 @@ class PageTable:
 
 
 def write_page(
-    page: Path,
     results: Mapping[str, Sequence[float]],
     tables: Sequence[PageTable],
     names: Sequence[str],
@@ -32,12 +30,12 @@ def write_page(
         rows = [row for name in names if (row := _row(name, own))]
         if rows:
             lines += [f"**{table.stratum} roots**, {table.title}:", "", *_HEAD, *rows, ""]
-    replace_between(page, "figures", "\n".join(lines).rstrip("\n"))
+    write_table("figures", "\n".join(lines).rstrip("\n"))
 
 
 _HEAD = (
-    "| policy | shapes | area | final | area over static | area over credit | final over credit |",
-    "|---|---|---|---|---|---|---|",
+    "| policy | shapes | area | final | area over credit |",
+    "|---|---|---|---|---|",
 )
 
 
@@ -55,15 +53,14 @@ def _row(name: str, columns: Mapping[str, Mapping[int, Sequence[float]]]) -> str
     def mean(column: int) -> float:
         return sum(result[column] for result in own.values()) / len(own)
 
-    def over(base: str, column: int) -> str:
-        both = [seed for seed in own if seed in columns[base]]
-        if name == base or not both:
+    def over_credit() -> str:
+        base = columns["credit"]
+        both = [seed for seed in own if seed in base]
+        if name == "credit" or not both:
             return ""
-        return difference_text(
-            [own[seed][column] for seed in both], [columns[base][seed][column] for seed in both]
-        )
+        return difference_text([own[seed][0] for seed in both], [base[seed][0] for seed in both])
 
     if not own:
         return ""
     figures = f"{len(own)}", f"{mean(0):.3f}", f"{mean(1):.3f}"
-    return f"| {' | '.join((name, *figures, over('static', 0), over('credit', 0), over('credit', 1)))} |"
+    return f"| {' | '.join((name, *figures, over_credit()))} |"

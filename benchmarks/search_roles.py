@@ -15,9 +15,8 @@ import random
 import statistics
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from page_tables import difference_text, replace_between
+from page_tables import difference_text
 from search_coder import CHEAP, Coder
 from search_landscape import Genome, make_landscape, random_shape
 
@@ -192,8 +191,7 @@ def main(count: int) -> None:
     jobs = [(title, mature, count) for title in TABLES for mature in (False, True)]
     with multiprocessing.Pool(3) as pool:
         tables = pool.starmap(_table, jobs, chunksize=1)
-    text = "\n".join(line for table in tables for line in table).rstrip("\n")
-    replace_between(Path(__file__).parents[1] / "docs" / "search.md", "roles", text)
+    print("\n".join(line for table in tables for line in table))
 
 
 def _table(title: str, mature: bool, count: int) -> list[str]:

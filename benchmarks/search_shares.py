@@ -12,9 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from page_tables import replace_between
 from search_landscape import random_shape
 from search_roles import BUDGET, FIRST_SEED, HEAD, Candidate, RolePolicy, RoleSimulation, row_text
 
@@ -118,7 +116,7 @@ def main(count: int) -> None:
         }
         rows = [row_text(name, results[name], results["one pot"]) for name in POLICIES]
         lines += [f"**Shares**, {'mature' if mature else 'fresh'} roots, {count} shapes:", "", *HEAD, *rows, ""]
-    replace_between(Path(__file__).parents[1] / "docs" / "search.md", "shares", "\n".join(lines).rstrip("\n"))
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 
     .venv/bin/python benchmarks/search_tools.py [TOOL+TOOL…]
 
-It runs what is missing in `search_tools_results.json`, then writes the figures into docs/search.md. A shape is a
-random one without noise; its seed is used by nothing else. How many there are was fixed before the runs: 40 of
-each kind, then 80 more with mature roots, where differences are small. Each tool gets as many evaluations of new
-programs, and repeats of a program cost nothing. Peers are installed from the package index, each into its own
-environment.
+It runs what is missing in `search_tools_results.json`, then writes the figures into docs/research/search.md. A
+shape is a random one without noise; its seed is used by nothing else. How many there are was fixed before the
+runs: 40 of each kind, then 80 more with mature roots, where differences are small. Each tool gets as many
+evaluations of new programs, and repeats of a program cost nothing. Peers are installed from the package index,
+each into its own environment.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""Writes the comparison of the product with other tools into docs/search.md."""
+"""Writes the comparison of the product with other tools into docs/research/search.md."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from page_tables import difference_text, replace_between
+from page_tables import difference_text, write_table
 
-_PAGE = Path(__file__).parents[1] / "docs" / "search.md"
 _HEAD = (
     "| tool | shapes | median area | mean area | mean final | loopty's area over it | calls | failures |",
     "|---|---|---|---|---|---|---|---|",
@@ -22,7 +20,7 @@ def write_tools_page(
     for stratum, seeds in strata.items():
         rows = [row for tool in tools if (row := _row(tool, results, seeds))]
         lines += [f"**{stratum.capitalize()} roots**, 60 evaluations each:", "", *_HEAD, *rows, ""]
-    replace_between(_PAGE, "tools", "\n".join(lines).rstrip("\n"))
+    write_table("tools", "\n".join(lines).rstrip("\n"))
 
 
 def _row(tool: str, results: Mapping[str, Mapping[str, float]], seeds: Sequence[int]) -> str:

@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/search_tools_tuned.py
 
-It runs what is missing in `search_tools_tuned_results.json`, then writes the table into docs/search.md. Here the
+It runs what is missing in `search_tools_tuned_results.json`, then prints the table. Here the
 benchmark has a slice of 3 %, which other tools have no use for, and the model declares the constants of the blocks
 that it wrote, where the prompt offers it. Each tune trial costs 0.03 of an evaluation, and whoever has spent 60
 evaluations is cut off. Shapes, peers and their results are those of `search_tools.py`. All figures were fixed
@@ -17,8 +17,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from page_tables import difference_text, replace_between
-from search import PAGE
+from page_tables import difference_text
 from search_declared_wire import DECLARED_OPTIONS, DeclaringModel, evaluate_declared
 from search_landscape import Landscape
 from search_product import run_loopty
@@ -84,7 +83,7 @@ def main() -> None:
     for stratum, seeds in strata.items():
         rows = [_row(tool, known, others, seeds) for tool in (*_BESIDE, *PEERS)]
         lines += [f"**{stratum.capitalize()} roots**, the cost of 60 evaluations each:", "", *_HEAD, *rows, ""]
-    replace_between(PAGE, "tools-tuned", "\n".join(lines).rstrip("\n"))
+    print("\n".join(lines))
 
 
 def _row(

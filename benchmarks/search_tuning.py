@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/search_tuning.py [SEEDS] [WORKERS]
 
-It runs what is missing in `search_tuning_results.json`, then writes the table into docs/search.md. The constants
-of a genome are the task's parameters; the shipped sampler `local` draws the points. A tune trial costs its share
-of a trial, and all arms have the same budget. Seeds are those of `search.py`.
+It runs what is missing in `search_tuning_results.json`, then writes the table into docs/research/search.md.
+The constants of a genome are the task's parameters; the shipped sampler `local` draws the points. A tune trial
+costs its share of a trial, and all arms have the same budget. Seeds are those of `search.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from page_tables import difference_table, replace_between
+from page_tables import difference_table, write_table
 from search import SETTINGS
 from search_landscape import GRID, Genome, Landscape, make_landscape
 from search_simulation import WITHOUT_PARTS, Simulation
@@ -27,7 +27,6 @@ from loopty.proposers.tune_samplers import draw_near_best
 from loopty.record.tunings import TunePoint
 
 RESULTS = Path(__file__).with_name("search_tuning_results.json")
-PAGE = Path(__file__).parents[1] / "docs" / "search.md"
 TRIALS = 16
 SETTING = SETTINGS["calls"]
 
@@ -119,7 +118,7 @@ def main(count: int, workers: int) -> None:
             known[key] = result
             if done % 10 == 0 or done == len(jobs):
                 RESULTS.write_text(json.dumps(known, indent=0, sort_keys=True) + "\n")
-    replace_between(PAGE, "tuning", table(known, strata))
+    write_table("tuning", table(known, strata))
 
 
 if __name__ == "__main__":

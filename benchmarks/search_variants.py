@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/search_variants.py [SHAPES] [WORKERS] [GROUP+GROUP…]
 
-It runs what is missing in `search_variants_results.json`, then writes the tables into docs/search.md. Calls cost
+It runs what is missing in `search_variants_results.json`, then prints the tables. Calls cost
 nothing, the budget is 60 trials. Each group has shapes of its own. The rules and constants of drafts that follow
 what drafts show, and what they have to show, were written down before their first run.
 """
@@ -18,8 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from page_tables import difference_table, replace_between
-from search import PAGE, Setting
+from page_tables import difference_table
+from search import Setting
 from search_landscape import make_landscape
 from search_simulation import WITHOUT_PARTS, Simulation
 
@@ -228,7 +228,7 @@ def main(count: int, workers: int, groups: Sequence[str]) -> None:
     RESULTS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     done = [group for group in GROUPS if any(key.startswith(f"{group}|") for key in known)]
     text = "\n".join(line for group in done for line in table(known, group, count))
-    replace_between(PAGE, "variants", text.rstrip("\n"))
+    print(text)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python benchmarks/wild.py --seed 1 --count 30       draws, prepares and tries a sample; see wild_results.json
     python benchmarks/wild.py --seed 1 --count 30 tqdm  only these of the sample, again
-    python benchmarks/wild.py --page                    writes the tables into docs/repositories.md
+    python benchmarks/wild.py --page                    writes docs/repositories.md
 
 The draw is a function of the seed: each group of names gives as many as its share, and a name of an earlier sample
 is not drawn again. A name is passed over, with the reason, where its release or what it depends on cannot be
@@ -102,21 +102,21 @@ def try_init(checkout: Path, result: WildResult) -> WildResult:
     result = replace(
         result,
         proven=first.code == 0,
-        last_resort=first.last_resort,
         seconds=round(first.seconds),
         command=first.command,
         message=first.message,
         line=first.line,
     )
-    if result.proven and not result.last_resort:
+    if result.proven:
         return replace(result, message="", line="")
     again = paste(checkout, first.line)
     if again is None:
         return result
-    is_better = again.code == 0 and not (result.proven and again.last_resort)
+    is_better = again.code == 0
     return replace(
         result,
         proven_with_line=is_better,
+        last_resort=again.last_resort,
         seconds=round(first.seconds + again.seconds),
         command=again.command if is_better else result.command,
         message=result.message if is_better else f"{result.message}; with the line: {again.message}",
@@ -238,16 +238,15 @@ def run_loopty(checkout: Path, words: str) -> InitRun:
         told = json.loads(stdout)
     except ValueError:
         told = {}
-    resort = (told.get("ok") and told.get("last_resort")) or {}
-    why = message_and_line(resort or told, "" if resort else stderr)
-    return InitRun(process.returncode, seconds, command, *why, resort.get("measures", ""))
+    why = message_and_line(told, stderr)
+    return InitRun(process.returncode, seconds, command, *why, told.get("last_resort", ""))
 
 
 def message_and_line(told: dict[str, Any], stderr: str) -> tuple[str, str]:
     """Why `init` failed, and the line to paste, both as it says them."""
     last = (stderr.strip().splitlines() or [""])[-1]
     cause = told.get("explanation", {}).get("cause", {})
-    found = re.search(r"(loopty init --(?!.*PROGRAM).+)$", last)  # an example is no line to paste
+    found = re.search(r"(loopty init --(?!.*(?:PROGRAM|SCRIPT)).+)$", last)  # an example is no line to paste
     settings = "; ".join(item["line"] for item in cause.get("settings", ()))
     line = cause.get("shell") or told.get("line") or settings or (found[1] if found else "")
     reason = told.get("reason") or last.removeprefix("loopty: ")
@@ -301,9 +300,7 @@ def verdict(result: WildResult) -> str:
     if result.passed_over:
         return f"passed over: {result.passed_over}"
     if result.proven:
-        resort = f" (a last resort: {result.message} [{result.line}])" if result.last_resort else ""
-        resort += "; with the line, tests or a benchmark" if result.proven_with_line else ""
-        return f"proven after {result.seconds} s: {first_hour.measure(result.command)}{resort}"
+        return f"proven after {result.seconds} s: {first_hour.measure(result.command)}"
     how = "proven with the line" if result.proven_with_line else "NOT PROVEN"
     return f"{how} after {result.seconds} s: {result.message} [{result.line}]"
 

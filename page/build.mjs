@@ -1,11 +1,12 @@
-// Build the page into one script, one style sheet and one index.html; all names carry a hash of their content.
-import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+// Bundle the page into one script, one style sheet and one index.html; all names carry a hash of their content.
+// Called as `node build.mjs FOLDER` by scripts/page.py; the folder is made.
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
-const into = path.resolve(here, process.argv[2] ?? "../src/loopty/dashboard/static");
+const into = path.resolve(process.argv[2]);
 
 const result = await build({
   absWorkingDir: here,
@@ -24,7 +25,6 @@ const result = await build({
   write: false,
 });
 
-await rm(path.join(into, "assets"), { recursive: true, force: true });
 await mkdir(path.join(into, "assets"), { recursive: true });
 for (const file of result.outputFiles) await writeFile(file.path, file.contents);
 
@@ -49,5 +49,3 @@ await writeFile(
   path.join(into, "index.html"),
   shell.replace("{script}", asset(".js")).replace("{style}", asset(".css")),
 );
-const bytes = result.outputFiles.reduce((sum, file) => sum + file.contents.length, 0);
-process.stdout.write(`page: ${Math.round(bytes / 1000)} kB in ${path.relative(process.cwd(), into)}\n`);

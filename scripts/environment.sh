@@ -1,5 +1,7 @@
 # Shell functions that make .venv; sourced by the set-up scripts, after packages.sh.
 
+needed_mb=100 # what .venv takes without extras, and the build of the page
+
 newest_python() {
     for candidate in "${PYTHON:-}" python3.13 python3.12 python3.11 python3 python; do
         if [ -n "$candidate" ] && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
@@ -48,14 +50,22 @@ make_venv() {
     fi
     if .venv/bin/python -m pip --version >/dev/null 2>&1; then return; fi
     python=$(newest_python)
-    say "creating .venv with $($python --version)"
+    free=$(df -Pm . | awk 'NR == 2 { print $4 }')
+    if [ "${free:-$needed_mb}" -lt "$needed_mb" ]; then
+        say "set-up needs $needed_mb MB, and the disk of this folder has $free MB left: make room, then run the same command again"
+        exit 1
+    fi
+    if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        say 'this Python has no venv module: installing it'
+        install_packages python3-venv || { say 'python3-venv could not be installed: install it, then try again'; exit 1; }
+    fi
+    say "creating .venv with $("$python" --version)"
     rm -rf .venv
     mkdir .venv
     : >.venv/.incomplete
-    "$python" -m venv .venv >/dev/null 2>&1 || {
-        say 'this Python has no venv module: installing it'
-        install_packages python3-venv || { say 'python3-venv could not be installed: install it, then try again'; exit 1; }
-        "$python" -m venv .venv
+    failure=$("$python" -m venv .venv 2>&1) || {
+        say ".venv could not be made: $(printf '%s' "$failure" | tail -n 1)"
+        exit 1
     }
 }
 
@@ -65,6 +75,7 @@ install_locked() {
     say "installing the $count packages of $1"
     : >.venv/.incomplete
     pip_install --require-hashes -r "$1"
+    export LOOPTY_WITHOUT_PAGE=1 # pip would hide why it cannot be built: scripts/page.py says it
     pip_install --no-build-isolation --no-deps --editable .
     rm .venv/.incomplete
 }

@@ -9,6 +9,8 @@ cd "$(dirname "$0")/.."
 begin_setup .venv/.ready "$@"
 make_venv
 install_locked requirements-runtime.lock
+.venv/bin/python scripts/page.py build ||
+    say 'everything but the dashboard works without the page; `make page` builds it when that is mended'
 if ! command -v bwrap >/dev/null; then
     say 'installing bubblewrap'
     install_packages bubblewrap ||

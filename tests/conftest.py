@@ -2,6 +2,7 @@
 
 import atexit
 import faulthandler
+import fcntl
 import itertools
 import os
 import re
@@ -17,6 +18,8 @@ from loopty.attacks.runner import AttackStanding
 from loopty.testing.postgres_server import PostgresServer, find_programs
 from loopty.testing.ray_cluster import RayCluster
 from loopty.testing.s3_server import S3Server, find_rclone
+
+from .clean_environment import Installed, build_wheel, copy_sources, install, make_venv
 
 _LONGEST_REASON = 110
 _SECONDS_TO_END = 120
@@ -91,7 +94,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def postgres():
-    pytest.importorskip("psycopg", reason="psycopg is not installed: `pip install 'loopty[postgres]'`")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: add the extra `postgres`")
     if find_programs() is None:
         pytest.skip("PostgreSQL is not installed: its Debian package is `postgresql`")
     server = PostgresServer()
@@ -126,7 +129,7 @@ def ray_commands():
 @pytest.fixture(scope="module")
 def ray_cluster(ray_commands):
     """A Ray cluster of two nodes on this machine, started as the page says; it ends with the tests of its file."""
-    pytest.importorskip("ray", reason="Ray is not installed: `pip install 'loopty[ray]'`")
+    pytest.importorskip("ray", reason="Ray is not installed: add the extra `ray`")
     _, _, head, node, _ = ray_commands
     cluster = RayCluster()
     try:
@@ -136,3 +139,28 @@ def ray_cluster(ray_commands):
         yield cluster
     finally:
         cluster.remove()
+
+
+@pytest.fixture(scope="session")
+def installed_venv(tmp_path_factory):
+    """An environment with loopty from a wheel, its requirements, and no extra; all tests of a run share it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "installed"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "ready").exists():
+            shutil.rmtree(folder / "source", ignore_errors=True)
+            source = copy_sources(folder / "source")
+            install(build_wheel(source, folder), make_venv(folder / "venv"))
+            shutil.rmtree(source)
+            (folder / "ready").touch()
+    return folder / "venv"
+
+
+@pytest.fixture
+def installed(installed_venv, tmp_path):
+    """loopty as a user has it, with a new HOME."""
+    home = tmp_path / "home"
+    home.mkdir()
+    return Installed(installed_venv, home)

@@ -1,8 +1,6 @@
 """`make demo` needs little, survives what interrupts it, and a wheel is all that a user needs."""
 
-import contextlib
 import fcntl
-import importlib.metadata
 import os
 import re
 import shutil
@@ -16,18 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from .clean_environment import Installed, copy_sources
+
 TOP = Path(__file__).parents[1]
 
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """What set-up reads of a clone."""
-    folder = tmp_path / "clone"
-    folder.mkdir()
-    for name in ("scripts", "src", "sdk"):
-        shutil.copytree(TOP / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", "requirements-runtime.lock"):
-        shutil.copy(TOP / name, folder)
+    folder = copy_sources(tmp_path / "clone")
+    shutil.copy(TOP / "requirements-runtime.lock", folder)
     return folder
 
 
@@ -78,6 +74,23 @@ def test_setup_without_a_network_says_so_and_the_next_one_completes(clone: Path)
     assert "loopty" in subprocess.check_output(loopty, env=INSTALLED, text=True)
 
 
+def test_setup_on_a_full_disk_says_what_it_needs_and_makes_nothing(clone: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = f"mount -t tmpfs -o size=8m tmpfs {disk}"
+    in_namespace = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    if subprocess.run([*in_namespace, mount], capture_output=True).returncode:
+        pytest.skip("a user may not mount a small disk here")
+    script = f"{mount} && cp -R scripts requirements-runtime.lock {disk} && cd {disk} && " + (
+        "sh scripts/setup.sh requirements-runtime.lock; echo $?; ls -d .venv"
+    )
+    environment = {"PATH": os.environ["PATH"], "PYTHON": sys.executable}
+    done = subprocess.run([*in_namespace, script], cwd=clone, env=environment, capture_output=True, text=True)
+    assert done.stdout == "1\n"
+    line = done.stderr.splitlines()[0]
+    assert re.fullmatch(r"setup: set-up needs 100 MB, and .* has \d MB left: make room, .*", line)
+
+
 def test_setup_that_was_killed_completes_when_it_runs_again_and_waits_for_another(clone: Path) -> None:
     process = setup(clone, **INSTALLED)
     while not (clone / ".venv/.incomplete").exists():
@@ -97,43 +110,9 @@ def test_setup_that_was_killed_completes_when_it_runs_again_and_waits_for_anothe
     assert process.communicate(timeout=60) == (None, ""), "what is ready is left alone"
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """loopty from a wheel, in an environment that knows nothing of this clone."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"
-    source.mkdir()
-    for name in ("src", "sdk"):
-        shutil.copytree(TOP / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(TOP / name, source)
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(build, cwd=source, check=True, capture_output=True)
-    shutil.rmtree(source)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
-    python = folder / "venv/bin/python"
-    packages = Path(
-        subprocess.check_output(
-            [python, "-c", "import sysconfig as s; print(s.get_path('purelib'))"], text=True
-        ).strip()
-    )
-    for name in ("apsw", "click", "h11"):
-        for file in importlib.metadata.files(name) or ():
-            with contextlib.suppress(FileNotFoundError):
-                (packages / file.parent).mkdir(parents=True, exist_ok=True)
-                shutil.copy(file.locate(), packages / file)
-    (wheel,) = folder.glob("*.whl")
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index", wheel]
-    subprocess.run(pip, check=True, capture_output=True)
-    return folder / "venv/bin/loopty"
-
-
-def test_a_wheel_is_enough_for_doctor_init_and_optimize(installed: Path, tmp_path: Path) -> None:
+def test_a_wheel_is_enough_for_doctor_init_and_optimize(installed: Installed, tmp_path: Path) -> None:
     def loopty(*args: str) -> str:
-        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
-        process = subprocess.run(
-            [installed, *args], cwd=repository, env=environment, capture_output=True, text=True, timeout=300
-        )
+        process = installed.run(*args, at=repository, active=False)
         assert process.returncode == 0, process.stdout + process.stderr
         return process.stdout + process.stderr
 
@@ -150,4 +129,51 @@ def test_a_wheel_is_enough_for_doctor_init_and_optimize(installed: Path, tmp_pat
     loopty("init", "--command", "python3 bench.py", "--write", "program.py", "--attempts", "4")
     closing = loopty("optimize")
     assert "4 attempts" in closing
-    assert f"call it as {installed}" in closing, "loopty is not on this PATH"
+    assert f"call it as {installed.program}" in closing, "loopty is not on this PATH"
+
+
+AGENT_TASK = """
+[benchmark]
+command = "sh bench.sh"
+timeout_seconds = 60
+[access]
+write = ["number.txt"]
+[parameters]
+a = { type = "float", low = 0.0, high = 2.0, default = 0.5 }
+[tune]
+slice = "dev"
+[pools]
+attempts = 1
+tunes = 1
+[proposer]
+kind = "agent"
+agent = "command"
+command = ["sh", "-c", '''
+said=$(loopty tool check 2>&1 && loopty tool submit mode=tune params='{"a": 1.0}' 2>&1)
+echo "SUMMARY: $(echo "$said" | tail -n 1)"; echo 9 > number.txt''']
+"""
+
+
+@pytest.mark.parametrize("is_active", [True, False], ids=["activated", "a link on the PATH"])
+def test_an_agents_tools_work_where_loopty_is_on_the_path(
+    installed: Installed, tmp_path: Path, is_active: bool
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/loopty").symlink_to(installed.program)  # as `uv tool` and pipx do
+    programs = installed.program.parent if is_active else tmp_path / "bin"
+    environment = {"PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
+    if is_active:
+        environment["VIRTUAL_ENV"] = str(programs.parent)
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    (repository / "bench.sh").write_text('echo "{\\"score\\": $(cat number.txt)}" > "$EVO_RESULT_PATH"\n')
+    (repository / "number.txt").write_text("5\n")
+    (repository / "loopty.toml").write_text(AGENT_TASK)
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "Start"]):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *command], cwd=repository, check=True)
+    run = ["loopty", "optimize", "--trust", "--quiet"]
+    process = subprocess.run(run, cwd=repository, env=environment, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stdout + process.stderr
+    show = [installed.program, "show", "1.1"]
+    shown = " ".join(subprocess.check_output(show, cwd=repository, env=environment, text=True).split())
+    assert "score 5 on the slice with a = 1.0" in shown

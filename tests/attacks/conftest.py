@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +14,8 @@ import pytest
 
 import loopty
 from loopty.attacks.runner import AttackStanding
+
+from ..needs import require
 
 SOURCE = Path(loopty.__file__).parent.parent
 USER = 61001
@@ -76,8 +77,8 @@ def as_ordinary_user() -> RunAttacks:
 
 def _python_as_ordinary_user(python: str) -> list[str]:
     identity = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--"]
-    if os.geteuid() == 0 and shutil.which("setpriv") is None:
-        pytest.skip("needs setpriv")
+    if os.geteuid() == 0:
+        require("setpriv")
     variables = [f"PYTHONPATH={SOURCE}", "PYTHONDONTWRITEBYTECODE=1", "PATH=/usr/bin:/bin"]
     return [*(identity if os.geteuid() == 0 else []), "env", "-i", *variables, python]
 

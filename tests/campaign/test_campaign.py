@@ -1,8 +1,5 @@
 """Every verb as a method: a notebook or an agent can do what the command line can."""
 
-import re
-from pathlib import Path
-
 import pytest
 
 import loopty
@@ -13,7 +10,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.gate_spec import Gate
 from loopty.domain.outcome import Verdict
 
-from ..end_to_end.conftest import CODE_TASK
+from .conftest import python_page_examples
 
 METHODS = {
     "init": "check",
@@ -27,7 +24,6 @@ METHODS = {
     "gc": "collect_garbage",
     "models": None,  # models belong to the task file, not to its experiments: campaign/named_models.py
     "doctor": None,  # about the machine
-    "serve": None,  # about processes
     "mode": "mode_settings",
     "ledger": "ledger_choice",
     "notify": None,  # about the user's own settings: taskfile/notice_settings.py
@@ -125,18 +121,14 @@ def test_lines_for_a_person_go_to_the_caller(campaign, lines, code_place):
     ]
 
 
-def test_the_examples_of_the_python_page_run(code_place):
-    page = (Path(__file__).parents[2] / "docs/python.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+def test_the_examples_of_the_python_page_run_in_their_order(code_place):
+    blocks = python_page_examples(code_place.top)
     assert len(blocks) == 3
-    whole_run, by_hand, taken_back = blocks
-    exec(whole_run.replace("path/of/your/repository", str(code_place.top)), {})
+    names = {"new_source": "9999\n"}
+    for block in blocks:
+        exec(block.replace("src/kernel.c", "src/x.txt"), names)
     assert code_place.git("branch", "--list", "loopty-best-*")
-    code_place.write("loopty.toml", CODE_TASK.format(attempts=20))
-    names = {"campaign": Campaign(code_place.top), "new_source": "9999\n"}
-    exec(by_hand.replace("src/kernel.c", "src/x.txt"), names)
-    assert names["judged"].verdict is Verdict.KEPT
-    exec(taken_back.replace("1.3", names["judged"].id), names)
+    assert names["judged"].outcome.metrics["score"] == 9999
     assert names["change"].withdrawn == (names["judged"].id,)
 
 
@@ -150,3 +142,8 @@ def test_a_withdrawal_shows_in_what_the_same_campaign_reports(campaign):
     assert change.best == campaign.best() == "1"
     (withdrawn,) = campaign.report().tally.withdrawn
     assert (withdrawn.node, withdrawn.before, withdrawn.why) == (draft.node, Verdict.KEPT, "not wanted")
+
+
+async def test_it_runs_inside_of_an_event_loop_as_well(campaign):
+    assert campaign.check().problem is None
+    assert campaign.optimize().reason == "all 8 attempt trials are spent"

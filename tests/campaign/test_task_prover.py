@@ -47,16 +47,22 @@ def test_limits_of_proposed_gates_are_longer_too_and_those_of_the_user_stay():
     assert TaskDraft("bench", timeout_seconds=900.0).with_patience(8.0).timeout_seconds == 1800.0
 
 
-def test_a_last_resort_is_tried_after_the_others_and_says_what_failed_before(code_place):
-    said = []
+def test_a_benchmark_that_lacks_something_is_not_replaced_by_another(code_place):
     drafts = [
-        TaskDraft("sh bench.sh", ("src/**",), last_resort="how long it loads"),
-        TaskDraft("exit 3", ("src/**",)),
+        TaskDraft("python3 -c 'import not_there'", ("src/**",)),
+        TaskDraft("sh bench.sh", ("src/**",)),
     ]
+    said = []
     proven = prover(code_place, said, 1.0).prove_first(drafts, frozenset())
-    assert proven.draft.command == "sh bench.sh"
-    assert proven.instead_of.draft.command == "exit 3"
-    assert "a last resort is left, how long it loads" in said[1]
+    assert "not_there" in proven.check.problem
+    assert load(code_place.top).benchmark.command == "python3 -c 'import not_there'"
+    assert len(said) == 1, "no other benchmark was tried"
+
+
+def test_a_benchmark_that_fails_for_no_known_cause_is_named_with_the_one_that_works(code_place):
+    drafts = [TaskDraft("exit 3", ("src/**",)), TaskDraft("sh bench.sh", ("src/**",))]
+    proven = prover(code_place, [], 1.0).prove_first(drafts, frozenset())
+    assert (proven.draft.command, proven.instead_of.draft.command) == ("sh bench.sh", "exit 3")
 
 
 def test_a_command_that_only_prints_how_it_is_used_proves_nothing(code_place):
@@ -104,8 +110,7 @@ def test_what_takes_too_long_gives_way_to_a_part_of_it(code_place):
     drafts = [
         TaskDraft("sleep 600", ("src/**",), timeout_seconds=1.0, has_build=True),
         TaskDraft("exit 5", ("src/**",), has_build=True),
-        TaskDraft("exit 6", ("src/**",), last_resort="how long the build takes", has_build=True),
-        TaskDraft("sh bench.sh", ("src/**",), last_resort="how long a part takes", has_build=True, is_part=True),
+        TaskDraft("sh bench.sh", ("src/**",), has_build=True, is_part=True),
     ]
     said = []
     proven = prover(code_place, said, 1.0).prove_first(drafts, frozenset())
@@ -137,21 +142,16 @@ def test_a_gate_for_which_no_time_is_left_is_left_out(code_place):
     assert proven.draft.notes["gates.tests"].startswith("exit 4 could not be checked in the time that init has")
 
 
-def test_each_check_gets_a_share_of_the_time_and_last_resorts_keep_theirs():
+def test_each_check_gets_half_of_the_time_that_is_left():
     now = [0.0]
     time = CheckTime(600.0, lambda: now[0])
-    time.expect(has_resorts=True)
-    usual, resort = TaskDraft("make check"), TaskDraft("make", last_resort="how long the build takes")
-    assert time.limit(usual) == 240
-    assert time.limit(usual, at_least=400) == 400
-    now[0] = 300.0
-    assert (time.limit(usual), time.limit(usual, at_least=400), time.limit(resort)) == (90, 180, 210)
-    now[0] = 470.0
-    assert not time.has_time_for(usual)
-    assert time.has_time_for(resort)
+    draft = TaskDraft("make check")
+    assert (time.limit(draft), time.limit(draft, at_least=400)) == (300, 400)
+    now[0] = 580.0
+    assert (time.has_time_for(draft), time.limit(draft)) == (True, 15)
     now[0] = 700.0
     assert time.left == 0
-    assert not time.has_time_for(resort)
+    assert not time.has_time_for(draft)
 
 
 def test_a_busy_machine_gets_more_time_and_not_more_than_twice_as_much():
@@ -161,10 +161,9 @@ def test_a_busy_machine_gets_more_time_and_not_more_than_twice_as_much():
 def test_all_tests_leave_time_for_some_of_them():
     now = [0.0]
     time = CheckTime(600.0, lambda: now[0])
-    time.expect(has_resorts=True, has_parts=True)
+    time.expect(has_parts=True)
     whole, part = TaskDraft("pytest"), TaskDraft("pytest test_a.py", is_part=True)
-    assert (time.limit(whole), time.limit(whole, at_least=500)) == (210, 420)
-    now[0] = 420.0
+    assert (time.limit(whole), time.limit(whole, at_least=500)) == (240, 480)
+    now[0] = 480.0
     assert not time.has_time_for(whole)
     assert time.limit(part) == 60
-    assert time.limit(TaskDraft("make a", is_part=True, has_build=True)) == 30

@@ -6,6 +6,7 @@ Run as a script, it prints `docs/failures.md`.
 from __future__ import annotations
 
 import json
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.causes.cause import Cause
+from loopty.causes.cause import Cause, Reach
 from loopty.causes.error_lines import find_error_lines
 from loopty.causes.failure import Failure
 from loopty.causes.host_facts import Submodule
@@ -42,6 +43,14 @@ class Facts:
     requirements: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     go: str = ""
+    memory: int = 64_000
+    gpu: bool = False
+
+    def memory_mb(self):
+        return self.memory
+
+    def has_gpu(self):
+        return self.gpu
 
     def program(self, name):
         return self.programs.get(name)
@@ -254,6 +263,18 @@ KNOWN = [
         "ImportError: cannot import name '_speedups' from 'pkg' (/loopty/tree/pkg/__init__.py)",
         Facts(built=("pkg._speedups",)),
         "writable_copy = true",
+    ),
+    (
+        "ModuleNotFoundError: No module named 'shinka'",
+        Facts(),
+        "install the package that provides the module shinka, with `python3 -m pip install PACKAGE`",
+    ),
+    # devices
+    (
+        '  File "/usr/lib/python3/dist-packages/torch/cuda/__init__.py", line 319, in _lazy_init\n'
+        "    torch._C._cuda_init()\nRuntimeError: No CUDA GPUs are available",
+        Facts(gpu=True),
+        'devices = ["gpu"]',
     ),
     # libraries of builds
     (
@@ -717,6 +738,10 @@ WITHOUT_AN_ERROR = [
         'under [benchmark]: score_key = "ms"',
     ),
     (NOT_WRITTEN, "done", "$EVO_RESULT_PATH"),
+    (NOT_WRITTEN, "epoch 3\nloss = nan", "find out where it comes from"),
+    (NOT_WRITTEN, '{"score": -Infinity}', "find out where it comes from"),
+    ("the result file is not valid JSON (NaN is not a finite number)", "", "find out where it comes from"),
+    ("stdout has a score that is Infinity: a score is a finite number", "", "find out where it comes from"),
     (
         "the benchmark did not report speed (it reported ms, mb)",
         "",
@@ -775,9 +800,85 @@ def test_what_a_build_of_extensions_needs_is_installed_at_once():
     facts = Facts(requirements=("'setuptools>=80'", "setuptools-scm"))
     cause = explain(output, facts, command=f"{BUILD_EXTENSIONS} && bench")
     assert cause.remedy == "run: python3 -m pip install 'setuptools>=80' setuptools-scm"
-    assert explain(output, facts).remedy == "run: python3 -m pip install setuptools_scm"
+    assert explain(output, facts).remedy == "run: python3 -m pip install setuptools-scm"
     old = explain("ValueError: invalid pyproject.toml config: `project.license`.", facts, command=BUILD_EXTENSIONS)
     assert old.remedy == cause.remedy
+
+
+NO_GPU = {
+    "PyTorch": "RuntimeError: No CUDA GPUs are available",
+    "PyTorch without a driver": "RuntimeError: Found no NVIDIA driver on your system. Please check that you have "
+    "an NVIDIA GPU and installed a driver from http://www.nvidia.com/Download/index.aspx",
+    "PyTorch for ROCm": "RuntimeError: No HIP GPUs are available",
+    "HIP": "RuntimeError: HIP error: hipErrorNoDevice",
+    "a script's assertion": '  File "/loopty/tree/bench.py", line 2, in <module>\n'
+    "    assert torch.cuda.is_available()\nAssertionError",
+    "a saved model": "RuntimeError: Attempting to deserialize object on a CUDA device but "
+    "torch.cuda.is_available() is False.",
+    "Triton": "RuntimeError: 0 active drivers ([]). There should only be one.",
+    "JAX": "RuntimeError: Unable to initialize backend 'cuda': FAILED_PRECONDITION: No visible GPU devices. (you "
+    "may need to uninstall the failing plugin package, or set JAX_PLATFORMS=cpu to skip this backend.)",
+    "JAX, earlier": "RuntimeError: Unable to initialize backend 'cuda': INTERNAL: no supported devices found for "
+    "platform CUDA",
+    "JAX that was asked": "RuntimeError: Unknown backend: 'gpu' requested, but no platforms that are instances of "
+    "gpu are present.",
+    "CuPy": "cupy_backends.cuda.api.runtime.CUDARuntimeError: "
+    "cudaErrorNoDevice: no CUDA-capable device is detected",
+    "CuPy without a driver": "cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorInsufficientDriver: CUDA "
+    "driver version is insufficient for CUDA runtime version",
+    "PyTorch under Landlock": "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda "
+    "functions before calling NumCudaDevices() that might have already set an error? Error 304: OS call failed or "
+    "operation not supported on this OS",
+    "CuPy under Landlock": "cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorOperatingSystem: OS call "
+    "failed or operation not supported on this OS",
+    "JAX with its note": "RuntimeError: Unable to initialize backend 'cuda': FAILED_PRECONDITION: No visible GPU "
+    "devices.\n--------------------\nFor simplicity, JAX has removed its internal frames from the traceback of "
+    "the following exception. Set JAX_TRACEBACK_FILTERING=off to include these.",
+    "Numba": "numba.cuda.cudadrv.error.CudaSupportError: Error at driver init: Call to cuInit results in "
+    "CUDA_ERROR_NO_DEVICE",
+    "the driver's tool": "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure "
+    "that the latest NVIDIA driver is installed and running.",
+}
+
+
+@pytest.mark.parametrize("library", NO_GPU)
+def test_a_benchmark_without_its_gpu_is_told_to_name_it_and_the_one_command(library):
+    output = f"Traceback (most recent call last):\n  File x\n{NO_GPU[library]}"
+    cause = explain(output, Facts(gpu=True))
+    assert [setting.line for setting in cause.settings] == ['devices = ["gpu"]']
+    assert cause.reach is Reach.OUTSIDE
+    assert cause.shell.endswith("loopty run 1 --check --trust")
+    assert explain(output, Facts()).name == "no-gpu"
+    named = explain(output, Facts(gpu=True), more='devices = ["gpu"]\n')
+    assert named is None or named.name != cause.name
+
+
+def test_the_command_for_a_gpu_adds_the_line_to_the_task_file(tmp_path):
+    path = tmp_path / "loopty.toml"
+    path.write_text('[benchmark]\ncommand = "bench"\n[access]\nwrite = ["a"]\n')
+    line = explain(NO_GPU["PyTorch"], Facts(gpu=True)).shell.partition(" && ")[0]
+    subprocess.run(["sh", "-c", line], cwd=tmp_path, check=True)
+    assert tomllib.loads(path.read_text())["benchmark"] == {"command": "bench", "devices": ["gpu"]}
+
+
+@pytest.mark.parametrize("said", ["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB."])
+def test_a_full_gpu_is_no_reason_to_give_the_trial_more_memory(said):
+    cause = explain(said)
+    assert cause.name == "out-of-gpu-memory"
+    assert not cause.settings
+
+
+@pytest.mark.parametrize(("machine", "more"), [(64_000, 8192), (8_000, 6_400), (2_500, None)])
+def test_no_more_memory_is_proposed_than_the_machine_has(machine, more):
+    cause = explain("", Facts(memory=machine), "used more than 2048 MB of memory")
+    assert [setting.value for setting in cause.settings] == ([more] if more else [])
+    assert more or "this machine has 2500 MB" in cause.remedy
+
+
+def test_the_module_of_an_unknown_package_is_not_installed_by_its_own_name():
+    cause = explain("ModuleNotFoundError: No module named 'shinka'", command="uv run bench.py")
+    assert cause.remedy == "install the package that provides the module shinka, with `uv add PACKAGE`"
+    assert not cause.shell
 
 
 def test_a_built_module_that_is_still_missing_is_not_built_again():
@@ -1003,65 +1104,65 @@ def test_hostile_names_do_not_get_into_a_line_to_paste(output):
     assert cause is None or not any(word in cause.remedy for word in ("rm -rf", "reboot", "passwd", "shadow"))
 
 
-def failures() -> Iterator[tuple[str, str, Cause]]:
-    """What was said of each failure before its error was looked for, what is said now, and its cause."""
+def failures() -> Iterator[tuple[str, Cause]]:
+    """The recorded reason of each failure, and its cause."""
     for output, facts, _ in KNOWN:
-        found = find_error_lines(output)
-        last = output.splitlines()[-1].strip()
-        yield f"exit code 1: {last}", f"exit code 1: {found.cause}", explain(output, facts)
+        yield find_error_lines(output).cause, explain(output, facts)
     for command, output, facts, _ in OF_COMMANDS:
-        found = find_error_lines(output)
-        last = output.splitlines()[-1].strip()
-        yield f"exit code 1: {last}", f"exit code 1: {found.cause}", explain(output, facts, command=command)
+        yield find_error_lines(output).cause, explain(output, facts, command=command)
     for command, output, _ in SLOW:
-        yield "still running after 20 s", "still running after 20 s", explain_slow(command, output)
-    yield "still running after 20 s", "still running after 20 s", explain_slow(BUILD, SLOW_BUILD)
-    words = f"exit code 8: {REST_NOT_RUN.splitlines()[-1]}"
-    yield words, words, explain(REST_NOT_RUN, command=PART_OF_BUILD)
+        yield "still running after 20 s", explain_slow(command, output)
+    yield "still running after 20 s", explain_slow(BUILD, SLOW_BUILD)
+    yield REST_NOT_RUN.splitlines()[-1], explain(REST_NOT_RUN, command=PART_OF_BUILD)
     for reason, printed, _ in WITHOUT_AN_ERROR:
-        cause = explain_failure(Failure(reason, tuple(printed.splitlines()), task()), Facts())
-        yield reason, f"{reason} (printed last: {printed.splitlines()[-1]})" if printed else reason, cause
+        yield reason, explain_failure(Failure(reason, tuple(printed.splitlines()), task()), Facts())
 
 
 def page() -> str:
-    """The page of known causes: one example of each."""
-    parts = [PAGE_HEAD]
-    names: list[str] = []
-    for before, now, cause in failures():
-        if cause.name not in names:
-            names.append(cause.name)
-            parts.append(
-                f"## {cause.name}\n\n- before: `{before}`\n- reason: `{now}`\n- cause: {cause.sentence}\n"
-                f"{remedy_text(cause)}"
-            )
-    return "\n".join(parts)
+    """The page of known causes: a row for each."""
+    rows: dict[str, str] = {}
+    for reason, cause in failures():
+        cells = (code(shortened(reason)), shortened(cause.sentence), remedy_text(cause))
+        rows.setdefault(cause.name, f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |\n")
+    return PAGE_HEAD + "".join(rows.values())
 
 
 def remedy_text(cause: Cause) -> str:
-    """The remedy as blocks to paste."""
-    text = ""
-    for place, settings in groupby(cause.settings, key=lambda item: item.place):
-        text += f"\n```toml\n{place}\n" + "".join(f"{item.line}\n" for item in settings) + "```\n"
-    text += f"\n```sh\n{cause.shell}\n```\n" if cause.shell else ""
-    advice = cause.advice.removeprefix("or, ")
-    return text + (f"\n{'Or: ' if cause.settings else ''}{advice}\n" if advice else "")
+    """The remedy in a cell: what to write into loopty.toml, else what to run, else what to do."""
+    if cause.settings:
+        places = groupby(cause.settings, key=lambda item: item.place)
+        return "; ".join(f"{place}: {code(*(item.line for item in items))}" for place, items in places)
+    return code(cause.shell) if cause.shell else shortened(cause.advice)
 
 
+def code(*lines: str) -> str:
+    return ", ".join(f"``{shortened(line)}``" if "`" in line else f"`{shortened(line)}`" for line in lines)
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= MAX_CELL else f"{text[: MAX_CELL - 1]}…"
+
+
+MAX_CELL = 110
 PAGE_HEAD = """\
 # Failures and their remedies
 
-A check or a baseline that fails is explained by `init`, `run`, `optimize`, `show` and `status`, with `--json`
-as well: up to five lines around the error, its cause where it is known, the line to paste, and the path of the
-log. This page has one example of each known cause, on what real programs print: what the last line alone would
-say (before), the reason that is recorded, the cause, and what to paste into `loopty.toml` or the shell; `bench`
-is the command of the task. How it works: [causes](design/causes.md). `python tests/causes/test_known_causes.py`
-prints this page and tests it.
+When a check or a baseline fails, `init`, `run`, `optimize`, `show` and `status` print up to five lines around the
+error. If loopty recognises the cause, they add it with the remedy: lines for `loopty.toml`, or a command for your
+shell. `init` applies safe remedies itself and tries again.
+
+This table has one example of each known cause, with long cells cut. `bench` stands for your benchmark's command;
+install commands are those of one machine. [Causes](design/causes.md) says how it works.
+`python tests/causes/test_known_causes.py > docs/failures.md` writes this page.
+
+| the trial says | cause | remedy |
+|---|---|---|
 """
 
 
 def test_the_page_of_failures_is_current():
     path = Path(__file__).parents[2] / "docs" / "failures.md"
-    assert path.read_text() == page(), "write it anew: python tests/causes/test_known_causes.py > docs/failures.md"
+    assert path.read_text() == page(), "run: python tests/causes/test_known_causes.py > docs/failures.md"
 
 
 if __name__ == "__main__":

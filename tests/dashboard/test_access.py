@@ -106,6 +106,19 @@ async def test_no_path_leads_out_of_the_page(story, tmp_path):
             assert (reply.status, reply.data["code"]) == (400, "misuse")
 
 
+async def test_where_the_page_is_not_built_its_address_says_so_in_words(story, tmp_path):
+    page = tmp_path / "page"
+    async with serve(story.top, StaticFiles(page)) as client:
+        for path in ("/", "/tree"):
+            reply = await client.get(path)
+            assert (reply.status, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
+            assert b"page is not built: run <code>make page</code> in the clone of loopty" in reply.body
+        assert (await client.get("/main-0123abcd.js")).status == 404
+        page.mkdir()
+        (page / "index.html").write_text("<title>built</title>")
+        assert b"built</title>" in (await client.get("/")).body
+
+
 async def test_a_large_body_and_nonsense_are_refused(story):
     async with serve(story.top) as client:
         reply = await client.send("POST", "/api/actions/direct", b"x" * 70_000)

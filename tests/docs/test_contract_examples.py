@@ -3,12 +3,13 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 from datetime import datetime
 from pathlib import Path
 
 import pytest
+
+from ..needs import require
 
 PAGE = Path(__file__).parents[2] / "docs/contract.md"
 BUILDS = {
@@ -25,8 +26,7 @@ HARMONIC = sum(1 / number for number in range(1, 11))
 def program(request, tmp_path_factory) -> list[str]:
     """The command of the page's program in one language."""
     tool, build = BUILDS[request.param]
-    if shutil.which(tool) is None:
-        pytest.skip(f"{tool} is not installed")
+    require(tool)
     (source,) = re.findall(rf"^```{request.param}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     folder = tmp_path_factory.mktemp(request.param)
     path = folder / f"program.{request.param}"

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ..needs import require
+
 TOP = Path(__file__).parents[2]
 PAGE = (TOP / "docs/isolated.md").read_text()
 
@@ -51,7 +53,6 @@ def test_it_runs_by_hand_and_finds_a_wrong_answer(repository: Path) -> None:
 
 
 def test_it_runs_in_a_trial(repository: Path) -> None:
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+    require("bwrap")
     ended = run(repository, "-m", "loopty", "run", "1", "--check")
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -81,12 +81,12 @@ CLUSTER = {
 
 @pytest.fixture(scope="module")
 def manifest():
-    yaml = pytest.importorskip("yaml", reason="Ray is not installed: `pip install 'loopty[ray]'`")
+    yaml = pytest.importorskip("yaml", reason="Ray is not installed: add the extra `ray`")
     return yaml.safe_load((TOP / "examples/kubernetes/ray-cluster.yaml").read_text())
 
 
 def test_the_manifest_has_the_fields_that_the_api_requires_and_no_other(manifest):
-    jsonschema = pytest.importorskip("jsonschema", reason="Ray is not installed: `pip install 'loopty[ray]'`")
+    jsonschema = pytest.importorskip("jsonschema", reason="Ray is not installed: add the extra `ray`")
     jsonschema.Draft202012Validator(CLUSTER).validate(manifest)
 
 
@@ -99,7 +99,7 @@ def test_the_version_of_ray_is_that_of_the_lock_everywhere(manifest):
 def test_ray_reads_from_the_manifest_what_the_page_asks_for(manifest):
     reader = pytest.importorskip(
         "ray.autoscaler._private.kuberay.autoscaling_config",
-        reason="Ray is not installed: `pip install 'loopty[ray]'`",
+        reason="Ray is not installed: add the extra `ray`",
     )
     config = reader._derive_autoscaling_config_from_ray_cr(
         {**manifest, "metadata": {"name": "a", "namespace": "b"}}

@@ -20,6 +20,35 @@ def test_links_lead_somewhere(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_anchors_name_a_heading(page):
+    links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text())
+    targets = [(page.parent / path if path else page, anchor) for path, anchor in links]
+    assert not [anchor for target, anchor in targets if anchor not in anchors(target)]
+
+
+def anchors(page):
+    """Name the headings of a page as a forge does."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_reached_from_the_readme():
+    reached, open_pages = set(), {ROOT / "README.md"}
+    while open_pages:
+        page = open_pages.pop()
+        reached.add(page)
+        links = re.findall(r"\]\(([^)#:]+\.md)(?:#[^)]*)?\)", page.read_text())
+        open_pages |= {(page.parent / link).resolve() for link in links} - reached
+    assert set((ROOT / "docs").rglob("*.md")) <= reached
+
+
+def test_the_pages_stay_short():
+    folders = (ROOT, ROOT / "docs", ROOT / "docs/design", ROOT / "docs/research", ROOT / "benchmarks")
+    words = sum(len(page.read_text().split()) for folder in folders for page in folder.glob("*.md"))
+    assert words <= 60_000, "say it in fewer words"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_of_the_source_exist(page):
     named = set(SOURCE.findall(page.read_text()))
     roots = (ROOT, ROOT / "src/loopty", ROOT / "tests", page.parent)

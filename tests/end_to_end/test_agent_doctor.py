@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from loopty.agents.agent_table import installed_agents
 from loopty.report.init_text import agents_text
 
 FAKE = """#!/bin/sh
@@ -45,6 +46,14 @@ def test_doctor_knows_version_and_login_and_asks_only_when_told_to(codex, tmp_pa
     rows = codex.json("doctor", "--agent", "codex", "--ask")
     assert rows[1]["ok"]
     assert rows[3]["detail"] == "it answered 'ready', 11 tokens"
+
+
+def test_an_agent_that_does_not_run_is_not_there(codex, tmp_path):
+    assert "codex" in installed_agents()
+    (tmp_path / "programs/codex").write_text("#!/bin/sh\necho 'node: not found' >&2\nexit 127\n")
+    assert "codex" not in installed_agents()
+    done = codex.loopty("doctor", "--agent", "codex", code=1)
+    assert "codex does not run: node: not found; npm install" in " ".join(done.stdout.split())
 
 
 def test_an_agent_without_login_and_without_a_model_is_refused_with_the_remedy(codex):

@@ -1,8 +1,8 @@
 """Environments that git ignores: trials see them, import the candidate's files through them, write nothing."""
 
-import shutil
-
 import pytest
+
+from ..needs import needs
 
 TASK = """
 [benchmark]
@@ -50,7 +50,7 @@ def _system_python_version():
     return json.loads(subprocess.run(["/usr/bin/python3", "-c", script], capture_output=True, check=True).stdout)
 
 
-needs_python = pytest.mark.skipif(shutil.which("python3", path="/usr/bin") is None, reason="no system python")
+needs_python = needs("python3", path="/usr/bin")
 
 
 @needs_python

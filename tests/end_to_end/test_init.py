@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shlex
 import sys
 import time
 
@@ -101,7 +102,7 @@ def test_two_at_once_do_not_check_each_others_drafts(bare):
 
 def test_on_a_terminal_it_asks_and_repeats_a_question_after_an_invalid_answer(bare):
     bare.write("extra.txt", "")
-    code, screen = answered(bare, "sh bench.sh", "src/** extra.txt", "faster", "up", "max", "many", "4")
+    code, screen = answered(bare, "sh bench.sh", "src/** extra.txt", "faster", "many", "4")
     assert code == 0, screen
     assert "score 5" in screen
     task = load(bare.top)
@@ -186,7 +187,7 @@ def test_it_proposes_what_the_repository_has_and_says_what_the_proposer_can_do(b
     assert [gate.command for gate in task.gates] == ["true"]
     text = " ".join(done.stderr.split())
     assert "5 checked runs gave the same score, 7" in text
-    assert '(assumed: higher is better; if lower is, write direction = "min" under [objective])' in text
+    assert "score: score 7, higher is better (the name score says so)" in text
     assert "random edits, a control and a demonstration" in text
 
 
@@ -203,7 +204,8 @@ def test_a_failure_with_a_known_cause_is_repaired_and_the_file_says_why(bare):
     assert (task.benchmark.result, task.objective.direction) == ("stdout", "min")
     text = (bare.top / "loopty.toml").read_text()
     assert "# Why: git ignores data, so trials do not see data/x.csv\nmounts" in text
-    assert "score 1.25, elapsed time 1.25 (lower is better)" in " ".join(done.stderr.split())
+    first = "score: elapsed time 1.25, lower is better (the name elapsed time says so)"
+    assert first in " ".join(done.stderr.split())
     assert events(bare) == []
 
 
@@ -212,8 +214,16 @@ def test_what_was_found_out_is_there_for_programs(bare):
     found = bare.json("init", *FLAGS)
     assert (found["ok"], found["result"], found["timeout_seconds"]) == (True, "stdout", 10)
     assert found["changes"] == [
-        {"line": 'result = "stdout"', "why": "the benchmark prints speed, and writes no result file"}
+        {
+            "line": 'result = "stdout"; score_key = "speed"',
+            "why": "the benchmark prints speed, and writes no result file",
+        }
     ]
+    assert (found["score"], found["direction"], found["why_direction"]) == (
+        "speed",
+        "max",
+        "the name speed says so",
+    )
     assert found["noise"]["percent"] == 0
     assert found["proposer"]["kind"] == "mutate"
 
@@ -240,36 +250,50 @@ def test_tests_that_fail_on_the_files_as_they_are_are_left_out_of_the_time_and_o
     (gate,) = load(bare.top).gates
     assert gate.command == f"python3 -m pytest -q {left_out}"
     (bare.top / "bench.sh").unlink()
+    bare.commit()
     text = " ".join(bare.loopty("init", "--yes", "--force", "--gate", "true").stderr.split())
-    assert "(lower is better) the score is the CPU time of the tests: no benchmark was found that works" in text
+    assert "score: CPU seconds of the tests" in text
+    assert "lower is better (it is what the command takes)" in text
+    assert "no benchmark was found. Better: write a script" in text
     task = load(bare.top)
     assert task.benchmark.command == f"python3 -m loopty_sdk.cpu_time python3 -m pytest -q {left_out}"
     assert task.objective.direction == "min"
     assert "do not pass on the files as they are" in (bare.top / "loopty.toml").read_text()
 
 
-def test_where_nothing_is_found_the_time_to_load_is_measured_and_that_is_said_plainly(bare):
+def line_to_paste(text: str) -> list[str]:
+    """The words of the last line of a message, without the name of the program."""
+    words = shlex.split(text.strip().splitlines()[-1].rpartition("loopty init ")[2])
+    return ["init", *words]
+
+
+def test_where_nothing_is_found_it_writes_nothing_and_offers_the_last_resort_as_a_line(bare):
     (bare.top / "bench.sh").unlink()
     bare.write("src/solve/__init__.py", "x = 5\n")
     bare.commit()
-    text = " ".join(bare.loopty("init", "--yes").stderr.split())
-    assert (
-        "a last resort: there is neither a benchmark nor a test, so the score is only how long the package" in text
-    )
+    text = bare.loopty("init", "--yes", code=1).stderr
+    assert "neither a benchmark nor tests were found" in text
+    assert "or, as a last resort, measure only how long the package takes to load: loopty init --yes" in text
+    assert not (bare.top / "loopty.toml").exists()
+    done = bare.loopty(*line_to_paste(text))
     assert load(bare.top).benchmark.command.endswith("loopty_sdk.cpu_time 'python3 -c \"import solve\"'")
+    assert "a last resort: the score is only how long the package takes to load" in " ".join(done.stderr.split())
 
 
-def test_where_all_that_was_found_fails_the_last_resort_is_proven_and_the_cause_is_told(bare):
+def test_a_benchmark_that_fails_is_told_with_its_remedy_and_nothing_else_is_measured(bare):
     (bare.top / "bench.sh").unlink()
-    bare.write("Makefile", "bench:\n\tautoreconfx -fi\n")
-    bare.write("src/solve/__init__.py", "x = 5\n")
-    found = json.loads(bare.loopty("init", "--yes", "--json").stdout)
-    assert found["last_resort"]["measures"] == "how long the package takes to load"
-    assert found["last_resort"]["instead_of"] == "make bench"
-    assert "autoreconfx" in found["last_resort"]["explanation"]["cause"]["remedy"]
-    text = " ".join(bare.loopty("init", "--yes", "--force").stderr.split())
-    assert "what the repository has could not be proven: exit code 2: make: autoreconfx" in text
-    assert "install autoreconfx so that" in text
+    bare.write("bench.py", "import torchlike\nprint('score:', 1)\n")
+    bare.write("kernels.py", "x = 5\n")
+    bare.write("tests/test_kernels.py", PASSING)
+    done = bare.loopty("init", "--yes", code=1)
+    text = " ".join(done.stderr.split())
+    assert "the checked run of python3 bench.py failed: exit code 1: ModuleNotFoundError" in text
+    assert "cause: torchlike is not installed" in text
+    assert "next: loopty optimize" not in text
+    assert load(bare.top).benchmark.command == "python3 bench.py"
+    assert "or measure the CPU time of the tests instead: loopty init --yes --force --command" in text
+    assert bare.loopty(*line_to_paste(done.stderr)).returncode == 0
+    assert "loopty_sdk.cpu_time python3 -m pytest" in load(bare.top).benchmark.command
 
 
 def test_tests_of_which_none_runs_prove_nothing(bare):
@@ -277,8 +301,9 @@ def test_tests_of_which_none_runs_prove_nothing(bare):
     bare.commit()
     bare.write("src/solve/__init__.py", "x = 5\n")
     bare.write("Makefile", "test:\n\t@echo '# TOTAL: 0'\n")
-    found = json.loads(bare.loopty("init", "--yes", "--json").stdout)
-    assert found["last_resort"]["reason"] == "the command ended well, and no test ran"
+    found = json.loads(bare.loopty("init", "--yes", "--json", code=1).stdout)
+    assert found["reason"] == "the command ended well, and no test ran"
+    assert "import solve" in found["line"]
 
 
 def test_a_command_of_the_user_that_fails_is_not_replaced_but_the_line_that_works_is_named(bare):
@@ -337,7 +362,7 @@ def test_a_benchmark_without_a_score_is_timed_only_after_a_yes(bare):
     bare.loopty("init", "--command", "sh work.sh", "--write", "src/**", code=1)
     done = bare.loopty("init", "--command", "sh work.sh", "--write", "src/**", "--force", "--yes")
     assert load(bare.top).objective.direction == "min"
-    assert "(lower is better)" in " ".join(done.stderr.split())
+    assert "lower is better" in " ".join(done.stderr.split())
 
 
 def test_the_output_of_a_tool_is_read_and_the_tool_says_what_is_better(bare):
@@ -345,7 +370,7 @@ def test_the_output_of_a_tool_is_read_and_the_tool_says_what_is_better(bare):
     done = bare.loopty("init", "--command", "sh work.sh", "--write", "src/**")
     task = load(bare.top)
     assert (task.benchmark.result, task.objective.direction) == ("benchmark-js", "min")
-    assert "(lower is better)" in " ".join(done.stderr.split())
+    assert "lower is better (the benchmark says so)" in " ".join(done.stderr.split())
 
 
 def test_of_a_package_and_its_rivals_the_time_of_the_package_counts(bare):

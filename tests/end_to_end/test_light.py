@@ -1,6 +1,5 @@
 """Reading verbs start fast: they do not import what only model calls need."""
 
-import os
 import re
 import subprocess
 import sys
@@ -69,8 +68,7 @@ main()
 def modules_of(place, *words):
     """The modules that are imported when this verb ends."""
     command = [sys.executable, "-c", PRINT_MODULES, *words]
-    env = {**os.environ, "LOOPTY_RESIDENT": "0"}
-    done = subprocess.run(command, cwd=place.top, capture_output=True, text=True, check=True, env=env)
+    done = subprocess.run(command, cwd=place.top, capture_output=True, text=True, check=True)
     return set(done.stdout.rpartition("modules:")[2].split())
 
 

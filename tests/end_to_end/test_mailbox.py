@@ -10,18 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from loopty.resident.server import process_number
-
-from .test_mcp import TASK, agents, meeting_place  # noqa: F401 - a fixture
-from .test_resident import serve
+from .test_mcp import LOOPTY, agents  # noqa: F401 - a fixture
 
 
 @pytest.fixture
-def box(agents):  # noqa: F811
-    """A repository with a resident process that reads the mailbox."""
-    agents.write("loopty.toml", TASK.format(attempts=9))
-    agents.commit()
-    serve(agents, "--mailbox")
+def server(agents):  # noqa: F811
+    """A process that answers the calls in the mailbox of a repository."""
+    command = [*LOOPTY, "tool", "--mailbox"]
+    process = subprocess.Popen(command, cwd=agents.top, stderr=subprocess.PIPE, text=True)
+    assert "answering calls in" in process.stderr.readline()
+    yield process
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert "Traceback" not in said, said
+
+
+@pytest.fixture
+def box(agents, server):  # noqa: ARG001, F811
+    """A repository whose mailbox is read."""
     return agents
 
 
@@ -92,12 +98,10 @@ def test_a_flood_of_letters_is_answered(box):
     for number in range(40):
         letter(box, f"n{number}.json").write_text(call)
     assert all("error" in reply(box, f"n{number}.json") for number in range(40))
-    assert process_number(meeting_place(box))
 
 
-def test_nobody_answers_where_nobody_reads(box):
-    os.kill(process_number(meeting_place(box)), signal.SIGKILL)
+def test_a_call_without_a_mailbox_says_how_to_open_one(box):
     (box.top / ".loopty/mail/in").rename(box.top / ".loopty/mail/away")
     done = tool(box, "context")
     assert done.returncode == 2
-    assert "start `loopty serve --mailbox` outside" in done.stderr
+    assert "start `loopty tool --mailbox` outside" in done.stderr

@@ -1,4 +1,4 @@
-"""`loopty mcp`: the protocol as hosts speak it, and a forwarder that loses nothing when it is killed."""
+"""`loopty mcp`: the protocol as hosts speak it, and a server that loses nothing when it is killed."""
 
 import contextlib
 import json
@@ -10,13 +10,10 @@ import sys
 import threading
 import time
 import uuid
-from pathlib import Path
 
 import pytest
 
 from loopty.record.tickets import Tickets
-from loopty.resident.meeting_place import MeetingPlace
-from loopty.resident.server import process_number
 
 from .conftest import CODE_TASK, NUMBER_BENCH
 from .state import kept_of
@@ -90,20 +87,10 @@ class Host:
 
 @pytest.fixture
 def agents(code_place):
-    """A repository with a task for agents, and its resident process removed at the end."""
+    """A repository with a task for agents."""
     code_place.write("loopty.toml", TASK.format(attempts=9))
     code_place.commit()
-    yield code_place
-    meeting = meeting_place(code_place)
-    if number := process_number(meeting):
-        os.kill(number, signal.SIGKILL)
-    for path in (meeting.socket, meeting.lock):
-        with contextlib.suppress(FileNotFoundError):
-            Path(path).unlink()
-
-
-def meeting_place(place) -> MeetingPlace:
-    return MeetingPlace(str(place.top / ".git"))
+    return code_place
 
 
 def edit(place, node: str, number: int) -> None:
@@ -131,14 +118,11 @@ def test_a_host_makes_an_experiment(agents):
     host.call("submit", id="1.1", wait=0)
     assert "@2 kept" in host.result("1.1")
     assert agents.history()["1.1"].author.startswith("codex-")
-    assert process_number(meeting_place(agents)), "the resident process was started on demand"
-    assert "resident" in agents.loopty("status").stdout
     host.end()
-    assert process_number(meeting_place(agents)), "it survives its clients"
 
 
 def test_hosts_of_other_revisions_and_their_habits_are_served(agents):
-    host = Host(agents, LOOPTY_RESIDENT="0")
+    host = Host(agents)
     assert host.start(revision="1999-01-01")["protocolVersion"] == "2025-11-25"
     host.ask("ping")
     assert host.read()["result"] == {}
@@ -158,14 +142,14 @@ def test_hosts_of_other_revisions_and_their_habits_are_served(agents):
     number = host.ask("tools/call", name="context", arguments={})
     cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}
     host.send(json.dumps(cancel).encode() + b"\n")
-    assert "TASK" in host.read()["result"]["content"][0]["text"], "without a resident process, it runs by itself"
+    assert "TASK" in host.read()["result"]["content"][0]["text"]
     host.ask("tools/call", name="open", arguments="hypothesis")
     assert host.read()["result"]["isError"]
     host.end()
 
 
 def test_a_message_without_end_ends_the_session(agents):
-    host = Host(agents, LOOPTY_RESIDENT="0")
+    host = Host(agents)
     host.start()
     with contextlib.suppress(BrokenPipeError):
         for _ in range(40):
@@ -174,7 +158,7 @@ def test_a_message_without_end_ends_the_session(agents):
     host.end()
 
 
-def test_work_goes_on_when_host_and_resident_process_are_killed(agents):
+def test_work_goes_on_when_its_server_is_killed(agents):
     go = agents.top / "go"
     agents.write("bench.sh", f"test -e {go} || sleep 3\n{NUMBER_BENCH}")
     agents.commit()
@@ -185,7 +169,6 @@ def test_work_goes_on_when_host_and_resident_process_are_killed(agents):
         edit(agents, node, number)
         assert "still running" in host.call("submit", id=node, wait=0)[0]
     host.end(kill=True)
-    os.kill(process_number(meeting_place(agents)), signal.SIGKILL)
     again = Host(agents)
     again.start("other")
     assert "@2 kept" in again.result("1.1")

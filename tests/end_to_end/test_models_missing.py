@@ -39,8 +39,8 @@ def test_garbage_in_the_users_config_file_is_reported_with_its_line(own, case):
 
 
 MISSING = {
-    "the client library": ("pydantic_ai", {}, "pip install 'loopty[models]'"),
-    "the wire of Anthropic": ("anthropic", {"provider": "anthropic"}, "pip install 'loopty[anthropic]'"),
+    "the client library": ("pydantic_ai", {}, "[models]"),
+    "the wire of Anthropic": ("anthropic", {"provider": "anthropic"}, "[anthropic]"),
 }
 
 

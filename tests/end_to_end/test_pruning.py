@@ -1,5 +1,8 @@
 """A pruned trial is asked to stop, then killed; the metrics it reported are kept."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from loopty.domain.outcome import Ending, Verdict
@@ -69,3 +72,57 @@ def test_a_finished_metrics_stream_alone_is_a_result(place):
     place.loopty("optimize", "--quiet")
     assert place.json("show", "1")["outcome"]["metrics"] == {"height": 15.0, "cost": 3.0}
     assert place.json("status")["metric"] == "height"
+
+
+def documented_example() -> str:
+    """The example of the manual on learning curves, of which each step takes a moment."""
+    manual = (Path(__file__).parents[2] / "docs/benchmarks.md").read_text()
+    (code,) = (
+        block for block in re.findall(r"```python\n(.*?)```", manual, re.DOTALL) if "run.report(step" in block
+    )
+    assert "run.finish(" in code
+    return code.replace("    if run.should_stop", "    __import__('time').sleep(0.25)\n    if run.should_stop")
+
+
+LEARNING = """
+[benchmark]
+command = "python3 bench.py"
+timeout_seconds = 30
+[parameters.learning_rate]
+type = "categorical"
+choices = [0.5, 0.6, 0.7, 0.1]
+default = 0.5
+[pools]
+attempts = 3
+[proposer]
+kind = "grid"
+[pruner]
+kind = "median"
+startup_trials = 2
+[noise]
+repeat = "never"
+confirm = 0
+"""
+
+
+def optimized(place, bench: str):
+    place.write("loopty.toml", LEARNING)
+    place.write("bench.py", bench)
+    place.commit()
+    done = place.loopty("optimize", "--quiet")
+    return done.stderr, [node.outcome.ending for node in map(place.history().__getitem__, place.history().ids)]
+
+
+def test_the_example_of_the_manual_is_pruned_though_it_reports_its_score_only_at_its_end(place):
+    said, endings = optimized(place, documented_example())
+    assert endings.count(Ending.PRUNED) == 1
+    assert "the pruner" not in said
+    shown = place.loopty("show", "best").stdout
+    assert "error (lower is better) by step; · its parent" in shown
+    assert shown.count("●") >= 5
+
+
+def test_a_benchmark_that_reports_nothing_is_told_once_in_the_run_and_at_the_end(place):
+    said, endings = optimized(place, documented_example().replace("run.report(", "print("))
+    assert Ending.PRUNED not in endings
+    assert said.count("the pruner stops no trial: the benchmark reports no metrics while it runs") == 2

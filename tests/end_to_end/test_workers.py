@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import pytest
 from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
+from loopty.kit.working_program import working_program
 from loopty.record.cohorts import CohortOpened
 from loopty.record.trials import TrialCounts, TrialEnded
 from loopty.record.workers import LeaseLost, TrialLeased, WorkerJoined, Workers
@@ -234,7 +234,7 @@ def namespace():
         return subprocess.run(["ip", *step], capture_output=True).returncode == 0
 
     try:
-        if not (os.geteuid() == 0 and shutil.which("ip") and all(run(*step) for step in steps)):
+        if not (os.geteuid() == 0 and working_program("ip") and all(run(*step) for step in steps)):
             pytest.skip("no network namespaces can be made here")
         yield (
             name,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -31,6 +30,8 @@ from loopty.record.node_record import Node
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.toolchain import user_toolchain
 from loopty.sandboxes.trial_user import trial_owner
+
+from ..needs import require
 
 LIMITS = Limits(memory_mb=512, processes=32, output_mb=1, disk_mb=16)
 PATHS = SandboxPaths("/t/tree", "/t/benchmark", "/t/in", "/t/out", "/t/candidate", "/t/sdk/loopty_sdk", "/t/model")
@@ -128,6 +129,5 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    if shutil.which("bwrap") is None:
-        pytest.skip("bubblewrap is not installed")
+    require("bwrap")
     return Bench(tmp_path.resolve())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +28,9 @@ from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.toolchain import user_toolchain
 from loopty.sandboxes.trial_user import trial_owner
 
-pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+from ..needs import needs
+
+pytestmark = needs("bwrap")
 
 LIMITS = Limits(memory_mb=512, processes=32, output_mb=1, disk_mb=16)
 

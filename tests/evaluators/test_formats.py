@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,8 @@ from loopty.evaluators.result_formats import FORMATS, load_format
 from loopty.evaluators.trial_output import TrialOutput
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
+
+from ..needs import needs
 
 RECORDED = Path(__file__).parent / "tool_outputs"
 
@@ -237,7 +238,7 @@ def test_links_and_hard_links_in_a_folder_of_output_are_not_followed(output: Out
     assert "hard link" in output.reason("pytest-benchmark")
 
 
-@pytest.mark.skipif(shutil.which("hyperfine") is None, reason="hyperfine is not installed")
+@needs("hyperfine")
 def test_the_installed_hyperfine(output: Output) -> None:
     target = output.outbox / "result.json"
     subprocess.run(

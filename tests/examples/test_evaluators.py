@@ -17,6 +17,8 @@ from types import ModuleType
 
 import pytest
 
+from ..needs import needs
+
 TOP = Path(__file__).parents[2]
 EXAMPLES = TOP / "examples"
 
@@ -209,7 +211,7 @@ TILED = {
     "native": True,
 }
 
-needs_a_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+needs_a_compiler = needs("cc")
 
 
 @needs_a_compiler

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from ..needs import require
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GIT = ("-c", "user.name=user", "-c", "user.email=user@example.org")
 
 
 @pytest.mark.parametrize("name", ["circle_packing", "c_kernel", "training"])
 def test_a_few_attempts_of_each_example_finish_and_are_judged(name, tmp_path):
-    if name == "c_kernel" and shutil.which("cc") is None:
-        pytest.skip("needs a C compiler")
+    if name == "c_kernel":
+        require("cc")
     repository = tmp_path / name
     shutil.copytree(EXAMPLES / name, repository)
     task = repository / "loopty.toml"

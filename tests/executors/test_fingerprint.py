@@ -1,7 +1,6 @@
 """The fingerprint of a machine stays the same while results are comparable, and changes when they are not."""
 
 import os
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 
 from loopty.domain.machine import Machine, differences
 from loopty.executors.fingerprint import machine_drift, this_machine
+from loopty.kit.working_program import working_program
 
 X86 = """processor\t: {number}
 vendor_id\t: GenuineIntel
@@ -227,7 +227,7 @@ def test_another_python_is_asked_for_its_version(tmp_path):
 def test_a_compiler_counts_when_it_is_given(tmp_path):
     assert "compiler" not in this_machine("unsafe", None).facts
     assert "compiler" not in this_machine("unsafe", None, compiler=str(tmp_path)).facts
-    if found := shutil.which("cc"):
+    if found := working_program("cc"):
         assert any(
             character.isdigit() for character in this_machine("unsafe", None, compiler=found).facts["compiler"]
         )

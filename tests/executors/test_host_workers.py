@@ -6,7 +6,7 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.executors import host_workers
-from loopty.executors.host_workers import HostWorkers, worker_command
+from loopty.executors.host_workers import HostWorkers, require_hosts, worker_command
 
 
 def test_a_host_gets_a_worker_over_ssh():
@@ -57,3 +57,10 @@ async def test_hosts_without_a_worker_are_given_up_with_the_reason(monkeypatch):
     assert hosts.exhaustion() == "/scratch/a: disk full"
     assert said == ["no worker at /scratch/a: disk full"]
     await hosts.close()
+
+
+@pytest.mark.parametrize(("host", "module"), [("slurm:", "submitit"), ("ray:", "ray"), ("modal:", "modal")])
+def test_a_cluster_without_its_package_is_refused_before_anything_starts(monkeypatch, host, module):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(Misuse, match=rf"needs {module}: install it with"):
+        require_hosts([host])

@@ -1,7 +1,6 @@
 """The plug-ins of hosts, run by Node as their hosts run them, with a program in loopty's place that remembers."""
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,8 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.hosts.plugin_entry import PluginEntry
+
+from ..needs import needs
 
 HOOK = """
 import json, sys
@@ -55,7 +56,6 @@ await handlers.tool_result({ toolName: "bash", input: { command: "loopty tool su
 await handlers.agent_end({})
 console.log(JSON.stringify({ started, messages }))
 """
-_NODE = shutil.which("node")
 
 
 def play(tmp_path: Path, source: str, script: str) -> tuple[dict, list]:
@@ -68,12 +68,12 @@ def play(tmp_path: Path, source: str, script: str) -> tuple[dict, list]:
         text = text.replace(typed, "") if source.endswith(".ts") else text
     (tmp_path / "loopty.mjs").write_text(text)
     (tmp_path / "play.mjs").write_text(script)
-    done = subprocess.run([_NODE, "play.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(["node", "play.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), [json.loads(line) for line in log.read_text().splitlines()]
 
 
-@pytest.mark.skipif(_NODE is None, reason="no Node here")
+@needs("node")
 def test_in_opencode_the_directing_agent_may_not_edit_its_subagents_may_and_it_is_told_to_go_on(tmp_path):
     shown, told = play(tmp_path, "opencode.js", OPENCODE)
     assert shown["refusals"] == ["for subagents"]
@@ -90,7 +90,7 @@ def test_in_opencode_the_directing_agent_may_not_edit_its_subagents_may_and_it_i
     assert told[3][1]["tool_response"] == "Opened @2"
 
 
-@pytest.mark.skipif(_NODE is None, reason="no Node here")
+@needs("node")
 def test_in_pi_an_agent_that_used_loopty_is_told_to_go_on(tmp_path):
     shown, told = play(tmp_path, "pi.ts", PI)
     assert shown["started"]["systemPrompt"] == "You are pi.\na mode is off"

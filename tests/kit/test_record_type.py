@@ -10,7 +10,7 @@ from typing import ClassVar, Generic, TypeVar
 import pytest
 
 from loopty.kit.dataclass import Record, dataclass, field, replace
-from loopty.kit.dataclass_methods import compile_constructors, fields_of, is_dataclass
+from loopty.kit.dataclass_methods import fields_of, is_dataclass
 from loopty.kit.replace import _PLANS
 
 T = TypeVar("T")
@@ -81,14 +81,6 @@ def test_a_class_below_has_its_own_constructor_after_that_above_was_compiled() -
     assert place.described() == "Place(x=1, y=2, names=[], height=3.0) at 3.0"
     assert Member("a").name == "a"
     assert isinstance(Member("a"), Family)
-
-
-def test_all_constructors_can_be_compiled_at_once() -> None:
-    compile_constructors()
-    assert Point(1, y=3).y == 3
-    assert Place(1).height == 1.5
-    with pytest.raises(ValueError, match="odd"):
-        Even(3)
 
 
 def test_it_has_slots_and_refuses_changes() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import pytest
 from loopty.dashboard.dashboard_server import DashboardServer
 from loopty.dashboard.page_access import Address, PageAccess
 from loopty.dashboard.static_files import STATIC
+from loopty.kit.working_program import working_program
 
 from .story import HostileStory, make_page_repository, tell_run
 
@@ -22,7 +22,7 @@ LAPTOP = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
 
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(filter(None, map(working_program, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 def missing() -> str:
@@ -30,7 +30,7 @@ def missing() -> str:
     if not (STATIC / "index.html").exists():
         return "the page is not built: make page"
     if CHROMIUM is None:
-        return "Chromium is missing: install the package chromium of your system"
+        return "Chromium is missing, or does not run: install the package chromium of your system"
     return ""
 
 

@@ -1,6 +1,6 @@
 """What `loopty init` says about noise and about the proposer."""
 
-from loopty.report.init_text import direction_text, noise_text, proposer_text
+from loopty.report.init_text import noise_text, proposer_text, score_text
 
 
 def test_noise_is_said_with_advice_only_where_it_is_much():
@@ -16,10 +16,15 @@ def test_noise_is_said_with_advice_only_where_it_is_much():
     assert timed.endswith("Let one run do more work, or report the best of several rounds")
 
 
+def test_the_first_line_says_which_number_which_direction_and_why():
+    text = score_text("val_bpb", 2.5, "min", "the name val_bpb says so", ("steps", "seconds"))
+    assert text == "score: val_bpb 2.5, lower is better (the name val_bpb says so); other numbers: steps, seconds"
+    assert score_text("n", 3.0, "max", "", "abcdef").endswith("; other numbers: a, b, c, d and 2 more")
+
+
 def test_a_direction_that_nobody_gave_is_said_to_be_assumed():
-    assert direction_text("max", is_known=True) == "higher is better"
-    assumed = 'assumed: higher is better; if lower is, write direction = "min" under [objective]'
-    assert direction_text("max", is_known=False) == assumed
+    reason = "(assumed, because sum_radii does not say it; if lower is, start over with --direction min)"
+    assert score_text("sum_radii", 2.5, "max", "") == f"score: sum_radii 2.5, higher is better {reason}"
 
 
 def test_random_edits_are_called_what_they_are():

@@ -20,10 +20,13 @@ import pytest
 
 import loopty
 from loopty.domain.launch import Mount, SandboxError, Stop
+from loopty.kit.working_program import working_program
 from loopty.sandboxes.container import Container
 from loopty.sandboxes.probe import probe
 from loopty.testing.sandbox_harness import bounds_with, pids_with, wait_until
 from loopty.testing.sandbox_suite import SandboxConformance
+
+from ..needs import require
 
 IMAGE = f"loopty-test-{os.getpid()}"
 PROGRAMS = (
@@ -71,10 +74,9 @@ def minimal_system() -> bytes:
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """An engine that can run containers here and has the image of these tests."""
     name = request.param
-    if shutil.which(name) is None:
-        pytest.skip(f"{name} is not installed")
+    require(name)
     with pytest.MonkeyPatch.context() as patch:
-        if shutil.which("runc"):  # podman's usual runtime does not know mixed hierarchies of cgroups
+        if working_program("runc"):  # podman's usual runtime does not know mixed hierarchies of cgroups
             settings = tmp_path_factory.mktemp("containers") / "containers.conf"
             settings.write_text('[engine]\nruntime = "runc"\n')
             patch.setenv("CONTAINERS_CONF", str(settings))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,6 +16,8 @@ from loopty.sandboxes.landlock import Landlock
 from loopty.sandboxes.landlock_supervisor import landlock_domain
 from loopty.testing.sandbox_harness import pids_with
 from loopty.testing.sandbox_suite import DAEMON, IsolationConformance, SandboxConformance
+
+from ..needs import needs
 
 
 def has_landlock() -> bool:
@@ -84,7 +85,7 @@ print(report.problem, *(gap.protection for gap in report.gaps if gap.protection 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other tests run as an ordinary user already")
-@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
+@needs("setpriv")
 def test_an_ordinary_user_gets_the_same_protections():
     source = Path(loopty.__file__).parent.parent
     identity = ["setpriv", "--reuid=61001", "--regid=61001", "--clear-groups", "--"]

@@ -185,8 +185,8 @@ async def test_a_launcher_that_was_killed_is_started_again(harness_of):
 async def test_a_process_that_lost_the_connection_starts_a_launcher_and_leaves_the_number_to_its_file(harness_of):
     launcher = Launcher()
     harness = harness_of(Namespaces(launcher))
-    number = launcher.prepare()
-    before = launcher_pid(launcher)
+    assert (await harness.shell("exit 3")).exit.code == 3
+    number, before = launcher._resident._connection.fileno(), launcher_pid(launcher)
     other = os.open(os.devnull, os.O_RDONLY)
     os.dup2(other, number)  # as in a forked process that has closed all it does not know
     os.close(other)

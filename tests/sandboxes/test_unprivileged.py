@@ -12,6 +12,8 @@ import pytest
 
 import loopty
 
+from ..needs import needs
+
 SOURCE = Path(loopty.__file__).parent.parent
 PYTHON = "/usr/bin/python3"
 USER = 61001
@@ -55,7 +57,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("kind", ["namespaces", "warm", "bubblewrap"])
 @pytest.mark.skipif(os.geteuid() != 0, reason="the other tests run as an ordinary user already")
-@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv")
+@needs("setpriv")
 def test_bounds_hold_for_an_ordinary_user(kind):
     importable = subprocess.run(
         as_user(PYTHON, "-c", "import loopty.domain.launch"), capture_output=True, check=False

@@ -9,7 +9,6 @@ import gc
 import os
 import random
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +22,8 @@ from loopty.sandboxes import cgroup
 from loopty.sandboxes.launcher import Launcher
 from loopty.sandboxes.namespaces import Namespaces
 from loopty.testing.sandbox_harness import SandboxHarness, pids_with, wait_until
+
+from ..needs import require
 
 KILLS = int(os.environ.get("LOOPTY_TEST_KILLS", "6"))
 TRIALS = int(os.environ.get("LOOPTY_TEST_TRIALS", "60"))
@@ -228,11 +229,9 @@ NEEDING = (
 
 
 def build_library(folder: Path, name: str, source: str, *words: str) -> None:
-    if (compiler := shutil.which("cc")) is None:
-        pytest.skip("without a compiler there is no library")
     (folder / f"{name}.c").write_text(source)
     files = (str(folder / f"{name}.so"), str(folder / f"{name}.c"))
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", *files, *words], check=True)
+    subprocess.run([require("cc"), "-shared", "-fPIC", "-o", *files, *words], check=True)
 
 
 @pytest.mark.parametrize("is_shared", [True, False])

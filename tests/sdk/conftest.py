@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ..needs import require
 
 SDK = Path(__file__).parents[2] / "sdk"
 
@@ -96,9 +97,7 @@ def _base_environment() -> dict[str, str]:
 
 
 def _command(language: str, code: str, root: Path) -> list[str]:
-    interpreter = sys.executable if language == "python" else shutil.which(language)
-    if interpreter is None:
-        pytest.skip(f"{language} is not installed")
+    interpreter = sys.executable if language == "python" else require(language)
     _install(language, root)
     suffix = {"python": ".py", "sh": ".sh", "node": ".mjs" if "import " in code else ".cjs"}[language]
     # A new file each time: an earlier benchmark of the same trial may still be starting from its own.

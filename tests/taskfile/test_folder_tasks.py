@@ -37,3 +37,18 @@ def test_the_top_and_a_folder_that_is_no_project_are_measured_as_a_whole(top):
     assert folder_tasks(top, list(FILES), top) == []
     assert folder_tasks(top, list(FILES), top / "my b" / "tests") == []
     assert folder_tasks(top, list(FILES), top.parent) == []
+
+
+def test_a_program_beside_its_evaluator_is_a_task_of_its_own(top):
+    for name, content in {
+        "evaluator.py": "def evaluate(program_path): ...\n",
+        "initial_program.py": "# EVOLVE-BLOCK-START\nx = 1\n# EVOLVE-BLOCK-END\n",
+    }.items():
+        (top / "examples/points").mkdir(parents=True, exist_ok=True)
+        (top / "examples/points" / name).write_text(content)
+    files = [*FILES, "examples/points/evaluator.py", "examples/points/initial_program.py"]
+    (draft, *_) = folder_tasks(top, files, top / "examples" / "points")
+    line = "python3 -m loopty_sdk.evaluate_program evaluator.py initial_program.py"
+    assert draft.command == f"cd examples/points && {line}"
+    assert draft.write == ("examples/points/initial_program.py",)
+    assert draft.files == ("examples/points/evaluator.py",)

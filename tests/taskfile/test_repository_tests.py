@@ -9,8 +9,9 @@ from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
 from loopty.taskfile.builds import repository_builds
 from loopty.taskfile.last_resort import last_resorts
 from loopty.taskfile.node_tests import names_known_files
+from loopty.taskfile.proposal_text import nothing_to_measure, other_line
 from loopty.taskfile.repository_tests import repository_tests
-from loopty.taskfile.task_proposal import benchmark_proposals, last_resort_line, nothing_to_measure, propose_tasks
+from loopty.taskfile.task_proposal import benchmark_proposals, propose_tasks
 from loopty.workspaces.repository_facts import repository_facts
 
 BUILD = '"$TMPDIR/build"'
@@ -414,8 +415,8 @@ def test_headers_are_not_compiled_where_most_of_the_code_is_in_sources(tmp_path)
 
 def test_without_a_package_the_message_says_what_to_write(tmp_path):
     facts = facts_of(tmp_path, {"a.txt": ""})
-    assert (propose_tasks(facts), last_resort_line(facts)) == ([], "")
-    assert "`score: 1.5`" in nothing_to_measure()
+    assert (propose_tasks(facts), other_line([], ())) == ([], ("", ""))
+    assert "`score: 1.5`" in nothing_to_measure(facts)
 
 
 @pytest.mark.parametrize("text", ["[]", "null", '{"scripts": 3, "exports": 4, "main": []}', "{", "[" * 9999])
@@ -489,6 +490,7 @@ def test_tests_in_one_file_at_the_top_are_run_and_never_loaded_as_the_package(tm
     files = {"setup.py": "", "tests.py": "import unittest\n", "ext_tests.py": "", "jsonish.py": ""}
     facts = facts_of(tmp_path, files)
     assert repository_tests(facts)[0].line.endswith(" tests.py")
-    assert last_resort_line(facts).endswith(
-        """'python3 -m loopty_sdk.cpu_time '"'"'python3 -c "import jsonish"'"'"''"""
-    )
+    drafts = propose_tasks(facts)
+    line, measures = other_line(drafts, [draft.command for draft in drafts if draft.times_the_tests])
+    assert measures == LOAD
+    assert line.endswith("""'python3 -m loopty_sdk.cpu_time '"'"'python3 -c "import jsonish"'"'"''""")

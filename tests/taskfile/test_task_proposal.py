@@ -8,7 +8,15 @@ from loopty.domain.space import Parameter, ParameterKind
 from loopty.kit.globs import matches
 from loopty.taskfile.glob_matches import require_matches
 from loopty.taskfile.param_flags import parse_parameter
-from loopty.taskfile.task_proposal import benchmark_proposals, propose_task, propose_tasks, writable_files
+from loopty.taskfile.proposal_text import nothing_to_change, scored_by_itself
+from loopty.taskfile.task_proposal import (
+    benchmark_proposals,
+    propose_task,
+    propose_tasks,
+    tasks_to_try,
+    without_evaluators,
+    writable_files,
+)
 from loopty.workspaces.repository_facts import repository_facts
 
 PYTHON = {"pkg/__init__.py": "", "pkg/core.py": "", "tests/test_core.py": "def test_x(): pass\n"}
@@ -57,7 +65,7 @@ def test_without_a_benchmark_the_time_of_the_tests_is_proposed(tmp_path):
     assert "pytest -q -x -p no:cacheprovider tests/test_core.py" in draft.command
     assert draft.command.startswith("python3 -m loopty_sdk.cpu_time python3 -m pytest ")
     assert (draft.result, draft.direction, draft.gates) == ("file", "min", ())
-    assert "no benchmark was found that works" in draft.notes["command"]
+    assert "no benchmark was found" in draft.notes["command"]
 
 
 def test_nothing_is_proposed_where_nothing_can_be_measured(tmp_path):
@@ -107,6 +115,85 @@ def test_a_command_whose_cpu_time_counts_is_better_when_it_takes_less(tmp_path):
     facts = repository_facts(tmp_path, [])
     assert propose_task(facts, f"make && {CPU_TIMER} ./program").direction == "min"
     assert propose_task(facts, "./program").direction == "max"
+
+
+BLOCK = "# EVOLVE-BLOCK-START\ndef solve(): pass\n# EVOLVE-BLOCK-END\n"
+EVALUATE = "def evaluate(program_path):\n    return {}\n"
+
+
+def test_what_scores_others_is_never_proposed_as_editable(tmp_path):
+    files = {"evaluator.py": "", "measure.py": "def score(x): return x\n", "solver.py": "", "prepare.py": ""}
+    facts = facts_of(tmp_path, {**files, "solver.py": "import prepare\n"})
+    assert facts.evaluators == ("evaluator.py", "measure.py", "prepare.py")
+    assert propose_task(facts, "x").write == ("solver.py",)
+
+
+def test_what_a_glob_would_let_candidates_write_is_sealed(tmp_path):
+    files = {f"lib/part{number}.py": "" for number in range(20)} | {"lib/grader.py": ""}
+    draft = propose_task(facts_of(tmp_path, files), "python3 lib/part3.py")
+    assert draft.write == ("lib/**/*.py",)
+    assert draft.files == ("lib/part3.py", "lib/grader.py")
+    assert without_evaluators(draft, facts_of(tmp_path, files)).files == ("lib/part3.py",)
+
+
+@pytest.mark.parametrize(
+    ("command", "write"),
+    [
+        ("python3 run.py", ("solver.py",)),
+        ("uv run run.py --fast", ("solver.py",)),
+        ("cd . && ./run.py solver.py", ("solver.py",)),
+        ("python3 -m run", ("solver.py",)),
+        ("make quick", ("solver.py",)),
+        ("npm run --silent measure", ("solver.py",)),
+        (f"{CPU_TIMER} python3 run.py", ("run.py", "solver.py")),
+        ("hyperfine 'python3 run.py'", ("run.py", "solver.py")),
+    ],
+)
+def test_the_script_that_the_command_starts_is_not_proposed_unless_it_is_timed_from_outside(
+    tmp_path, command, write
+):
+    recipe = "quick:\n\t@python3 run.py\n"
+    scripts = '{"scripts": {"measure": "python3 run.py"}}'
+    files = {"run.py": "", "solver.py": "", "Makefile": recipe, "package.json": scripts}
+    assert propose_task(facts_of(tmp_path, files), command).write == write
+
+
+def test_of_programs_that_mark_what_may_change_these_alone_are_editable(tmp_path):
+    facts = facts_of(tmp_path, {"a.py": BLOCK, "helper.py": "", "run.py": ""})
+    assert propose_task(facts, "python3 run.py").write == ("a.py",)
+    assert propose_task(facts, "python3 a.py").write == ("a.py",)
+
+
+def test_an_evaluator_of_programs_is_called_with_the_program_beside_it(tmp_path):
+    facts = facts_of(tmp_path, {"task/evaluator.py": EVALUATE, "task/initial_program.py": BLOCK, "other.py": ""})
+    draft = propose_tasks(facts)[0]
+    assert draft.command == "python3 -m loopty_sdk.evaluate_program task/evaluator.py task/initial_program.py"
+    assert (draft.write, draft.files, draft.direction) == (
+        ("task/initial_program.py",),
+        ("task/evaluator.py",),
+        "max",
+    )
+
+
+def test_where_two_programs_could_be_meant_none_is_chosen_and_the_tests_are_not_timed(tmp_path):
+    facts = facts_of(tmp_path, {"evaluator.py": EVALUATE, "a.py": BLOCK, "b.py": BLOCK, "tests/test_a.py": ""})
+    assert tasks_to_try(facts, propose_tasks(facts)) == []
+
+
+def test_benchmarks_are_tried_before_the_tests_and_no_last_resort_is(tmp_path):
+    facts = facts_of(tmp_path, {**PYTHON, "bench_core.py": "main()\n"})
+    assert [draft.command for draft in tasks_to_try(facts, propose_tasks(facts))] == ["python3 bench_core.py"]
+    (tmp_path / "bench_core.py").unlink()
+    facts = facts_of(tmp_path, PYTHON)
+    assert all(draft.times_the_tests for draft in tasks_to_try(facts, propose_tasks(facts)))
+    assert any(draft.last_resort for draft in propose_tasks(facts))
+
+
+def test_where_nothing_is_left_to_edit_it_says_why(tmp_path):
+    facts = facts_of(tmp_path, {"train.py": "", "prepare_evaluator.py": ""})
+    assert "train.py is what 'python3 train.py' starts" in nothing_to_change(facts, "python3 train.py")
+    assert scored_by_itself(facts, "python3 train.py", ["*.py"]) == ("train.py",)
+    assert scored_by_itself(facts, "sh prepare_evaluator.py", ["train.py"]) == ()
 
 
 def test_parameters_are_read_from_the_command_line():

@@ -1,8 +1,15 @@
-"""`loopty tool …` inside the sandbox of a coding agent: one call at the socket in LOOPTY_TOOLS_SOCKET.
+#!/usr/bin/env python3
+"""Calls a loopty tool from inside a sandbox, in which loopty itself cannot run.
 
 loopty tool context
 loopty tool try command="pytest -q"
 loopty tool show id=1.2 what=diff
+
+The tools: context, open, try, check, submit, wait, show, note, manage. An agent that loopty started has one draft,
+its files: it needs no open, gives no id of a draft, and submits with mode=tune only.
+
+Stands alone: a copy of it is `loopty` in the sandbox of an agent that loopty started, and calls at the socket in
+LOOPTY_TOOLS_SOCKET; another is `.loopty/tool`, for sandboxes without sockets, and calls by files beside it.
 """
 
 from __future__ import annotations
@@ -11,39 +18,94 @@ import json
 import os
 import socket
 import sys
+import time
+from pathlib import Path
 
 _NUMBERS = ("words", "wait", "lines")
+_LISTS = ("merge",)
+_OBJECTS = ("params",)
+_PATIENCE_SECONDS = 60.0
+_PAUSE_SECONDS = 0.02
 _MISUSE = 2
+
+
+def call_of_words(tool: str, words: list[str], client: str = "") -> bytes:
+    """Read a call from `NAME=VALUE` words, from one JSON object, or from standard input for `-`, as JSON."""
+    if words == ["-"]:
+        words = [sys.stdin.read()]
+    arguments: object
+    if len(words) == 1 and words[0].lstrip().startswith("{"):
+        arguments = _json_value(words[0])
+    else:
+        arguments = dict(map(_argument, words))
+    call = {"tool": tool, "arguments": arguments, **({"client": client} if client else {})}
+    return json.dumps(call).encode()
+
+
+def _argument(word: str) -> tuple[str, object]:
+    name, _, value = word.partition("=")
+    if name in _LISTS:
+        return name, value.split(",")
+    if name in _OBJECTS or (name in _NUMBERS and value.isdecimal()):
+        return name, _json_value(value)
+    return name, value
+
+
+def _json_value(text: str) -> object:
+    """The value; the text itself where it is no JSON, so that the tool refuses it with a remedy."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def main(words: list[str]) -> int:
     if words[:1] == ["tool"]:
         words = words[1:]
     if not words or words[0] in ("-h", "--help"):
-        print(__doc__)
+        print((__doc__ or "").partition("\n\nStands alone")[0])
         return 0
+    call = call_of_words(words[0], words[1:], os.environ.get("LOOPTY_CLIENT", ""))
     try:
-        reply = json.loads(_answer(json.dumps({"tool": words[0], "arguments": _arguments(words[1:])})))
-    except (KeyError, OSError, ValueError) as error:
-        sys.stderr.write(f"loopty: nobody answers here ({error}); go on without\n")
+        if address := os.environ.get("LOOPTY_TOOLS_SOCKET"):
+            reply = json.loads(_answer(address, call))
+        else:
+            reply = json.loads(_answer_by_letter(Path(__file__).resolve().with_name("mail"), call))
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"loopty: {_remedy()} ({error})\n")
         return _MISUSE
     print(reply.get("error") or reply.get("text", ""))
     return 1 if "error" in reply else 0
 
 
-def _arguments(words: list[str]) -> object:
-    if len(words) == 1 and words[0].lstrip().startswith("{"):
-        return json.loads(words[0])
-    pairs = (word.partition("=") for word in words)
-    return {key: int(value) if key in _NUMBERS and value.isdecimal() else value for key, _, value in pairs}
+def _remedy() -> str:
+    if "LOOPTY_TOOLS_SOCKET" in os.environ:
+        return "no answer: the tools are gone with their session; continue without them"
+    return "no answer: start `loopty serve --mailbox` outside the sandbox"
 
 
-def _answer(call: str) -> bytes:
+def _answer(address: str, call: bytes) -> bytes:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(os.environ["LOOPTY_TOOLS_SOCKET"])
-        connection.sendall(call.encode() + b"\n")
-        parts = iter(lambda: connection.recv(1 << 16), b"")
-        return b"".join(parts)
+        connection.connect(address)
+        connection.sendall(call + b"\n")
+        return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+
+def _answer_by_letter(mailbox: Path, call: bytes) -> bytes:
+    """The reply, by files in the mailbox. Raises OSError when there is none."""
+    name = f"{os.getpid()}-{os.urandom(6).hex()}.json"
+    unsent, reply = mailbox / f"in/.{name}", mailbox / f"out/{name}"
+    unsent.write_bytes(call)
+    unsent.rename(mailbox / f"in/{name}")  # a letter that is half written is not read
+    end = time.monotonic() + _PATIENCE_SECONDS
+    while time.monotonic() < end:
+        try:
+            answer = reply.read_bytes()
+            reply.unlink()
+            return answer
+        except FileNotFoundError:
+            time.sleep(_PAUSE_SECONDS)
+    raise TimeoutError(f"nothing came within {_PATIENCE_SECONDS:g} s")
 
 
 if __name__ == "__main__":

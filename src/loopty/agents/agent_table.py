@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import shutil
 
 from loopty.agents.agent_driver import AgentDriver
 from loopty.kit.dataclass import replace
@@ -48,9 +47,16 @@ def load_driver(name: str, stream: str = TEXT) -> AgentDriver:
     )
 
 
-def agents_on(path: str | None = None) -> list[str]:
-    """The agents whose programs are on the search path, by default the user's."""
-    return [name for name in AGENTS if name not in BY_COMMAND and shutil.which(program_of(name), path=path)]
+def installed_agents() -> list[str]:
+    """The agents whose programs are on the user's search path, and run."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from loopty.kit.working_program import working_program
+
+    names = [name for name in AGENTS if name not in BY_COMMAND]
+    with ThreadPoolExecutor(len(names)) as threads:  # each takes up to a second to state its version
+        found = threads.map(working_program, map(program_of, names))
+        return [name for name, program in zip(names, found, strict=True) if program]
 
 
 def program_of(name: str) -> str:

@@ -14,29 +14,28 @@ _SHORTEST_WINDOW = 50.0
 class StallOptions(Record):
     """When a session of a coding agent counts as stalled."""
 
-    watch: bool = option("Whether stalled sessions are stopped before their time limit, and resumed once.", True)
+    watch: bool = option("Stop stalled sessions before their time limit, and resume each once.", True)
     silence_seconds: float | None = option(
-        "How long an agent may print nothing while neither its tools use the CPU nor its model is asked. "
-        "Default: 45; 240 with the own login of an agent that prints nothing while its model thinks "
-        "(see `docs/agents.md`).",
+        "How long an agent may print nothing while its tools use no CPU and no model request is open. "
+        "Default: 45, or 240 for agents that print nothing while their model thinks (`docs/agents.md`).",
         None,
         above=0,
     )
     tool_seconds: float = option("How long an agent may print nothing while a tool is at work.", 300.0, above=0)
     tokens_per_minute: float = option(
-        "The least that an agent's model writes, measured while no tool is at work.", 10.0, minimum=0
+        "Least that an agent's model writes while no tool is at work.", 10.0, minimum=0
     )
     repeats: int = option(
-        "How often a call may fail with the same result; one that succeeds may be repeated three times as often.",
+        "How often a call may fail with the same result; successful calls may repeat three times as often.",
         5,
         minimum=2,
     )
     bench_after: int = option(
-        "After this many stalled sessions in a row a configuration is benched: it gets no work for a while.",
+        "After this many stalled sessions in a row, suspend the configuration.",
         3,
         minimum=1,
     )
-    bench_minutes: float = option("How long it is benched; each time twice as long.", 30.0, above=0)
+    bench_minutes: float = option("For how long; each time twice as long.", 30.0, above=0)
 
     def limits(self, driver: AgentDriver, is_served: bool) -> StallLimits:
         """The limits of one session; `is_served`: loopty sees the requests to its model."""

@@ -31,11 +31,15 @@ MODEL_PORT = 8790
 """Inside a sandbox without a network, where every port is free."""
 MODEL_ADDRESS = f"http://127.0.0.1:{MODEL_PORT}"
 _SDK = "/loopty/sdk"
+_SDK_SOURCE = Path(loopty_sdk.__file__).resolve().parent
 _MODEL_SOCKET = "/loopty/model"
 _TOOLS_SOCKET = "/loopty/tools"
 _PROGRAMS = ".loopty-bin"
 """Below the agent's home: the program by which it calls its tools."""
-_TOOL = f'#!/bin/sh\nexec python3 -I -S -B {_SDK}/loopty_sdk/agent_tool.py "$@"\n'
+_TOOL = "agent_tool.py"
+_CALL_TOOL = f'#!/bin/sh\nexec python3 -I -S -B "${{0%/*}}/{_TOOL}" "$@"\n'
+# For agents that run `bash -l`: the profile of a system or an image sets PATH from scratch.
+_PROFILE = f'PATH="$HOME/{_PROGRAMS}:$PATH"\n'
 _PROMPT_FILE = ".loopty-prompt.md"
 PROMPT_FILE = f"{HOME}/{_PROMPT_FILE}"
 _PROCESSES = 1024
@@ -153,7 +157,10 @@ class AgentLauncher:
             *above, last = PurePosixPath(name).parts
             job.home.below(*above).file(last).write(text.encode(errors="replace"))
         if job.tools_socket is not None:
-            job.home.below(_PROGRAMS).file("loopty").write(_TOOL.encode(), mode=0o777)
+            job.home.file(".profile").write(_PROFILE.encode())
+            programs = job.home.below(_PROGRAMS)
+            programs.file(_TOOL).write(_SDK_SOURCE.joinpath(_TOOL).read_bytes())
+            programs.file("loopty").write(_CALL_TOOL.encode(), mode=0o777)
         if self._trial_owner:
             with job.home.handle() as top:
                 for _, directories, names, inner in os.fwalk(".", dir_fd=top):
@@ -165,19 +172,20 @@ class AgentLauncher:
         choice, command = self.choice, job.command
         mounts = [*self._mounts(), *job.tree, Mount(job.home.path_for_programs(), HOME, writable=True)]
         argv, env = command.argv, {**job.variables, **command.env}
-        if command.sdk_program or job.model_socket is not None or job.tools_socket is not None:
-            mounts.append(Mount(Path(loopty_sdk.__file__).resolve().parent, f"{_SDK}/loopty_sdk"))
+        if command.sdk_program or job.model_socket is not None:
+            mounts.append(Mount(_SDK_SOURCE, f"{_SDK}/loopty_sdk"))
         if command.sdk_program:
             argv = _with_sdk_program(command.sdk_program, argv)
         if job.model_socket is not None:
             mounts.append(Mount(job.model_socket, _MODEL_SOCKET))
             env |= {"LOOPTY_MODEL_SOCKET": _MODEL_SOCKET, "LOOPTY_MODEL_PORT": str(MODEL_PORT)}
             argv = _with_sdk_program("model_port.py", argv)
-        path = self._path
+        path = env.pop("PATH", self._path)
         if job.tools_socket is not None:
             mounts.append(Mount(job.tools_socket, _TOOLS_SOCKET))
             env["LOOPTY_TOOLS_SOCKET"] = _TOOLS_SOCKET
-            path += f":{HOME}/{_PROGRAMS}"
+            # First: the loopty of an active environment is in the user's search path, and cannot run here.
+            path = f"{HOME}/{_PROGRAMS}:{path}"
         own = {"PATH": path, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", "HOME": HOME}
         return Launch(
             argv=argv,

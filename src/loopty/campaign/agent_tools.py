@@ -18,7 +18,7 @@ from loopty.campaign.tool_replies import DEFAULT_LINES, DEFAULT_WORDS, LONGEST_T
 from loopty.domain.errors import LooptyError, Misuse
 from loopty.kit.untrusted_files import Unreadable, json_object
 from loopty.record.notes import NoteAdded
-from loopty.resident.tool_table import LARGEST_CALL
+from loopty.tools.tool_table import LARGEST_CALL
 
 _CLIENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,39}")
 
@@ -106,8 +106,8 @@ class _ClientTools:
         """The newest run; the first one begins here, because agents ask for the context before all else."""
         from loopty.campaign.run_entry import enter_run
 
-        context = self._campaign.context
-        return max(context.history.runs) if context.history.runs else enter_run(context)
+        campaign = self._campaign
+        return campaign.newest_run() if campaign.context.history.runs else enter_run(campaign.context)
 
     def _show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         node, what = self._campaign.node(arguments["id"]), arguments["what"]

@@ -72,9 +72,12 @@ def run_node(context: CampaignContext, node: Node, unsafe: bool) -> Node:
         root = run_to_verdict(runner, root)
         files = None  # that took its time: the draft may have been edited meanwhile
     if node.id != root.id and root.verdict is not Verdict.KEPT:
-        why = f"has no result ({root.reason})" if root.verdict else "has no result yet"
-        remedy = "fix it, then run `loopty optimize --new-run`" if root.verdict else "wait for it"
-        raise Misuse(f"the baseline {root.name} {why}, so nothing can be compared: {remedy}")
+        if root.verdict is None:
+            raise Misuse(f"the baseline {root.name} has no result yet, so nothing can be compared: wait for it")
+        raise Misuse(
+            f"the baseline {root.name} has no result ({root.reason}), so nothing can be compared: fix it "
+            f"(`loopty show {root.name}` says the cause), then run `loopty run {node.name}` again"
+        )
     require_startable(context.history)
     if node.draft:
         sealed = files or sealable_files(context, node, require_startable)

@@ -207,14 +207,22 @@ class Campaign(CampaignReader):
         self.__dict__.pop("record", None)
 
     def run(self, node: str, unsafe: bool = False) -> Node:
-        """Run a node to its verdict. `run("1")` starts the first run with its baseline."""
+        """Run a node to its verdict. `run("1")` starts the first run with its baseline.
+
+        If the baseline of the node's run gave no result, it is measured again first, in a new run.
+        """
         from loopty.campaign.by_hand import run_node
+        from loopty.campaign.failed_run import run_again
         from loopty.campaign.run_entry import enter_run
+        from loopty.record.verdicts import has_failed
 
         context = self.context
         if node == "1" and not context.history.runs:
             node = context.history.runs[enter_run(context)].root
-        return run_node(context, context.history[self.find_node(node)], unsafe)
+        found = context.history[self.find_node(node)]
+        if has_failed(context.history, context.history.runs[found.id.run]):
+            return run_again(context, found, unsafe)
+        return run_node(context, found, unsafe)
 
     def accept(self, node: str, why: str) -> None:
         """Keep a node that was held because its gain is too good to be true."""

@@ -11,11 +11,8 @@ WITHIN_SECONDS = 600.0
 _MOST_PATIENCE = 2.0
 _SHARE = 0.5
 """Of what is left, for the next check: the half that stays is for what is tried after it."""
-_SHARE_OF_RESORT = 0.7
-_RESERVE = 0.2
-"""Of all the time, kept for the last resorts."""
-_RESERVE_OF_PARTS = 0.1
-"""Of all the time, kept for a part of the tests, and then for the last resort: it loads what needed no build."""
+_RESERVE_OF_PARTS = 0.2
+"""Of all the time, kept for a part of the tests."""
 _LEAST_SECONDS = 15.0
 """Nothing is tried for less."""
 
@@ -32,12 +29,10 @@ class CheckTime:
         self.seconds = seconds
         self._now = now
         self._ends_at = now() + seconds
-        self._has_resorts = False
         self._has_parts = False
 
-    def expect(self, has_resorts: bool, has_parts: bool = False) -> None:
-        """Keep some of the time for last resorts and for parts of the tests, where there are some."""
-        self._has_resorts = has_resorts
+    def expect(self, has_parts: bool) -> None:
+        """Keep some of the time for parts of the tests, where there are some."""
         self._has_parts = has_parts
 
     @property
@@ -50,18 +45,9 @@ class CheckTime:
     def limit(self, draft: TaskDraft, at_least: float = 0.0) -> float:
         """Seconds that the next check of the draft may take; `at_least` is what it is known to need."""
         free = self._open_to(draft)
-        share = (_SHARE_OF_RESORT if draft.last_resort else _SHARE) * free
-        return max(min(max(share, at_least), free), min(_LEAST_SECONDS, self.seconds / 2))
+        return max(min(max(_SHARE * free, at_least), free), min(_LEAST_SECONDS, self.seconds / 2))
 
     def _open_to(self, draft: TaskDraft) -> float:
         """The time that this draft and what comes after it may take."""
-        return self.left - self.seconds * self._reserve(draft)
-
-    def _reserve(self, draft: TaskDraft) -> float:
-        """The share of all the time that is kept for what comes after this draft."""
-        if draft.last_resort:
-            return 0.0
-        if draft.is_part:
-            kept = _RESERVE if draft.has_build else _RESERVE_OF_PARTS
-            return kept if self._has_resorts else 0.0
-        return (_RESERVE if self._has_resorts else 0.0) + (_RESERVE_OF_PARTS if self._has_parts else 0.0)
+        reserve = _RESERVE_OF_PARTS if self._has_parts and not draft.is_part else 0.0
+        return self.left - self.seconds * reserve

@@ -23,6 +23,7 @@ from loopty.record.frozen_pools import FrozenPool, PoolFrozen, PoolMember
 from loopty.record.history import History
 from loopty.record.nodes import NodeAdded
 from loopty.record.run_record import Run
+from loopty.record.verdicts import has_failed
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.node_folders import NodeFolder
 
@@ -66,7 +67,8 @@ def enter_combination(context: CampaignContext, base: int) -> tuple[CampaignCont
 
 def _newest_combination(history: History, task: Task, base: int, data: str) -> int | None:
     """The newest run over nodes of `base` whose criteria are the task's."""
-    ours = (run for run in history.runs.values() if FrozenPool.of(run).base == base)
+    runs = (run for run in history.runs.values() if not has_failed(history, run))
+    ours = (run for run in runs if FrozenPool.of(run).base == base)
     numbers = (run.number for run in ours if run.criteria_parts == task.criteria(run.benchmark, data))
     return max(numbers, default=None)
 

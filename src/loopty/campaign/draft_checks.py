@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from loopty.campaign.measured_noise import MeasuredNoise
 from loopty.causes.explanation import Explanation
 from loopty.causes.missing_libraries import NO_TEST_RAN
 from loopty.causes.test_counts import has_built_nothing, has_run_no_tests, is_only_usage
+from loopty.domain.outcome import Outcome
 from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.taskfile.task_draft import TaskDraft
 from loopty.taskfile.template import write_task_file
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 _NOISE_SECONDS = 30.0
 _MOST_RUNS = 5
+_FEWEST_RUNS = 3
 _NOTHING_BUILT = "the command ended well, and nothing was compiled"
 _ONLY_USAGE = "the command ended well, and only printed how it is used: give it its arguments, with --command"
 
@@ -80,17 +83,29 @@ class DraftChecks:
         budget = min(_NOISE_SECONDS, seconds)
         runs = min(_MOST_RUNS, 1 + int(budget / max(first.outcome.seconds, 0.001)))
         metric = next(iter(first.outcome.metrics))
-        values = [first.outcome.metrics[metric]]
+        outcomes = [first.outcome]
         self.write(replace(draft, gates=()))
         try:
             for _ in range(runs - 1):
                 outcome = self.run_again().outcome
                 if not outcome.is_finished or metric not in outcome.metrics:
                     return None
-                values.append(outcome.metrics[metric])
+                outcomes.append(outcome)
         finally:
             self.write(draft)
-        return MeasuredNoise(metric, tuple(values)) if len(values) > 2 else None
+        if len(outcomes) < _FEWEST_RUNS:
+            return None
+        values = tuple(outcome.metrics[metric] for outcome in outcomes)
+        return MeasuredNoise(metric, values, tuple(outcome.seconds for outcome in outcomes))
+
+    def slow_run(self, draft: TaskDraft) -> Outcome:
+        """A run of the benchmark at about a third of its speed, without gates."""
+        command = f"python3 -m loopty_sdk.slow_down {shlex.quote(draft.command)}"
+        self.write(replace(draft, gates=(), command=command))
+        try:
+            return self.run_again().outcome
+        finally:
+            self.write(draft)
 
 
 def _score(check: CheckResult) -> float:

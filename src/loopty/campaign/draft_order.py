@@ -12,37 +12,30 @@ _MOST_DRAFTS = 6
 
 
 class DraftQueue:
-    """Drafts in the order in which they are tried: the most certain first, last resorts last."""
+    """Drafts in the order in which they are tried: the most certain first."""
 
     def __init__(self, drafts: Sequence[TaskDraft]) -> None:
-        self._usual = [draft for draft in drafts if not draft.last_resort][:_MOST_DRAFTS]
-        self._resorts = [draft for draft in drafts if draft.last_resort]
-
-    @property
-    def has_resorts(self) -> bool:
-        return bool(self._resorts)
+        self._drafts = list(drafts[:_MOST_DRAFTS])
 
     @property
     def has_parts(self) -> bool:
         """Whether some of the tests can be run alone, without a build."""
-        return any(draft.is_part and not draft.has_build for draft in self._usual)
+        return any(draft.is_part and not draft.has_build for draft in self._drafts)
 
     def next(self, failed: ProvenTask | None) -> TaskDraft | None:
         """The next draft, or None; `failed` is the last that did not work."""
         if failed and failed.is_out_of_time:
             self._prefer_parts(failed.draft)
-        rest = self._usual or self._resorts
-        if not rest:
+        if not self._drafts:
             return None
-        draft = rest.pop(0)
+        draft = self._drafts.pop(0)
         return _with_what_others_needed(draft, failed.draft) if failed else draft
 
     def _prefer_parts(self, slow: TaskDraft) -> None:
         """Go on with what builds or tests less: another way to build all of it takes as long."""
         if slow.has_build:
-            self._usual = [draft for draft in self._usual if draft.is_part or not draft.has_build]
-        self._usual.sort(key=lambda draft: not draft.is_part)
-        self._resorts.sort(key=lambda draft: not draft.is_part)
+            self._drafts = [draft for draft in self._drafts if draft.is_part or not draft.has_build]
+        self._drafts.sort(key=lambda draft: not draft.is_part)
 
 
 def _with_what_others_needed(draft: TaskDraft, failed: TaskDraft) -> TaskDraft:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,6 @@ Consent = Callable[[Cause], bool]
 
 OUT_OF_TIME = "out-of-time"
 """A cause without a remedy here: more time is the user's to give."""
-_LOWER_IS_BETTER = re.compile(r"time|second|latency|elapsed|duration|loss|error|\b[mun]?s\b|cost", re.IGNORECASE)
 
 
 def draft_with_remedy(
@@ -33,9 +31,6 @@ def draft_with_remedy(
     changed = draft
     for setting in settings:
         changed = changed.with_setting(setting, cause.sentence)
-    if "direction" not in fixed and _is_time(check, settings):
-        changed = replace(changed, direction="min")
-        changed = changed.with_note("direction", "what is printed looks like a time or a cost")
     has_progress = replace(changed, notes=draft.notes) != draft
     if not has_progress or _has_tried(draft, settings):
         return None
@@ -56,11 +51,3 @@ def _has_tried(draft: TaskDraft, settings: list[Setting]) -> bool:
             if added and added in old:
                 return True
     return False
-
-
-def _is_time(check: CheckResult, settings: list[Setting]) -> bool:
-    """Whether a score that is read from the output now looks like one that should be low."""
-    if not any(item.key == "result" and item.value == "stdout" for item in settings):
-        return False  # a tool says itself which of its numbers should be low
-    lines = check.outcome.error_lines
-    return bool(lines and _LOWER_IS_BETTER.search(lines[-1]))

@@ -6,6 +6,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.kit.later_pattern import later_pattern
 from loopty.record.history import History
+from loopty.record.run_record import Run
 
 BEST = "best"
 _HANDLE = later_pattern(r"([#@]?)([1-9][0-9]{0,17})")
@@ -14,7 +15,7 @@ _FOLDER_NAME = later_pattern(r"\d+\.x\d+\.[0-9a-f]+")
 
 
 def newest_run(history: History, run: int | None = None) -> int:
-    """The number of the run that was named, else of the newest one."""
+    """The number of the run that was named, else of the newest, and rather one that has something to show."""
     if not history.runs:
         raise Misuse("nothing has run here yet: start with `loopty optimize`")
     if run is not None and run not in history.runs:
@@ -22,7 +23,18 @@ def newest_run(history: History, run: int | None = None) -> int:
         raise Misuse(
             f"there is no run {run}: there {'are runs' if len(history.runs) > 1 else 'is only run'} {known}"
         )
-    return run if run is not None else max(history.runs)
+    if run is not None:
+        return run
+    numbers = sorted(history.runs, reverse=True)
+    return next((number for number in numbers if not _has_nothing(history, history.runs[number])), numbers[0])
+
+
+def _has_nothing(history: History, run: Run) -> bool:
+    """Whether there is nothing to see of the run: its baseline failed, or it was refused before anything began."""
+    from loopty.record.nodes import NodeCount
+    from loopty.record.verdicts import has_failed
+
+    return has_failed(history, run) or (NodeCount.of(run).nodes == 1 and not history[run.root].trials)
 
 
 def find_node(history: History, text: str) -> NodeId:
@@ -55,7 +67,7 @@ def best_node(history: History) -> NodeId:
     from loopty.domain.pool import Pool
     from loopty.record.verdicts import Incumbents
 
-    run = history.run
+    run = history.runs[newest_run(history)] if history.runs else None
     best = Incumbents.of(run, Pool.ATTEMPT).best if run else None
     if best is None:
         root = history[run.root] if run else None

@@ -13,6 +13,8 @@ class MeasuredNoise(Record):
 
     metric: str
     values: tuple[float, ...]
+    seconds: tuple[float, ...] = ()
+    """How long each of the runs took."""
 
     @property
     def percent(self) -> float:

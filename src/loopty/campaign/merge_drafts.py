@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from loopty.campaign.context import CampaignContext
@@ -53,8 +54,14 @@ def merge_drafts(
     params, clashes = _params_of_both(ancestor, ours, other)
     claim = replace(claim or DraftClaim(), merged=(other.id,))
     draft = new_draft(context, ours.id, message or f"merge {ours.name} and {other.name}", params, claim=claim)
+    write_edits(context, draft, files.edits)
+    return MergedDraft(draft, ours.id, other.id, ancestor.id, (*files.conflicts, *clashes))
+
+
+def write_edits(context: CampaignContext, draft: Draft, edits: Mapping[str, bytes | None]) -> None:
+    """Make these changes in a draft that was just laid out."""
     folder = context.state.draft_folder(draft.node)
-    for path, content in files.edits.items():
+    for path, content in edits.items():
         *above, file = PurePosixPath(path).parts
         place = folder.below(*above)
         if content is None:
@@ -63,7 +70,6 @@ def merge_drafts(
             place.file(file).write(content)
     layout = context.state.draft_layout(draft.node)
     layout.write(layout.read())  # its time says until when the changes are ours
-    return MergedDraft(draft, ours.id, other.id, ancestor.id, (*files.conflicts, *clashes))
 
 
 def _require_mergeable(node: Node) -> None:

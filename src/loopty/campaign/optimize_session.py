@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from loopty.agents.agent_work import AgentChoice, AgentSessions
 from loopty.campaign.audit_conclusions import conclude_audits
 from loopty.campaign.context import CampaignContext
+from loopty.campaign.curves import rows_of_node
 from loopty.campaign.named_versions import has_open_version, unmeasured_versions, version_commits
 from loopty.campaign.proposer_factory import ProposerFactory, make_pruner
 from loopty.campaign.run_entry import enter_run
-from loopty.domain.curve import Row
-from loopty.domain.objective import Directions
+from loopty.campaign.stoppable import run_beside_loops
+from loopty.domain.model import Role
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools, Task
 from loopty.engine.loop import Loop
@@ -26,26 +27,23 @@ from loopty.engine.open_questions import Pace
 from loopty.engine.protocols import Proposer
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.session_limits import Finish
-from loopty.evaluators.command import read_curve
-from loopty.evaluators.contract import METRICS
 from loopty.executors.this_capacity import this_capacity
 from loopty.kit.dataclass import dataclass, field, replace
-from loopty.kit.safe_folder import SafeFolder, keep_open
-from loopty.kit.temporary_folder import temporary_folder
+from loopty.kit.safe_folder import keep_open
 from loopty.models.throttle import Throttle
 from loopty.proposers.versions_proposer import VersionsProposer
-from loopty.record.node_record import Node
 from loopty.record.sessions import Session
 from loopty.taskfile.model_tables import AGENT_PROPOSER, proposer_kinds
 from loopty.taskfile.notice_settings import user_notice_settings
 from loopty.taskfile.unused_roles import idle_roles
-from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_leftovers import NodeLeftovers
 
 if TYPE_CHECKING:
     from loopty.campaign.pool_session import PoolSession
+    from loopty.campaign.role_models import RoleModels
 
 _TICK_SECONDS = 0.25
+_STOPPED = "stopped on request"
 
 
 @dataclass(frozen=True)
@@ -58,16 +56,25 @@ class OptimizeSession:
     warnings: tuple[str, ...]
     pool: PoolSession | None = None
     """The workers of the session, where trials run elsewhere."""
-    runner: asyncio.Runner = field(default_factory=asyncio.Runner)
+    runner: asyncio.Runner = field(default_factory=lambda: asyncio.Runner(loop_factory=asyncio.new_event_loop))
 
     def run_to_end(self, on_tick: Callable[[], None] | None = None) -> Finish:
-        """Run the loop to its end. The first SIGINT or SIGTERM asks it to stop, the second one exits at once.
+        """Run the loop to its end. The first SIGINT or SIGTERM asks it to stop, the second one exits immediately.
 
         `on_tick` is called a few times a second meanwhile.
         """
         collect_rarely()
-        with self._notices(), self.runner:
-            return self.runner.run(self._run(on_tick))
+
+        def run() -> Finish:
+            with self._notices(), self.runner:
+                return self.runner.run(self._run(on_tick))
+
+        return run_beside_loops(run, self._stop_from_outside)
+
+    def _stop_from_outside(self) -> None:
+        """Ask the loop, in another thread, to stop."""
+        with contextlib.suppress(RuntimeError):  # it has ended meanwhile
+            self.runner.get_loop().call_soon_threadsafe(self.loop.stop, _STOPPED)
 
     @contextlib.contextmanager
     def _notices(self) -> Iterator[None]:
@@ -96,7 +103,7 @@ class OptimizeSession:
             if requests:
                 os._exit(130)
             requests.append(True)
-            self.loop.stop("stopped on request")
+            self.loop.stop(_STOPPED)
 
         with contextlib.suppress(NotImplementedError, RuntimeError):  # no signals here, or not in the main thread
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -129,31 +136,20 @@ def start_session(
     `on_step` is called with what it does next; `run` is one that was entered already.
     """
     task = context.task
-    if any(kind == AGENT_PROPOSER for _, kind in proposer_kinds(task.proposer)):
-        from loopty.campaign.agent_factory import require_agents
-
-        require_agents(task)  # before a run begins for it
     commits = version_commits(context.repository, task)
     on_step("freezing your files and the benchmark")
     if not task.is_width_stated and task.profile.seconds and task.executor.kind != "pool":
         size = task.round_size(this_capacity())
         context.say(f"width {size.width}: {size.reason}")
-    run = enter_run(context, new_run) if run is None else run
+    if run is None:
+        run = enter_run(context, new_run, functools.partial(_refuse_start, context, unsafe))
     context.files.hold_newest(run, context.history)
     conclude_audits(context, run)
     if Session.of(context.history.runs[run]).is_paused:
         context.say(f"run {run} is paused: `loopty resume` lets it go on")
     on_step(f"making the proposer ({task.proposer.kind})")
     models = context.role_models(run)
-
-    def agent_sessions(choice: AgentChoice) -> AgentSessions:
-        from loopty.campaign.agent_factory import AgentFactory
-
-        places = context.repository, context.state, context.files
-        recorder, owner = context.recorder, context.owner
-        return AgentFactory(task.sandbox, unsafe, *places, models, recorder, owner, context).sessions(choice)
-
-    factory = ProposerFactory(task, context.files, NodeLeftovers(context.folders), models, agent_sessions)
+    factory = _proposer_factory(context, task, models, unsafe)
     proposers: dict[Pool, Proposer] = {}
     versions = unmeasured_versions(context, run, commits)
     if versions or has_open_version(context.history, run):
@@ -175,8 +171,9 @@ def start_session(
         PruneWatch(
             lambda: context.history,
             make_pruner(task.pruner),
-            functools.partial(_read_curve, context.folders),
+            functools.partial(rows_of_node, context.folders),
             executor.machine.fingerprint,
+            context.say,
         ),
         models.purse,
         context.owner,
@@ -186,6 +183,42 @@ def start_session(
     )
     warnings = (*models.price_warnings(), *idle_roles(task).values())
     return OptimizeSession(context, run, loop, warnings, pool, runner)
+
+
+def _proposer_factory(context: CampaignContext, task: Task, models: RoleModels, unsafe: bool) -> ProposerFactory:
+    def agent_sessions(choice: AgentChoice) -> AgentSessions:
+        from loopty.campaign.agent_factory import AgentFactory
+
+        places = context.repository, context.state, context.files
+        recorder, owner = context.recorder, context.owner
+        return AgentFactory(task.sandbox, unsafe, *places, models, recorder, owner, context).sessions(choice)
+
+    if any(kind == AGENT_PROPOSER for _, kind in proposer_kinds(task.proposer)):
+        from loopty.campaign.agent_factory import require_agents
+
+        require_agents(task)
+    return ProposerFactory(task, context.files, NodeLeftovers(context.folders), models, agent_sessions)
+
+
+def _refuse_start(context: CampaignContext, unsafe: bool) -> None:
+    """Raise what the session would be refused for, by making each of its parts once.
+
+    A run that is recorded for a start that is refused would hide the results of the one before.
+    """
+    task, models = context.task, context.role_models(None)
+    _proposer_factory(context, task, models, unsafe).proposer()
+    if task.pools.control:
+        _proposer_factory(context, task, models, unsafe).control()
+    if task.combine:
+        _proposer_factory(context, task.for_combination(), models, unsafe).proposer()
+    if task.executor.kind == "pool":
+        from loopty.campaign.pool_session import require_workers
+
+        require_workers(task)
+    else:
+        context.executor(unsafe)
+    if task.verifier.judged or task.verifier.review != "off":
+        models.of(Role.VERIFIER)
 
 
 def _open_pool(context: CampaignContext, run: int, unsafe: bool, runner: asyncio.Runner) -> PoolSession:
@@ -220,16 +253,6 @@ def _pools_until_combination(task: Task) -> Pools:
     """The budget of the search; a stall ends it where a second stage waits."""
     waits = [patience for patience in (task.pools.patience, task.combine.patience) if patience]
     return replace(task.pools, patience=min(waits, default=None))
-
-
-def _read_curve(folders: NodeFolders, node: Node) -> tuple[Sequence[Row], Directions]:
-    """The learning curve of a finished node; that of a folded one from a copy."""
-    folder = folders.open(node.id)
-    if METRICS not in folder.folded:
-        return read_curve(folder.plain)
-    with temporary_folder("curve") as copy:
-        (copy / METRICS).write_bytes(folder.folded[METRICS])
-        return read_curve(SafeFolder(copy))
 
 
 def _pace(pools: Pools) -> Pace | None:

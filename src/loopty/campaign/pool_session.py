@@ -11,9 +11,10 @@ from loopty.campaign.context import CampaignContext
 from loopty.campaign.trial_packing import TrialPacking
 from loopty.domain.errors import Misuse
 from loopty.domain.machine import Machine
+from loopty.domain.task import Task
 from loopty.engine.trial_runner import TrialRunner
 from loopty.executors.cluster_workers import ClusterTerms
-from loopty.executors.host_workers import HostWorkers, is_cluster
+from loopty.executors.host_workers import HostWorkers, is_cluster, require_hosts
 from loopty.executors.worker_door import WorkerDoor
 from loopty.executors.worker_pool import PoolTerms, WorkerPool
 from loopty.record.cohorts import Cohorts, note_machine
@@ -21,15 +22,30 @@ from loopty.record.event import Event
 from loopty.record.workers import ClusterNode, ClusterSeen, WorkerLeft, Workers
 
 
+def require_workers(task: Task) -> None:
+    """Raise Misuse where the task cannot run on workers, or no worker could start or join."""
+    spec = task.executor
+    if task.roles.user.model:
+        raise Misuse(
+            "the benchmark calls the model of roles.user, which only trials on this machine can reach: "
+            'set kind = "local" under [executor]'
+        )
+    if not (spec.hosts or spec.listen):
+        raise Misuse("a pool needs workers: name hosts under [executor], or add --listen ADDRESS:PORT")
+    require_hosts(spec.hosts)
+    clusters = list(filter(is_cluster, spec.hosts))
+    if clusters and not spec.listen:
+        raise Misuse(
+            f"the workers of {clusters[0]!r} join over the network: add --listen ADDRESS:PORT, where they can "
+            "reach this machine"
+        )
+
+
 class PoolSession:
     """An executor whose workers come and go. Open it, then build the loop, then let the keeper open cohorts."""
 
     def __init__(self, context: CampaignContext, run: int, unsafe: bool) -> None:
-        if context.task.roles.user.model:
-            raise Misuse(
-                "the benchmark calls the model of roles.user, which only trials on this machine can reach: "
-                'set kind = "local" under [executor]'
-            )
+        require_workers(context.task)
         spec = context.task.executor
         packing = TrialPacking(context, run, context.rig(unsafe, run))
         self._context = context
@@ -60,20 +76,12 @@ class PoolSession:
         self._keeper: CohortKeeper | None = None
         self._notes: set[asyncio.Task[None]] = set()
         """What is about to be recorded."""
-        clusters = list(filter(is_cluster, spec.hosts))
-        if clusters and not spec.listen:
-            raise Misuse(
-                f"the workers of {clusters[0]!r} join over the network: add --listen ADDRESS:PORT, where they can "
-                "reach this machine"
-            )
-        if spec.hosts and (not spec.listen or len(clusters) == len(spec.hosts)):
+        if spec.hosts and (not spec.listen or all(map(is_cluster, spec.hosts))):
             self.pool.exhaustion = self._hosts.exhaustion
 
     async def open(self) -> None:
         """Wait for the first worker. Raises Misuse when there is none."""
         spec, context = self._context.task.executor, self._context
-        if not (spec.hosts or spec.listen):
-            raise Misuse("a pool needs workers: name hosts under [executor], or add --listen ADDRESS:PORT")
         self._forget_workers()
         if spec.listen:
             self._url = str(await self._door.open(spec.listen))

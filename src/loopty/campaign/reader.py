@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from loopty.record.history import History
     from loopty.record.node_record import Node
     from loopty.views.leaderboard import LeaderboardRow
+    from loopty.views.learning_curve import LearningCurve
     from loopty.views.model_calls import ModelCall
     from loopty.views.model_spend import SpendReport
     from loopty.views.node_detail import NodeDetail
@@ -206,6 +207,12 @@ class CampaignReader:
         from loopty.campaign.queries import node_detail
 
         return node_detail(self.record, self.find_node(node))
+
+    def learning_curve(self, node: str) -> LearningCurve | None:
+        """What a node reported while it ran, beside its parent; None where that makes no curve."""
+        from loopty.campaign.curves import learning_curve
+
+        return learning_curve(self.record, self.find_node(node))
 
     def diff(self, node: str, baseline: bool = False) -> NodeDiff:
         """What a node changed in its parent, or with `baseline` in the run's baseline."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from loopty.campaign.context import CampaignContext, Say
 from loopty.domain.access import TASK_FILE
@@ -13,12 +13,16 @@ from loopty.record.frozen_pools import FrozenPool
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.run_record import Run
+from loopty.record.verdicts import has_failed
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.repository import Repository
 
 
-def enter_run(context: CampaignContext, new: bool = False) -> int:
-    """The number of the run to work on: the newest, or a new one when wanted or when the criteria changed."""
+def enter_run(context: CampaignContext, new: bool = False, refuse: Callable[[], None] = lambda: None) -> int:
+    """The number of the run to work on: the newest, or a new one when wanted or when the criteria changed.
+
+    `refuse` raises what makes a start impossible: before a new run is recorded for it.
+    """
     context.require_trust()
     task, say, latest = context.task, context.say, _newest_search(context.history)
     base = context.repository.working_tree.snapshot("The working tree when a run began")
@@ -32,6 +36,7 @@ def enter_run(context: CampaignContext, new: bool = False) -> int:
                 "(--new-run starts from them)"
             )
         return latest.number
+    refuse()
     why = "the first run" if latest is None else "asked for" if new else "the criteria changed"
     highest, files = _highest_run_with_refs(context.repository, say), context.files.with_declarations(base)
 
@@ -67,14 +72,14 @@ def require_same_criteria(context: CampaignContext, node: Node) -> None:
     if run.criteria_parts != criteria:
         raise Misuse(
             f"{_change_text(run.criteria_parts, criteria)} since run {run.number} began, so results would not be "
-            "comparable: start a new run with `loopty optimize --new-run`"
+            "comparable: start a new run with `loopty optimize`"
         )
 
 
 def _newest_search(history: History) -> Run | None:
-    """The newest run that combines no other one."""
+    """The newest run that combines no other one and whose baseline has not failed."""
     runs = sorted(history.runs.values(), key=lambda run: -run.number)
-    return next((run for run in runs if not FrozenPool.of(run).base), None)
+    return next((run for run in runs if not (FrozenPool.of(run).base or has_failed(history, run))), None)
 
 
 def _highest_run_with_refs(repository: Repository, say: Say) -> int:

@@ -31,7 +31,7 @@ from loopty.kit.untrusted_files import Unreadable, json_object
 from loopty.record.node_record import Node
 from loopty.record.notes import NoteAdded
 from loopty.record.tickets import TicketMode
-from loopty.resident.tool_table import LARGEST_CALL
+from loopty.tools.tool_table import LARGEST_CALL
 from loopty.workspaces.agent_trees import AgentTrees
 
 _TOOLS = ("context", "try", "check", "submit", "wait", "show", "note")

@@ -1,4 +1,4 @@
-"""Run one piece of asynchronous work to its end, with Ctrl-C as a request to stop."""
+"""Run asynchronous work to its end, also in a notebook, with Ctrl-C or its stop button as a request to stop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,29 @@ def run_until_stopped(work: Callable[[asyncio.Event], Awaitable[T]]) -> T:
     """The result of the work; SIGINT and SIGTERM set the event that asks it to end."""
     signals = _StopSignals()
     with signals.caught():
-        return asyncio.run(signals.run(work))
+        return run_beside_loops(lambda: asyncio.run(signals.run(work)), signals.stop)
+
+
+def run_beside_loops(main: Callable[[], T], stop: Callable[[], None]) -> T:
+    """Call `main`, which runs an event loop: in a thread of its own where one runs here already, as in a notebook.
+
+    KeyboardInterrupt then calls `stop`, from this thread, and the result is still that of `main`.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return main()
+    import contextvars
+    from concurrent.futures import ThreadPoolExecutor
+
+    # One thread a call, with the variables of the caller: so notebooks know which cell printed a line.
+    with ThreadPoolExecutor(1) as thread:
+        ended = thread.submit(contextvars.copy_context().run, main)
+        try:
+            return ended.result()
+        except KeyboardInterrupt:
+            stop()
+            return ended.result()
 
 
 class _StopSignals:
@@ -36,7 +58,7 @@ class _StopSignals:
         try:
             with contextlib.suppress(ValueError):  # not in the main thread
                 for number in (signal.SIGINT, signal.SIGTERM):
-                    before[number] = signal.signal(number, self._on_signal)
+                    before[number] = signal.signal(number, lambda *_: self.stop())
             yield
         finally:
             for number, handler in before.items():
@@ -53,7 +75,7 @@ class _StopSignals:
         finally:
             self._set_event = None
 
-    def _on_signal(self, _number: int, _frame: object) -> None:
+    def stop(self) -> None:
         self._came = True
         if self._set_event:
             self._set_event()

@@ -7,16 +7,19 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from loopty.campaign.check_time import CheckTime
+from loopty.campaign.direction_doubt import direction_doubt
 from loopty.campaign.draft_checks import DraftChecks, TimedCheck
 from loopty.campaign.draft_order import DraftQueue
 from loopty.campaign.draft_remedies import OUT_OF_TIME, Consent, draft_with_remedy
-from loopty.campaign.first_result import with_better_score, with_direction, with_timeout
+from loopty.campaign.first_result import score_name, with_better_score, with_direction, with_timeout
 from loopty.campaign.gate_changes import TaskChange, refusing_gate, with_less_gate, with_shorter_gate
 from loopty.campaign.proven_task import ProvenTask, most_promising
 from loopty.campaign.resource_probe import measure_profile
 from loopty.causes.cause import Cause
 from loopty.causes.explanation import Explanation
+from loopty.domain.objective import SCORE
 from loopty.domain.outcome import Ending
+from loopty.domain.score_names import direction_of
 from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.taskfile.task_draft import TaskDraft
 
@@ -28,6 +31,7 @@ _AS_BEFORE = 1.2
 """A check with a remedy may take so many times as long as the one before."""
 _MORE_TIME = 3
 _TIMEOUT = "timeout_seconds"
+_DIRECTION = "direction"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +73,26 @@ class TaskProver:
     def prove_first(self, drafts: Sequence[TaskDraft], fixed: frozenset[str]) -> ProvenTask:
         """Prove the drafts in turn until one works; without one, the file has the most promising of them.
 
-        `fixed` are the keys that the user gave: `timeout_seconds` and `direction` are not changed then.
+        A benchmark that lacks something, as a package, is not replaced by another. `fixed` are the keys that the
+        user gave: `timeout_seconds` and `direction` are not changed then.
         """
         failed: list[ProvenTask] = []
         queue = DraftQueue(drafts)
-        self._time.expect(queue.has_resorts, queue.has_parts)
+        self._time.expect(queue.has_parts)
         while draft := queue.next(failed[-1] if failed else None):
             if self._patience > 1 and _TIMEOUT not in fixed:
                 draft = draft.with_patience(self._patience)
             if failed:
                 if not self._time.has_time_for(draft):
                     continue
-                self._say(f"that failed ({failed[-1].check.problem}); {_next_words(draft)}")
+                self._say(f"that failed ({failed[-1].check.problem}); trying the next that was found")
             self._say_start(draft, fixed)
             proven = self.prove(draft, fixed)
             if proven.check.problem is None or proven.check.outcome.ending is Ending.CANCELLED:
-                return replace(proven, instead_of=most_promising(failed) if draft.last_resort else None)
+                return replace(proven, instead_of=most_promising(failed))
             failed.append(proven)
+            if proven.lacks_something:
+                break  # another benchmark would measure something else
         best = most_promising(failed)
         assert best is not None, "the first draft is always tried"
         self._checks.write(best.draft)
@@ -109,15 +116,37 @@ class TaskProver:
             return ProvenTask(draft, self._with_line(check, fixed), changes, None)
         draft, check, change = self._with_shorter_gate(draft, whole.last, fixed)
         changes = (*changes, *change)
-        draft = with_direction(draft, check.outcome) if "direction" not in fixed else draft
         if _TIMEOUT not in fixed:
             draft = with_timeout(draft, check.outcome.seconds)
         better = with_better_score(draft, check.outcome, self._patience)
         if better != draft:
             draft, check = better, self._checks.run(better).result
+        draft = with_direction(draft, check.outcome, check.output) if _DIRECTION not in fixed else draft
         self._checks.write(draft)
         noise = self._checks.noise(draft, check, self._time.left) if check.problem is None else None
-        return ProvenTask(draft, check, changes, noise)
+        return self._with_doubt(ProvenTask(draft, check, changes, noise), fixed)
+
+    def _with_doubt(self, proven: ProvenTask, fixed: frozenset[str]) -> ProvenTask:
+        """The task with what speaks against its direction: of a score without a known meaning, more is better."""
+        draft, check = proven.draft, proven.check
+        if (
+            _DIRECTION in fixed
+            or draft.direction != "max"
+            or check.problem is not None
+            or check.outcome.directions
+        ):
+            return proven
+        name = score_name(draft, check.outcome)
+        if draft.result not in ("file", "stdout") or not (SCORE in name or direction_of(name) is None):
+            return proven  # the tool or the name says more than a few runs
+        doubt = direction_doubt(proven.noise, lambda: self._checks.slow_run(draft), self._time.left)
+        return replace(proven, doubt=doubt)
+
+    def with_direction(self, proven: ProvenTask, direction: str) -> ProvenTask:
+        """The task with the direction that the user chose."""
+        draft = replace(proven.draft, direction=direction).with_note(_DIRECTION, "you said so")
+        self._checks.write(draft)
+        return replace(proven, draft=draft, doubt="")
 
     def with_profile(self, proven: ProvenTask) -> ProvenTask:
         """The task with what a trial uses, where its checks pass."""
@@ -212,9 +241,3 @@ def _without_gates(alone: RepairedDraft, whole: RepairedDraft) -> RepairedDraft:
         why = f"{gate.command} could not be checked in the time that init has, so it is no gate yet"
         draft = draft.with_note(f"gates.{gate.name}", why)
     return RepairedDraft(draft, alone.last, whole.changes)
-
-
-def _next_words(draft: TaskDraft) -> str:
-    if draft.last_resort:
-        return f"a last resort is left, {draft.last_resort}"
-    return "trying the next that was found"

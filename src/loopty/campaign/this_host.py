@@ -13,7 +13,10 @@ from pathlib import Path
 
 from loopty.causes.host_facts import Submodule
 from loopty.domain.access import is_clean_path
+from loopty.domain.errors import Misuse
+from loopty.executors.this_capacity import this_capacity
 from loopty.kit.source_text import source_text
+from loopty.sandboxes.devices import find_devices
 from loopty.sandboxes.toolchain import is_shown_by_default, user_toolchain
 from loopty.workspaces.python_build import PythonBuild
 from loopty.workspaces.repository import Repository
@@ -60,6 +63,15 @@ class ThisHost:
 
     def has_path(self, path: str) -> bool:
         return (self._top / path).exists()
+
+    def memory_mb(self) -> int:
+        return this_capacity().memory_mb
+
+    def has_gpu(self) -> bool:
+        try:
+            return bool(find_devices(("gpu",)).units)
+        except Misuse:
+            return False
 
     def is_executable(self, path: str) -> bool:
         return os.access(self._top / path, os.X_OK)

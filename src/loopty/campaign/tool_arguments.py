@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from loopty.domain.errors import Misuse
-from loopty.resident.tool_table import TOOLS
+from loopty.tools.tool_table import TOOLS
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),

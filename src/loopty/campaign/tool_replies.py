@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loopty.kit.printable import escape_hidden
-from loopty.resident.tool_table import LARGEST_REPLY
+from loopty.tools.tool_table import LARGEST_REPLY
 
 DEFAULT_WORDS, DEFAULT_LINES = 600, 80
 LONGEST_TEXT = LARGEST_REPLY - 600

@@ -9,12 +9,15 @@ import shlex
 from loopty.causes.cause import Cause, Setting
 from loopty.causes.failure import Failure
 from loopty.causes.host_facts import HostFacts
+from loopty.domain.score_names import best_score_name, says_score
+from loopty.kit.printed_numbers import named_numbers
 
 _NOT_WRITTEN = r"the result file was not written"
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _PRINTED_NUMBER = re.compile(
     rf"^\W*(?:(?P<name>[A-Za-z][\w ./%()-]{{0,40}}?)\s*[:=]\s*)?{_NUMBER}\s*[\w/%]{{0,8}}\W*$"
 )
+_OBJECT = re.compile(r"^\s*\{", re.MULTILINE)
 _ONE_NUMBER = re.compile(rf"(?<![\w.]){_NUMBER}(?![\d.])")
 _NAMED_NUMBER = re.compile(rf"[:=]\s*{_NUMBER}(?![\w.])")
 _TOOLS = {
@@ -34,6 +37,10 @@ _PARAMS_AS_TEXT = r"(?:json\.loads|JSON\.parse)\(.*LOOPTY_PARAMS"
 _NO_JSON = r"JSONDecodeError|is not valid JSON|SyntaxError: Unexpected token"
 _VARIABLES = "$EVO_TRACES_DIR, $LOOPTY_PARAMS, $LOOPTY_MODE, $LOOPTY_SEED, $LOOPTY_METRICS_CSV"
 _SCORE = "score"
+_OF_OBJECTS = (_SCORE, "combined_score")
+"""What loopty takes for the score of a JSON object by itself."""
+_FAULTS = re.compile(r"(?:\w+ )?(?:errors?|fail(?:ed|ures?)|misses)", re.IGNORECASE)
+"""Names of numbers that programs print beside their result."""
 CPU_TIMER = "python3 -m loopty_sdk.cpu_time"
 """What runs a command and reports its CPU time as the score."""
 WALL_SECONDS = "wall_seconds"
@@ -84,19 +91,26 @@ def score_on_stdout(failure: Failure, _facts: HostFacts) -> Cause | None:
     """A benchmark that prints its score instead of writing it to the result file."""
     if not failure.match(_NOT_WRITTEN) or failure.task.benchmark.result != "file":
         return None
-    last = failure.lines[-1] if failure.lines else ""
     to_stdout = Setting("benchmark", "result", "stdout")
-    if (numbers := _json_numbers(last)) is not None:
+    if (numbers := _printed_object(failure)) is not None:
         sentence = "the benchmark prints its result as JSON, and loopty looks for it in a file"
-        if _SCORE in numbers or not numbers:
-            return Cause("printed-score", sentence, (to_stdout,))
-        return Cause("printed-score", sentence, (to_stdout, Setting("benchmark", "score_key", numbers[0])))
+        key = best_score_name(numbers) if numbers else _SCORE
+        keys = () if key in _OF_OBJECTS else (Setting("benchmark", "score_key", key),)
+        return Cause("printed-score", sentence, (to_stdout, *keys))
+    last = failure.lines[-1] if failure.lines else ""
+    named = named_numbers(failure.output.splitlines() or failure.lines)
+    scores = [name for name in named if says_score(name) and not _FAULTS.fullmatch(name)]
     found = _PRINTED_NUMBER.match(last)
     # unittest ends with "OK (skipped=6)": what opens a bracket and does not close it is no name of a number.
     if found and _is_readable(last) and (found["name"] or "").count("(") == (found["name"] or "").count(")"):
-        printed = found["name"] or "a number"
-        return Cause("printed-score", f"the benchmark prints {printed}, and writes no result file", (to_stdout,))
-    return None
+        name = best_score_name((found["name"], *scores) if found["name"] else scores) if scores else found["name"]
+    elif scores:
+        name = best_score_name(scores)
+    else:
+        return None
+    keys = (Setting("benchmark", "score_key", name),) if name in named and name != _SCORE else ()
+    sentence = f"the benchmark prints {name or 'a number'}, and writes no result file"
+    return Cause("printed-score", sentence, (to_stdout, *keys))
 
 
 def no_result(failure: Failure, _facts: HostFacts) -> Cause | None:
@@ -134,7 +148,7 @@ def absent_metric(failure: Failure, _facts: HostFacts) -> Cause | None:
     return Cause(
         "absent-metric",
         f"the task asks for {found['wanted']}, and the benchmark reports {', '.join(names)}",
-        (Setting("objective.metrics", "name", names[0]),),
+        (Setting("objective.metrics", "name", best_score_name(names)),),
     )
 
 
@@ -156,14 +170,15 @@ def _is_readable(line: str) -> bool:
     return len(_ONE_NUMBER.findall(line)) == 1 or _NAMED_NUMBER.search(line) is not None
 
 
-def _json_numbers(line: str) -> list[str] | None:
-    """The names of the numbers in a JSON object, or None if the line is none."""
-    try:
-        document = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(document, dict):
-        return None
-    return [
-        name for name, value in document.items() if isinstance(value, int | float) and not isinstance(value, bool)
-    ]
+def _printed_object(failure: Failure) -> list[str] | None:
+    """The names of the numbers in the JSON object that ends the output, on one line or on many; None without."""
+    ends = (failure.output.rstrip(), failure.lines[-1] if failure.lines else "")
+    for text in ends:
+        for start in _OBJECT.finditer(text):
+            try:
+                document = json.loads(text[start.start() :])
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(document, dict):
+                return [name for name, value in document.items() if type(value) in (int, float)]
+    return None

@@ -30,6 +30,14 @@ class HostFacts(Protocol):
         """Whether the working tree, or the host for an absolute path, has this path."""
         ...
 
+    def memory_mb(self) -> int:
+        """How much memory this machine has."""
+        ...
+
+    def has_gpu(self) -> bool:
+        """Whether this machine has a GPU that trials could use."""
+        ...
+
     def is_executable(self, path: str) -> bool:
         """Whether this file of the working tree is a program."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from loopty.causes.cause import Cause
+from loopty.causes.distributions import distribution_of
 from loopty.causes.failure import Failure, path_in_tree
 from loopty.causes.host_facts import HostFacts
 
@@ -16,13 +17,6 @@ _NODE = r"Cannot find (?:module|package) '(?P<name>[^'\s]+)'"
 _RELATIVE_IMPORT = r"attempted relative import with no known parent package"
 _SCRIPT = re.compile(r"\bpython3 (?P<path>(?:[A-Za-z_]\w*/)+[A-Za-z_]\w*)\.py(?=\s|$)")
 _PACKAGE = re.compile(r"^(?:@[a-z0-9._-]+/)?[a-z0-9._-]+", re.IGNORECASE)
-_DISTRIBUTIONS = {
-    "PIL": "pillow",
-    "bs4": "beautifulsoup4",
-    "cv2": "opencv-python",
-    "sklearn": "scikit-learn",
-    "yaml": "pyyaml",
-}
 _MANAGER = re.compile(r"(?:^|[;&|]\s*)(?P<name>uv|poetry|pdm|pipenv) run\s")
 _GO_PARTS = 3
 """Parts of the name of a repository: host, owner and its own name."""
@@ -68,19 +62,19 @@ def missing_python_module(failure: Failure, facts: HostFacts) -> Cause | None:
     full, module = found["name"], found["name"].partition(".")[0]
     if "." in full and facts.has_path(module):
         return None  # a file that the repository itself has not
-    distribution = _DISTRIBUTIONS.get(module, module)
+    distribution = distribution_of(module)
     if manager := _MANAGER.search(failure.command):
         verb = "install" if manager["name"] == "pipenv" else "add"
-        return Cause(
-            "missing-python-module",
-            f"{full} is not installed in the environment of `{manager['name']} run`",
-            shell=f"{manager['name']} {verb} {distribution}",
-        )
-    return Cause(
-        "missing-python-module",
-        f"{full} is not installed for the python3 of your shell, which trials use",
-        shell=f"python3 -m pip install {distribution}",
-    )
+        install = f"{manager['name']} {verb}"
+        sentence = f"{full} is not installed in the environment of `{manager['name']} run`"
+    else:
+        install = "python3 -m pip install"
+        sentence = f"{full} is not installed for the python3 of your shell, which trials use"
+    if distribution:
+        return Cause("missing-python-module", sentence, shell=f"{install} {distribution}")
+    # The index may have a stranger's package of the same name.
+    advice = f"install the package that provides the module {module}, with `{install} PACKAGE`"
+    return Cause("missing-python-module", sentence, advice=advice)
 
 
 def script_inside_a_package(failure: Failure, facts: HostFacts) -> Cause | None:

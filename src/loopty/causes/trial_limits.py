@@ -7,6 +7,7 @@ import posixpath
 from loopty.causes.cause import Cause, Reach, Setting
 from loopty.causes.failure import Failure
 from loopty.causes.host_facts import HostFacts
+from loopty.kit.dataclass import replace
 
 _MORE = 4
 _MEMORY = (
@@ -19,6 +20,13 @@ _MEMORY = (
     r"memory allocation of \d+ bytes failed",
     r"exit code (?:137|-9)\b",
 )
+_GPU_MEMORY = (
+    r"(?:CUDA|HIP) out of memory",
+    r"CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|hipErrorOutOfMemory",
+    r"cupy\S*\.OutOfMemoryError",
+)
+_SHARE_OF_MEMORY = 0.8
+"""Of the machine's memory, for one trial."""
 _PROCESSES = (
     r"can't start new thread",
     r"[Ff]ork: (?:retry: )?Resource temporarily unavailable",
@@ -55,9 +63,26 @@ def out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
     )
 
 
-def out_of_memory(failure: Failure, _facts: HostFacts) -> Cause | None:
+def out_of_memory(failure: Failure, facts: HostFacts) -> Cause | None:
     """A trial that its memory limit ended, or that could not get more memory."""
-    return _higher_limit(failure, _MEMORY, "out-of-memory", "memory_mb", "needs more than its {} MB of memory")
+    name, sentence = "out-of-memory", "needs more than its {} MB of memory"
+    cause = _higher_limit(failure, _MEMORY, name, "memory_mb", sentence)
+    limit, most = failure.task.limits.memory_mb, int(_SHARE_OF_MEMORY * facts.memory_mb())
+    if cause is None or _MORE * limit <= most:
+        return cause
+    if limit < most:
+        return replace(cause, settings=(Setting("limits", "memory_mb", most),))
+    advice = f"let it use less, or run it elsewhere: this machine has {facts.memory_mb()} MB"
+    return replace(cause, settings=(), advice=advice)
+
+
+def out_of_gpu_memory(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """A benchmark that could not get more memory of the GPU, which no limit of a trial bounds."""
+    if not failure.match(*_GPU_MEMORY):
+        return None
+    sentence = f"{failure.subject} needs more memory than is free on the GPU"
+    advice = "let it use less, as a smaller batch; `nvidia-smi` or `rocm-smi` shows who else uses the GPU"
+    return Cause("out-of-gpu-memory", sentence, advice=advice)
 
 
 def too_many_processes(failure: Failure, _facts: HostFacts) -> Cause | None:

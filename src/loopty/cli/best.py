@@ -16,6 +16,7 @@ from loopty.cli.output import (
     say,
     say_control,
     say_failed_baseline,
+    say_run_without_result,
     terminal,
 )
 from loopty.domain.objective import score_metric
@@ -48,6 +49,7 @@ def command(top: int, run: int | None, as_json: bool) -> None:
 
     campaign = here()
     history, number = campaign.history, campaign.newest_run(run)
+    say_run_without_result(campaign, number, run)
     if top == 1:
         best = campaign.best(number)
         if best is None:

@@ -51,7 +51,7 @@ def loopty(context: click.Context) -> None:
 
     NODE is a name such as @431, or `best`: the best node of the newest run. A path in the tree such as 1.3 names a
     node as well. A number alone is a path where a run has that number (2 is the baseline of run 2), else a name
-    (431 is @431). Every verb except try takes --json.
+    (431 is @431). Most verbs take --json.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

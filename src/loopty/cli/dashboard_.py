@@ -42,12 +42,15 @@ def command(
     unless --host names another address; then it needs TLS.
     """
     from loopty.dashboard.dashboard_launch import DashboardOptions, serve_dashboard
+    from loopty.dashboard.static_files import StaticFiles, page_remedy
     from loopty.workspaces.git_folders import GitFolders
 
     options = DashboardOptions(host, port, names, tls_certificate, tls_key, behind_proxy)
     top = GitFolders.find(Path.cwd()).top
 
     def show(url: str) -> None:
+        if not StaticFiles().is_built():
+            say(f"warning: the dashboard's page is not built, so the address shows none: {page_remedy()}")
         if as_json:
             print_json({"url": url})
         else:

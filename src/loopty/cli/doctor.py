@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loopty.agents.agent_table import AGENTS, BY_COMMAND, agents_on
+from loopty.agents.agent_table import AGENTS, BY_COMMAND, installed_agents
 from loopty.cli.doctor_reach import reach_findings
 from loopty.cli.findings import Finding
 from loopty.cli.output import here, json_option, print_beside, print_json
+from loopty.kit.own_installation import extra_command
 from loopty.sandboxes.back_ends import BACK_ENDS
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _extras() -> list[Finding]:
     missing = {name: extra for name, extra in extras.items() if importlib.util.find_spec(name) is None}
     return [
         Finding(
-            name, name not in missing, f"pip install 'loopty[{extra}]'" if name in missing else "installed", False
+            name, name not in missing, f"run {extra_command(extra)}" if name in missing else "installed", False
         )
         for name, extra in extras.items()
     ]
@@ -169,7 +170,7 @@ def _agents() -> list[Finding]:
     """The coding agents on the search path."""
     return [
         Finding(f"agent {name}", True, f"on your PATH; `loopty doctor --agent {name}` says more", needed=False)
-        for name in agents_on()
+        for name in installed_agents()
     ]
 
 

@@ -32,17 +32,20 @@ def agent_findings(name: str, is_tried: bool) -> Iterator[Finding]:
     """What is known about one agent here; `is_tried`: also its answer to a one-line prompt, which costs tokens."""
     driver = load_driver(name)
     program = shutil.which(driver.program)
+    runs, answer = _ask_version(program) if program else (False, "")
     yield Finding(
         f"agent {name}",
-        program is not None,
-        f"{_version(program)} ({program})" if program else f"not installed: {driver.install}",
+        runs,
+        (f"{answer} ({program})" if runs else f"{program} does not run: {answer}; {driver.install}")
+        if program
+        else f"not installed: {driver.install}",
         facts={"install": driver.install},
     )
     login = AgentLogin(driver, AgentChoice(name), os.environ)
     yield Finding(f"login of {name}", login.is_there, _login_words(driver, login), needed=False)
     if name in HOSTS:
         yield host_finding(HostInstallation(HOSTS[name], os.environ))
-    if is_tried and program:
+    if is_tried and runs:
         yield _try_prompt(driver, login)
 
 
@@ -69,8 +72,8 @@ def _login_words(driver: AgentDriver, login: AgentLogin) -> str:
     return f"found in {', '.join([*places, *(f'${variable}' for variable in login.variables)])}"
 
 
-def _version(program: str) -> str:
-    """What the program says about itself. It is the user's own, so it runs as the user starts it."""
+def _ask_version(program: str) -> tuple[bool, str]:
+    """Whether it runs, and what it says about itself. It is the user's own, so it runs as the user starts it."""
     try:
         done = subprocess.run(
             [program, "--version"],
@@ -81,9 +84,9 @@ def _version(program: str) -> str:
             timeout=_VERSION_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"its version is unknown: {one_line(str(error), _LONGEST)}"
+        return False, one_line(str(error), _LONGEST)
     lines = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
-    return one_line(lines[0], _LONGEST) if lines else f"exit code {done.returncode}"
+    return done.returncode == 0, one_line(lines[0], _LONGEST) if lines else f"exit code {done.returncode}"
 
 
 def _try_prompt(driver: AgentDriver, login: AgentLogin) -> Finding:

@@ -14,8 +14,8 @@ from loopty.domain.ids import NodeId
 def command(node: NodeId, why: str, as_json: bool) -> None:
     """Reject a node that cheats, with all its descendants: nothing that they measured counts, the record stays.
 
-    The best node is elected anew from those that are still kept. Nodes that lost only against a withdrawn one are
-    without a verdict again: `loopty remeasure` or `loopty optimize` judges them. No verb undoes this.
+    The best node is chosen again from those still kept. Nodes that lost only to a withdrawn one are open again:
+    `loopty remeasure` or `loopty optimize` judges them. `loopty restore` undoes this.
     """
     campaign = here()
     print_verdict_change(campaign, campaign.invalidate(node, why), as_json)

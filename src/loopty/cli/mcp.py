@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import sys
+import os
+from pathlib import Path
 
-import click
+from loopty.cli import declare
 
 
-@click.command("mcp")
-@click.argument("folder", required=False)
+@declare.command("mcp")
+@declare.argument("folder", required=False)
 def command(folder: str | None) -> None:
     """Serve the tools to a coding agent, by the Model Context Protocol on standard input and output.
 
-    The agent's host starts it, in the repository or with FOLDER. It forwards each call to the resident process,
-    which it starts where there is none.
+    The agent's host starts it, in the repository or with FOLDER.
     """
-    from loopty.resident.mcp_server import main
+    from loopty.cli.tool_call import start_call
+    from loopty.tools.mcp_server import McpServer
 
-    sys.exit(main([folder] if folder else []))
+    top = Path(folder or "").absolute()
+    McpServer(os.environ.get("LOOPTY_CLIENT", ""), lambda call: start_call(top, call)).serve()

@@ -77,6 +77,8 @@ def command(
                 _print_result(campaign, session.run, finish, as_json)
             session, finish = second, _run(second, quiet)
     _print_result(campaign, session.run, finish, as_json)
+    if obstacle := session.loop.pruning_obstacle():
+        say(obstacle)
     sys.exit(0 if finish.sound else 1)
 
 
@@ -141,6 +143,6 @@ def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -
     root = history[history.runs[run].root]
     if root.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
         print_explanation(campaign.explanation(root.id))
-        say("fix the benchmark or loopty.toml, then run: loopty optimize --new-run")
+        say("fix the benchmark or loopty.toml, then run: loopty optimize")
     if not as_json:
         say_own_path()

@@ -80,6 +80,13 @@ def say(text: str) -> None:
     declare.echo(text, err=True)
 
 
+def say_paragraph(text: str) -> None:
+    """Talk to a person, in lines as wide as the terminal."""
+    from loopty.report.columns import wrap
+
+    say("\n".join(wrap(text, columns())))
+
+
 def write_for_user(path: Path, content: bytes) -> None:
     """Write a file that the user named, as a whole or not at all."""
     from loopty.domain.errors import Misuse
@@ -148,6 +155,13 @@ def say_failed_baseline(campaign: Campaign, run: int) -> None:
         reason = f"the baseline {root.name} gave no result: {root.reason}"
         say("\n".join(wrap(reason, columns())))
         print_explanation(found)
+
+
+def say_run_without_result(campaign: Campaign, shown: int, named: int | None) -> None:
+    """Say it where a newer run than the one that is shown has no result; not to a user who named the run."""
+    newest = max(campaign.history.runs)
+    if named is None and newest > shown:
+        say(f"run {newest} has no result, so this is run {shown}; `loopty status --run {newest}` says why")
 
 
 def print_integrity(outcome: Outcome | None) -> None:

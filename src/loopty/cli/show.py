@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @declare.option("--refused", is_flag=True, help="Show the model calls to change the node that gave no trial.")
 @json_option
 def command(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
-    """Show everything about a node: change, parameters, metrics, verdict, gates, and where its files are.
+    """Show everything about a node: change, parameters, metrics, learning curve, verdict, gates, and its files.
 
     --refused and --prompt together show the prompts and replies of the calls that were refused or failed.
     """
@@ -43,6 +43,10 @@ def command(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
     from loopty.report.node_text import node_text
 
     declare.echo(node_text(detail, str(draft or folder), columns(), terminal(), found))
+    if curve := campaign.learning_curve(node):
+        from loopty.report.curve_chart import curve_chart
+
+        declare.echo(f"\n{curve_chart(curve, columns(), terminal=terminal())}")
 
 
 def _show_calls(campaign: Campaign, node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopty.cli import declare
-from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal
+from loopty.cli.output import columns, here, json_option, print_json, run_option, say_run_without_result, terminal
 from loopty.cli.record_check import check_record
 
 _CHECKED = 2_000
@@ -16,25 +16,21 @@ _CHECKED = 2_000
 def command(run: int | None, as_json: bool) -> None:
     """Show where the run stands: the result, running trials, what was spent, and what to do next."""
     from loopty.record.tickets import Tickets
-    from loopty.resident.client import here as here_to_meet
-    from loopty.resident.server import process_number
     from loopty.views.verdict_tally import is_quick
 
     campaign = here()
     status = campaign.status(run)
+    say_run_without_result(campaign, status.run, run)
     tally = campaign.tally(run) if is_quick(campaign.history) else None
     check = check_record(campaign, _CHECKED, _CHECKED)
     found = campaign.explanation(str(status.run)) if status.without_baseline else None
-    place = here_to_meet()
-    resident = process_number(place) if place else None
     store = campaign.store_standing()
     tickets = len(Tickets.of(campaign.history.runs[status.run]).open)
     if as_json:
         from loopty.kit import codec
 
         cause = {"explanation": found.plain()} if found else {}
-        running = {"resident": resident} if resident else {}
-        running |= {"store": codec.plain(store)} if store else {}
+        running = {"store": codec.plain(store)} if store else {}
         running |= {"open_tickets": tickets} if tickets else {}
         print_json({**codec.plain(status), **codec.plain(tally or {}), **check.plain, **cause, **running})
         return
@@ -48,6 +44,4 @@ def command(run: int | None, as_json: bool) -> None:
         more.append(Fact("tickets", f"{tickets} open: agents wait for {'it' if tickets == 1 else 'them'}"))
     if store:
         more.append(Fact("store", store_line(store.place, store.unsent, store.unsent_bytes, store.fault)))
-    if resident:
-        more.append(Fact("resident", f"process {resident} runs the verbs here; `loopty serve --stop` ends it"))
     declare.echo(status_text(status, columns(), terminal(), tally, found, more))

@@ -49,7 +49,6 @@ VERBS = {
     "abort": "End a ticket, or give up what a node waits for.",
     "tool": "Call a tool of coding agents from a shell.",
     "mcp": "Serve the tools to a coding agent, by MCP on standard input.",
-    "serve": "Start a process that makes verbs here cheaper; --stop ends it.",
     "notify": "Show where notices of a run go, and try whether they arrive.",
     "mode": "Show or set how a coding agent works here.",
     "hook": "Answer a hook of a coding agent's host.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 import sys
@@ -192,7 +191,6 @@ class Actions:
             subprocess.Popen(
                 [sys.executable, "-m", "loopty", *command],
                 cwd=self._top,
-                env={**os.environ, "LOOPTY_RESIDENT": "0"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -135,7 +135,6 @@ def dashboard_beside(top: Path, on_start: Callable[[str], None]) -> Iterator[Non
     process = subprocess.Popen(
         [sys.executable, "-m", "loopty", "dashboard", "--json", "--ends-with-input"],
         cwd=top,
-        env={**os.environ, "LOOPTY_RESIDENT": "0"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,

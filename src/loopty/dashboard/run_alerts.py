@@ -35,7 +35,7 @@ def run_alerts(
         add("lost", "bad", "The process that drove this run died. No finished trial is lost.", "loopty optimize")
     if status.without_baseline:
         text = f"The baseline gave no result: {status.without_baseline[:300]}"
-        add("baseline", "bad", text, "fix the benchmark, then: loopty optimize --new-run")
+        add("baseline", "bad", text, "fix the benchmark, then: loopty optimize")
     if status.state is RunState.STOPPED and session.stalls and "unavailable" in status.reason:
         add("stalled", "bad", f"A model is unavailable: {status.reason[:300]}", "loopty optimize")
     if awaited := status.awaited:

@@ -23,8 +23,10 @@ _TYPES = {
 }
 _HASHED = re.compile(r"-[A-Za-z0-9]{8,}\.[a-z0-9]+\Z")
 _PACKED = (".html", ".js", ".css", ".svg", ".json")
-_MISSING = b"""<!doctype html><meta charset="utf-8"><title>loopty</title>
-<p>The page is not built here: run <code>make page</code> (it needs Node), or install a wheel of loopty.</p>
+_CLONE = STATIC.parents[3]
+_INSTALL_AGAIN = "install loopty again, without LOOPTY_WITHOUT_PAGE in the environment"
+_MISSING = """<!doctype html><html lang="en"><meta charset="utf-8"><title>loopty</title>
+<p>The dashboard's page is not built: {remedy}, then load this address again.</p></html>
 """
 
 
@@ -52,12 +54,14 @@ class StaticFiles:
         """The file at this path of the address; other paths of the page itself are its start."""
         self._refresh()
         name = path.lstrip("/") or "index.html"
-        found = self._files.get(name)
-        if found is None and "." not in name.rpartition("/")[2]:
-            found = self._files.get("index.html")
-            if found is None:
-                return StaticFile(_MISSING, b"", _TYPES[".html"], is_lasting=False)
-        return found
+        if name in self._files:
+            return self._files[name]
+        if name != "index.html" and "." in name.rpartition("/")[2]:
+            return None
+        return self._files.get("index.html") or _explanation()
+
+    def is_built(self) -> bool:
+        return (self._folder / "index.html").exists()
 
     def _refresh(self) -> None:
         try:
@@ -74,3 +78,18 @@ class StaticFiles:
         kind = _TYPES.get(path.suffix, "application/octet-stream")
         is_lasting = _HASHED.search(path.name) is not None
         return path.relative_to(self._folder).as_posix(), StaticFile(content, packed, kind, is_lasting)
+
+
+def page_remedy() -> str:
+    """Return how to get the page where it is not built."""
+    return f"run `make page` in {_CLONE}" if _is_clone() else _INSTALL_AGAIN
+
+
+def _explanation() -> StaticFile:
+    """Return the page that says that there is none. It does not tell strangers where the clone is."""
+    remedy = "run <code>make page</code> in the clone of loopty" if _is_clone() else _INSTALL_AGAIN
+    return StaticFile(_MISSING.format(remedy=remedy).encode(), b"", _TYPES[".html"], is_lasting=False)
+
+
+def _is_clone() -> bool:
+    return (_CLONE / "page/build.mjs").exists()

@@ -22,12 +22,12 @@ class AgentRights(Record):
     """How coding agents work through loopty's tools, and what they may do besides making experiments."""
 
     may: tuple[AgentRight, ...] = option(
-        "`abort` a ticket or a draft, `discard` or `invalidate` a node, `remeasure` what lost against it, add a "
-        "`gate`. Default: none of them.",
+        "What agents may do besides experiments: `abort`, `discard`, `invalidate`, `remeasure`, `gate`. "
+        "Default: nothing.",
         (),
     )
     depth: int | None = option(
-        "Submissions of one agent in a round. Default: chosen from the time of an attempt and the noise.",
+        "Submissions of one agent in a round. Default: from the time of an attempt and the noise.",
         None,
         minimum=1,
     )

@@ -13,14 +13,13 @@ class Anchors(Record):
     """Past versions that are measured beside the baseline, and whether audits steer the choice of parents."""
 
     versions: tuple[str, ...] = option(
-        "Past versions: tags or commits of this repository, at most 16. Each is measured once in a run, with the "
-        "present benchmark and its own version of the files that may change. It is a node of its own and no "
-        "attempt. A change starts from the best of them where that is better than the best node.",
+        "Tags or commits of this repository, at most 16. Each is measured once with the present benchmark. "
+        "Changes start from the best of them if it beats the best node.",
         (),
     )
     audits: bool = option(
-        "Whether audits steer: no change starts from a node whose gain did not carry over to the held-out split, "
-        "nor below it.",
+        "Let audits steer: no change starts at or below a node whose gain did not carry over to the "
+        "held-out data.",
         True,
     )
 

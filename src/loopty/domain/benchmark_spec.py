@@ -15,68 +15,65 @@ class Benchmark(Record):
     """The command that scores a candidate."""
 
     command: str | tuple[str, ...] = option(
-        "The command to run in the candidate's tree: a shell line, or a list of arguments."
+        "Command to run in the candidate's tree: a shell line, or a list of arguments."
     )
     timeout_seconds: float = option("Wall-clock limit of one trial, from the start of its execution.", above=0)
     files: tuple[str, ...] = option(
-        "The benchmark's own files: never writable, and a change to them starts a new run. "
-        "Default: the files that the command names and `write` does not, and what they load (imports, "
-        "sourced files).",
+        "The benchmark's own files. They are protected, and a change to them starts a new run. Default: "
+        "files that the command names, and what they load, except `write`.",
         (),
         glob=True,
     )
     result: str = option(
-        "Where the result is. `file`: the benchmark writes it to $EVO_RESULT_PATH or $LOOPTY_METRICS_CSV; "
-        "`stdout`: it prints one JSON object, or a last line like `score: 1.2`. Or the tool that measures: "
-        "`pytest-benchmark`, `hyperfine`, `google-benchmark`, `criterion`, `go-bench`, `benchmark-js`, "
-        "`perf-stat`, `pyperf` (see `docs/benchmarks.md`).",
+        "Where the result is. `file`: in $EVO_RESULT_PATH or $LOOPTY_METRICS_CSV; `stdout`: one JSON "
+        "object, or a last line like `score: 1.2`. Or a tool: `pytest-benchmark`, `hyperfine`, "
+        "`google-benchmark`, `criterion`, `go-bench`, `benchmark-js`, `perf-stat`, `pyperf`.",
         "file",
     )
     score_key: str = option(
-        "The number of the result that is the score, with dots into nested objects, as in `metrics.accuracy` or "
-        "`test_sort.min`. Default: `score` or `combined_score`; of a tool, the median time.",
+        "Which number of the result is the score, as in `metrics.accuracy`. Default: `score` or "
+        "`combined_score`; of a tool, the median time.",
         "",
     )
     scratch: tuple[str, ...] = option(
         "Directories that start empty and writable, for build output.", (), glob=True
     )
     caches: tuple[str, ...] = option(
-        "Directories like `scratch` that start with what the baseline's benchmark left in them (`target`, "
-        "`build`): every trial has its own copy.",
+        "Directories like `scratch` that start with what the baseline's benchmark left there; each trial "
+        "has its own copy.",
         (),
         glob=True,
     )
     writable_copy: bool = option(
-        "Whether the commands run in a private, writable copy of the tree, for builds that write beside their "
-        "sources. The copy is in $TMPDIR; a candidate can change the benchmark's files in it.",
+        "Run in a private, writable copy of the tree, for builds beside the sources. A candidate can change"
+        " the benchmark's files in it.",
         False,
     )
     warm: bool = option(
-        "Whether a Python benchmark starts as a copy of a process that has imported its packages, in a sandbox of "
-        "its own as always (see `docs/benchmarks.md`).",
+        "Start a Python benchmark as a copy of a process that has imported its packages (`docs/benchmarks.md`).",
         False,
     )
     isolated: bool = option(
-        "Whether the benchmark sees only its own files, and the SDK calls the candidate in a sandbox of its own.",
+        "Show the benchmark only its own files, and run the candidate in a second sandbox.",
         False,
     )
     data: tuple[str, ...] = option(
-        "Host paths with the benchmark's data, mounted at the same path, but not for an isolated candidate; "
-        "a change to them starts a new run.",
+        "Host paths with the benchmark's data. An isolated candidate does not see them; a change starts a "
+        "new run.",
         (),
     )
     env: Mapping[str, str] = option("Environment variables; your shell's are not inherited.", {})
     mounts: tuple[str, ...] = option("Host paths mounted read-only: toolchains, data, environments.", ())
-    network: bool = option("Whether the trial may use the network.", False)
+    network: bool = option("Let trials use the network.", False)
     resources: tuple[str, ...] = option(
-        "Things that only one trial can use at a time (a GPU, a port): trials take turns.", ()
+        "Names of things that one trial uses at a time (a port, a licence): trials take turns.", ()
     )
     devices: tuple[str, ...] = option(
-        "Devices that a trial may use: `gpu` (all NVIDIA or AMD GPUs), `gpu:0`, or the path of a character "
-        "device. Trials take turns with them.",
+        "Devices for trials: `gpu` (all NVIDIA or AMD GPUs), `gpu:0`, or the path of a character device. "
+        "Trials take turns.",
         (),
     )
-    share_devices: bool = option("Whether trials may use the devices at the same time.", False)
+    share_devices: bool = option("Let trials use the devices at the same time.", False)
     grace_seconds: float = option(
         "Time that a stopped trial has to end by itself before it is killed.", 5.0, minimum=0
     )

@@ -11,7 +11,7 @@ from loopty.kit.option import option
 
 @dataclass(frozen=True, slots=True)
 class CascadeStage(Record):
-    """A cheap command that reports a metric, and the bounds that let a candidate go on to the next one."""
+    """A cheap command that reports a metric, and the bounds that a candidate must meet to get further."""
 
     name: str = option("The stage's name in reasons and reports.", filled=True)
     command: str | tuple[str, ...] = option(
@@ -19,8 +19,8 @@ class CascadeStage(Record):
     )
     timeout_seconds: float = option("Wall-clock limit of the command.", 60.0, above=0)
     metric: str = option("The metric of its result that must lie within the bounds.", SCORE)
-    minimum: float | None = option("Smallest value with which a candidate goes on.", None)
-    maximum: float | None = option("Largest value with which a candidate goes on.", None)
+    minimum: float | None = option("Smallest value that passes.", None)
+    maximum: float | None = option("Largest value that passes.", None)
 
     @property
     def argv(self) -> tuple[str, ...]:

@@ -24,8 +24,7 @@ class Combine(Record):
         "Parameters of combinations, one `[combine.parameters.NAME]` table each, in place of `[parameters]`.", {}
     )
     patches: bool = option(
-        "Whether nodes without artifacts are members, too: then their changes can be merged, with the operator "
-        "`merge` of `llm-code`.",
+        "Let nodes without artifacts join the pool, to merge their changes with the operator `merge`.",
         False,
     )
     command: str | tuple[str, ...] = option(
@@ -33,8 +32,7 @@ class Combine(Record):
     )
     members: int = option("Most nodes in the pool.", 8, minimum=2, below=65)
     patience: int | None = option(
-        "Attempts of the search without improvement after which the stage starts. Default: when the search's own "
-        "budget is spent.",
+        "Attempts without improvement before the stage starts. Default: when the search's budget is spent.",
         None,
         above=0,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Mapping, Sequence
 
-from loopty.domain.objective import Direction
+from loopty.domain.objective import Direction, Directions, Metric
 from loopty.kit.dataclass import Record, dataclass
 
 
@@ -33,6 +33,15 @@ class Curve(Record):
 
     def is_worse(self, value: float, than: float) -> bool:
         return self.direction.sign * (value - than) < 0
+
+
+def metric_of_curve(rows: Sequence[Row], directions: Directions, counting: Metric) -> Metric:
+    """The metric by which a trial is followed: the one that counts, or else the leftmost that it reports."""
+    names = rows[-1].metrics
+    if counting.name in names:
+        return counting
+    name = next(iter(names))
+    return Metric(name, directions.get(name, counting.direction))
 
 
 def metric_curve(rows: Sequence[Row], metric: str, direction: Direction) -> Curve:

@@ -25,7 +25,7 @@ _MOST_AT_STAKE = 0.85
 # A gain of this many times the noise gets the full stake: tanh(2 · _BOLDNESS) > _MOST_AT_STAKE.
 _STAKED_IN_FULL = 2.0
 # When to give up, in units of the noise. Chosen by whole simulated nights: it saves most on candidates that are no
-# better, and loses few good ones (docs/judge.md).
+# better, and loses few good ones (docs/research/judge.md).
 _WORTH_FINDING = 1.5
 _GIVE_UP_BELOW = 0.25
 _OUTLIER = 3.0

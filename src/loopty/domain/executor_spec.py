@@ -14,13 +14,13 @@ class ExecutorSpec(Record):
     """Where trials run."""
 
     kind: str = option(
-        "`local`: in slots of this machine. `pool`: on workers, which `hosts` start or `loopty worker` adds.",
+        "`local`: on this machine. `pool`: on workers, which `hosts` start or `loopty worker` adds.",
         "local",
         choices=("local", "pool"),
     )
     hosts: tuple[str, ...] = option(
-        "Where the pool starts a worker each: directories of this machine, `ssh://USER@HOST/DIRECTORY` on "
-        "machines that have loopty, `slurm:PARTITION?…` or `ray:ADDRESS?…`.",
+        "Where to start a worker each: a directory, `ssh://USER@HOST/DIRECTORY`, `slurm:PARTITION?…`, "
+        "`ray:ADDRESS?…` (`docs/workers.md`).",
         (),
     )
     listen: str = option(
@@ -28,6 +28,6 @@ class ExecutorSpec(Record):
         "",
     )
     lease_seconds: float = option(
-        "A worker that is silent for this long has lost its trial, which another worker gets.", 30.0, above=0
+        "A worker that is silent for this long loses its trial to another worker.", 30.0, above=0
     )
     wait_seconds: float = option("How long a trial waits for a worker while there is none.", 300.0, above=0)

@@ -22,10 +22,10 @@ class Gate(Record):
 
     name: str = option("The gate's name in verdicts.")
     command: str | tuple[str, ...] = option(
-        "Runs where the benchmark runs and passes with exit code 0. Without a command, `metric` is checked.", ""
+        "Runs where the benchmark runs; exit code 0 passes. Without it, `metric` is checked.", ""
     )
     when: When = option(
-        "Whether the command runs `before` the benchmark, so that a failure saves its time, or `after` it.",
+        "Run the command `before` the benchmark or `after` it.",
         When.BEFORE,
     )
     timeout_seconds: float = option("Wall-clock limit of the command.", 60.0, above=0)

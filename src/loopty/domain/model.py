@@ -38,8 +38,8 @@ class ModelSpec(Record):
     """One model: where it is served, what it costs, how often it may be called."""
 
     provider: str = option(
-        "`openai` (or any server with the same chat API, with `url`), `anthropic`, `google`, `local` (a GGUF file "
-        "served on this machine), `scripted`, `recorded`, or another that the client library knows (`mistral`, …)."
+        "`openai` (or any server with its chat API, with `url`), `anthropic`, `google`, `local` (a GGUF "
+        "file), `scripted`, `recorded`, or another that the client library knows."
     )
     model: str = option("The provider's name for the model.", "")
     url: str = option("Address of the server. Default: the provider's own.", "")
@@ -48,22 +48,22 @@ class ModelSpec(Record):
         "`service/user` of the API key in the system's keyring, used when no variable holds it.", ""
     )
     file: str = option("The GGUF file, the script of replies, or the folder of recorded calls.", "")
-    stream: bool = option("Whether to stream replies.", True)
+    stream: bool = option("Stream replies.", True)
     temperature: float | None = option("Sampling temperature. Default: the provider's.", None, minimum=0)
     max_output_tokens: int = option("Maximum length of a reply in tokens, reasoning included.", 8192, above=0)
     context_tokens: int | None = option(
-        "Context window: maximum tokens of prompt and reply together. Default: 128,000; for a local model 8,192, "
-        "or the number it was trained for if that is smaller.",
+        "Context window, prompt and reply together. Default: 128,000; for a local model 8,192, or fewer if "
+        "it was trained for fewer.",
         None,
         above=0,
     )
     timeout_seconds: float = option("Time limit of one request.", 300.0, above=0)
-    retries: int = option("How often a request is repeated after a transient failure.", 5, minimum=0)
+    retries: int = option("Repeats after a transient failure.", 5, minimum=0)
     outage_seconds: float = option(
-        "How long to wait for an unavailable model before the session ends.", 600.0, minimum=0
+        "Wait this long for an unavailable model, then end the session.", 600.0, minimum=0
     )
-    requests_per_minute: float | None = option("Maximum number of requests started in any minute.", None, above=0)
-    tokens_per_minute: float | None = option("Maximum number of tokens used in any minute.", None, above=0)
+    requests_per_minute: float | None = option("Most requests started in any minute.", None, above=0)
+    tokens_per_minute: float | None = option("Most tokens used in any minute.", None, above=0)
     input_usd: float | None = option(
         "Price of a million input tokens, if loopty does not know it.", None, minimum=0
     )

@@ -35,13 +35,12 @@ class Metric(Record):
     name: str = option("The metric's name: `score`, a CSV column, or `tasks.ID`.")
     direction: Direction = option("Whether a higher (`max`) or a lower (`min`) value is better.", Direction.MAX)
     tolerance: float = option(
-        "Differences up to this count as equal; then the next metric decides. A gain must exceed it at the stated "
-        "error rate.",
+        "Smaller differences count as equal, and the next metric decides. A gain must exceed it.",
         0.0,
         minimum=0,
     )
     weight: float | None = option(
-        "With weights on all metrics, their weighted sum is compared instead of one metric after the other.",
+        "With weights on all metrics, their weighted sum is compared.",
         None,
         above=0,
     )
@@ -56,7 +55,7 @@ class Objective(Record):
     """How two results compare. If the task lists no metrics, those that the benchmark reports count."""
 
     direction: Direction = option(
-        "Whether a higher or a lower `score` is better, when no metrics are listed.", Direction.MAX
+        "Whether a higher or a lower `score` is better, if no metrics are listed.", Direction.MAX
     )
     metrics: tuple[Metric, ...] = option(
         "Metrics in order of priority. Default: `score`, or else the columns of the CSV.", ()

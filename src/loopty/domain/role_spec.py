@@ -15,24 +15,21 @@ class RoleBudget(Record):
 
     model: str = option("A name under `[models]`, or `provider:model`.", "")
     models: Mapping[str, float] = option(
-        "Further models beside `model`, each with its weight, where that of `model` is 1. `llm-code` chooses "
-        "among the evolver's by its policy: by credit, or by these weights. Each conversation of a benchmark with "
-        "the user role, and each question to the verifier, goes to one model, drawn by these weights.",
+        "Further models with their weights; that of `model` is 1. `llm-code` chooses among the evolver's by"
+        " its policy; other roles draw by weight.",
         {},
     )
     tokens: int | None = option("Tokens that the role may use.", None, minimum=0)
     money_usd: float | None = option("Money that the role may spend.", None, minimum=0)
     trial_tokens: int | None = option(
-        "User role only: tokens that all calls of one trial may use together; a candidate that needs more fails.",
+        "User role: tokens that all calls of one trial may use; a candidate that needs more fails.",
         None,
         above=0,
     )
-    trial_money_usd: float | None = option(
-        "User role only: money that all calls of one trial may cost together.", None, above=0
-    )
+    trial_money_usd: float | None = option("User role: money that all calls of one trial may cost.", None, above=0)
     cache: str = option(
-        "User role only: which replies are reused for equal requests, free of charge. "
-        "`auto`: replies at temperature 0 or with a seed; `always`: all replies; `never`: none.",
+        "User role: replies reused for equal requests, free. `auto`: at temperature 0 or with a seed; "
+        "`always`; `never`.",
         "auto",
         choices=("auto", "always", "never"),
     )
@@ -62,14 +59,13 @@ class Roles(Record):
     )
     verifier: RoleBudget = option("Judges proposals and winners, as set under `[verifier]`.", RoleBudget())
     shares: Mapping[str, float] = option(
-        "The share of `tokens` and `money_usd` of `[pools]` that each role may use, as in "
-        "`{ evolver = 0.6, user = 0.3, verifier = 0.1 }`. A role that is not named has no share of its own. "
-        "Reviews of winners are never refused for a share.",
+        "Share of `tokens` and `money_usd` of `[pools]` for each role: `{ evolver = 0.6, user = 0.3, "
+        "verifier = 0.1 }`.",
         {},
     )
     allocation: str = option(
-        "`static`: shares stay as stated. `adaptive`: every eight nodes they move by what each role brought, and "
-        "how many proposals the verifier screens follows its objections (see docs/models.md).",
+        "`static`: shares stay. `adaptive`: they move every eight nodes by what each role brought "
+        "(`docs/models.md`).",
         "static",
         choices=("static", "adaptive"),
     )
@@ -94,18 +90,14 @@ class JudgedMetric(Record):
 class VerifierSpec(Record):
     """What the verifier does. It can only reject: it never keeps a node that the metric would not keep."""
 
-    screen: bool = option(
-        "Whether the verifier sees every proposal before its trial and can advise against it.", False
-    )
+    screen: bool = option("Let the verifier see every proposal before its trial and advise against it.", False)
     review: str = option(
-        "What happens to a winner that breaks the rules: `off` does not review, `flag` keeps it with a note, "
-        "`reject` rejects it.",
+        "What happens to a winner that breaks the rules: `off` does not review, `flag` keeps it with a "
+        "note, `reject` rejects it.",
         "off",
         choices=("off", "flag", "reject"),
     )
-    rules: str = option(
-        "Rules of this task, in words, in addition to the usual ones (no gaming, no removed checks, …).", ""
-    )
+    rules: str = option("Rules of this task in words, in addition to the usual ones.", "")
     judged: tuple[JudgedMetric, ...] = option(
         "Metrics that come from the verifier, one `[[verifier.judged]]` table each.", ()
     )

@@ -29,8 +29,8 @@ class ResourceProfile(Record):
     cores: float = option("CPU cores that it keeps busy on average, with loopty's own work.", 0.0, minimum=0)
     memory_mb: int = option("Its peak memory.", 0, minimum=0)
     steady: bool = option(
-        "Whether repeated trials gave exactly the same score. One that varies may measure time, and trials at "
-        "once would disturb each other.",
+        "Repeated trials gave exactly the same score. If not, it may measure time, and parallel trials "
+        "would disturb it.",
         False,
     )
 

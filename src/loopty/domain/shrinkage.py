@@ -2,7 +2,7 @@
 
 An estimate that is only stated where it exceeds about 1.75 standard errors is too high on average. The stated gain
 is the one under which such an estimate would be expected, given that it was stated: small gains shrink by a half,
-gains of three times the noise not at all. docs/judge.md has the figures.
+gains of three times the noise not at all. docs/research/judge.md has the figures.
 """
 
 from __future__ import annotations

@@ -43,10 +43,10 @@ class Pools(Record):
     """The budget of a run."""
 
     attempts: int = option("Number of proposals to try; the baseline does not count.", 100, minimum=0)
-    control: int = option("Trials of the random control, counted separately.", 0, minimum=0)
+    control: int = option("Trials of the random control.", 0, minimum=0)
     tunes: int | None = option(
-        "Measurements without a verdict: of drafts (mode `tune` of agents), and of proposals that are tuned under "
-        "`[tune]`. Default: no limit.",
+        "Measurements without a verdict: in agents' mode `tune`, and of proposals tuned under `[tune]`. "
+        "Default: no limit.",
         None,
         minimum=0,
     )
@@ -58,12 +58,9 @@ class Pools(Record):
     )
     tokens: int | None = option("Tokens that models may use.", None, minimum=0)
     money_usd: float | None = option("Money that calls to models may cost.", None, minimum=0)
-    iterations_per_minute: float | None = option(
-        "Maximum number of proposals requested in any minute.", None, above=0
-    )
+    iterations_per_minute: float | None = option("Most proposals requested in any minute.", None, above=0)
     questions: int | None = option(
-        "Number of proposals that models are asked for at the same time, while trials run. Default: as many "
-        "as there are slots for trials.",
+        "Proposals asked of models at the same time. Default: the number of slots for trials.",
         None,
         minimum=1,
     )
@@ -80,8 +77,8 @@ class Noise(Record):
     """How the judge tells a gain from noise."""
 
     repeat: str = option(
-        "`auto`: when results vary, a candidate that looks better is measured again together with the incumbent; "
-        "`never`: one measurement decides.",
+        "`auto`: if results vary, winners are measured again beside the incumbent; `never`: one measurement"
+        " decides.",
         "auto",
         choices=("auto", "never"),
     )
@@ -89,8 +86,8 @@ class Noise(Record):
         "Maximum probability of keeping a candidate that is not better.", 0.05, above=0, below=0.5
     )
     run_error_rate: float | None = option(
-        "Maximum expected share of false ones among all that a run keeps: later candidates need more evidence "
-        "then. Default: no limit, each candidate has `error_rate`.",
+        "Maximum expected share of false keeps in the whole run. Default: no limit; each candidate has "
+        "`error_rate`.",
         None,
         above=0,
         below=1,
@@ -100,15 +97,13 @@ class Noise(Record):
     )
     baseline: int = option("Number of measurements of a baseline whose results vary.", 6, minimum=3, below=33)
     first_look: float | None = option(
-        "How much better than the incumbent's record a first result must be to be worth pairs, in units of the "
-        "noise. Default: 1 where time is the limit (`wall_seconds`) and neither a model nor a person proposes, "
-        "else 0.",
+        "How much better than the incumbent a first result must be to be measured again, in units of the "
+        "noise. Default: 1 if time is the limit and proposals are free, else 0.",
         None,
         minimum=0,
     )
     confirm: int = option(
-        "Fresh pairs of the best node and the baseline at the end of a run, for the gain that is stated then; "
-        "0: never.",
+        "Fresh pairs of best node and baseline at the end of a run, for the reported gain; 0: none.",
         10,
         minimum=0,
         below=101,

@@ -13,20 +13,18 @@ class Tune(Record):
     """Tune mode: parameters of a code change are tuned on a slice first. Off without `slice`."""
 
     slice: str = option(
-        "What the benchmark measures instead of everything, in words of its own (`dev`, `100`, `steps=50`): it "
-        "gets LOOPTY_MODE=tune and this as LOOPTY_SLICE. A slice should cost less than 3 % of a trial.",
+        "What to measure instead of everything, in your own words (`dev`, `steps=50`). The benchmark gets "
+        "it as LOOPTY_SLICE, with LOOPTY_MODE=tune.",
         "",
     )
     trials: int = option(
-        "Tune trials before the attempt of a proposal that changes code; `tunes` of `[pools]` limits them all. "
-        "0: only agents tune.",
+        "Tune trials for each proposal that changes code; 0: only agents tune.",
         16,
         minimum=0,
         below=257,
     )
     sampler: str = option(
-        "What chooses the points: `local` changes the best one, ever less; `random`, `tpe` and `gp` are those of "
-        "`[proposer]`.",
+        "What chooses the values: `local` changes the best ones; `random`, `tpe` and `gp` as in `[proposer]`.",
         "local",
         choices=SAMPLERS,
     )

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loopty.domain.objective import SCORE, Direction
+from loopty.domain.score_names import best_score_name
 from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.not_finite import not_finite_text
 from loopty.kit.untrusted_files import Unreadable, is_printable_name, json_object
 
 _MAX_TASKS = 10_000
@@ -96,7 +98,7 @@ def finite_number(value: Any, name: str) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise Unreadable(f"has a {name} that is not finite")
+        raise Unreadable(f"has a {name} that is {not_finite_text(number)}: a score is a finite number")
     return number
 
 
@@ -114,6 +116,8 @@ def _no_score(key: str, numbers: Iterator[str]) -> str:
     names = [name for name in numbers if is_printable_name(name)]
     if not names:
         return f"has no {key[:60]}, and no other number"
+    best = best_score_name(names)
+    names = [best, *(name for name in names if name != best)]
     shown = ", ".join(name[:40] for name in names[:_MAX_NAMES]) + (", …" if len(names) > _MAX_NAMES else "")
     remedy = f'name one of its numbers under [benchmark], as in score_key = "{names[0][:40]}"'
     return f"has no {key[:60]}: {remedy} (it has {shown})"

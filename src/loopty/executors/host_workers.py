@@ -60,6 +60,15 @@ def worker_command(host: str) -> list[str]:
     return [*_SSH, *(("-p", str(port)) if port else ()), "@".join(names), f"exec {remote}"]
 
 
+def require_hosts(hosts: Sequence[str]) -> None:
+    """Raise Misuse for an entry that names no place for a worker, or a cluster whose package is not installed."""
+    for host in hosts:
+        if is_cluster(host):
+            cluster_runs(host, ClusterTerms(), lambda _: None)
+        else:
+            worker_command(host)
+
+
 def _arguments(folder: str) -> tuple[str, ...]:
     return ("worker", "--stdio", "--trust", "--dir", folder)
 

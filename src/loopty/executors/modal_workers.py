@@ -40,12 +40,8 @@ def modal_function(modal: Any, spec: ClusterSpec, url: str) -> tuple[Any, Any]:
 
 async def run_modal_container(spec: ClusterSpec, url: str) -> str:
     """Run one worker in a container of Modal to its end; the app ends with this process, however it ends."""
-    try:
-        import modal
-    except ImportError:
-        raise Misuse(
-            "`modal:` under [executor] hosts needs Modal: install it with `pip install 'loopty[modal]'`"
-        ) from None
+    import modal
+
     app, function = modal_function(modal, spec, url)
     try:
         async with app.run.aio():  # not detached: Modal ends it when it no longer hears of this process

@@ -169,10 +169,8 @@ class DriverNotes:
 
 def main() -> None:
     notes = DriverNotes()
-    try:
-        import ray
-    except ImportError:
-        notes.fail("`ray:` under [executor] hosts needs Ray: install it with `pip install 'loopty[ray]'`")
+    import ray
+
     data = json.loads(sys.stdin.readline())
     order = PlacementOrder(**{**data, "program": tuple(data["program"])})
     orders: queue.SimpleQueue[dict[str, int]] = queue.SimpleQueue()

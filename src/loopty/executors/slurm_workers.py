@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from loopty.domain.errors import Misuse
 from loopty.executors.cluster_spec import ClusterSpec
 from loopty.executors.node_worker import run_worker
 
@@ -14,12 +13,8 @@ _POLL_SECONDS = 0.5
 
 async def run_slurm_worker(spec: ClusterSpec, url: str) -> str:
     """Have Slurm run one worker as a job, and wait for its end; cancelling this ends it."""
-    try:
-        import submitit
-    except ImportError:
-        raise Misuse(
-            "`slurm:` under [executor] hosts needs submitit: install it with `pip install 'loopty[slurm]'`"
-        ) from None
+    import submitit
+
     folder = Path(spec.options.get("folder", "~/.local/state/loopty/slurm")).expanduser()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the jobs in it hold the URL
     executor = submitit.AutoExecutor(folder=folder, cluster=spec.options.get("cluster"))

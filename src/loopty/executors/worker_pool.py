@@ -169,7 +169,7 @@ class WorkerPool:
                 # Also where sending failed, and who reads has not noticed yet: else it would be taken again.
                 member.lose(str(error))
                 losses.append(f"{member.name}: {error}")
-                self._terms.say(f"{trial.node.id} was lost by {losses[-1]}; another worker gets it")
+                self._terms.say(f"{trial.node.name} was lost by {losses[-1]}; another worker gets it")
                 await self._terms.wait_for_ledger()
                 self._terms.record(LeaseLost(trial.node.id, trial.number, lease, str(error)))
                 if cancel.is_set():
@@ -182,7 +182,9 @@ class WorkerPool:
                 return Outcome(Ending.CANCELLED, reason="stopped on request")
             await asyncio.to_thread(self._terms.keep, trial, report.files)
             return replace(report.outcome, fingerprint=member.fingerprint)
-        raise TrialLosesWorkers(f"node {trial.node.id} lost {len(losses)} workers in a row ({'; '.join(losses)})")
+        raise TrialLosesWorkers(
+            f"node {trial.node.name} lost {len(losses)} workers in a row ({'; '.join(losses)})"
+        )
 
     async def _take_member(self, trial: Trial, cancel: asyncio.Event, losses: list[str]) -> PoolWorker | None:
         """A worker that is free, from now on busy; None where the wait is cancelled."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from loopty.domain.errors import Misuse
+from loopty.kit.own_installation import extra_command
 from loopty.views.trial_rows import TrialRow
 
 _TRIAL = "loopty.trial"
@@ -19,7 +20,7 @@ def export_to_mlflow(rows: Iterable[TrialRow], address: str, name: str) -> int:
         from mlflow.exceptions import MlflowException
         from mlflow.tracking import MlflowClient
     except ImportError:
-        raise Misuse("MLflow needs one more package: pip install 'loopty[mlflow]'") from None
+        raise Misuse(f"MLflow needs mlflow-skinny: run {extra_command('mlflow')}") from None
     try:
         client = MlflowClient(tracking_uri=address)
         found = client.get_experiment_by_name(name)

@@ -10,6 +10,7 @@ from pathlib import Path
 from loopty.domain.errors import Misuse
 from loopty.kit.atomic_file import write_atomically
 from loopty.kit.dataclass_methods import fields_of
+from loopty.kit.own_installation import extra_command
 from loopty.views.trial_rows import TrialRow
 
 Cell = str | int | float | bool | None
@@ -69,7 +70,7 @@ def _parquet(rows: Sequence[TrialRow]) -> bytes:
         from arro3.core import Array, DataType, Table
         from arro3.io import write_parquet
     except ImportError:
-        raise Misuse("Parquet needs one more package: pip install 'loopty[parquet]'; .csv needs none") from None
+        raise Misuse(f"Parquet needs arro3, .csv does not: run {extra_command('parquet')}") from None
     plain = [cells(row) for row in rows]
     columns = {}
     for name in column_names(rows):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.exporters.trial_table import cells
+from loopty.kit.own_installation import extra_command
 from loopty.views.trial_rows import TrialRow
 
 
@@ -15,7 +16,7 @@ def export_to_wandb(rows: Iterable[TrialRow], project: str, name: str, folder: P
     try:
         import wandb
     except ImportError:
-        raise Misuse("Weights & Biases needs one more package: pip install 'loopty[wandb]'") from None
+        raise Misuse(f"Weights & Biases needs wandb: run {extra_command('wandb')}") from None
     count = 0
     try:
         run = wandb.init(

@@ -12,7 +12,7 @@ from loopty.judge.pairs import MAX_FAULTS, MeasureAgain, Rules, coin, noise_of
 from loopty.record.node_record import Node, Result
 from loopty.record.verdicts import NodeJudged
 
-# Chosen by whole simulated nights (docs/judge.md).
+# Chosen by whole simulated nights (docs/research/judge.md).
 _LOOKS_PER_REFRESH = 4
 """The incumbent is measured again before this many candidates in a row are discarded at the first look."""
 _SHIFTED = 3.0

@@ -9,7 +9,7 @@ from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.record.node_record import Node
 
 FIRST_LOOK_OF_FREE_PROPOSALS = 1.0
-"""In units of the noise. Chosen by whole simulated nights (docs/judge.md)."""
+"""In units of the noise. Chosen by whole simulated nights (docs/research/judge.md)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,17 +114,6 @@ def build(cls: Callable[..., T], data: Mapping[str, Any]) -> T:
     )
 
 
-def prepare(cls: type) -> None:
-    """Work out now how values of this dataclass, and of those in its fields, are read and written."""
-    if cls not in _FLATTENERS:
-        _flattener(cls)
-        _plan(cls)
-        for hint in field_types(cls).values():
-            for inner in (hint, *typing.get_args(hint)):
-                if is_dataclass(inner):
-                    prepare(inner)
-
-
 @functools.cache
 def _defaults(cls: type) -> list[tuple[str, Any]]:
     return [

@@ -17,7 +17,6 @@ MISSING: Any = type("Missing", (), {"__repr__": lambda _: "MISSING"})()
 OWN_FIELDS = "__loopty_fields__"
 COMPILED = "__loopty_constructor__"
 """Marks the constructors that are made here."""
-NOT_COMPILED: list[Callable[[], None]] = []
 """Compiles the constructor of each class that had few instances; some were compiled meanwhile."""
 CALLS_BEFORE_COMPILED = 3
 """A constructor that is compiled takes a tenth of the time, and compiling it takes that of some thirty calls."""
@@ -173,8 +172,6 @@ def _build(cls: type, frozen: bool, slots: bool, eq: bool, order: bool) -> type:
         cls = _with_slots(cls, hints, added)
     else:
         _add_to(cls, defaults, added)
-    if "__init__" in added:
-        NOT_COMPILED.append(lambda: compile_constructor(cls, added["__init__"], frozen, slots))
     return cls
 
 
@@ -322,12 +319,6 @@ def _refusal(what: str, names: tuple[str, ...], otherwise: Callable[..., None]) 
         otherwise(self, name, *value)
 
     return refuse
-
-
-def compile_constructors() -> None:
-    """Compile the constructors of all classes: for a process that other processes are forked from."""
-    while NOT_COMPILED:
-        NOT_COMPILED.pop()()
 
 
 def constructor_owner(cls: type) -> Any:

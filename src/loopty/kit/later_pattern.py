@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from re import Pattern
     from re import compile as later_pattern
 else:
 
@@ -15,7 +14,6 @@ else:
         def __init__(self, text: str, flags: int = 0) -> None:
             self._text = text
             self._flags = flags
-            _PATTERNS.append(self)
 
         def __getattr__(self, name: str) -> object:
             import re
@@ -26,13 +24,4 @@ else:
             return getattr(compiled, name)
 
 
-_PATTERNS: list[Pattern[str] | Pattern[bytes]] = []
-
-
-def compile_patterns() -> None:
-    """Compile all: for a process that other processes are forked from."""
-    for each in _PATTERNS:
-        each.pattern  # noqa: B018
-
-
-__all__ = ["compile_patterns", "later_pattern"]
+__all__ = ["later_pattern"]

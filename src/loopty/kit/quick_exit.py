@@ -14,11 +14,8 @@ def run_and_exit(run: Callable[[], None]) -> NoReturn:
     os._exit(exit_status(run))
 
 
-def exit_status(run: Callable[[], None], finish: Callable[[], None] = atexit._run_exitfuncs) -> int:
-    """Run this to its end, with flushed streams, and return the status to exit with.
-
-    `finish` is called before the flush: by default, the functions run that Python calls at its exit.
-    """
+def exit_status(run: Callable[[], None]) -> int:
+    """Run this and the exit functions to their end, flush the streams, and return the status to exit with."""
     status = 0
     try:
         run()
@@ -27,7 +24,7 @@ def exit_status(run: Callable[[], None], finish: Callable[[], None] = atexit._ru
     except BaseException:  # noqa: BLE001 - the boundary of the process
         sys.excepthook(*sys.exc_info())
         status = 1
-    finish()
+    atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -6,14 +6,12 @@ A decorator gets a class that is made already, and has to make another one for t
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from loopty.kit.dataclass_methods import (
     CALLS_BEFORE_COMPILED,
     COMPILED,
     MISSING,
-    NOT_COMPILED,
     OWN_FIELDS,
     Field,
     Shape,
@@ -49,9 +47,7 @@ class RecordType(type):
         order = [key in given for key in hints]
         if above or order != sorted(order):
             _refuse_required_behind_default(name, written[OWN_FIELDS])
-        made = super().__new__(cls, name, bases, written)
-        NOT_COMPILED.append(partial(compile_constructor, made, _construct, True, True))
-        return made
+        return super().__new__(cls, name, bases, written)
 
 
 def _refuse_required_behind_default(cls: str, shape: Shape) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
 
 _DEEPEST = 64
+_TOO_DEEP = f"is nested deeper than {_DEEPEST} levels"
 _LONGEST_NAME = 200
 
 
@@ -52,6 +54,8 @@ def json_object(raw: bytes) -> dict[str, Any]:
     """
     if not raw.strip():
         raise Unreadable("is empty: it was created and never written")
+    if _may_nest_deeply(raw):
+        raise Unreadable(_TOO_DEEP)
     try:
         value = json.loads(raw, object_pairs_hook=_object_with_unique_keys, parse_constant=_refuse_constant)
         json.dumps(
@@ -62,7 +66,7 @@ def json_object(raw: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Unreadable("is not a JSON object")
     if _is_deeper_than(value, _DEEPEST):
-        raise Unreadable(f"is nested deeper than {_DEEPEST} levels")
+        raise Unreadable(_TOO_DEEP)
     return value
 
 
@@ -80,6 +84,19 @@ def _read(descriptor: int, limit_bytes: int, size: int) -> bytes:
         if total > limit_bytes:  # it grew after we looked
             raise Unreadable(f"holds more than the {limit_bytes} bytes allowed")
     return b"".join(chunks)
+
+
+def _may_nest_deeply(raw: bytes) -> bool:
+    """Whether the parser would recurse far below the deepest level that is accepted.
+
+    At the interpreter's limit even the garbage collector fails: a finalizer that it calls there cannot run.
+    """
+    if raw.count(b"[") + raw.count(b"{") <= _DEEPEST:
+        return False
+    brackets = re.sub(rb'"(?:[^"\\]+|\\.)*"?|[^][{}"]+', b"", raw, flags=re.DOTALL)
+    for _ in range(_DEEPEST):
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return len(brackets) > _DEEPEST
 
 
 def _is_deeper_than(value: Any, levels: int) -> bool:

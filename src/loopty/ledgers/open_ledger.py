@@ -35,9 +35,9 @@ def open_ledger(url: str) -> Ledger:
     except ModuleNotFoundError as error:
         if error.name and error.name.partition(".")[0] == "loopty":
             raise
-        raise Misuse(
-            f"a ledger at {scheme}:// needs {error.name}, which is not installed: `pip install 'loopty[postgres]'`"
-        ) from error
+        from loopty.kit.own_installation import extra_command
+
+        raise Misuse(f"a ledger at {scheme}:// needs {error.name}: run {extra_command('postgres')}") from error
     ledger: Ledger = open_url(url if scheme in SERVERS else _path(url, rest))
     return ledger
 

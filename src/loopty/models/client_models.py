@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec
 from loopty.kit.fence import one_line
+from loopty.kit.own_installation import extra_command, package_command
 from loopty.models.http import http_client
 from loopty.models.provider_names import unknown_provider_message
 
@@ -29,9 +30,11 @@ def library_model(name: str, spec: ModelSpec, key: str | None) -> LibraryModel:
     try:
         model = _MAKERS.get(spec.provider, _other_model)(name, spec, key)
     except ImportError:
-        extra = spec.provider if spec.provider in ("anthropic", "google") else ""
-        package = f"loopty[{extra}]" if extra else f"pydantic-ai-slim[{spec.provider}]"
-        raise Misuse(f"model '{name}' needs the client of {spec.provider}: pip install '{package}'") from None
+        is_extra = spec.provider in ("anthropic", "google")
+        command = (
+            extra_command(spec.provider) if is_extra else package_command(f"pydantic-ai-slim[{spec.provider}]")
+        )
+        raise Misuse(f"model '{name}' needs the client of {spec.provider}: run {command}") from None
     except UserError as error:
         raise Misuse(f"model '{name}': {one_line(error.message, 300)}") from None
     if "max_retries" in model.unsupported_settings:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.model import Message, Model, ModelSpec, Outage, Prompt, Reply, RoleModel, Speaker, Usage
+from loopty.kit.own_installation import extra_command
 from loopty.kit.token_count import byte_size, tokens
 from loopty.models.client_faults import BrokenReply, fault_of
 from loopty.models.client_prompts import encodable_text
@@ -79,7 +80,7 @@ def make_embedding_model(name: str, spec: ModelSpec, key: Callable[[], str | Non
     try:
         return _EmbeddingModel(spec, key())
     except ImportError:
-        raise Misuse(f"model '{name}' needs the client library: pip install 'loopty[models]'") from None
+        raise Misuse(f"model '{name}' needs the client library: run {extra_command('models')}") from None
 
 
 class _EmbeddingModel:

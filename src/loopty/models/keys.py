@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec
+from loopty.kit.own_installation import extra_command
 from loopty.models.hosts import is_private
 from loopty.models.provider_names import provider_problem
 
@@ -82,7 +83,7 @@ def _from_keyring(name: str, spec: ModelSpec) -> str:
         import keyring.errors
     except ImportError:
         raise Misuse(
-            f"model '{name}' has its key in a keyring: pip install 'loopty[keyring]', or {instead}"
+            f"model '{name}' has its key in a keyring: {instead}, or run {extra_command('keyring')}"
         ) from None
     try:
         key = keyring.get_password(service, user)

@@ -12,6 +12,7 @@ from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Model, ModelFault, ModelSpec, Prompt, Reply, Speaker, Usage
+from loopty.kit.own_installation import extra_command
 from loopty.models.gguf import context_length
 from loopty.models.local_server import LocalAddress, LocalServer, LocalServerSpec, server_for
 from loopty.models.weights import weights_file
@@ -40,7 +41,7 @@ def make_local_model(name: str, spec: ModelSpec) -> Model:
 
 def require_library(name: str) -> None:
     if importlib.util.find_spec("xllamacpp") is None:
-        raise Misuse(f"model '{name}' is local and needs a library to serve it: pip install 'loopty[local]'")
+        raise Misuse(f"model '{name}' is local and needs a library to serve it: run {extra_command('local')}")
 
 
 def gguf_file(name: str, spec: ModelSpec, environ: Mapping[str, str]) -> Path:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Model, ModelSpec, Prompt, Reply, Usage
+from loopty.kit.own_installation import extra_command
 from loopty.kit.token_count import byte_size, tokens, tokens_for_bytes
 from loopty.models import client_prompts
 from loopty.models.client_faults import BrokenReply, fault_of
@@ -30,7 +31,7 @@ def make_provider_model(name: str, spec: ModelSpec, key: str | None) -> Model:
     if not spec.model:
         raise Misuse(f"model '{name}' has no `model`: give the name that {spec.provider} uses")
     if importlib.util.find_spec("pydantic_ai") is None:
-        raise Misuse(f"model '{name}' needs the client library: pip install 'loopty[models]'")
+        raise Misuse(f"model '{name}' needs the client library: run {extra_command('models')}")
     return ProviderModel(spec, key, library_model(name, spec, key))
 
 

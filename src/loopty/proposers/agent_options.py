@@ -17,46 +17,39 @@ from loopty.proposers.prompt_context import PromptContextOptions
 @dataclass(frozen=True, slots=True)
 class AgentOptions(Record):
     agent: str = option(
-        "The coding agent: `codex`, `claude`, `opencode`, `pi`, `gemini`, `qwen`, `aider`, `mini-swe-agent`, "
-        "`acp` for any agent that speaks the Agent Client Protocol, or `command` for any command (see "
-        "`docs/agents.md`). Not needed with `[[proposer.agents]]`.",
+        "The coding agent: `codex`, `claude`, `opencode`, `pi`, `gemini`, `qwen`, `aider`, "
+        "`mini-swe-agent`, `acp`, or `command` (`docs/agents.md`).",
         "",
     )
     agents: tuple[Mapping[str, Any], ...] = option(
-        "`[[proposer.agents]]`: several agents, models or prompts that share the work. Each has options of this "
-        "table, which also gives their defaults.",
+        "`[[proposer.agents]]`: several agents, models or prompts that share the work; options here are "
+        "their defaults.",
         (),
     )
     name: str = option("What nodes and accounts call this agent. Default: the agent's own name.", "")
     weight: float = option("Its share of the sessions, among `[[proposer.agents]]`.", 1.0, above=0)
-    prompt: str = option("What its prompt says besides, such as a direction to look in.", "")
+    prompt: str = option("More words for its prompt, such as a direction to look in.", "")
     surface: tuple[str, ...] = option(
-        "The files that it should change, of those that may be changed at all. Default: its own choice.",
+        "The editable files that it should change. Default: its own choice.",
         (),
         glob=True,
     )
     command: str | tuple[str, ...] = option(
-        "For `acp` and `command`: a shell line, or a list of arguments. `command` reads its prompt from the file "
-        "named by $LOOPTY_PROMPT_FILE, edits the files of the current directory, and prints what it did.",
+        "For `acp` and `command`: a shell line, or a list of arguments.",
         "",
     )
     stream: str = option("For `command`: the agent whose format its output has.", TEXT, choices=STREAMS)
     model: str = option(
-        "The model that the agent asks for with its own login. Default: its own choice. With a model under "
-        "`[roles.evolver]`, that one is served to it instead, metered and capped.",
+        "The model to ask for with its own login. A model under `[roles.evolver]` is served to it instead.",
         "",
     )
     args: tuple[str, ...] = option("More arguments for the agent's program.", ())
-    login: tuple[str, ...] = option(
-        "More files below your home of which the agent gets a copy, such as its settings.", ()
-    )
+    login: tuple[str, ...] = option("Further files below your home that it gets a copy of.", ())
     variables: tuple[str, ...] = option("More variables of your environment that the agent may see.", ())
     timeout_seconds: float = option("Wall-clock limit of one session.", 1800.0, above=0)
     memory_mb: int = option("Memory of the agent's whole process tree.", 4096, above=0)
     disk_mb: int = option("Files that one session may write.", 4096, above=0)
-    parents: str | Mapping[str, Any] = option(
-        "Which node is changed next: `best`, `root`, or another kind, as for `llm-code`.", "best"
-    )
+    parents: str | Mapping[str, Any] = option("The selector of the node to change, as for `llm-code`.", "best")
     briefing: PromptContextOptions = option("How much context the agent gets.", PromptContextOptions())
     stalls: StallOptions = option("When a session counts as stalled, and what follows.", StallOptions())
 

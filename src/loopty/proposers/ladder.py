@@ -27,20 +27,17 @@ _MAX_FAILED_STAYS = 2
 @dataclass(frozen=True, slots=True)
 class LadderOptions(Record):
     rungs: tuple[Mapping[str, Any], ...] = option(
-        "The proposers from cheap to broad. Each is a table with its `kind`, the options of that kind and, where "
-        "it differs, its `patience`."
+        "The proposers from cheap to broad: tables with `kind`, its options and, if it differs, `patience`."
     )
     patience: int = option("Trials without an improvement before the ladder moves to the next rung.", 8, minimum=1)
     fallback: int = option(
-        "Consecutive unusable proposals of a rung (unreadable, not applicable, forbidden or repeated) before the "
-        "ladder moves to the rung below. A rung that fails twice in a row is skipped until there is a new best "
-        "node.",
+        "Unusable proposals in a row before the ladder steps down. A rung that fails twice is skipped until"
+        " there is a new best node.",
         3,
         minimum=1,
     )
     cycle: bool = option(
-        "Whether the ladder starts again at the first rung when the last one runs out of patience; if not, it "
-        "stays on the last rung.",
+        "Start again at the first rung when the last one runs out of patience.",
         True,
     )
 

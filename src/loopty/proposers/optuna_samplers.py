@@ -16,6 +16,7 @@ from loopty.domain.proposal import Proposal
 from loopty.domain.space import Parameter, ParameterKind, Space, Value
 from loopty.engine.protocols import Ask
 from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.own_installation import extra_command
 from loopty.proposers.learned_nodes import best_and_newest, is_too_long, learned_nodes
 from loopty.proposers.params_text import params_line
 from loopty.proposers.shared_pool import parameter_parent, turn
@@ -335,7 +336,7 @@ def require_modules(sampler: str, needs: Mapping[str, str]) -> None:
     """Refuse a sampler without its packages; `needs` are those beyond Optuna, each with loopty's extra for it."""
     for module, extra in {"optuna": "samplers", **needs}.items():
         if importlib.util.find_spec(module) is None:
-            raise Misuse(f"proposer '{sampler}' needs {module}: pip install 'loopty[{extra}]'")
+            raise Misuse(f"proposer '{sampler}' needs {module}: run {extra_command(extra)}")
 
 
 def distribution_of(parameter: Parameter) -> BaseDistribution:

@@ -1,7 +1,6 @@
 """The words of the option `parents`, which several proposers have."""
 
 PARENTS = (
-    "Which node is changed next: `best`, `root` (always the baseline), `tournament`, `top`, `epsilon`, `softmax`, "
-    "`uct`, `pareto`, `islands`, `map-elites`, `novelty` or `restart`: see docs/search.md. A table sets options: "
+    "The selector of the node to change (`docs/search.md`). A table sets its options: "
     '`{ kind = "tournament", size = 8 }`.'
 )

@@ -40,18 +40,16 @@ class PromptContextOptions(Record):
 
     tokens: int = option("Maximum length of the context, in tokens.", 12_000, minimum=2_000)
     digest_tokens: int = option(
-        "How many of these tokens the digest of all experiments may use; 0 leaves the digest out.",
+        "Tokens for the digest of all experiments; 0 leaves it out.",
         2_000,
         minimum=0,
     )
     lineage: int = option(
-        "Number of nodes shown on the path from the baseline to the node: the last ones.",
+        "Nodes shown on the path from the baseline: the last ones.",
         12,
         minimum=2,
     )
-    artifacts: bool = option(
-        "Whether the context includes the results, traces and logs of the node to change.", True
-    )
+    artifacts: bool = option("Show the results, traces and logs of the node to change.", True)
 
     def within(self, limit_tokens: int) -> PromptContextOptions:
         """The same options, cut to a token budget."""

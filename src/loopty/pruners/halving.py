@@ -15,7 +15,7 @@ class HalvingPruner(Record):
 
     first_rung: float = option("Step of the first rung.", 1.0, above=0)
     factor: int = option(
-        "At each rung one in this many trials goes on; each next rung is this many times later.", 3, minimum=2
+        "One in this many trials passes a rung; each rung comes this many times later.", 3, minimum=2
     )
 
     def prune_reason(self, curve: Curve, peers: Sequence[Curve]) -> str | None:

@@ -88,13 +88,6 @@ def folds(event: type[Event]) -> tuple[Fold, ...]:
     return _FOLDS[event]
 
 
-def prepare_events() -> None:
-    """Work out how events are read and written: for a process that other processes are forked from."""
-    for kind in _FILES:
-        folds(_event(kind))
-        codec.prepare(_event(kind))
-
-
 def encode_event(event: Event) -> tuple[str, str]:
     """The kind and the body of an event, as the ledger stores them."""
     return _kind(type(event)), codec.text(event)

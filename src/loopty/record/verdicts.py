@@ -84,6 +84,11 @@ class Incumbents(PoolPart):
     """The largest gain in the most important metric by which a node was kept."""
 
 
+def has_failed(state: FoldState, run: Run) -> bool:
+    """Whether the baseline gave no result, so that nothing in the run can be compared."""
+    return state[run.root].verdict not in (None, Verdict.KEPT) and Incumbents.of(run, Pool.ATTEMPT).best is None
+
+
 @dataclass(frozen=True, slots=True)
 class ScoreGain(Record):
     """A node's score beside that of another, in the most important metric; a positive amount is better."""

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopty.report.columns import wrap
+from loopty.kit.own_installation import extra_command
 from loopty.report.figures import figure
 
 _MUCH_NOISE = 5.0
 """Percent from which advice is given: a gain of 5 % would then need some twenty pairs."""
+_MOST_NAMES = 4
 _PROPOSERS = {
     "mutate": "random edits, a control and a demonstration; on real code a model or an agent is wanted: "
     'kind = "llm-code" under [proposer] with a model under [roles.evolver], or kind = "agent"; or let '
     "your coding agent drive loopty: `loopty install HOST`",
-    "random": "random values of the parameters; `pip install loopty[samplers]` adds samplers that learn, as tpe",
+    "random": "random values of the parameters; {samplers} adds samplers that learn, as tpe",
     "tpe": "a sampler that learns which values of the parameters are good; it edits no code",
 }
 
 TESTS_TEXT = (
-    "the score is the CPU time of the tests: no benchmark was found that works. Better: write a script that calls "
-    "what should be faster, name it with --command, and keep the tests as a --gate"
+    "no benchmark was found. Better: write a script that calls what should be faster, name it with --command, and "
+    "keep the tests as a --gate"
 )
 
 
 def proposer_text(kind: str) -> str:
     """Which proposer will run, and what it can and cannot do."""
-    return f"proposer {kind}: {_PROPOSERS[kind]}"
+    words = _PROPOSERS[kind]
+    return f"proposer {kind}: {words.format(samplers=extra_command('samplers')) if '{' in words else words}"
 
 
 def agents_text(agents: Sequence[str]) -> str:
@@ -38,26 +40,37 @@ def agents_text(agents: Sequence[str]) -> str:
     )
 
 
-def last_resort_text(measures: str, is_only_one: bool) -> str:
+def last_resort_text(measures: str) -> str:
     """That the benchmark measures something that few want to improve, and what to do about it."""
-    why = "there is neither a benchmark nor a test" if is_only_one else "nothing else can be measured here"
-    better = (
-        "write a script that calls what should be faster, and name it with --command"
-        if is_only_one
-        else "do what is said above and start over with `loopty init --yes --force`, or name your own command"
-    )
     return (
-        f"a last resort: {why}, so the score is only {measures}, and no test says whether a candidate still "
-        f"does the same. Better: {better}, and a --gate"
+        f"a last resort: the score is only {measures}, and no test says whether a candidate still does the same. "
+        "Better: write a script that calls what should be faster, and name it with --command, and a --gate"
     )
 
 
-def direction_text(direction: str, is_known: bool) -> str:
-    """Which scores are better; where nobody said so, what to write if it is the other way round."""
+def score_text(name: str, value: float, direction: str, why: str, others: Sequence[str] = ()) -> str:
+    """Which number is the score, which values are better, and why; without a reason, that it is assumed."""
     better, other, opposite = ("lower", "higher", "max") if direction == "min" else ("higher", "lower", "min")
-    if is_known:
-        return f"{better} is better"
-    return f'assumed: {better} is better; if {other} is, write direction = "{opposite}" under [objective]'
+    reason = (
+        why or f"assumed, because {name} does not say it; if {other} is, start over with --direction {opposite}"
+    )
+    more = f"; other numbers: {_list(others)}" if others else ""
+    return f"score: {name} {figure(value)}, {better} is better ({reason}){more}"
+
+
+def editable_text(globs: Sequence[str]) -> str:
+    """Which files candidates may change, as the end of a sentence; empty where they set parameters."""
+    return f"; candidates may change {_list(globs)}" if globs else ""
+
+
+def doubt_text(doubt: str) -> str:
+    """That the direction may be the wrong one."""
+    return f"{doubt}, as a time does: of a time lower is better, and of a score higher"
+
+
+def _list(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def noise_text(metric: str, values: Sequence[float], percent: float, is_cpu_time: bool = False) -> str:
@@ -75,7 +88,3 @@ def noise_text(metric: str, values: Sequence[float], percent: float, is_cpu_time
     *first, last = advice
     words = f"{', '.join(first)}, or {last}"
     return f"{text}. That is much: small gains will need many repeats. {words[0].upper()}{words[1:]}"
-
-
-def paragraph(text: str, columns: int) -> str:
-    return "\n".join(wrap(text, columns))

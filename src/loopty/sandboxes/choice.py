@@ -19,6 +19,7 @@ from loopty.domain.task import SandboxSpec
 from loopty.kit import codec
 from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.safe_folder import SafeFile
+from loopty.kit.working_program import working_program
 from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.sandboxes.cgroup import can_make_cgroups
 from loopty.sandboxes.probe import ProbeReport, probe
@@ -97,7 +98,7 @@ def _obstacle(kind: str, spec: SandboxSpec, system: str) -> str:
     if system != "linux":
         return _LINUX_ONLY
     if BACK_ENDS[kind].needs_image and not spec.image:
-        engines = [name for name in _ENGINES if shutil.which(name)]
+        engines = [name for name in _ENGINES if working_program(name)]
         installed = (
             f"{' and '.join(engines)} {'are' if len(engines) > 1 else 'is'} installed, but "
             if engines

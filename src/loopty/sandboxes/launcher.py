@@ -139,22 +139,6 @@ class Launcher:
             if program is not None:
                 os.close(program)
 
-    def prepare(self) -> int | None:
-        """Start the resident process, for this process and those forked from it, unless it runs already.
-
-        Returns the descriptor of the connection to it, None where it cannot be started.
-        """
-        with self._lock:
-            resident = self._resident
-            if resident is not None and not resident.is_alive():
-                if resident.failure():
-                    return None
-                self._resident = resident = None
-            if resident is None:
-                with contextlib.suppress(SandboxError):
-                    self._resident = resident = self._start_resident()
-            return None if resident is None else resident.descriptor
-
     def failure(self) -> str:
         """Why the resident process could not begin; empty when it could, or was killed."""
         with self._lock:
@@ -186,11 +170,6 @@ class _ResidentProcess:
         self._identity = _identity(ours)
         self._failure = ""
         weakref.finalize(self, _end, ours, self._identity, process, os.getpid())
-
-    @property
-    def descriptor(self) -> int:
-        """The connection's. The process ends when every process that has it open has ended."""
-        return self._connection.fileno()
 
     def is_alive(self) -> bool:
         return not self._has_hung_up(0.0)

@@ -33,11 +33,6 @@ def _shared_launcher() -> Launcher:
     return Launcher()
 
 
-def prepare_launcher() -> int | None:
-    """Start the launcher for this process and those forked from it; the descriptor that they need, or None."""
-    return _shared_launcher().prepare()
-
-
 class Namespaces:
     """The default sandbox on Linux: what bubblewrap does, at a fraction of its cost."""
 

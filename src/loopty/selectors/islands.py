@@ -14,7 +14,7 @@ class IslandsSelector(Record):
 
     count: int = option("How many islands there are.", 4, minimum=1)
     migration: int = option(
-        "After how many proposals of an island it changes the best node of its neighbour; 0: never.", 10, minimum=0
+        "Proposals of an island before it changes its neighbour's best node; 0: never.", 10, minimum=0
     )
 
     def select(self, ask: Ask) -> Selection:

@@ -38,7 +38,7 @@ class MapElitesSelector(Record):
     """MAP-Elites: all cells are equally likely."""
 
     columns: Mapping[str, float] = option(
-        "The columns that describe a behaviour, each with the width of its cells: `{ length = 100 }`."
+        "Columns that describe a behaviour, with the width of their cells: `{ length = 100 }`."
     )
     share: float = option(
         "The share of proposals that draw a cell; the others change the best node.", 1.0, minimum=0

@@ -75,5 +75,5 @@ def _better_version(ask: Ask, selection: Selection) -> Selection | None:
     others = [node_value(ask, node, fingerprint) for node in (selection.node, ask.best)]
     if value is None or any(other is not None and other >= value for other in others):
         return None
-    reason = f"{version.summary} is better than the best node, {ask.best.id}"
+    reason = f"{version.summary} is better than the best node, {ask.best.name}"
     return Selection(version, reason, selection.operator)

@@ -28,15 +28,19 @@ _PROJECT_FILES = (
 
 
 def folder_tasks(top: Path, files: Sequence[str], start: Path) -> list[TaskDraft]:
-    """What `init` proposes in this folder of the repository; nothing where the folder is no project of its own."""
+    """What `init` proposes in this folder of the repository; nothing where the folder is no project of its own.
+
+    A program beside its evaluator is one, too: so are the examples of OpenEvolve.
+    """
     top, start = top.resolve(), start.resolve()
     if start == top or not start.is_relative_to(top):
         return []
     folder = start.relative_to(top).as_posix()
     inside = [path.removeprefix(f"{folder}/") for path in files if path.startswith(f"{folder}/")]
-    if not any(name in inside for name in _PROJECT_FILES):
+    facts = repository_facts(top / folder, inside)
+    if not (facts.evaluated_programs or any(name in inside for name in _PROJECT_FILES)):
         return []
-    return [_in_folder(draft, folder) for draft in propose_tasks(repository_facts(top / folder, inside))]
+    return [_in_folder(draft, folder) for draft in propose_tasks(facts)]
 
 
 def _in_folder(draft: TaskDraft, folder: str) -> TaskDraft:

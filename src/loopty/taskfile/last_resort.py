@@ -96,7 +96,7 @@ def _python_packages(facts: RepositoryFacts) -> list[str]:
     """The packages and modules at the places where Python projects keep them."""
     if facts.root_package:
         return []  # what is at the top are its parts
-    aside = {*facts.tests, *facts.benchmarks}
+    aside = {*facts.tests, *facts.benchmarks, *facts.evaluators}
     paths = [PurePosixPath(path) for path in facts.files if path.endswith(".py") and path not in aside]
     names = [
         path.parent.name

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from loopty.domain.gate_spec import Gate
@@ -16,60 +17,125 @@ from loopty.kit.str_enum import ENUMS
 from loopty.taskfile.plugins import SELECTORS, Plugins
 from loopty.taskfile.read import PLUGIN_TABLES, TABLES, TOP_KEYS
 
+_HEAD = """\
+# The task file `loopty.toml`
+
+`loopty init` writes this file; `make docs` generates this page from the schema. Unknown keys are errors.
+
+## The ten keys that you write
+
+```toml
+statement = "Parse Markdown faster, with the same output"  # 1. the goal, for you and for models
+
+[benchmark]
+command = "python3 bench.py"          # 2. what scores a candidate, run in its files
+timeout_seconds = 60                  # 3. a trial that takes longer fails
+result = "stdout"                     # 4. where the score is: "file", "stdout", or the tool that measures
+
+[objective]
+direction = "min"                     # 5. "max" (default) or "min"
+
+[access]
+write = ["src/**"]                    # 6. the editable files; all others are read-only
+
+[[gates]]                             # 7. what must hold, whatever the score
+name = "tests"
+command = "python3 -m pytest -q tests"
+
+[pools]
+attempts = 200                        # 8. the budget: attempts, wall_seconds, tokens, money_usd, …
+
+[proposer]
+kind = "llm-code"                     # 9. who proposes: mutate, tpe, llm-code, agent, …
+
+[roles.evolver]
+model = "openai:gpt-5-mini"           # 10. the model, if the proposer needs one
+money_usd = 2.0
+```
+
+To tune parameters instead of code, replace `write` by `[parameters.NAME]` tables:
+
+```toml
+[parameters.rate]
+type = "float"
+low = 1e-4
+high = 1.0
+log = true
+```
+
+Paths are relative to the top of the repository, or to the folder of this file if that is a project of its own. `*`
+matches within one folder, `**` any depth. Times are in seconds, sizes in MB.
+
+The benchmark's files are protected: no proposal may change them. If you change the benchmark, the objective or the
+limits, scores are no longer comparable, so a new run begins. A changed budget continues the run.
+
+A trial has no network and sees none of your other files. Keys that reach outside (`network`, `devices`, `mounts`,
+`data`, …) need your permission once: see [trust](trust.md).
+
+Results that vary are measured again before a node is kept ([the judge](judge.md)); you need no key for that. Set
+`tolerance` of a metric to the smallest gain that you would merge. Set `control` under `[pools]` to see what chance
+alone reaches. Set `isolated` if a candidate could reach the answers or the clock ([isolated](isolated.md)).
+
+`width` trials run at once. By default that is one until `loopty init --probe` has measured what a trial needs.
+
+## All other keys
+
+`key = value` shows the default. [Writing a benchmark](benchmarks.md), [models](models.md),
+[agents](agents.md), [the search](search.md) and [workers](workers.md) explain the tables.
+"""
 _USER_MODELS_NOTE = (
-    "You can define models for all tasks in the same way in `~/.config/loopty/config.toml` (or "
-    "`$XDG_CONFIG_HOME/loopty/config.toml`). If both files have a model of the same name, the task's counts."
+    "Models for all tasks go into `~/.config/loopty/config.toml` under the same tables. Of two models with the "
+    "same name, the task's counts."
 )
-_PARENTS_NOTE = (
-    "Which node the proposers `llm-code`, `agent` and `mutate` change next. `best` and `root` have no options."
-)
-_TYPE_NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+_TYPE_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
 def page() -> str:
-    """The whole page, as Markdown."""
+    """Render the whole page, as Markdown."""
     lines = [
-        "# The task file `loopty.toml`",
-        "",
-        "This page lists all keys; an unknown key is an error. `make docs` generates it from the schema.",
+        *_HEAD.splitlines(),
         "",
         "## Top level",
         "",
         *(f"- `{name}`: {doc}" for name, doc in TOP_KEYS.items()),
     ]
-    for name, table in TABLES.items():
-        lines += ["", f"## `[{name}]`", "", _first_line(table), "", *_rows(table)]
-        for heading, inner in _inner_tables(name, table):
-            lines += ["", f"### {heading}", "", _first_line(inner), "", *_rows(inner)]
-    lines += ["", "## `[[gates]]`", "", _first_line(Gate), "", *_rows(Gate)]
-    lines += ["", "## `[parameters.NAME]`", "", _first_line(Parameter), "", *_rows(Parameter)]
-    lines += ["", "## `[models.NAME]`", "", _first_line(ModelSpec), "", _USER_MODELS_NOTE, "", *_rows(ModelSpec)]
+    tables = [
+        *((f"[{name}]", name, table) for name, table in TABLES.items()),
+        ("[[gates]]", "", Gate),
+        ("[parameters.NAME]", "", Parameter),
+        ("[models.NAME]", "", ModelSpec),
+    ]
+    seen: dict[type, str] = {Parameter: "[parameters.NAME]"}
+    for title, name, table in tables:
+        lines += ["", f"## `{title}`", "", _first_line(table), "", *_rows(table)]
+        lines += ["", _USER_MODELS_NOTE] if table is ModelSpec else []
+        lines += _inner_sections(_inner_tables(name, table) if name else (), seen)
     for role, plugins in PLUGIN_TABLES.items():
         lines += ["", f"## `[{role}]`", "", *_plugin_rows(plugins)]
-        tables = {
-            inner: heading
-            for kind in plugins.kinds
-            for heading, inner in _inner_tables(role, _options_type(plugins, kind))
-        }
-        for inner, heading in tables.items():
-            lines += ["", f"### {heading}", "", _first_line(inner), "", *_rows(inner)]
-    lines += ["", "## `parents`", "", _PARENTS_NOTE]
-    for kind, selector in SELECTORS.items():
-        options = selector.load_options()
-        if dataclasses.fields(options):
-            lines += [
-                "",
-                f'### `parents = {{ kind = "{kind}", … }}`',
-                "",
-                _first_line(options),
-                "",
-                *_rows(options),
-            ]
+        for kind in plugins.kinds:
+            lines += _inner_sections(_inner_tables(role, _options_type(plugins, kind)), seen)
+    lines += ["", "## `parents`", "", "Options of the [selectors](search.md#parents-the-selectors).", ""]
+    options = (
+        (kind, field) for kind, one in SELECTORS.items() for field in dataclasses.fields(one.load_options())
+    )
+    lines += ["| kind | key | meaning |", "|---|---|---|"]
+    lines += [f"| `{kind}` | {_key(field)} | {field.metadata['doc']} |" for kind, field in options]
     return "\n".join(lines) + "\n"
 
 
+def _inner_sections(tables: Iterable[tuple[str, type]], seen: dict[type, str]) -> Iterator[str]:
+    """Render each inner table where it comes first, and refer to it from then on."""
+    for heading, inner in tables:
+        if inner in seen:
+            if heading.strip("`") != seen[inner]:
+                yield from ("", f"{heading}: as `{seen[inner]}`.")
+            continue
+        seen[inner] = heading.strip("`")
+        yield from ("", f"### {heading}", "", _first_line(inner), "", *_rows(inner))
+
+
 def _inner_tables(name: str, table: type) -> Iterator[tuple[str, type]]:
-    """The tables inside a table: heading and dataclass of each."""
+    """Yield the heading and the dataclass of each table inside a table."""
     headings: dict[type, list[str]] = {}
     hints = typing.get_type_hints(table)
     for field in dataclasses.fields(table):
@@ -82,28 +148,37 @@ def _inner_tables(name: str, table: type) -> Iterator[tuple[str, type]]:
 
 
 def _rows(table: type) -> Iterator[str]:
-    yield "| key | type | default | meaning |"
-    yield "|---|---|---|---|"
+    yield "| key | meaning |"
+    yield "|---|---|"
     hints = typing.get_type_hints(table)
     for field in dataclasses.fields(table):
-        doc = field.metadata["doc"]
-        yield f"| `{field.name}` | {_type_name(hints[field.name])} | {_default_text(field)} | {doc} |"
+        kind, default = _type_name(hints[field.name]), _default_text(field)
+        # A default shows its type; an enumeration has more values to tell.
+        notes = [kind] if default in ("", "required") or "`" in kind else []
+        notes += ["*required*"] if default == "required" else []
+        noted = f" ({', '.join(notes)})" if notes else ""
+        yield f"| {_key(field)}{noted} | {field.metadata['doc']} |"
 
 
 def _plugin_rows(plugins: Plugins) -> Iterator[str]:
-    yield "`kind` is one of:"
-    yield ""
-    for kind in plugins.kinds:
-        needs = ": needs `[parameters]`." if plugins.kinds[kind].needs_space else ""
-        yield f"- `{kind}`{needs}"
-        for field in dataclasses.fields(_options_type(plugins, kind)):
-            default = _default_text(field)
-            note = " (required)" if default == "required" else "" if default == "–" else f" (default {default})"
-            yield f"  - `{field.name}`{note}: {field.metadata['doc']}"
-    yield ""
+    names = (f"`{kind}`{'*' if one.needs_space else ''}" for kind, one in plugins.kinds.items())
     with_space, without = (f"`{plugins.default(has_space)}`" for has_space in (True, False))
-    either = with_space if with_space == without else f"{with_space} if there are parameters, otherwise {without}"
-    yield f"Default: {either}."
+    either = with_space if with_space == without else f"{with_space} if there are parameters, else {without}"
+    stars = any(one.needs_space for one in plugins.kinds.values())
+    yield f"`kind` is one of {', '.join(names)}{' (* needs `[parameters]`)' if stars else ''}. Default: {either}."
+    yield ""
+    yield "| kind | key | meaning |"
+    yield "|---|---|---|"
+    for kind in plugins.kinds:
+        for field in dataclasses.fields(_options_type(plugins, kind)):
+            required = " (*required*)" if _default_text(field) == "required" else ""
+            yield f"| `{kind}` | {_key(field)}{required} | {field.metadata['doc']} |"
+
+
+def _key(field: Any) -> str:
+    """Render a key with its default."""
+    default = _default_text(field)
+    return f"`{field.name}`" if default in ("", "required") else f"`{field.name} = {default}`"
 
 
 def _options_type(plugins: Plugins, kind: str) -> type:
@@ -115,11 +190,10 @@ def _type_name(hint: Any) -> str:
     if origin in (typing.Union, types.UnionType):
         parts = dict.fromkeys(_type_name(argument) for argument in arguments if argument is not type(None))
         if "number" in parts:
-            parts.pop("whole number", None)
+            parts.pop("integer", None)
         return " or ".join(parts)
     if origin is tuple:
-        item = _type_name(arguments[0])
-        return f"list of {item}{'s' if item == 'table' else ''}"
+        return "list"
     if origin is not None and issubclass(origin, Mapping):
         return "table"
     if dataclasses.is_dataclass(hint):
@@ -130,15 +204,16 @@ def _type_name(hint: Any) -> str:
 
 
 def _default_text(field: Any) -> str:
+    """Render the default as TOML; empty where there is none to state."""
     if field.default is dataclasses.MISSING:
-        return "required" if field.default_factory is dataclasses.MISSING else "–"
+        return "required" if field.default_factory is dataclasses.MISSING else ""
     if field.default in (None, (), "") or dataclasses.is_dataclass(field.default):
-        return "–"
-    if isinstance(field.default, tuple):
-        return f"`{[str(item) for item in field.default]}`".replace("'", '"')
+        return ""
     if isinstance(field.default, bool):
-        return f"`{str(field.default).lower()}`"
-    return f"`{field.default}`"
+        return str(field.default).lower()
+    if isinstance(field.default, tuple):
+        return json.dumps([str(item) for item in field.default])
+    return json.dumps(str(field.default)) if isinstance(field.default, str) else f"{field.default}"
 
 
 def _first_line(table: type) -> str:

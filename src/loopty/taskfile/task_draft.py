@@ -7,8 +7,9 @@ from typing import Any
 
 from loopty.causes.absent_results import CPU_TIMER, WALL_SECONDS
 from loopty.causes.cause import Setting
-from loopty.domain.objective import Metric
+from loopty.domain.objective import Direction, Metric
 from loopty.domain.round_size import ResourceProfile
+from loopty.domain.score_names import direction_of
 from loopty.domain.space import Parameter
 from loopty.kit.dataclass import Record, dataclass, field, replace
 
@@ -52,6 +53,7 @@ class TaskDraft(Record):
     scratch: tuple[str, ...] = ()
     writable_copy: bool = False
     mounts: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
     network: bool = False
     memory_mb: int = 2048
     disk_mb: int = 1024
@@ -62,7 +64,7 @@ class TaskDraft(Record):
     times_the_tests: bool = False
     """Whether `init` proposed the time of the tests: then a run without any test proves nothing."""
     last_resort: str = ""
-    """What is measured, in words, where `init` fell back on loading or building; else empty."""
+    """What is measured, in words, where only loading or building can be measured; else empty."""
     is_part: bool = False
     """Whether it builds or tests only a part, for where the whole takes too long."""
     has_build: bool = False
@@ -75,6 +77,16 @@ class TaskDraft(Record):
     """What a trial uses, where that was measured."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """Why a setting is as it is, by its key."""
+
+    @property
+    def is_benchmark(self) -> bool:
+        """Whether it is a benchmark that the repository has, and not what can be measured for want of one."""
+        return not (self.times_the_tests or self.last_resort or self.is_part)
+
+    @property
+    def measures(self) -> str:
+        """What is measured, in words."""
+        return self.last_resort or ("the CPU time of the tests" if self.times_the_tests else "another benchmark")
 
     @property
     def is_cpu_time(self) -> bool:
@@ -101,7 +113,9 @@ class TaskDraft(Record):
             gates = tuple(replace(gate, **change) if gate.name == name else gate for gate in self.gates)
             return replace(self, gates=gates).with_note(setting.table, why)
         if setting.table == "objective.metrics":
-            return replace(self, metrics=(Metric(str(setting.value)),)).with_note("metrics", why)
+            name = str(setting.value)
+            metric = Metric(name, direction_of(name) or Direction.MAX)
+            return replace(self, metrics=(metric,)).with_note("metrics", why)
         changed: dict[str, Any] = {setting.key: setting.value}
         return replace(self, **changed).with_note(setting.key, why)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from loopty.causes.absent_results import CPU_TIMER, command_with_timer
+from loopty.causes.absent_results import command_with_timer
 from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
 from loopty.kit.dataclass import Record, dataclass, replace
-from loopty.kit.globs import literal
+from loopty.kit.globs import literal, matches
 from loopty.taskfile.builds import GO_MODULE
+from loopty.taskfile.command_scripts import scripts_of_command
 from loopty.taskfile.last_resort import last_resorts
 from loopty.taskfile.native_tests import native_benchmark
 from loopty.taskfile.node_tests import runnable_scripts
@@ -21,6 +22,7 @@ from loopty.workspaces.repository_facts import RepositoryFacts
 _BENCHMARK_NAMES = ("bench", "benchmark", "benchmarks", "perf")
 _MAX_FILES = 12
 """Writable files that are named one by one; of more, their folders are named."""
+_EVALUATE = "python3 -m loopty_sdk.evaluate_program"
 _FASTER = "the code should be faster, and still do the same"
 
 
@@ -43,6 +45,8 @@ class BenchmarkProposal(Record):
     """What is measured where nothing better works; empty for a benchmark or tests of the repository."""
     is_part: bool = False
     """Whether it builds or tests only a part of the repository."""
+    program: str = ""
+    """The only file that proposals may change, where the benchmark scores one program."""
 
 
 def benchmark_proposals(facts: RepositoryFacts) -> list[BenchmarkProposal]:
@@ -60,14 +64,19 @@ def propose_task(facts: RepositoryFacts, command: str) -> TaskDraft:
     found = next((one for one in benchmark_proposals(facts) if one.command == command), None)
     if found:
         return _draft(facts, found)
-    draft = TaskDraft(command, writable_files(facts), gates=gates_from_tests(facts), package=facts.node_package)
+    write = writable_files(facts, command)
+    # A glob may also name what scores: then all that scores is sealed by name.
+    loose = [path for path in facts.evaluators if matches(path, write)]
+    scripts = scripts_of_command(facts, command)
+    files = files_to_seal(facts, tuple(map(literal, scripts))) if loose else ()
+    draft = TaskDraft(command, write, files=files, gates=gates_from_tests(facts), package=facts.node_package)
     return replace(draft, direction="min", statement=_FASTER) if draft.is_cpu_time else draft
 
 
 def _draft(facts: RepositoryFacts, found: BenchmarkProposal) -> TaskDraft:
     draft = TaskDraft(
         found.command,
-        writable_files(facts, found),
+        (literal(found.program),) if found.program else writable_files(facts, found.command, found.files),
         statement=_FASTER if found.direction == "min" else "",
         direction=found.direction,
         result=found.result,
@@ -96,10 +105,15 @@ def gates_from_tests(facts: RepositoryFacts) -> tuple[GateDraft, ...]:
     return (GateDraft("tests", tests.gate_line, limit, is_proposed=True, smaller=smaller),)
 
 
-def writable_files(facts: RepositoryFacts, benchmark: BenchmarkProposal | None = None) -> tuple[str, ...]:
-    """The sources, as few globs: files at the top by name, folders as a whole."""
-    sealed = benchmark.files if benchmark else ()
-    sources = [path for path in facts.sources if path not in sealed and path != "conftest.py"]
+def writable_files(facts: RepositoryFacts, command: str = "", sealed: Sequence[str] = ()) -> tuple[str, ...]:
+    """The sources, as few globs: files at the top by name, folders as a whole.
+
+    Of a repository whose programs mark what may change, these alone. Never what scores others, nor the script that
+    the command starts, which prints the result.
+    """
+    first = scripts_of_command(facts, command)
+    aside = {*sealed, *first, "conftest.py"}
+    sources = [path for path in facts.programs or facts.sources if path not in aside]
     if len(sources) <= _MAX_FILES:
         return tuple(map(literal, sources))
     suffixes = sorted({PurePosixPath(path).suffix for path in sources})
@@ -116,13 +130,22 @@ def writable_files(facts: RepositoryFacts, benchmark: BenchmarkProposal | None =
 
 
 def files_to_seal(facts: RepositoryFacts, own: tuple[str, ...]) -> tuple[str, ...]:
-    """The benchmark's files, with the tests: what decides about a candidate must not be the candidate's."""
+    """The benchmark's files, with tests and evaluators: what decides about a candidate must not be its own."""
     tests = sorted({_folder_glob(path) for path in facts.tests})
-    return tuple(dict.fromkeys((*own, *tests)))
+    return tuple(dict.fromkeys((*own, *tests, *map(literal, facts.evaluators))))
 
 
 def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
     files = frozenset(facts.files)
+    for evaluator, program in facts.evaluated_programs:
+        yield BenchmarkProposal(
+            f"{_EVALUATE} {shlex.quote(evaluator)} {shlex.quote(program)}",
+            "file",
+            "max",
+            (literal(evaluator),),
+            f"{evaluator} has evaluate(program_path), and {program} is its program",
+            program=program,
+        )
     named = tuple(sorted({_folder_glob(path) for path in facts.benchmarks}))
     if target := next((name for name in _BENCHMARK_NAMES if name in facts.make_targets), None):
         yield _make_benchmark(target, target in facts.make_programs, ("Makefile", *named))
@@ -168,15 +191,15 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             "file",
             "min",
             (),
-            "no benchmark was found that works; this is the CPU seconds of the tests: better measure what matters",
+            "no benchmark was found; this is the CPU seconds of the tests: better measure what matters",
             times_the_tests=True,
             writable_copy=tests.writable_copy,
             timeout_seconds=BUILD_TIMEOUT if tests.setup or tests.warm_up else FIRST_TIMEOUT,
             is_part=tests.is_part,
         )
-    if program := native_benchmark(facts):  # after the tests: many want a library, arguments or an hour
+    if native := native_benchmark(facts):  # after the tests: many want a library, arguments or an hour
         yield BenchmarkProposal(
-            program.line_with_timer,
+            native.line_with_timer,
             "file",
             "min",
             named,
@@ -190,8 +213,7 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             "file",
             "min",
             (),
-            f"neither a benchmark nor tests were found that work; this is only {resort.measures}: better measure "
-            "what matters",
+            f"this is only {resort.measures}: better measure what matters",
             writable_copy=resort.writable_copy,
             timeout_seconds=BUILD_TIMEOUT if resort.is_build else FIRST_TIMEOUT,
             last_resort=resort.measures,
@@ -214,20 +236,20 @@ def _make_benchmark(target: str, is_program: bool, sealed: tuple[str, ...]) -> B
     return BenchmarkProposal(line, "file", "min", sealed, why, writable_copy=True, timeout_seconds=BUILD_TIMEOUT)
 
 
-def nothing_to_measure() -> str:
-    """The message where nothing at all was found, with an example of what to say."""
-    example = f"loopty init --yes --command 'make && {CPU_TIMER} ./PROGRAM INPUT'"
-    return (
-        "neither a benchmark nor tests were found, nor a package to load or to build, and --command is missing: "
-        "write a script that prints `score: 1.5`, and name it; or name a command whose CPU time counts, as in: "
-        f"{example}"
-    )
+def without_evaluators(draft: TaskDraft, facts: RepositoryFacts) -> TaskDraft:
+    """The draft that seals no evaluator by its look alone: the user says what may change."""
+    looks = frozenset(map(literal, facts.evaluators)) - frozenset(draft.command.split())
+    return replace(draft, files=tuple(glob for glob in draft.files if glob not in looks))
 
 
-def last_resort_line(facts: RepositoryFacts) -> str:
-    """The line that starts over with what is left to measure; empty where there is nothing."""
-    resort = next(iter(last_resorts(facts)), None)
-    return f"loopty init --yes --force --command {shlex.quote(resort.line_with_timer)}" if resort else ""
+def tasks_to_try(facts: RepositoryFacts, drafts: Sequence[TaskDraft]) -> list[TaskDraft]:
+    """Choose what may become the task without a question: the benchmarks; without any, the time of the tests.
+
+    Where programs mark what may change, something else scores them: then not the tests.
+    """
+    benchmarks = [draft for draft in drafts if draft.is_benchmark]
+    tests = [] if facts.programs else [draft for draft in drafts if not (draft.is_benchmark or draft.last_resort)]
+    return benchmarks or tests
 
 
 def _script_command(facts: RepositoryFacts, path: str) -> str | None:

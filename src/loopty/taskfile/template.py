@@ -22,6 +22,7 @@ _EXAMPLES = {
     "scratch": '["build"]               # directories that start empty and writable, for build output',
     "writable_copy": "true              # run in a private copy of the tree, for builds that write beside sources",
     "mounts": '["~/data"]               # host paths to mount read-only',
+    "devices": '["gpu"]                 # devices that trials may use, one trial at a time',
     "network": "false",
 }
 """What the file shows of settings that are not used."""
@@ -54,7 +55,7 @@ seed = 0    # the same seed repeats the same experiments
 {_optional(draft, "mounts", draft.mounts)}
 # isolated = true                   # run the candidate in its own sandbox, where it cannot cheat; needs the SDK
 {_optional(draft, "network", draft.network)}
-# devices = ["gpu"]                 # devices that trials may use, one trial at a time
+{_optional(draft, "devices", draft.devices)}
 # resources = ["port 8080"]         # other things that only one trial can use at a time
 
 [objective]

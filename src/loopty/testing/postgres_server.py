@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from loopty.domain.errors import Misuse
+from loopty.kit.working_program import working_program
 
 _START_SECONDS = 120.0
 _TEST_SETTINGS = {
@@ -26,11 +27,11 @@ _TEST_SETTINGS = {
 
 
 def find_programs() -> Path | None:
-    """The folder with `initdb` and `postgres`, the newest one; None where there is none."""
+    """The folder with `initdb` and `postgres`, the newest one that runs; None where there is none."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
     on_path = shutil.which("initdb")
     places = [*reversed(debian), *([Path(on_path).resolve().parent] if on_path else [])]
-    return next((place for place in places if (place / "postgres").exists()), None)
+    return next((place for place in places if working_program(str(place / "postgres"))), None)
 
 
 class PostgresServer:

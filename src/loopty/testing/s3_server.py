@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
+from loopty.kit.working_program import working_program
 
 _START_SECONDS = 120.0
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/")
@@ -21,7 +22,7 @@ ACCESS, SECRET = "tester", "a-secret-of-tests"
 def find_rclone() -> str | None:
     """The program, beside the interpreter or on the path; None where there is none."""
     beside = Path(sys.executable).with_name("rclone")
-    return str(beside) if beside.exists() else shutil.which("rclone")
+    return str(beside) if beside.exists() else working_program("rclone")
 
 
 class S3Server:

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
+from loopty.kit.working_program import working_program
 
 _START_SECONDS = 60.0
 _TRIES = 5
@@ -38,7 +39,7 @@ StrictHostKeyChecking yes
 
 def find_sshd() -> str | None:
     """The server's program; None where there is none."""
-    return shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+    return working_program("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
 
 class SshServer:

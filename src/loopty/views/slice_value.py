@@ -11,7 +11,7 @@ from loopty.record.trials import TrialCounts
 from loopty.record.tunings import SliceRecord
 
 LARGEST_SHARE = 0.03
-"""Of a trial's time. In simulations a slice of 3 % gains, and one of 15 % gains nothing (docs/search.md)."""
+"""Of a trial's time. In simulations a slice of 3 % gains, one of 15 % does not (docs/research/search.md)."""
 SMALLEST_CORRELATION = 0.5
 _ENOUGH_NODES = 8
 _ENOUGH_TRIALS = 4

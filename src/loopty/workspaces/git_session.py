@@ -13,7 +13,6 @@ from typing import IO, TypeVar
 
 from loopty.domain.errors import LooptyError
 from loopty.kit.work_end import at_work_end
-from loopty.workspaces.resting_git import close_git, rest_git, wake_git
 
 T = TypeVar("T")
 
@@ -30,7 +29,7 @@ class GitError(LooptyError):
 class GitSession:
     """A long-running git process. It starts with the first question.
 
-    It ends when its input closes: with this object or this process. At the end of the work it may wait for more.
+    It ends when its input closes: with this object or this process.
     """
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path) -> None:
@@ -39,8 +38,8 @@ class GitSession:
         self._cwd = cwd
         self._lock = threading.Lock()
         self._child: list[subprocess.Popen[bytes]] = []
-        self._rest = functools.partial(rest_git, argv, env, cwd, self._child)
-        weakref.finalize(self, _close, self._child)
+        self._end = functools.partial(_close, self._child)
+        weakref.finalize(self, self._end)
 
     def ask(self, question: bytes, read_answer: Callable[[IO[bytes]], T]) -> T:
         """The answer of the command. Raises EOFError when it ended instead, and so did its replacement."""
@@ -48,10 +47,6 @@ class GitSession:
             if self._child:
                 with contextlib.suppress(EOFError):  # it may have been killed long ago
                     return self._exchange(self._child[0], question, read_answer)
-            if child := wake_git(self._argv, self._env, self._cwd):
-                self._keep(child)
-                with contextlib.suppress(EOFError):
-                    return self._exchange(child, question, read_answer)
             return self._exchange(self._start(), question, read_answer)
 
     def _exchange(
@@ -81,12 +76,9 @@ class GitSession:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
-        self._keep(child)
-        return child
-
-    def _keep(self, child: subprocess.Popen[bytes]) -> None:
         self._child.append(child)
-        at_work_end(self._rest)
+        at_work_end(self._end)
+        return child
 
 
 def read_line(stream: IO[bytes]) -> bytes:
@@ -107,4 +99,9 @@ def read_exactly(stream: IO[bytes], size: int) -> bytes:
 
 def _close(children: list[subprocess.Popen[bytes]]) -> None:
     while children:
-        close_git(children.pop())
+        child = children.pop()
+        for stream in (child.stdin, child.stdout):
+            with contextlib.suppress(OSError):
+                if stream:
+                    stream.close()
+        child.wait()

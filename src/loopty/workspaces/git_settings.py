@@ -58,12 +58,6 @@ def _without_secrets(listing: str) -> str:
     return "".join(f"{scope}\0{setting}\0" for scope, setting in kept)
 
 
-def known_state(git_dir: str, env: Mapping[str, str]) -> State | None:
-    """The state of the files whose listing is known; None where it is not, or not any more."""
-    known = _known.get(_key(git_dir, env))
-    return known[0] if known and known[0] == settings_state(git_dir, env) else None
-
-
 def settings_state(git_dir: str, env: Mapping[str, str]) -> State | None:
     """The files that decide how git works here; None where there may be others, or one was written just now."""
     if os.path.lexists(f"{git_dir}/commondir"):

@@ -14,6 +14,7 @@ from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.source_text import source_text
 from loopty.workspaces.cmake_facts import CMakeFacts, cmake_facts
 from loopty.workspaces.python_build import PythonBuild
+from loopty.workspaces.scoring_files import evaluates_programs, has_blocks, scores_others
 
 _AUTOMAKE_VALUE = r"\s*\+?=((?:[^\n]*\\\n)*[^\n]*)$"
 _AUTOMAKE_DEPTH = 3
@@ -81,6 +82,9 @@ _RUNS = re.compile(r"\brun\w*\s*\(|\brequire\.main\b|\bconsole\.|\bprocess\.(?:s
 _ASIDE = re.compile(
     r"(?:^|/)(?:docs?|examples?|fuzz(?:ing|ers?)?|contrib|vendor|third_party|node_modules|dist|build|\.[^/]+)/"
 )
+_RECIPE = re.compile(r"^([A-Za-z][\w.-]*):(?!=)[^\n]*\n((?:\t[^\n]*\n?)+)", re.MULTILINE)
+_DATA = "prepare"
+"""How a script is called that makes the data and often also measures on it, as in autoresearch."""
 _RULE = re.compile(r"^([^\s:#=][^\n:#=]*):(?!=)", re.MULTILINE)
 _LINKED_PROGRAM = re.compile(r"^([A-Za-z][\w-]*):(?!=)[^\n]*\n\t[^\n]* -o (?:\$@|\1)[^\n]*\n(?!\t)", re.MULTILINE)
 _TARGET = re.compile(r"[A-Za-z][\w.-]*")
@@ -112,7 +116,7 @@ class RepositoryFacts(Record):
     languages: tuple[str, ...]
     """By number of source files, most first; tests and benchmarks do not count."""
     sources: tuple[str, ...]
-    """Source files of the main language that are neither tests, benchmarks, docs nor examples."""
+    """Source files of the main language that are neither tests, benchmarks, evaluators, docs nor examples."""
     benchmarks: tuple[str, ...]
     """Files that are named as a benchmark, nearest to the top first."""
     fixture_benchmarks: tuple[str, ...]
@@ -149,6 +153,14 @@ class RepositoryFacts(Record):
     """Benchmark files of JavaScript that only define what another file runs."""
     root_package: str = ""
     """The name of the package of Python whose folder is the top of the repository; empty for most."""
+    evaluators: tuple[str, ...] = ()
+    """Source files that score others, by their name or by what they define."""
+    programs: tuple[str, ...] = ()
+    """Files in which EVOLVE-BLOCK lines mark what may change."""
+    evaluated_programs: tuple[tuple[str, str], ...] = ()
+    """Files that have `evaluate(program_path)`, each with the program in its folder."""
+    recipes: Mapping[str, str] = field(default_factory=dict)
+    """What targets of the Makefile run, by their names."""
 
     @property
     def is_mostly_extensions(self) -> bool:
@@ -179,10 +191,15 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     python = [path for path in dict.fromkeys((*benchmarks, *tests)) if path.endswith(".py")]
     fixtures = tuple(path for path in python if _FIXTURE.search(source_text(top / path)))
     targets = _make_targets(top, files, _MAKEFILES)
+    evaluators, programs = _evaluators_and_programs(top, code)
     return RepositoryFacts(
         tuple(files),
         ranked,
-        tuple(path for path in code if language_of[path] == main and PurePosixPath(path).name != "setup.py"),
+        tuple(
+            path
+            for path in code
+            if language_of[path] == main and PurePosixPath(path).name != "setup.py" and path not in evaluators
+        ),
         tuple(benchmarks),
         fixtures,
         tests,
@@ -208,7 +225,44 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         _make_programs(top, files),
         frozenset(path for path in benchmarks if _only_exports(top / path)),
         PythonBuild(top).import_name if "__init__.py" in files else "",
+        evaluators=tuple(sorted(evaluators)),
+        programs=tuple(programs),
+        evaluated_programs=tuple(_evaluated_programs(top, sorted(evaluators), programs, files)),
+        recipes=_recipes(top, files),
     )
+
+
+def _evaluators_and_programs(top: Path, code: Sequence[str]) -> tuple[set[str], list[str]]:
+    """The source files that score others, and those that mark what may change in them."""
+    texts = {path: source_text(top / path) for path in code}
+    evaluators = {path for path, text in texts.items() if scores_others(path, text)}
+    programs = [path for path, text in texts.items() if has_blocks(text) and path not in evaluators]
+    imports_data = re.compile(rf"^\s*(?:from|import)\s+{_DATA}\b", re.MULTILINE)
+    if any(imports_data.search(text) for text in texts.values()):
+        evaluators |= {path for path in code if PurePosixPath(path).name == f"{_DATA}.py"}
+    return evaluators, programs
+
+
+def _evaluated_programs(
+    top: Path, evaluators: Sequence[str], programs: Sequence[str], files: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Evaluators of one program each: the only one beside it with marked blocks, or one that is named so."""
+    for evaluator in evaluators:
+        folder = PurePosixPath(evaluator).parent
+        marked = [path for path in programs if PurePosixPath(path).parent == folder]
+        named = [
+            path
+            for path in marked or files
+            if PurePosixPath(path).parent == folder and PurePosixPath(path).stem == "initial_program"
+        ]
+        chosen = named or marked
+        if len(chosen) == 1 and evaluates_programs(evaluator, source_text(top / evaluator)):
+            yield evaluator, chosen[0]
+
+
+def _recipes(top: Path, files: Sequence[str]) -> dict[str, str]:
+    name = next((name for name in _MAKEFILES if name in files), None)
+    return dict(_RECIPE.findall(source_text(top / name))) if name else {}
 
 
 def _only_exports(path: Path) -> bool:

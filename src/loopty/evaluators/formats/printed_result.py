@@ -8,14 +8,13 @@ from loopty.domain.objective import SCORE
 from loopty.evaluators.formats.result_format import ResultFormat
 from loopty.evaluators.result import ParsedResult, choose_score, finite_number, parse_result
 from loopty.evaluators.trial_output import TrialOutput
+from loopty.kit.not_finite import printed_not_finite
+from loopty.kit.printed_numbers import NUMBER, named_numbers
 from loopty.kit.untrusted_files import Unreadable
 
-_NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_NAMED = re.compile(rf"^\W*([A-Za-z][\w ./%()-]{{0,60}}?)\s*[:=]\s*({_NUMBER})(?![\w.])")
-_ALONE = re.compile(rf"(?<![\w.])({_NUMBER})(?![\d.])")
+_ALONE = re.compile(rf"(?<![\w.])({NUMBER})(?![\d.])")
 _OBJECT = re.compile(rb"^(?:\xef\xbb\xbf)?\s*\{", re.MULTILINE)
 _LONGEST_LINE = 1_000
-_MAX_NAMES = 200
 
 
 def _read(output: TrialOutput, score_key: str) -> ParsedResult | None:
@@ -34,14 +33,20 @@ def _read(output: TrialOutput, score_key: str) -> ParsedResult | None:
 
 def _score_in_output(lines: list[str], score_key: str) -> ParsedResult:
     """Lines like `accuracy: 0.93` are metrics; the score is `score`, or else the only number of the last line."""
-    named: dict[str, float] = {}
-    for line in lines:
-        if (match := _NAMED.match(line[:_LONGEST_LINE])) and (match[1] in named or len(named) < _MAX_NAMES):
-            named[match[1]] = finite_number(float(match[2]), match[1])
+    _refuse_not_finite(lines, score_key or SCORE)
+    named = {name: finite_number(number, name) for name, number in named_numbers(lines).items()}
     numbers = [float(number) for number in _ALONE.findall(lines[-1][:_LONGEST_LINE])]
     if SCORE not in named and not score_key and len(numbers) == 1:
         named = {SCORE: finite_number(numbers[0], SCORE), **named}
     return choose_score(ParsedResult(named), score_key)
+
+
+def _refuse_not_finite(lines: list[str], key: str) -> None:
+    """Raise Unreadable where the score, or the last line, is NaN or infinite: no other number stands for it."""
+    for line in lines:
+        found = printed_not_finite(line)
+        if found and (found[0] == key or line is lines[-1]):
+            finite_number(found[1], found[0] or key)
 
 
 FORMAT = ResultFormat(

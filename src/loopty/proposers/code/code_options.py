@@ -45,72 +45,59 @@ class Policy(StrEnum):
 class CodeOptions(Record):
     parents: str | Mapping[str, Any] = option(PARENTS, "best")
     operators: tuple[Operator, ...] = option(
-        "How to ask for a change: `diff` (some lines), `rewrite` (whole files), `fix` (a node that failed), "
-        "`draft` (a new solution from the baseline), `crossover` (with another good node), `merge` (the changes "
-        "of another good node, by git where they do not conflict), `part` (one part of a good node's change, or "
-        "the parent without a part of its own; asks no model), `mutate` (a random edit, which asks no model). "
-        "Each proposal is drawn from those that apply, by the policy.",
+        "How to ask for a change: `diff`, `rewrite`, `fix`, `draft`, `crossover`, `merge`, `part`, `mutate`"
+        " (`docs/models.md`).",
         (Operator.DIFF, Operator.REWRITE, Operator.FIX, Operator.DRAFT, Operator.PART),
         filled=True,
     )
     policy: Policy = option(
-        "How the operator and the model of a proposal are chosen. `credit`: by what they have brought for their "
-        "price so far. `weights`: by fixed weights. `gradient`: by weights that follow the rewards, and by values "
-        "(exploration, drafts, restart, batch) that move while the search runs; it is an experiment (see "
-        "docs/search.md).",
+        "How operator and model are chosen. `credit`: by reward for the price so far; `weights`: by fixed "
+        "weights; `gradient`: an experiment.",
         Policy.CREDIT,
     )
     weights: Mapping[str, float] = option(
-        "The weights of operators with the policy `weights`. Default: alike; an operator that is listed twice is "
-        "drawn twice as often.",
+        "Weights of operators with the policy `weights`. Default: equal.",
         {},
     )
-    drafts: int = option(
-        "How many drafts are asked for before anything else, where `draft` is one of the operators.", 3, minimum=0
-    )
+    drafts: int = option("How many drafts come first, if `draft` is an operator.", 3, minimum=0)
     exploration: float = option(
-        "The share of proposals that ignores the credit, so that no operator is given up.",
+        "Share of proposals that ignore the credit.",
         0.1,
         minimum=0,
         below=1.001,
     )
     trial_price: float = option(
-        "What a trial costs, in calls of the cheapest model: with a high price, dear models and operators that "
-        "fail less are worth more.",
+        "What a trial costs, in calls of the cheapest model.",
         1.0,
         above=0,
     )
     guide_after: int = option(
-        "With the policy `gradient`: verdicts without a new best node after which the evolver's strongest model "
-        "is asked for new directions; 0: never.",
+        "With `gradient`: verdicts without a new best node before the strongest model suggests directions; "
+        "0: never.",
         40,
         minimum=0,
     )
     batch: int = option("How many proposals one call asks for.", 1, minimum=1, below=17)
     file_tokens: int = option("Maximum tokens of the files that the model sees.", 16_000, minimum=256)
     form: str = option(
-        "The form of the answers: `block` (the code between the only pair of EVOLVE-BLOCK lines), `whole` (whole "
-        "files), `search` (SEARCH and REPLACE), `diff` (a unified diff). `auto` takes one that fits what may "
-        "change, and learns for each model in which its replies are usable. Replies in any form are read.",
+        "Form of the answers: `block` (between the EVOLVE-BLOCK lines), `whole` (files), `search` (SEARCH "
+        "and REPLACE), `diff`. `auto` learns it for each model.",
         "auto",
         choices=("auto", "block", "whole", "search", "diff"),
     )
     reasons_first: str = option(
-        "Whether the model explains its idea before the change. `auto` learns it for each model.",
+        "Let the model explain its idea before the change. `auto` learns it for each model.",
         "auto",
         choices=("auto", "always", "never"),
     )
     similarity: float = option(
-        "Maximum similarity of a change to an earlier change to the same node, where 1 means equal; a more "
-        "similar change is refused. With 1, only changes that are equal apart from comments and white space are "
-        "refused.",
+        "A change more similar than this to an earlier change of the same node is refused; 1: only equal ones.",
         0.97,
         above=0,
         below=1.001,
     )
     embedding: str = option(
-        "The model whose embeddings compare changes: a name of `[models]`, or `provider:model`. Without one, or "
-        "while it is unavailable, changes are compared by their sequences of four characters.",
+        "The model whose embeddings compare changes. Default: changes are compared by characters.",
         "",
     )
     briefing: PromptContextOptions = option(

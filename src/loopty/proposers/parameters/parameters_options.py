@@ -19,7 +19,7 @@ class ParametersOptions(Record):
         "How many tried configurations the model sees: the best ones, then the newest ones.", 30, minimum=0
     )
     briefing: PromptContextOptions = option(
-        "How much other context the model gets. Without this table: `digest_tokens = 0` and `artifacts = false`.",
+        "How much other context the model gets. Default: none.",
         PromptContextOptions(digest_tokens=0, artifacts=False),
     )
 

@@ -1,0 +1,81 @@
+"""The command that adds an extra to this installation of loopty: from a clone, a wheel or an index."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+_NAME = "loopty"
+_UV_RECEIPT, _PIPX_RECEIPT = "uv-receipt.toml", "pipx_metadata.json"
+
+
+def extra_command(extra: str) -> str:
+    """Return the command that adds an extra of loopty to the environment that runs it."""
+    prefix, origin = Path(sys.prefix), _origin()
+    extras = sorted({extra, *_extras_of_uv(prefix)})
+    place, is_editable = _place(origin, ",".join(extras))
+    words = [*(["--editable"] if is_editable else []), place]
+    if (prefix / _UV_RECEIPT).exists():
+        return shlex.join(["uv", "tool", "install", *words])
+    if (prefix / _PIPX_RECEIPT).exists():
+        return shlex.join(["pipx", "runpip", prefix.name, "install", *words])
+    return shlex.join([*_installer(), *words])
+
+
+def package_command(package: str) -> str:
+    """Return the command that adds another package to the environment that runs loopty."""
+    prefix = Path(sys.prefix)
+    if (prefix / _PIPX_RECEIPT).exists():
+        return shlex.join(["pipx", "inject", prefix.name, package])
+    return shlex.join([*_installer(), package])
+
+
+def _installer() -> list[str]:
+    """Return the words that install into this environment; those of uv have no pip inside."""
+    if importlib.util.find_spec("pip") is None:
+        return ["uv", "pip", "install", "--python", sys.executable]
+    return [sys.executable, "-m", "pip", "install"]
+
+
+def _origin() -> Mapping[str, Any] | None:
+    """Return what the installer noted about the origin of loopty (PEP 610); None if it came from an index."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        noted = distribution(_NAME).read_text("direct_url.json")
+    except PackageNotFoundError:  # run from its source, without an installation
+        return {"url": Path(__file__).parents[3].as_uri(), "dir_info": {"editable": True}}
+    found: Mapping[str, Any] | None = json.loads(noted) if noted else None
+    return found
+
+
+def _place(origin: Mapping[str, Any] | None, extras: str) -> tuple[str, bool]:
+    """Return the requirement that names this loopty with its extras, and whether it is installed as editable."""
+    if origin is None:
+        return f"{_NAME}[{extras}]", False
+    url, path = origin["url"], unquote(urlsplit(origin["url"]).path)
+    if "vcs_info" in origin:
+        vcs = origin["vcs_info"]
+        return f"{_NAME}[{extras}] @ {vcs['vcs']}+{url}@{vcs['commit_id']}", False
+    if not url.startswith("file:"):
+        return f"{_NAME}[{extras}] @ {url}", False
+    if not Path(path).exists():
+        path = f"PATH/{Path(path).name}"
+    return f"{path}[{extras}]", bool(origin.get("dir_info", {}).get("editable"))
+
+
+def _extras_of_uv(prefix: Path) -> list[str]:
+    """Return the extras that `uv tool` installed: it removes those that its next command does not name."""
+    if not (prefix / _UV_RECEIPT).exists():
+        return []
+    import tomllib
+
+    receipt = tomllib.loads((prefix / _UV_RECEIPT).read_text())
+    requirements = receipt.get("tool", {}).get("requirements", [])
+    return [extra for each in requirements if each.get("name") == _NAME for extra in each.get("extras", [])]

@@ -1,1 +1,0 @@
-"""The resident process: it has imported loopty once, and forks a process for each verb."""

@@ -1,0 +1,99 @@
+"""Every `loopty tool` line that a prompt, a skill or a page tells an agent to type works as it stands there.
+
+In the agent's sandbox, and with a `loopty` of the user in the search path, which cannot run in there.
+"""
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from loopty.tools.tool_table import TOOLS
+from loopty_sdk.agent_tool import call_of_words
+
+from .test_agent_command import replies
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [
+    ROOT / "README.md",
+    *(ROOT / "docs").rglob("*.md"),
+    *(path for top in ("src", "sdk") for path in (ROOT / top).rglob("*") if path.suffix in (".py", ".md")),
+]
+TYPED = re.compile(r"`(loopty tool\b[^`]*)`|^[ $]*(loopty tool\b.*)$", re.MULTILINE)
+NOT_TYPED = re.compile(r"loopty tool (…|TOOL\b.*)")
+"""What stands for any call."""
+TASK = """
+[benchmark]
+command = "sh bench.sh"
+timeout_seconds = 20
+[access]
+write = ["src/**"]
+[noise]
+repeat = "never"
+[parameters]
+step = { type = "float", low = 0.0, high = 10.0, default = 1.0 }
+[tune]
+slice = "dev"
+[pools]
+attempts = 2
+tunes = 20
+[proposer]
+kind = "agent"
+agent = "command"
+command = ["sh", "lines.sh"]
+"""
+
+
+def lines_to_type() -> list[str]:
+    """The lines, each once."""
+    texts = [path.read_text() for path in SOURCES]
+    found = (" ".join((span or line).split()) for text in texts for span, line in TYPED.findall(text))
+    return sorted({line for line in found if not NOT_TYPED.fullmatch(line)})
+
+
+@pytest.fixture
+def active(monkeypatch):
+    """This environment as it is when it was activated."""
+    programs = Path(sys.executable).parent
+    if not (programs / "loopty").exists():
+        pytest.skip(f"loopty is not installed in {programs}")
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("VIRTUAL_ENV", str(programs.parent))
+
+
+def test_the_lines_are_found():
+    found = lines_to_type()
+    assert "loopty tool context" in found
+    assert """loopty tool submit mode=tune params='{"step": 2.0}'""" in found
+
+
+@pytest.mark.usefixtures("active")
+@pytest.mark.parametrize("options", [(), ("--unsafe-no-sandbox",)], ids=["sandbox", "no sandbox"])
+def test_every_line_works_word_for_word_in_the_agents_sandbox(code_place, options):
+    lines = lines_to_type()
+    script = "exec 2>&1\necho 9 > src/x.txt\nbash -lc 'loopty tool check'; echo rc $?\n"
+    script += "".join(f"{line}\necho rc $?\n" for line in lines)
+    code_place.write("lines.sh", script)
+    code_place.write("loopty.toml", TASK)
+    code_place.commit()
+    for _ in range(2):
+        code_place.loopty("new", "--parent", "1")
+    code_place.write(".loopty/drafts/1.2/src/x.txt", "7\n")
+    code_place.loopty("run", "1.2", *options)  # a line shows it
+    code_place.loopty("optimize", *options)
+    said = replies(code_place)[-1]
+    assert re.findall(r"^rc (\d+)$", said, re.MULTILINE) == ["0"] * (len(lines) + 1), said
+    assert "with step = 2.0" in said
+
+
+def test_words_become_what_the_tool_takes():
+    examples = {"string": ("1.2", "1.2"), "integer": ("5", 5), "array": ("1.1,1.2", ["1.1", "1.2"])}
+    examples["object"] = ('{"a": 1.0}', {"a": 1.0})
+    for tool, entry in TOOLS.items():
+        for name, schema in entry["inputSchema"]["properties"].items():
+            word, value = examples[schema["type"]]
+            call = json.loads(call_of_words(tool, [f"{name}={word}"]))
+            assert call == {"tool": tool, "arguments": {name: value}}
