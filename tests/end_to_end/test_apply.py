@@ -34,10 +34,10 @@ def won(measured, tmp_path):
 
 def test_a_branch_has_the_whole_change_as_one_commit(won):
     done = won.loopty("apply")
-    assert done.stdout == "branch loopty-best-1.1 holds @2\nintegrity: weak\n"
-    assert "git merge loopty-best-1.1" in done.stderr
-    assert won.git("rev-parse", "loopty-best-1.1^{tree}").strip() == won.history()["1.1"].tree
-    won.git("merge", "-q", "loopty-best-1.1")
+    assert done.stdout == "branch loopty-best-@2 holds @2\nintegrity: weak\n"
+    assert "git merge loopty-best-@2" in done.stderr
+    assert won.git("rev-parse", "loopty-best-@2^{tree}").strip() == won.history()["1.1"].tree
+    won.git("merge", "-q", "loopty-best-@2")
     assert (won.top / "src/x.txt").read_text() == "6\n"
     assert "six is more" in won.git("log", "-1", "--format=%B")
 
@@ -85,7 +85,7 @@ def test_a_patch_that_conflicts_changes_nothing(won):
     output = won.loopty("apply", "1.1", "--patch", code=2).stderr
     assert "does not apply" in output
     assert "src/x.txt" in output
-    assert "`loopty apply 1.1` makes a branch" in output
+    assert "`loopty apply @2` makes a branch" in output
     assert output.count("\n") == 1
     assert user_state(won) == before
 
@@ -139,7 +139,7 @@ def test_parameters_are_written_to_the_file_that_the_task_names(parameters):
     place, best = parameters, parameters.json("best")
     place.write("loopty.toml", 'parameters_file = "conf/p.json"\n' + (place.top / "loopty.toml").read_text())
     place.write("conf/p.json", '{"other": [1], "x": 0.5}')
-    name = f"{best['id']} #{best['handle']}"
+    name = f"@{best['handle']}"
     assert f"conf/p.json has the parameters of {name}: x " in place.loopty("apply", "best").stdout
     assert json.loads((place.top / "conf/p.json").read_text()) == {"other": [1], **best["params"]}
     written = {"node": best["id"], "handle": best["handle"], "params": best["params"]}
@@ -189,7 +189,7 @@ def test_where_the_control_did_better_best_and_apply_name_its_node(place):
     place.commit()
     done = place.loopty("optimize")
     control = place.json("status")["control"]
-    hint = f"loopty apply {control['node']}"
+    hint = f"loopty apply @{control['handle']}"
     assert "but the control found" in done.stdout
     assert f"use it: {hint}" in done.stdout
     assert hint in place.loopty("best").stderr

@@ -61,7 +61,7 @@ def test_new_edit_run_show_diff(hand_place):
     (folder / "src/x.txt").write_text("6\n")
     assert f"  folder    {folder}\n" in hand_place.loopty("show", node).stdout
     assert hand_place.json("show", node)["workspace"] == str(folder)
-    assert f"@2 is a draft, so its change is not recorded yet: its files are in {folder}" in (
+    assert f"@2 is a draft: its change is not recorded yet, and its files are in {folder}" in (
         hand_place.loopty("diff", node).stderr
     )
     assert hand_place.loopty("run", node).stdout == "@2 kept: better: score 6 against 5 of 1\nintegrity: weak\n"
@@ -213,7 +213,7 @@ def test_the_baseline_is_measured_before_a_node(code_place):
     node, folder = draft(code_place)
     assert "changes nothing" in code_place.loopty("run", node, code=2).stderr, "before the baseline is measured"
     (folder / "src/x.txt").write_text("4\n")
-    assert "measuring the baseline 1 first: 1.1 is compared with it" in code_place.loopty("run", node).stderr
+    assert "measuring the baseline @1 first: @2 is compared with it" in code_place.loopty("run", node).stderr
     history = code_place.history()
     assert history["1"].outcome.is_finished
     assert history[node].against == "1"
@@ -262,7 +262,7 @@ def test_line_ends_that_git_converts_are_not_edits(code_place):
     code_place.commit()
     code_place.loopty("run", "1")
     node, _ = draft(code_place)
-    assert "changes nothing of 1" in code_place.loopty("run", node, code=2).stderr
+    assert "changes nothing of @1" in code_place.loopty("run", node, code=2).stderr
 
 
 def test_a_trial_without_the_metric_that_counts_is_a_failure(code_place):
@@ -303,8 +303,8 @@ def test_an_empty_draft_is_refused_before_it_costs_an_attempt(hand_place):
     node, folder = draft(hand_place)
     recorded = events(hand_place)
     refused = hand_place.loopty("run", node, code=2).stderr
-    assert "node @2 changes nothing of @1" in refused
-    assert "`loopty drop 1.1`" in refused
+    assert "@2 changes nothing of @1" in refused
+    assert "`loopty drop @2`" in refused
     assert events(hand_place) == recorded
     assert folder.exists()
 
@@ -314,7 +314,7 @@ def test_a_twin_of_another_node_is_refused_and_named(hand_place):
         node, folder = draft(hand_place)
         (folder / "src/x.txt").write_text("6\n")
         refused = hand_place.loopty("run", node, code=expected).stderr
-    assert "node @3 is the same as @2 (kept), which `loopty replay 1.1` measures again" in refused
+    assert "@3 is the same as @2 (kept), which `loopty replay @2` measures again" in refused
     assert hand_place.history()["1.2"].draft
 
 

@@ -78,7 +78,10 @@ def test_two_processes_that_reach_the_second_stage_at_once_share_its_run(place, 
 
 def test_each_search_has_a_second_stage_of_its_own(place):
     write_task(place, task=TASK.replace("[combine]", "[combine]\npatience = 99"))
-    place.loopty("optimize", "--quiet")
+    said = place.loopty("optimize").stderr.splitlines()
+    kept = [line for line in said if line.startswith("kept ")]
+    assert kept
+    assert len(set(kept)) == len(kept), "both stages have a progress display, each of its own"
     pool = FrozenPool.of(place.history().runs[2])
     assert pool.base == 1
     scores = [member.score for member in pool.members]
@@ -88,6 +91,10 @@ def test_each_search_has_a_second_stage_of_its_own(place):
     # A new search in the same place freezes a pool of its own.
     place.loopty("optimize", "--quiet", "--new-run")
     assert [FrozenPool.of(run).base for run in place.history().runs.values()] == [0, 1, 0, 3]
+    rules = [line for line in place.loopty("report").stdout.splitlines() if line.startswith("── run")]
+    assert [rule.split()[2] for rule in rules] == ["4", "3", "2", "1"], "every run, the newest first"
+    assert "── run" not in place.loopty("report", "--run", "2").stdout
+    assert [older["status"]["run"] for older in place.json("report")["older_runs"]] == [3, 2, 1]
 
 
 MERGES = """

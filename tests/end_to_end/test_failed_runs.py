@@ -42,14 +42,14 @@ def test_a_draft_below_a_baseline_that_failed_runs_below_the_mended_one(broken_p
     broken_place.loopty("new", "-m", "seven is more")
     (broken_place.top / ".loopty/drafts/1.1/src/x.txt").write_text("7\n")
     refused = broken_place.loopty("run", "1.1", code=2)
-    assert "then run `loopty run 1.1` again" in refused.stderr
+    assert "then run `loopty run @2` again" in refused.stderr
     again = broken_place.loopty("run", "1.1", code=1)
     assert "run 2 measures the baseline again" in again.stderr
-    assert again.stdout.startswith("2 #3 discarded")
+    assert again.stdout.startswith("@3 discarded")
     mend(broken_place)
     done = broken_place.loopty("run", "1.1")
-    assert "1.1 is 3.1 now" in done.stderr
-    assert done.stdout.startswith("3.1 #5 kept: better: score 7 against 5 of 3")
+    assert "@2 is @5 now" in done.stderr
+    assert done.stdout.startswith("@5 kept: better: score 7 against 5 of @4")
     history = broken_place.history()
     assert history["3.1"].summary == "seven is more"
     assert history["1.1"].dropped
@@ -65,9 +65,9 @@ def test_a_draft_that_conflicts_with_the_mended_files_says_so_and_stays(broken_p
     mend(broken_place)
     (broken_place.top / "src/x.txt").write_text("6\n")
     refused = broken_place.loopty("run", "1.1", code=2)
-    assert "1.1 is 2.1 now, and conflicts with the new baseline in src/x.txt" in refused.stderr
+    assert "@2 is @4 now, and conflicts with the new baseline in src/x.txt" in refused.stderr
     (broken_place.top / ".loopty/drafts/2.1/src/x.txt").write_text("8\n")
-    assert "kept: better: score 8 against 6 of 2" in broken_place.loopty("run", "2.1").stdout
+    assert "kept: better: score 8 against 6 of @3" in broken_place.loopty("run", "2.1").stdout
 
 
 def test_run_1_measures_a_baseline_that_failed_again(broken_place):

@@ -116,7 +116,7 @@ def test_a_gate_needs_a_new_name_and_a_condition(code_place):
     add = ("gate", "add", "1", "--name")
     assert "already" in place.loopty(*add, "small", "--command", "true", code=2).stderr
     place.loopty(*add, "mine", "--command", "true")
-    assert "already" in place.loopty(*add, "mine", "--command", "true", code=2).stderr
+    assert "has a gate mine" in place.loopty(*add, "mine", "--command", "true", code=2).stderr
     assert "--metric" in place.loopty(*add, "empty", code=2).stderr
     assert "bound" in place.loopty(*add, "half", "--metric", "score", code=2).stderr
 

@@ -132,8 +132,8 @@ def test_every_verb_says_that_the_files_were_removed(old_place):
         ("gate", "check", "1.2"),
     ):
         refused = old_place.loopty(*words, code=2).stderr
-        assert refused.startswith("loopty: the files of node 1.2"), words
-        assert "were removed by `loopty gc`: `loopty show 1.2" in refused
+        assert refused.startswith("loopty: the files of @3"), words
+        assert "were removed by `loopty gc`: `loopty show @3" in refused
         assert refused.count("\n") == 1
     assert "removed by loopty gc" in old_place.loopty("show", "1.2").stdout
     assert old_place.json("show", "1.2")["files_removed"] is True

@@ -72,9 +72,8 @@ def test_best_names_the_best_node(finished):
     best = finished.json("best")["id"]
     assert finished.json("show", "best")["id"] == best
     assert finished.json("diff", "best", "--baseline")["against"] == "1"
-    name, handle, score = finished.loopty("best").stdout.split()
-    assert name == best
-    assert finished.json("show", handle)["id"] == best
+    name, score = finished.loopty("best").stdout.split()
+    assert finished.json("show", name)["id"] == finished.json("show", name.removeprefix("@"))["id"] == best
     assert f" {score}" in finished.loopty("status").stdout, "with the digits of the other verbs"
 
 
@@ -100,7 +99,7 @@ def test_best_with_top_lists_that_many_nodes(finished):
         (["show", "9.9"], "there is no node 9.9: `loopty tree` lists them"),
         (["diff", "1.99"], "there is no node 1.99"),
         (["tree", "9.9", "--json"], "there is no node 9.9"),
-        (["show", "1.x"], "ids look like 1, 1.3, 1.3.2 or @431"),
+        (["show", "1.x"], "a node is @431, or its path as in 1.3.2"),
         (["show", "../1"], "is not a node id"),
         (["show", "1.0"], "is not a node id"),
         (["run", "9.9"], "there is no node 9.9"),
@@ -149,7 +148,7 @@ def test_progress_and_warnings_go_to_stderr_and_the_result_to_stdout(finished, t
     closing = json.loads(done.stdout)
     assert closing["sound"] is True
     assert "all 6 attempt trials are spent" in closing["reason"]
-    assert "kept 2" in done.stderr
+    assert "kept @10: the first result" in done.stderr
     quiet = place.loopty("optimize", "--new-run", "--quiet")
     assert quiet.stderr == ""
     assert "better than the baseline" in quiet.stdout.replace("\n", " ")
@@ -213,7 +212,7 @@ def test_any_score_can_be_printed_as_json(extreme, verb):
     json.loads(extreme.loopty(verb, "--json").stdout, parse_constant=pytest.fail)
 
 
-def test_a_deep_node_is_found_by_its_branch_and_by_its_shortened_id(tmp_path):
+def test_a_deep_node_is_found_by_its_branch_and_by_its_name(tmp_path):
     place = Place(tmp_path)
     place.git("init", "-q", "-b", "main")
     place.write("loopty.toml", CODE_TASK.format(attempts=6))
@@ -229,8 +228,12 @@ def test_a_deep_node_is_found_by_its_branch_and_by_its_shortened_id(tmp_path):
         lambda _: [NodeAdded(n, Pool.ATTEMPT, "hand", "a step", root.commit, root.tree) for n in lineage]
     )
     assert place.json("show", deep.branch)["id"] == deep
-    assert place.json("show", f"{deep[:9]}…{deep[-9:]}")["id"] == deep
-    assert "names" in place.loopty("show", "1.…1", code=2).stderr
+    for name in ("@62", "62"):
+        assert place.json("show", name)["id"] == deep
+    shown = place.loopty("show", "@62").stdout
+    assert shown.startswith("@62  ")
+    assert str(deep) in "".join(line.removeprefix("  path").strip() for line in shown.splitlines()), "whole"
+    assert "…" not in place.loopty("tree").stdout.split("@62")[1]
 
 
 def test_a_verb_in_a_folder_that_is_gone_says_so_in_one_line(tmp_path):

@@ -19,12 +19,12 @@ def test_a_pull_request_has_a_branch_and_a_text(won):
     done = won.loopty("pr")
     assert done.stdout.startswith("# Improve score from 5 to 6 (+20.0 %)\n")
     assert "+6" in done.stdout
-    assert "git push -u origin loopty-best-1.1" in done.stderr
-    assert won.git("show", "loopty-best-1.1:src/x.txt") == "6\n"
+    assert "git push -u origin loopty-best-@2" in done.stderr
+    assert won.git("show", "loopty-best-@2:src/x.txt") == "6\n"
     again = won.loopty("pr", code=2)
     assert "--force" in again.stderr
     made = won.json("pr", "1.1", "--force", "--to", "text.md")
-    assert made["branch"] == "loopty-best-1.1"
+    assert made["branch"] == "loopty-best-@2"
     assert (won.top / "text.md").read_text() == made["text"]
 
 

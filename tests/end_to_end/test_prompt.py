@@ -99,7 +99,7 @@ def test_a_call_whose_record_is_missing_or_torn_is_shown_from_the_ledger(propose
 
 
 def test_show_mentions_the_calls(proposed):
-    assert "loopty show 1.1 --prompt" in proposed.loopty("show", "1.1").stdout
+    assert "loopty show @2 --prompt" in proposed.loopty("show", "1.1").stdout
     assert json.loads(proposed.loopty("show", "1.1", "--json").stdout)["calls"] == ["c1", "c2"]
 
 
@@ -108,7 +108,7 @@ def test_refused_calls_are_shown_with_reason_and_full_text(code_place):
     with vendor(reply, reply, number(7), reply) as server:
         code_place.write("loopty.toml", CODE_TASK.format(attempts=2) + evolver(server))
         closing = code_place.loopty("optimize", "--quiet")
-    assert closing.stderr.endswith("what was refused: loopty show 1.1 --refused\n")
+    assert closing.stderr.endswith("what was refused: loopty show @2 --refused\n")
 
     shown = code_place.json("show", "1", "--refused")
     reasons = [call["fruitless_reason"] for call in shown["calls"]]

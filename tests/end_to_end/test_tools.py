@@ -71,7 +71,7 @@ def test_an_agent_makes_an_experiment_by_tools_alone(tools):
     context = call(tools, "context")
     assert "Raise the number." in context["text"]
     node = opened(tools, 9, surface="the number")
-    assert "1.1 by one on the number" in call(tools, "context", "two")["text"]
+    assert "@2 by one on the number" in call(tools, "context", "two")["text"]
     checked = finished(tools, "check", id=node)
     assert "every gate passes" in checked["text"]
     tuned = finished(tools, "submit", id=node, mode="tune")
@@ -115,7 +115,7 @@ def test_a_command_is_tried_in_the_sandbox_and_recorded_nowhere(tools):
 def test_the_same_hypothesis_is_refused_while_in_work_and_after_it_was_tried(tools):
     node = opened(tools, 9)
     again = call(tools, "open", "two", hypothesis="9 IS more!")
-    assert "one works on this as 1.1" in again["error"]
+    assert "one has worked on this as @2" in again["error"]
     finished(tools, "submit", id=node)
     again = call(tools, "open", "two", parent="1", hypothesis="9 is more")
     assert "was tried on 1 as 1.1" in again["error"]
@@ -126,7 +126,7 @@ def test_a_twin_is_not_run_twice(tools):
     first, second = opened(tools, 9), call(tools, "open", "two", parent="1", hypothesis="nine")["id"]
     (tools.top / ".loopty/drafts" / second / "src/x.txt").write_text("9\n")
     finished(tools, "submit", id=first)
-    assert "is the same as 1.1" in call(tools, "submit", "two", id=second)["error"]
+    assert "is the same as @2" in call(tools, "submit", "two", id=second)["error"]
     assert tools.history()[second].draft
 
 
@@ -257,7 +257,7 @@ def test_agents_may_do_more_where_the_task_file_permits_it(tools):
     node = opened(tools, 9)
     finished(tools, "submit", id=node)
     done = finished(tools, "manage", action="gate", id="1", name="tiny", command="test $(cat src/x.txt) -lt 8")
-    assert "1.1 withdrawn" in done["text"]
+    assert "@2 withdrawn" in done["text"]
     assert tools.history()["1.1"].verdict is not Verdict.KEPT
     other = opened(tools, 6)
     finished(tools, "submit", id=other)

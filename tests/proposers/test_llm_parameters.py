@@ -75,7 +75,7 @@ async def test_the_prompt_has_the_task_the_space_and_the_tried_points(desk) -> N
         "Make it better.",
         "`depth`: int from 1 to 3",
         "exists only while",
-        '1.1 | score 7 | {"x": 0.75, "method": "a"}',
+        '@2 | score 7 | {"x": 0.75, "method": "a"}',
         "out of memory",
         "4 configurations",
         "first `reason`, a sentence",
@@ -213,9 +213,9 @@ async def test_a_tried_or_running_point_is_not_proposed_again(desk) -> None:
         Objection.DUPLICATE,
     ]
     assert answers[2].params == {"x": 1.0, "method": "a"}
-    assert "same as 1.2" in answers[3].reason
+    assert "same as @3" in answers[3].reason
     assert len(answers[3].calls) == 2
-    assert "is the same as 1.2" in desk.model.prompts[-1].messages[-1].text
+    assert "is the same as @3" in desk.model.prompts[-1].messages[-1].text
 
 
 async def test_new_best_code_is_tuned_next(desk) -> None:

@@ -76,10 +76,10 @@ def test_the_context_has_the_task_the_objective_the_rules_and_the_state_of_the_s
     text = context_text(story)
     assert "Make it fast." in text
     assert "Make `score` as small as possible." in text
-    assert "The baseline, node 1: score 3." in text
-    assert "The best so far, node 1.1: score 2." in text
+    assert "The baseline, node @1: score 3." in text
+    assert "The best so far, node @2: score 2." in text
     assert "Change only `src/**`." in text
-    assert "1.1 | rewrite | unroll the loop | score 2 | kept: better: score 2 against 3 of 1" in text
+    assert "@2 | rewrite | unroll the loop | score 2 | kept: better: score 2 against 3 of @1" in text
 
 
 def test_without_access_to_files_there_are_no_rules_about_files():
@@ -175,7 +175,7 @@ def test_changes_of_the_node_are_listed_with_their_reasons_and_running_ones_too(
     story.starts(story.adds("1", summary="use a heap"))
     story.ends(story.adds("1", Pool.CONTROL, summary="of the control"), 0.4)
     text = context_text(story, "1")
-    assert "sort first | score 0.5 | discarded: worse: score 0.5 against 1 of 1" in text
+    assert "sort first | score 0.5 | discarded: worse: score 0.5 against 1 of @1" in text
     assert "cache all | discarded: failed: exit code 1" in text
     assert "use a heap | being tried" in text
     assert "of the control" not in text

@@ -291,6 +291,18 @@ def test_a_stall_does_not_repeat_a_printed_failure() -> None:
     assert more == ["stalled: a model is unavailable", "stalled: the judge cannot be understood"]
 
 
+def test_the_confirmation_is_announced_once() -> None:
+    wobble = itertools.cycle([0.01, -0.01, 0.02, -0.02, 0.0])
+    story, out = Story(baseline=1.0, again=lambda node: 1.0 + (node == "1.1") + next(wobble)), io.StringIO()
+    story.tries("1", 2.0)
+    lines = PlainProgress(story.recorder, 1, POOLS, out, Terminal(), lambda: story.now, story.noise)
+    story.recorder.listeners.append(lines.on_event)
+    story.confirms()
+    announced, *lines = out.getvalue().splitlines()
+    assert announced == "confirming the gain over the baseline in 10 fresh pairs"
+    assert len(lines) <= 1
+
+
 def test_without_anything_new_there_is_no_other_progress_line() -> None:
     story, out = Story(), io.StringIO()
     lines = PlainProgress(story.recorder, 1, POOLS, out, Terminal(), lambda: story.now)

@@ -81,7 +81,7 @@ async def test_the_verifier_sees_parameters_and_edits_in_a_fence():
     verifier = ScriptedVerifier(TRY)
     await screened_proposer(PROPOSAL, verifier).propose(make_ask())
     parts, around = fences(verifier.first_prompt)
-    change = parts["the change to node 1"]
+    change = parts["the change to node @1"]
     for shown in (
         "parameter x: 0.5 -> 0.75",
         "-    return slow()",
@@ -115,7 +115,7 @@ async def test_a_small_model_sees_as_much_of_the_change_as_fits(max_tokens, long
     )
     assert max_tokens // 2 < verifier.longest_prompt_tokens <= max_tokens
     parts, around = fences(verifier.first_prompt)
-    assert "characters left out" in parts["the change to node 1"]
+    assert "characters left out" in parts["the change to node @1"]
     assert "No native code." in around
 
 

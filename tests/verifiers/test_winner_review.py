@@ -79,7 +79,7 @@ async def test_the_verifier_sees_the_task_its_rules_the_changes_and_the_measurem
     for words in ("Sort faster.", "No native code.", "game the benchmark", "hard-code answers"):
         assert words in around
     assert "- score (more is better): the baseline 0.5, the best so far 0.6, this change 0.9" in around
-    assert "difference of c1 and c2" in parts["the change against its parent, node 1.1"]
+    assert "difference of c1 and c2" in parts["the change against its parent, node @2"]
     assert f"difference of {BASE} and c2" in parts["the change against the baseline"]
     assert "parameter x: 0.5 -> 0.9" in parts["the change against the baseline"]
     assert "diff: change 2" in parts["what its proposer says of the change"]
@@ -227,7 +227,7 @@ async def test_a_small_model_sees_as_much_as_fits_also_when_asked_again(max_toke
     assert max_tokens // 2 < verifier.longest_prompt_tokens <= max_tokens
     parts, around = fences(verifier.prompts[1].messages[0].text)
     assert {label for label, body in parts.items() if "characters left out" in body} >= {
-        "the change against its parent, node 1.1",
+        "the change against its parent, node @2",
         "the change against the baseline",
     }
     assert "No native code." in around
@@ -240,7 +240,7 @@ async def test_a_small_model_sees_a_short_change_whole_and_more_of_the_other_one
     run = ReviewedRun(verifier, max_tokens=SMALL_MAX_TOKENS[1], patch=lambda before, _: patches[before])
     node = await run.grow(0.6, 0.9)
     parts, _ = fences(verifier.prompts[1].messages[0].text)
-    assert parts["the change against its parent, node 1.1"].endswith("+ x = 1\n")
+    assert parts["the change against its parent, node @2"].endswith("+ x = 1\n")
     assert len(parts["the change against the baseline"]) > 2_500
     assert "did not see" in node.review.reason
 

@@ -56,6 +56,8 @@ def find_node(history: History, text: str) -> NodeId:
 def node_of_text(text: str) -> NodeId | None:
     """The node that this names, or None where only the history tells it."""
     name = text.removeprefix("loopty-")
+    if name == "1":  # the first baseline, which is @1 as well, also before there is a history
+        return NodeId("1")
     needs_history = text == BEST or _HANDLE.fullmatch(text) or _FOLDER_NAME.fullmatch(name)
     return None if needs_history else NodeId.parse(name)
 

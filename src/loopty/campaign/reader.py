@@ -75,7 +75,7 @@ class CampaignReader:
         return lookup.newest_run(self.history, run)
 
     def find_node(self, text: str) -> NodeId:
-        """The node with this id, short name (`#431`, `@431`), branch, folder or shortened id.
+        """The node with this name (`@431`), path, branch or folder.
 
         `best` is the best of the newest run. A whole id is not looked up: it may be of a run that starts now.
         """

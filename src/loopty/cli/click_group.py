@@ -49,8 +49,9 @@ def loopty(context: click.Context) -> None:
     Point it at a repository and a benchmark. It proposes changes, runs them in a sandbox, scores them, keeps the
     better ones, and records everything.
 
-    NODE is an id such as 1.3, a short name such as @431 (shown as #431), or `best`: the best node of the newest
-    run. Most verbs take --json.
+    NODE is a name such as @431, or `best`: the best node of the newest run. A path in the tree such as 1.3 names a
+    node as well. A number alone is a path where a run has that number (2 is the baseline of run 2), else a name
+    (431 is @431). Most verbs take --json.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -17,6 +17,7 @@ from loopty.cli.time_span import TimeSpan
 from loopty.kit.dataclass import replace
 
 if TYPE_CHECKING:
+    from loopty.campaign.proven_task import ProvenTask
     from loopty.taskfile.task_draft import TaskDraft
 
 

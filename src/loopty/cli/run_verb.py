@@ -97,9 +97,11 @@ def _explanation(error: OSError) -> str | None:
 
 
 def _has_folder() -> bool:
-    """Whether the folder that this process works in still exists."""
+    """Return whether the folder that this process works in still exists."""
+    from pathlib import Path
+
     try:
-        os.getcwd()
+        Path.cwd()
     except FileNotFoundError:
         return False
     return True

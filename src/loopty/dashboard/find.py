@@ -61,7 +61,8 @@ def _named(history: History, fold: RunFold, words: list[str]) -> list[int]:
     if len(words) != 1:
         return []
     word, columns = words[0], fold.columns
-    if word.lstrip("#@").isdecimal() and len(word) < 12 and (word[0] in "#@" or "." not in word):
+    is_path = word.isdecimal() and len(word) < 12 and int(word) in history.runs
+    if word.lstrip("#@").isdecimal() and len(word) < 12 and not is_path:
         place = columns.place_of_handle(int(word.lstrip("#@")))
         return [] if place is None else [place]
     found = columns.place_of(word)

@@ -129,8 +129,7 @@ def end_trial(history: History, node: NodeId, number: int, outcome: Outcome, jud
     if outcome.is_finished and fault and trial.pool.rules.scored:
         outcome = replace(outcome, ending=Ending.FAILED, reason=fault)
     elif outcome.is_finished:
-        metrics = with_weighted_sum(outcome.metrics, history.counting_metrics(node.run))
-        outcome = replace(outcome, metrics=metrics)
+        outcome = replace(outcome, metrics=with_weighted_sum(outcome.metrics, history.counting_metrics(node.run)))
     if refusal := _late_refusal(history, node, trial.pool, outcome):
         outcome = replace(outcome, ending=Ending.REFUSED, reason=refusal)
     yield TrialEnded(node, number, outcome)

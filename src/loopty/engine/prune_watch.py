@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from loopty.domain.curve import Curve, Row, metric_curve, metric_of_curve
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Directions, Metric
+from loopty.domain.objective import Directions, Metric, score_metric
 from loopty.engine.protocols import OnMetrics, Pruner, ReadCurve, Trial
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -124,7 +124,7 @@ class PruneWatch:
         for node, curve in peers[-_MOST_COMPARED:]:
             score = history.score(node)
             if curve.points and score is not None:
-                sign = history.metrics(node)[0].direction.sign
+                sign = score_metric(history.metrics(node)).direction.sign
                 pairs.append((curve.direction.sign * curve.points[-1][1], sign * score))
         return pairs
 

@@ -35,7 +35,7 @@ def hold_leap(history: History, ruling: NodeJudged) -> NodeJudged:
     if found is None or not (leap := _leap(found, largest)):
         return ruling
     why = (
-        f"held: {leap}, and the candidate could reach the code that scored it; "
+        f"{leap}, and the candidate could reach the code that scored it; "
         f"look at `loopty diff {node.name}`, then `loopty accept {node.name} --why TEXT`"
     )
     return replace(ruling, verdict=Verdict.HELD, reason=why)

@@ -84,6 +84,8 @@ def plural(count: int, noun: str) -> str:
 def percent(share: float) -> str:
     """The size of a share in percent, without its sign."""
     size = abs(share)
+    if size >= 1e6:
+        return three_digits(size)
     if size >= 1000:
         return f"{size:,.0f}"
     return f"{size:.1f}" if size >= 0.1 or size == 0 else f"{size:.2g}"

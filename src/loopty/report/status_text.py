@@ -244,11 +244,11 @@ def held_text(status: RunStatus) -> str:
         node_name(node.node, node.handle) + (f" ({scores.score(node.score)})" if node.score is not None else "")
         for node in status.held
     ]
-    wait, its = ("waits", "its gain is") if len(named) == 1 else ("wait", "their gains are")
-    return (
-        f"{', '.join(named)} {wait} for you: {its} suspiciously large, and the code that scored could be reached; "
-        "until you accept, it counts for nothing"
-    )
+    if len(named) == 1:
+        words = "waits for you: its gain is suspiciously large, and it could reach the code that scored it"
+        return f"{named[0]} {words}; until you accept, it counts for nothing"
+    words = "wait for you: their gains are suspiciously large, and they could reach the code that scored them"
+    return f"{', '.join(named)} {words}; until you accept, they count for nothing"
 
 
 def next_steps(status: RunStatus) -> Iterator[Fact]:

@@ -74,7 +74,7 @@ async def test_a_change_of_comments_alone_is_refused_after_a_retry(world: Any, b
     reply = block("    y = x * 2", "    # twice\n    y = x * 2")
     refusal = await world.get_refusal(world.proposer(), reply, reply)
     assert refusal.objection is Objection.DUPLICATE
-    assert refusal.reason == "it would change only comments or white space of 1"
+    assert refusal.reason == "it would change only comments or white space of @1"
     assert "Try something else." in world.last_prompt()
 
 
@@ -85,23 +85,23 @@ async def test_a_change_that_equals_an_earlier_node_apart_from_comments_is_refus
     reply = block("    y = x * 2", "    y = x * 3  # more")
     refusal = await world.get_refusal(world.proposer(), reply, reply)
     assert refusal.objection is Objection.DUPLICATE
-    assert refusal.reason == "apart from comments and white space it is the same as 1.1"
+    assert refusal.reason == "apart from comments and white space it is the same as @2"
 
 
 async def test_the_path_to_an_earlier_node_does_not_matter(world: Any, block: Block) -> None:
     world.try_edits({"src/main.py": "A = 1\n", "src/other.py": "LIMIT = 20\n"}, 0.5)
     world.try_edits({"src/main.py": "A = 1\n"}, 2.0)
     reply = block("LIMIT = 10", "LIMIT = 20", "src/other.py")
-    assert "same as 1.1" in (await world.get_refusal(world.proposer(), reply, reply)).reason
+    assert "same as @2" in (await world.get_refusal(world.proposer(), reply, reply)).reason
     back = "src/main.py\n```\ndef area(x):\n    y = x * 2\n\n    return y + 7\n```\n"
-    assert "same as 1" in (await world.get_refusal(world.proposer(), back, back)).reason
+    assert "same as @1" in (await world.get_refusal(world.proposer(), back, back)).reason
 
 
 async def test_a_new_proposer_knows_the_earlier_changes(world: Any, block: Block) -> None:
     first = await world.get_proposal(world.proposer(), block("    y = x * 2", "    y = x * 3"))
     world.end(world.add(first), 0.5)
     same = block("    y = x * 2", "    y = x * 3 ")
-    assert "same as 1.1" in (await world.get_refusal(world.proposer(), same, same)).reason
+    assert "same as @2" in (await world.get_refusal(world.proposer(), same, same)).reason
 
 
 async def test_other_pools_are_other_searches(world: Any, block: Block) -> None:
@@ -115,7 +115,7 @@ async def test_a_change_that_is_almost_the_same_as_a_sibling_is_refused(world: A
     almost = f"src/main.py\n```\n{longer.replace('return total', 'return totals', 1)}```\n"
     refusal = await world.get_refusal(world.proposer(), almost, almost)
     assert refusal.objection is Objection.DUPLICATE
-    assert "almost the same as 1.1" in refusal.reason
+    assert "almost the same as @2" in refusal.reason
     await world.get_proposal(world.proposer(similarity=1.0), almost)
 
 
@@ -145,7 +145,7 @@ async def test_another_source_may_give_the_vectors_and_each_change_is_embedded_o
     proposer = world.proposer(embed=embed)
     same = block("    y = x * 2", "    z = x * y")
     refusal = await world.get_refusal(proposer, same, same)
-    assert "almost the same as 1.1 (similarity 1.000)" in refusal.reason
+    assert "almost the same as @2 (similarity 1.000)" in refusal.reason
     await world.get_proposal(proposer, block("    y = x * 2", "    y = x - y"))
     assert len(asked) == 4, "the removed lines once, and the added lines once for each change"
     assert all(text.startswith("src/main.py\n") for text in asked)

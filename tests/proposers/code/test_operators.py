@@ -61,7 +61,7 @@ async def test_a_crossover_shows_and_names_another_good_node(world: Any, block: 
     assert proposal.parent == first.id
     assert proposal.inspirations == ("1.2",)
     assert "LIMIT = 20" in world.last_prompt()
-    assert "the files in which node 1.2 differs" in world.last_prompt()
+    assert "the files in which node @3 differs" in world.last_prompt()
     assert world.add(proposal).inspirations == ("1.2",)
 
 

@@ -52,9 +52,9 @@ async def test_a_part_of_a_change_that_was_not_kept_is_tried_alone(world_of: Any
     proposal = await next_part(world)
     assert (proposal.operator, proposal.parent, proposal.inspirations) == ("part:alone", "1", ("1.1",))
     assert text_of(proposal) == with_values(a=10)
-    assert proposal.summary == "part 1 of 2 of 1.1: src/main.py, line 1"
+    assert proposal.summary == "part 1 of 2 of @2: src/main.py, line 1"
     assert proposal.calls == ()
-    assert "expected gain -0.05, by what 1.1 and its parts did" in proposal.arm_reason
+    assert "expected gain -0.05, by what @2 and its parts did" in proposal.arm_reason
     world.add(proposal)
     assert text_of(await next_part(world)) == with_values(c=30)
 
@@ -65,7 +65,7 @@ async def test_a_part_of_a_kept_change_is_left_out(world_of: Any) -> None:
     proposal = await next_part(world)
     assert (proposal.operator, proposal.parent) == ("part:without", "1.1")
     assert text_of(proposal) == with_values(c=30, d=40)
-    assert proposal.summary == "1.1 without part 1 of 3: src/main.py, line 1"
+    assert proposal.summary == "@2 without part 1 of 3: src/main.py, line 1"
 
 
 async def test_what_the_measured_parts_did_says_what_to_expect_of_the_others(world_of: Any) -> None:

@@ -32,9 +32,7 @@ def test_the_start_comes_first_then_the_best_then_the_newest(tmp_path) -> None:
     for number in range(10):
         desk.try_point({"x": number / 10}, float(-abs(number - 3)))
     names = [row[0] for row in table_rows(desk, 5)]
-    assert names == ["1", "1.4", "1.3", "1.10", "1.9", "1.8"], (
-        "3 of the best (one is the baseline), the rest newest"
-    )
+    assert names == ["@1", "@5", "@4", "@11", "@10", "@9"], "3 of the best (one is the baseline), the rest newest"
 
 
 def test_a_row_has_the_result_the_configuration_and_what_went_wrong(tmp_path) -> None:
@@ -43,17 +41,17 @@ def test_a_row_has_the_result_the_configuration_and_what_went_wrong(tmp_path) ->
     desk.try_point({"x": 0.25}, 99.0, Verdict.REJECTED, reason="it games the benchmark")
     desk.adds(Proposal("hand", desk.root.id, "", {"x": 0.75}))
     rows_by_name = {row[0]: row[1:] for row in table_rows(desk, 9)}
-    assert rows_by_name["1"] == ["score 0", '{"x": 0.5}']
-    assert rows_by_name["1.1"][:2] == ["failed", '{"x": 0.123457, "how": "fast"}']
-    assert "previous instructions" not in rows_by_name["1.1"][2]
-    assert rows_by_name["1.2"] == ["score 99", '{"x": 0.25}', "rejected: it games the benchmark"]
-    assert rows_by_name["1.3"] == ["being tried", '{"x": 0.75}']
+    assert rows_by_name["@1"] == ["score 0", '{"x": 0.5}']
+    assert rows_by_name["@2"][:2] == ["failed", '{"x": 0.123457, "how": "fast"}']
+    assert "previous instructions" not in rows_by_name["@2"][2]
+    assert rows_by_name["@3"] == ["score 99", '{"x": 0.25}', "rejected: it games the benchmark"]
+    assert rows_by_name["@4"] == ["being tried", '{"x": 0.75}']
 
 
 def test_results_of_other_code_are_not_listed(tmp_path) -> None:
     desk = Desk(tmp_path)
     desk.try_point({"x": 0.1}, 5.0, tree="other")
-    assert [row[0] for row in table_rows(desk, 9)] == ["1"]
+    assert [row[0] for row in table_rows(desk, 9)] == ["@1"]
 
 
 def test_a_draft_is_listed_once_its_files_are_those_of_the_parent(tmp_path) -> None:
@@ -61,10 +59,10 @@ def test_a_draft_is_listed_once_its_files_are_those_of_the_parent(tmp_path) -> N
     draft = desk.root.id.child(1)
     desk.tell(NodeAdded(draft, Pool.ATTEMPT, "hand", "", "commit", "other", {"x": 0.75}, draft=True))
     desk.try_point({"x": 0.1}, -5.0)
-    assert [row[0] for row in table_rows(desk, 9, tried)] == ["1", "1.2"]
+    assert [row[0] for row in table_rows(desk, 9, tried)] == ["@1", "@3"]
     desk.tell(NodeSealed(draft, "commit", desk.root.tree))
     desk.measure(draft, 3.0)
-    assert [row[0] for row in table_rows(desk, 9, tried)] == ["1", "1.1", "1.2"]
+    assert [row[0] for row in table_rows(desk, 9, tried)] == ["@1", "@2", "@3"]
 
 
 def test_the_text_stays_within_its_token_budget_with_long_configurations(tmp_path) -> None:
@@ -73,7 +71,7 @@ def test_the_text_stays_within_its_token_budget_with_long_configurations(tmp_pat
         desk.try_point({f"parameter_{other}": number / 7 for other in range(150)}, float(number))
     text = TriedPoints(40).text(desk.ask(), desk.root)
     assert 2_000 < tokens(text) < 4_200
-    assert text.splitlines()[2].startswith("1.40 | ")
+    assert text.splitlines()[2].startswith("@41 | ")
 
 
 SCORE, SIZE = Metric("score"), Metric("size", Direction.MIN)
@@ -99,7 +97,7 @@ def names_by_sorting(desk, limit):
         return (better_by < 0) - (better_by > 0)
 
     best = sorted(known, key=functools.cmp_to_key(order))[: -(-limit // 2)]
-    return list(dict.fromkeys(node.id for node in (parent, *best, *reversed(nodes))))[: limit + 1]
+    return list(dict.fromkeys(node.name for node in (parent, *best, *reversed(nodes))))[: limit + 1]
 
 
 def random_outcome(rng):
@@ -150,7 +148,7 @@ def test_results_within_a_tolerance_are_ordered_by_the_next_metric(tmp_path) -> 
         node = desk.starts(Proposal("hand", desk.root.id, "", {"x": score}))
         outcome = Outcome(Ending.FINISHED, {"score": score, "size": size})
         desk.tell(TrialEnded(node, 1, outcome), NodeJudged(node, Verdict.DISCARDED, ""))
-    assert [row[0] for row in table_rows(desk, 9)] == ["1", "1.2", "1.1", "1.3"]
+    assert [row[0] for row in table_rows(desk, 9)] == ["@1", "@3", "@2", "@4"]
 
 
 def test_it_reads_no_node_that_cannot_have_changed(tmp_path) -> None:

@@ -61,7 +61,7 @@ def first_prompt(
 
 def program_text(node: Node, context: str, files: FileView) -> str:
     """The context and the files of a node, as every prompt shows them."""
-    return f"{context.rstrip(chr(10))}\n\n{_files_text(node, files)}"
+    return f"{context.rstrip(chr(10))}\n\n{_files_text(node.name, files)}"
 
 
 def retry_prompt(prompt: Prompt, reply: str, fault: ProposalFault, batch: int, limit_chars: int) -> Prompt:
@@ -96,8 +96,8 @@ def _request(batch: int, answer: AnswerForm, files: FileView) -> str:
 
 
 @functools.lru_cache(16)
-def _files_text(node: Node, files: FileView) -> str:
-    parts = [f"# The program: node {node.name}", *map(_file_text, files.shown)]
+def _files_text(node: str, files: FileView) -> str:
+    parts = [f"# The program: node {node}", *map(_file_text, files.shown)]
     if names := files.not_shown:
         more = f"\nand {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
         text = "\n".join(names[:_MAX_NAMES]) + more
