@@ -203,7 +203,8 @@ def test_benchmarks_are_tried_before_the_tests_and_no_last_resort_is(tmp_path):
 def test_where_nothing_is_left_to_edit_it_says_why(tmp_path):
     facts = facts_of(tmp_path, {"train.py": "", "prepare_evaluator.py": ""})
     assert "train.py is what 'python3 train.py' starts" in nothing_to_change(facts, "python3 train.py")
-    assert scored_by_itself(facts, "python3 train.py", ["*.py"]) == ("train.py",)
+    assert scored_by_itself(facts, "python3 train.py", ["train.py"]) == ("train.py",)
+    assert scored_by_itself(facts, "python3 train.py", ["*.py"]) == ()
     assert scored_by_itself(facts, "sh prepare_evaluator.py", ["train.py"]) == ()
 
 
