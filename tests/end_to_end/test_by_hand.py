@@ -64,7 +64,7 @@ def test_new_edit_run_show_diff(hand_place):
     assert f"@2 is a draft: its change is not recorded yet, and its files are in {folder}" in (
         hand_place.loopty("diff", node).stderr
     )
-    assert hand_place.loopty("run", node).stdout == "@2 kept: better: score 6 against 5 of 1\nintegrity: weak\n"
+    assert hand_place.loopty("run", node).stdout == "@2 kept: better: score 6 against 5 of @1\nintegrity: weak\n"
     assert "six is more" in hand_place.loopty("show", node).stdout
     assert "-5\n+6\n" in hand_place.loopty("diff", node).stdout
     assert not folder.exists()

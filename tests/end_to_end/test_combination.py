@@ -139,7 +139,7 @@ def test_changes_are_merged_by_git_and_by_a_model_where_they_conflict(place):
     assert set(nodes[0].merged) == {"1.1", "1.2", "1.3"}
     assert {node.merged for node in by_git} == {("1.2",), ("1.3",)}, "both parents of each are in the record"
     assert {history.score(node) for node in by_git} == {12.0, 13.0}
-    assert {node.summary for node in by_git} == {"git merges 1.2: src/a", "git merges 1.3: src/a"}
+    assert {node.summary for node in by_git} == {"git merges @3: src/a", "git merges @4: src/a"}
     assert [history.score(node) for node in by_model] == [18.0]
     assert by_model[0].merged in {("1.2",), ("1.3",)}
     assert "git could not merge them" in asked

@@ -57,7 +57,7 @@ def test_changes_of_different_files_and_lines_come_together(pair):
     assert node.outcome.metrics["score"] == 3
     assert node.merged == ("1.1",)
     assert "merges @2" in pair.loopty("tree").stdout
-    assert "1.1" in pair.loopty("show", "1.2.1").stdout
+    assert "merges    @2" in pair.loopty("show", "1.2.1").stdout
     assert "merges @2" in pair.loopty("context").stdout
 
 

@@ -118,7 +118,7 @@ def test_the_same_hypothesis_is_refused_while_in_work_and_after_it_was_tried(too
     assert "one has worked on this as @2" in again["error"]
     finished(tools, "submit", id=node)
     again = call(tools, "open", "two", parent="1", hypothesis="9 is more")
-    assert "was tried on 1 as 1.1" in again["error"]
+    assert "was tried on @1 as @2" in again["error"]
     assert "id" in call(tools, "open", "two", hypothesis="9 is more"), "on another parent it is another experiment"
 
 
@@ -189,7 +189,7 @@ def test_notes_of_one_client_reach_the_others_as_data(tools):
     call(tools, "context")
     assert "Noted" in call(tools, "note", text="the number is in src/x.txt \u202e", id="1")["text"]
     seen = call(tools, "context", "two")["text"]
-    assert "note by one about 1" in seen
+    assert "note by one about @1" in seen
     assert "\u202e" not in seen
     assert Notes.of(tools.history().run).count == 1
 

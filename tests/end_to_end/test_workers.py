@@ -334,4 +334,4 @@ def test_a_worker_says_what_it_does_as_json(place, gated, started, tmp_path):
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert all(isinstance(line["at"], float) for line in lines)
     assert lines[0]["message"].startswith("joined as")
-    assert any(line["message"].startswith("runs 1") for line in lines)
+    assert any(line["message"].startswith("runs @1") for line in lines)

@@ -3,7 +3,7 @@
 import pytest
 
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Direction, Metric, Objective
+from loopty.domain.objective import WEIGHTED_SUM, Direction, Metric, Objective
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
@@ -58,6 +58,14 @@ def test_with_weights_the_weighted_sum_decides(bench):
     base = {"a": 1.0, "b": 1.0}
     assert verdict(bench, objective, base, {"a": 2.0, "b": 2.0}).verdict is Verdict.KEPT
     assert verdict(bench, objective, base, {"a": 1.2, "b": 2.0}).verdict is Verdict.DISCARDED
+
+
+def test_with_weights_the_sum_is_the_score_that_every_list_shows(bench):
+    objective = Objective(metrics=(Metric("a", weight=1.0), Metric("b", Direction.MIN, weight=0.5)))
+    run = start_run(bench, objective, Outcome(Ending.FINISHED, {"a": 1.0, "b": 1.0}))
+    run.end("1.1", 1, Outcome(Ending.FINISHED, {"a": 9.0, "b": 2.0}))
+    assert [run.history.score(run.history[NodeId(node)]) for node in ("1", "1.1")] == [0.5, 8.0]
+    assert run.history[NodeId("1.1")].samples == ({"a": 9.0, "b": 2.0, WEIGHTED_SUM: 8.0},)
 
 
 def test_a_missing_metric_is_missing_and_never_invented(bench):

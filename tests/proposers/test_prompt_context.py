@@ -419,4 +419,4 @@ def test_notes_of_other_agents_are_in_the_prompt_as_data():
     story.tell(NoteAdded(1, "codex", "tables\nbeat loops", NodeId("1")))
     text = context_text(story)
     assert "# Notes of other agents" in text
-    assert "codex about 1: tables beat loops" in text
+    assert "codex about @1: tables beat loops" in text

@@ -72,6 +72,7 @@ class TrialPacking:
             trial.gates,
             trial.node.params,
             tuple(changes),
+            trial.node.name,
         )
         return PackedOrder(order, b"".join(contents))
 

@@ -146,7 +146,7 @@ class WorkerClient:
                 trial = await asyncio.to_thread(bench.trial, order, frame.block)
                 if await self._leaves_for_drift(bench, link):
                     return
-                self._say(f"runs {order.node}, trial {order.number}")
+                self._say(f"runs {order.name or order.node}, trial {order.number}")
                 outcome = await bench.executor.execute(trial, on_metrics, self._cancel)
                 if await self._leaves_for_drift(bench, link):
                     return

@@ -54,6 +54,8 @@ class WorkerOrder(Record):
     gates: tuple[Gate, ...] = ()
     params: Mapping[str, Value] = field(default_factory=dict)
     changes: tuple[FileChange, ...] = ()
+    name: str = ""
+    """Of the node, for what the worker says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,13 +90,13 @@ async def test_n_grams_decide_while_a_model_gives_no_vectors_and_are_never_compa
     proposer = world.proposer(embed=vectors)
 
     far = block("    y = x * 2", "    z = total(x * y)")
-    assert "almost the same as 1.2 (similarity 1.000)" in (await world.get_refusal(proposer, far, far)).reason
+    assert "almost the same as @3 (similarity 1.000)" in (await world.get_refusal(proposer, far, far)).reason
 
     vectors.give = lambda _: None
     await world.get_proposal(proposer, block("    y = x * 2", "    w = whole(x * y)"))
     near = f"src/main.py\n```\n{long.replace('return p', 'return  p  or  a')}```\n"
-    assert "almost the same as 1.1" in (await world.get_refusal(proposer, near, near)).reason
+    assert "almost the same as @2" in (await world.get_refusal(proposer, near, near)).reason
 
     vectors.give = lambda text: [1.0, 0.0] if "* y" in text else [0.0, 1.0]
     other = block("    y = x * 2", "    v = more(x * y)")
-    assert "almost the same as 1.2 (similarity 1.000)" in (await world.get_refusal(proposer, other, other)).reason
+    assert "almost the same as @3 (similarity 1.000)" in (await world.get_refusal(proposer, other, other)).reason
