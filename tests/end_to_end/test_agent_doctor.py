@@ -1,5 +1,6 @@
 """`loopty doctor --agent`, and the agents that `loopty init` finds."""
 
+import json
 import os
 
 import pytest
@@ -52,8 +53,8 @@ def test_an_agent_that_does_not_run_is_not_there(codex, tmp_path):
     assert "codex" in installed_agents()
     (tmp_path / "programs/codex").write_text("#!/bin/sh\necho 'node: not found' >&2\nexit 127\n")
     assert "codex" not in installed_agents()
-    done = codex.loopty("doctor", "--agent", "codex", code=1)
-    assert "codex does not run: node: not found; npm install" in " ".join(done.stdout.split())
+    rows = json.loads(codex.loopty("doctor", "--agent", "codex", "--json", code=1).stdout)
+    assert "codex does not run: node: not found; npm install" in rows[0]["detail"]
 
 
 def test_an_agent_without_login_and_without_a_model_is_refused_with_the_remedy(codex):

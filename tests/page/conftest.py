@@ -93,6 +93,7 @@ class Site:
         if self._loop and self._task and self._thread and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._task.cancel)
             self._thread.join(60)
+            assert not self._thread.is_alive(), "the server does not end"
 
 
 @contextlib.contextmanager

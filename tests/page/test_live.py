@@ -33,14 +33,14 @@ def test_a_page_that_lost_its_server_says_so_and_comes_back(browser, site_and_st
     site, _ = site_and_story
     with open_page(browser, site) as page:
         page.get_by_text("Best so far").wait_for()
-        pause = page.get_by_role("button", name="Direct")
-        assert pause.is_enabled()
+        disabled, enabled = (page.locator(f"button[title=Direct]:{state}") for state in ("disabled", "enabled"))
+        enabled.wait_for()
         site.stop()
         page.get_by_text("This page lost its server.").wait_for()
-        assert pause.is_disabled()
+        disabled.wait_for()
         site.start()
         page.get_by_text("This page lost its server.").wait_for(state="detached")
-        page.wait_for_function("() => !document.querySelector('header.top button[disabled]')")
+        enabled.wait_for()
 
 
 def test_without_the_token_nothing_is_shown(browser, told):
