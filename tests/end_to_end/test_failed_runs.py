@@ -73,7 +73,7 @@ def test_run_1_measures_a_baseline_that_failed_again(broken_place):
     mend(broken_place)
     done = broken_place.loopty("run", "1")
     assert "run 2 measures the baseline again: run 1 has no result" in done.stderr
-    assert done.stdout.startswith("2 #2 kept")
+    assert done.stdout.startswith("@2 kept")
     assert "node 2 has its verdict" in broken_place.loopty("run", "1", code=2).stderr
 
 

@@ -31,7 +31,7 @@ def test_a_cheat_is_invalidated_with_its_descendants_and_what_lost_to_it_returns
     below = tried(tree, 95, parent="1.2")
     assert tree.json("best")["id"] == below
     done = tree.loopty("invalidate", "1.2", "--why", "it reads the answers")
-    assert done.stdout == f"withdrawn: @3, @5\nunjudged again: @4\nbest: @2\n"
+    assert done.stdout == "withdrawn: @3, @5\nunjudged again: @4\nbest: @2\n"
     assert tree.json("best")["id"] == "1.1"
     assert "was kept: it reads the answers" in tree.loopty("tree").stdout
     page = " ".join(tree.loopty("show", "1.2").stdout.split())

@@ -32,9 +32,7 @@ def test_the_start_comes_first_then_the_best_then_the_newest(tmp_path) -> None:
     for number in range(10):
         desk.try_point({"x": number / 10}, float(-abs(number - 3)))
     names = [row[0] for row in table_rows(desk, 5)]
-    assert names == ["@1", "@5", "@4", "@11", "@10", "@9"], (
-        "3 of the best (one is the baseline), the rest newest"
-    )
+    assert names == ["@1", "@5", "@4", "@11", "@10", "@9"], "3 of the best (one is the baseline), the rest newest"
 
 
 def test_a_row_has_the_result_the_configuration_and_what_went_wrong(tmp_path) -> None:
