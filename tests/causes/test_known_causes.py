@@ -847,6 +847,7 @@ def test_a_benchmark_without_its_gpu_is_told_to_name_it_and_the_one_command(libr
     cause = explain(output, Facts(gpu=True))
     assert [setting.line for setting in cause.settings] == ['devices = ["gpu"]']
     assert cause.reach is Reach.OUTSIDE
+    assert cause.remedy.startswith('in loopty.toml, under [benchmark]: devices = ["gpu"]; or run: sed -i ')
     assert cause.shell.endswith("loopty run 1 --check --trust")
     assert explain(output, Facts()).name == "no-gpu"
     named = explain(output, Facts(gpu=True), more='devices = ["gpu"]\n')

@@ -14,9 +14,10 @@ write = ["src/**"]
 [pools]
 attempts = 2
 """
-IMPORT = "print(1)\nimport nothing_of_the_kind\n"
-ERROR = "ModuleNotFoundError: No module named 'nothing_of_the_kind'"
-REMEDY = "python3 -m pip install nothing_of_the_kind"
+IMPORT = "print(1)\nraise ModuleNotFoundError(\"No module named 'yaml'\")\n"
+"""What Python says where pyyaml is not installed."""
+ERROR = "ModuleNotFoundError: No module named 'yaml'"
+REMEDY = "python3 -m pip install pyyaml"
 
 
 @pytest.fixture
@@ -37,8 +38,8 @@ def log_path(text: str) -> Path:
 def test_a_check_says_error_cause_remedy_and_log(broken):
     output = broken.loopty("run", "1", "--check", code=1).stderr
     assert f"check failed: exit code 1: {ERROR}" in output
-    assert "  |     import nothing_of_the_kind\n" in output
-    assert "cause: nothing_of_the_kind is not installed" in output
+    assert "  |     raise ModuleNotFoundError(" in output
+    assert "cause: yaml is not installed" in output
     assert f"  {REMEDY}\n" in output
     assert ERROR in (broken.top / log_path(output)).read_text()
     found = json.loads(broken.loopty("run", "1", "--check", "--json", code=1).stdout)["explanation"]
@@ -63,7 +64,7 @@ def test_every_verb_says_why_the_baseline_failed(broken):
     assert broken.json("report")["explanation"]["cause"]["shell"] == REMEDY
     for verb, code in ((("tree",), 0), (("best",), 1)):
         said = broken.loopty(*verb, code=code).stderr
-        assert "the baseline @1 gave no result: failed: exit code 1" in said
+        assert "the baseline @2 gave no result: failed: exit code 1" in said
         assert f"  {REMEDY}\n" in said
         assert ERROR in (broken.top / log_path(said)).read_text()
     assert "the baseline gave no result" in broken.loopty("apply", code=2).stderr

@@ -54,6 +54,8 @@ def test_a_draft_below_a_baseline_that_failed_runs_below_the_mended_one(broken_p
     assert history["3.1"].summary == "seven is more"
     assert history["1.1"].dropped
     assert not list((broken_place.top / ".loopty/drafts").iterdir())
+    assert "node 1.1 was dropped" in broken_place.loopty("run", "1.1", code=2).stderr
+    assert list(broken_place.history().runs) == [1, 2, 3]
 
 
 def test_a_draft_that_conflicts_with_the_mended_files_says_so_and_stays(broken_place):

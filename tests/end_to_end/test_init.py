@@ -1,10 +1,7 @@
 """`loopty init` writes a working task file, or says what does not work."""
 
 import json
-import os
-import pty
 import shlex
-import sys
 import time
 
 import pytest
@@ -12,6 +9,7 @@ import pytest
 from loopty.taskfile.read import load
 
 from .state import events
+from .terminal import answered
 
 PASSING = "".join(f"def test_{name}(): pass\n" for name in "abc")
 FLAGS = ("--command", "sh bench.sh", "--write", "src/**")
@@ -32,25 +30,6 @@ def bare(code_place):
     (code_place.top / "loopty.toml").unlink()
     code_place.commit()
     return code_place
-
-
-def answered(place, *answers: str) -> tuple[int, str]:
-    """Exit code and output of `loopty init` on a terminal where these answers are typed."""
-    process, terminal = pty.fork()
-    if process == 0:
-        os.chdir(place.top)
-        os.execv(sys.executable, [sys.executable, "-m", "loopty.cli.main", "init"])
-    screen, left = b"", list(answers)
-    while True:
-        try:
-            seen = os.read(terminal, 4096)
-        except OSError:
-            break
-        screen += seen
-        if left and screen.endswith(b": "):
-            os.write(terminal, left.pop(0).encode() + b"\n")
-    os.close(terminal)
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), screen.decode()
 
 
 def test_with_options_it_writes_a_commented_file_and_runs_the_benchmark(bare):
@@ -74,6 +53,29 @@ def test_a_build_that_writes_beside_its_sources_gets_a_copy_of_the_tree(bare):
     assert "writable_copy = true" in done.stderr
     assert load(bare.top).benchmark.writable_copy
     assert not (bare.top / "built").exists()
+
+
+LOADING = """\
+import importlib, json
+program = importlib.import_module("".join(["pro", "gram"]))
+try:
+    import fragile
+except Exception:
+    program.X = 0
+print(json.dumps({"score": program.X}))
+"""
+
+
+def test_a_writable_file_that_the_benchmark_never_loads_is_named(bare):
+    for name, text in {"program.py": "X = 3", "fragile.py": "", "unused.py": "", "bench.py": LOADING}.items():
+        (bare.top / name).write_text(f"{text}\n")
+    bare.commit()
+    writes = [word for name in ("program.py", "fragile.py", "unused.py") for word in ("--write", name)]
+    done = bare.loopty("init", "--yes", "--command", "python3 bench.py", *writes)
+    said = " ".join(done.stderr.split())
+    assert "same score with nonsense in unused.py" in said
+    assert said.count("with nonsense in") == 1
+    assert (bare.top / "unused.py").read_text() == "\n"
 
 
 def test_the_checked_run_changes_no_state(bare):

@@ -6,6 +6,8 @@ import pytest
 
 from loopty.taskfile.read import load
 
+from .terminal import answered
+
 SECONDS = """\
 import json, os, random, time
 started = time.perf_counter()
@@ -93,3 +95,12 @@ def test_columns_whose_names_say_it_are_lower_is_better(place):
         ("loss", "min"),
         ("accuracy", "max"),
     ]
+
+
+def test_on_a_terminal_it_is_asked_and_lower_is_proposed(timed):
+    code, screen = answered(timed, "python3 bench.py", "solve.py", "faster", "3", "")
+    assert code == 0, screen
+    assert "as a time does" in screen
+    assert "Is a higher or a lower score better? (max, min) [min]" in screen
+    assert load(timed.top).objective.direction == "min"
+    assert "lower is better (you said so)" in " ".join(screen.split())

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from loopty.record.notes import Notes
+
 from .test_mcp import LOOPTY, agents  # noqa: F401 - a fixture
 
 
@@ -98,6 +100,17 @@ def test_a_flood_of_letters_is_answered(box):
     for number in range(40):
         letter(box, f"n{number}.json").write_text(call)
     assert all("error" in reply(box, f"n{number}.json") for number in range(40))
+
+
+def test_two_processes_on_one_mailbox_answer_each_letter_once(box):
+    with subprocess.Popen([*LOOPTY, "tool", "--mailbox"], cwd=box.top, stderr=subprocess.PIPE, text=True) as other:
+        assert "answering calls in" in other.stderr.readline()
+        for number in range(12):
+            call = {"tool": "note", "arguments": {"text": f"note {number}"}}
+            letter(box, f"n{number}.json").write_text(json.dumps(call))
+        assert all("Noted" in reply(box, f"n{number}.json")["text"] for number in range(12))
+        other.send_signal(signal.SIGINT)
+    assert Notes.of(box.history().run).count == 12
 
 
 def test_a_call_without_a_mailbox_says_how_to_open_one(box):

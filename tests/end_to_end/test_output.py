@@ -234,3 +234,10 @@ def test_a_deep_node_is_found_by_its_branch_and_by_its_name(tmp_path):
     assert shown.startswith("@62  ")
     assert str(deep) in "".join(line.removeprefix("  path").strip() for line in shown.splitlines()), "whole"
     assert "…" not in place.loopty("tree").stdout.split("@62")[1]
+
+
+def test_a_verb_in_a_folder_that_is_gone_says_so_in_one_line(tmp_path):
+    line = f'cd "{tmp_path}"; mkdir gone; cd gone; rmdir ../gone; exec "{sys.executable}" -m loopty tool context'
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr == "loopty: this folder is no longer there: change to another one (`cd`), and try again\n"

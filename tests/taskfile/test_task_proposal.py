@@ -128,6 +128,17 @@ def test_what_scores_others_is_never_proposed_as_editable(tmp_path):
     assert propose_task(facts, "x").write == ("solver.py",)
 
 
+def test_what_a_benchmark_measures_with_is_not_editable(tmp_path):
+    clock = "import time\nstarted = time.perf_counter()\n"
+    files = {
+        "bench.py": "import harness, solver\nmain()\n",
+        "harness.py": clock,
+        "solver.py": "",
+        "other.py": clock,
+    }
+    assert propose_tasks(facts_of(tmp_path, files))[0].write == ("other.py", "solver.py")
+
+
 def test_what_a_glob_would_let_candidates_write_is_sealed(tmp_path):
     files = {f"lib/part{number}.py": "" for number in range(20)} | {"lib/grader.py": ""}
     draft = propose_task(facts_of(tmp_path, files), "python3 lib/part3.py")
@@ -192,7 +203,8 @@ def test_benchmarks_are_tried_before_the_tests_and_no_last_resort_is(tmp_path):
 def test_where_nothing_is_left_to_edit_it_says_why(tmp_path):
     facts = facts_of(tmp_path, {"train.py": "", "prepare_evaluator.py": ""})
     assert "train.py is what 'python3 train.py' starts" in nothing_to_change(facts, "python3 train.py")
-    assert scored_by_itself(facts, "python3 train.py", ["*.py"]) == ("train.py",)
+    assert scored_by_itself(facts, "python3 train.py", ["train.py"]) == ("train.py",)
+    assert scored_by_itself(facts, "python3 train.py", ["*.py"]) == ()
     assert scored_by_itself(facts, "sh prepare_evaluator.py", ["train.py"]) == ()
 
 

@@ -81,7 +81,7 @@ def main(words: list[str]) -> int:
 def _remedy() -> str:
     if "LOOPTY_TOOLS_SOCKET" in os.environ:
         return "no answer: the tools are gone with their session; continue without them"
-    return "no answer: start `loopty serve --mailbox` outside the sandbox"
+    return "no answer: start `loopty tool --mailbox` outside the sandbox"
 
 
 def _answer(address: str, call: bytes) -> bytes:

@@ -214,13 +214,15 @@ class Campaign(CampaignReader):
         from loopty.campaign.by_hand import run_node
         from loopty.campaign.failed_run import run_again
         from loopty.campaign.run_entry import enter_run
+        from loopty.record.frozen_pools import FrozenPool
         from loopty.record.verdicts import has_failed
 
         context = self.context
         if node == "1" and not context.history.runs:
             node = context.history.runs[enter_run(context)].root
         found = context.history[self.find_node(node)]
-        if has_failed(context.history, context.history.runs[found.id.run]):
+        run = context.history.runs[found.id.run]
+        if has_failed(context.history, run) and not FrozenPool.of(run).base:
             return run_again(context, found, unsafe)
         return run_node(context, found, unsafe)
 

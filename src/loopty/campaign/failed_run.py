@@ -11,11 +11,13 @@ from loopty.campaign.run_entry import enter_run
 from loopty.domain.errors import Misuse
 from loopty.domain.outcome import Verdict
 from loopty.record.node_record import Node
+from loopty.record.node_refusals import refuse_dropped
 from loopty.workspaces.three_way import merge_files
 
 
 def run_again(context: CampaignContext, node: Node, unsafe: bool) -> Node:
     """Measure the baseline in a new run, because that of the node's run gave no result; then the draft there."""
+    refuse_dropped(node)
     run = context.history.runs[enter_run(context, refuse=lambda: _require_executor(context, unsafe))]
     root = context.history[run.root]
     if root.verdict is None:

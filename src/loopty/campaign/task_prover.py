@@ -17,7 +17,7 @@ from loopty.campaign.proven_task import ProvenTask, most_promising
 from loopty.campaign.resource_probe import measure_profile
 from loopty.causes.cause import Cause
 from loopty.causes.explanation import Explanation
-from loopty.domain.objective import SCORE
+from loopty.domain.objective import SCORE, Direction
 from loopty.domain.outcome import Ending
 from loopty.domain.score_names import direction_of
 from loopty.kit.dataclass import Record, dataclass, replace
@@ -144,7 +144,9 @@ class TaskProver:
 
     def with_direction(self, proven: ProvenTask, direction: str) -> ProvenTask:
         """The task with the direction that the user chose."""
-        draft = replace(proven.draft, direction=direction).with_note(_DIRECTION, "you said so")
+        metrics = tuple(replace(one, direction=Direction(direction)) for one in proven.draft.metrics)
+        notes = {**proven.draft.notes, _DIRECTION: "you said so"}
+        draft = replace(proven.draft, direction=direction, metrics=metrics, notes=notes)
         self._checks.write(draft)
         return replace(proven, draft=draft, doubt="")
 

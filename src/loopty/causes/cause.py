@@ -53,7 +53,7 @@ class Cause(Record):
     settings: tuple[Setting, ...] = ()
     """What to write into loopty.toml."""
     shell: str = ""
-    """What to run in a shell, where that helps instead."""
+    """What to run in a shell, where that helps, too: beside settings, it does what they say."""
     advice: str = ""
     """What to do where no exact line can be known."""
     reach: Reach = Reach.REPOSITORY
@@ -68,7 +68,7 @@ class Cause(Record):
             f"in loopty.toml, under {place}: {'; '.join(item.line for item in items)}"
             for place, items in itertools.groupby(self.settings, key=lambda item: item.place)
         ]
-        parts += [f"run: {self.shell}"] if self.shell else []
+        parts += [f"{'or ' if self.settings else ''}run: {self.shell}"] if self.shell else []
         parts += [self.advice] if self.advice else []
         return "; ".join(parts)
 

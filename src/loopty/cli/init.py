@@ -17,6 +17,7 @@ from loopty.cli.time_span import TimeSpan
 from loopty.kit.dataclass import replace
 
 if TYPE_CHECKING:
+    from loopty.campaign.proven_task import ProvenTask
     from loopty.taskfile.task_draft import TaskDraft
 
 
@@ -220,6 +221,8 @@ def command(
     if probe:
         proven = prover.with_profile(proven)
     print_proven(proven, path, scored_by_itself(facts, proven.draft.command, write), as_json)
+    if is_write_given:
+        _warn_of_unloaded_files(write, proven, unsafe)
     if proven.draft.profile:
         from loopty.domain.round_size import AttemptFigures
         from loopty.executors.this_capacity import this_capacity
@@ -276,3 +279,14 @@ def _line_to_start_over(words: Sequence[str]) -> str:
     ]
     more = [word for word in ("--yes", "--force") if word not in kept]
     return shlex.join(["loopty", "init", *kept, *more])
+
+
+def _warn_of_unloaded_files(patterns: Sequence[str], proven: ProvenTask, unsafe: bool) -> None:
+    """Say which of the files that proposals may change have no effect on the score."""
+    from loopty.campaign.unloaded_files import unloaded_patterns
+
+    for pattern in unloaded_patterns(here().context, patterns, proven.check.outcome, unsafe):
+        say_paragraph(
+            f"warning: the benchmark gives the same score with nonsense in {pattern}: it does not load it, so no "
+            "change of it can help; name the files that it loads with --write, or let it load this one"
+        )

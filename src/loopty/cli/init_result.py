@@ -83,7 +83,7 @@ def print_nothing_found(why: str, other: tuple[str, str], as_json: bool) -> None
         print_json({"ok": False, "reason": why, **({"line": line} if line else {})})
     say_paragraph(why)
     if line:
-        say(f"or, as a last resort, measure only {measures}: {line}")
+        say(f"or, as a last resort, measure {measures}: {line}")
 
 
 def _plain(proven: ProvenTask) -> dict[str, object]:

@@ -85,6 +85,8 @@ def _explanation(error: OSError) -> str | None:
     """What a user can do about an error of the file system, or None."""
     from loopty.kit.safe_folder import UnsafePath
 
+    if error.errno == errno.ENOENT and not _has_folder():
+        return "this folder is no longer there: change to another one (`cd`), and try again"
     if isinstance(error, UnsafePath):
         return f"{error}; loopty keeps its own files there and follows no links"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -92,6 +94,17 @@ def _explanation(error: OSError) -> str | None:
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return f"cannot write to {error.filename} ({error.strerror}): make it writable; recorded events are safe"
     return None
+
+
+def _has_folder() -> bool:
+    """Return whether the folder that this process works in still exists."""
+    from pathlib import Path
+
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _exit_if_outage(error: LooptyError) -> None:

@@ -182,9 +182,8 @@ class WorkerPool:
                 return Outcome(Ending.CANCELLED, reason="stopped on request")
             await asyncio.to_thread(self._terms.keep, trial, report.files)
             return replace(report.outcome, fingerprint=member.fingerprint)
-        raise TrialLosesWorkers(
-            f"node {trial.node.name} lost {len(losses)} workers in a row ({'; '.join(losses)})"
-        )
+        reasons = "; ".join(losses)
+        raise TrialLosesWorkers(f"node {trial.node.name} lost {len(losses)} workers in a row ({reasons})")
 
     async def _take_member(self, trial: Trial, cancel: asyncio.Event, losses: list[str]) -> PoolWorker | None:
         """A worker that is free, from now on busy; None where the wait is cancelled."""

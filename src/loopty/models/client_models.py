@@ -21,6 +21,8 @@ _NO_KEY = "no-key-needed"
 _BYTES, _BYTES_PER_TOKEN = 4_000_000, 1_000
 """Together the longest answer. A stream wraps each token in a few hundred bytes."""
 _WITH_OLDER_HTTPX = ("cohere", "groq")
+EXTRAS = ("anthropic", "google")
+"""The providers whose clients are extras of loopty."""
 
 
 def library_model(name: str, spec: ModelSpec, key: str | None) -> LibraryModel:
@@ -30,10 +32,8 @@ def library_model(name: str, spec: ModelSpec, key: str | None) -> LibraryModel:
     try:
         model = _MAKERS.get(spec.provider, _other_model)(name, spec, key)
     except ImportError:
-        is_extra = spec.provider in ("anthropic", "google")
-        command = (
-            extra_command(spec.provider) if is_extra else package_command(f"pydantic-ai-slim[{spec.provider}]")
-        )
+        package = f"pydantic-ai-slim[{spec.provider}]"
+        command = extra_command(spec.provider) if spec.provider in EXTRAS else package_command(package)
         raise Misuse(f"model '{name}' needs the client of {spec.provider}: run {command}") from None
     except UserError as error:
         raise Misuse(f"model '{name}': {one_line(error.message, 300)}") from None

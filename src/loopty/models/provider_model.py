@@ -12,7 +12,7 @@ from loopty.kit.own_installation import extra_command
 from loopty.kit.token_count import byte_size, tokens, tokens_for_bytes
 from loopty.models import client_prompts
 from loopty.models.client_faults import BrokenReply, fault_of
-from loopty.models.client_models import library_model
+from loopty.models.client_models import EXTRAS, library_model
 from loopty.models.http import close_answers
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ def make_provider_model(name: str, spec: ModelSpec, key: str | None) -> Model:
     if not spec.model:
         raise Misuse(f"model '{name}' has no `model`: give the name that {spec.provider} uses")
     if importlib.util.find_spec("pydantic_ai") is None:
-        raise Misuse(f"model '{name}' needs the client library: run {extra_command('models')}")
+        extra = spec.provider if spec.provider in EXTRAS else "models"  # the former have all of the latter
+        raise Misuse(f"model '{name}' needs the client library: run {extra_command(extra)}")
     return ProviderModel(spec, key, library_model(name, spec, key))
 
 

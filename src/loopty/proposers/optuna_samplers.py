@@ -334,8 +334,10 @@ class StatefulProposer(_OptunaProposer):
 
 def require_modules(sampler: str, needs: Mapping[str, str]) -> None:
     """Refuse a sampler without its packages; `needs` are those beyond Optuna, each with loopty's extra for it."""
-    for module, extra in {"optuna": "samplers", **needs}.items():
+    extras = {"samplers", *needs.values()}
+    for module in ("optuna", *needs):
         if importlib.util.find_spec(module) is None:
+            extra = "gp" if "gp" in extras else "samplers"  # the former has all of the latter
             raise Misuse(f"proposer '{sampler}' needs {module}: run {extra_command(extra)}")
 
 

@@ -46,7 +46,7 @@ def _remedy_facts(cause: Cause) -> Iterator[Fact]:
         yield Fact("remedy", f"in loopty.toml, under {place}:")
         yield from (Fact("", item.line, "strong", is_whole=True) for item in settings)
     if cause.shell:
-        yield Fact("remedy", "run:")
+        yield Fact("or" if cause.settings else "remedy", "run:")
         yield Fact("", cause.shell, "strong", is_whole=True)
     if cause.advice:
         yield Fact("or" if cause.settings else "remedy", cause.advice)
@@ -58,7 +58,7 @@ def _remedy_lines(cause: Cause, columns: int, terminal: Terminal) -> Iterator[st
         yield f"remedy: in loopty.toml, under {printable_line(place)}:"
         yield from (terminal.paint(f"  {printable_line(item.line)}", "strong") for item in settings)
     if cause.shell:
-        yield "remedy: run"
+        yield f"{'or' if cause.settings else 'remedy'}: run"
         yield terminal.paint(f"  {printable_line(cause.shell)}", "strong")
     if cause.advice:
         yield from wrap(f"{'or' if cause.settings else 'remedy'}: {cause.advice}", columns)

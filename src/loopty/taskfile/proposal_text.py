@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Collection, Sequence
 
 from loopty.causes.absent_results import CPU_TIMER
-from loopty.kit.globs import matches
+from loopty.kit.globs import literal
 from loopty.taskfile.command_scripts import scripts_of_command
 from loopty.taskfile.task_draft import TaskDraft
 from loopty.workspaces.repository_facts import RepositoryFacts
@@ -49,11 +49,14 @@ def nothing_to_change(facts: RepositoryFacts, command: str) -> str:
 
 
 def scored_by_itself(facts: RepositoryFacts, command: str, write: Sequence[str]) -> tuple[str, ...]:
-    """Name the files that the user lets candidates write although they score them."""
+    """Name the files that the user lets candidates write although they score them.
+
+    A wide glob does not: what the command names is protected unless `write` names it as closely.
+    """
     words = frozenset(map(posixpath.normpath, _shell_words(command)))
     scripts = scripts_of_command(facts, command)
     scoring = [path for path in facts.evaluators if path in words]
-    return tuple(path for path in dict.fromkeys((*scripts, *scoring)) if matches(path, write))
+    return tuple(path for path in dict.fromkeys((*scripts, *scoring)) if literal(path) in write)
 
 
 def other_line(drafts: Sequence[TaskDraft], tried: Collection[str]) -> tuple[str, str]:

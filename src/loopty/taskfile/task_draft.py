@@ -86,7 +86,9 @@ class TaskDraft(Record):
     @property
     def measures(self) -> str:
         """What is measured, in words."""
-        return self.last_resort or ("the CPU time of the tests" if self.times_the_tests else "another benchmark")
+        if self.last_resort:
+            return f"only {self.last_resort}"
+        return "the CPU time of the tests" if self.times_the_tests else "another benchmark"
 
     @property
     def is_cpu_time(self) -> bool:

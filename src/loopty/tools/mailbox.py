@@ -44,7 +44,8 @@ class Mailbox:
         calls: dict[Call, str] = {}
         while True:
             for name in self._letters()[: MOST_CALLS - len(calls)]:
-                calls[start_call(self._take(name))] = name
+                if (letter := self._take(name)) is not None:
+                    calls[start_call(letter)] = name
             if not calls:
                 time.sleep(_POLL_SECONDS)
                 continue
@@ -59,19 +60,20 @@ class Mailbox:
         except OSError:
             return []  # something put a link in its place: then no letter is answered
 
-    def _take(self, name: str) -> bytes:
-        """Read and remove a letter. One that cannot be read is an empty call."""
+    def _take(self, name: str) -> bytes | None:
+        """Read and remove a letter; None if another process has just taken it. One that is unreadable is empty."""
+        taken = f".{os.getpid()}-{name}"
         try:
             with self._inbox.handle() as folder:
-                try:
-                    return untrusted_files.content(Path(name), LARGEST_CALL, folder) or b""
-                finally:
-                    with contextlib.suppress(FileNotFoundError):
-                        os.unlink(name, dir_fd=folder)
+                os.rename(name, taken, src_dir_fd=folder, dst_dir_fd=folder)  # one of several processes succeeds
+                return untrusted_files.content(Path(taken), LARGEST_CALL, folder) or b""
+        except FileNotFoundError:
+            return None
         except (Unreadable, OSError):
-            with contextlib.suppress(OSError):
-                self._inbox.remove(name)
             return b""
+        finally:
+            with contextlib.suppress(OSError):
+                self._inbox.remove(taken)
 
     def _reply(self, name: str, reply: bytes) -> None:
         """Put the reply where its sender looks for it."""

@@ -39,6 +39,11 @@ def files_of_imports(
     return frozenset(found)
 
 
+def direct_imports(starts: Iterable[str], paths: Container[str], text: ReadText) -> frozenset[str]:
+    """The files among `paths` that the starts load themselves."""
+    return frozenset(loaded for path in starts for loaded in _files_of(path, text(path) or "", paths))
+
+
 def module_files(module: str, folder: str, paths: Container[str]) -> Iterator[str]:
     """The files of a module and of the packages around it, from one folder."""
     base = PurePosixPath(folder, *module.split("."))

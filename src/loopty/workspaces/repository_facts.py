@@ -12,9 +12,10 @@ from typing import Any
 
 from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.source_text import source_text
+from loopty.workspaces.benchmark_imports import direct_imports
 from loopty.workspaces.cmake_facts import CMakeFacts, cmake_facts
 from loopty.workspaces.python_build import PythonBuild
-from loopty.workspaces.scoring_files import evaluates_programs, has_blocks, scores_others
+from loopty.workspaces.scoring_files import evaluates_programs, has_blocks, reads_the_clock, scores_others
 
 _AUTOMAKE_VALUE = r"\s*\+?=((?:[^\n]*\\\n)*[^\n]*)$"
 _AUTOMAKE_DEPTH = 3
@@ -191,7 +192,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     python = [path for path in dict.fromkeys((*benchmarks, *tests)) if path.endswith(".py")]
     fixtures = tuple(path for path in python if _FIXTURE.search(source_text(top / path)))
     targets = _make_targets(top, files, _MAKEFILES)
-    evaluators, programs = _evaluators_and_programs(top, code)
+    evaluators, programs = _evaluators_and_programs(top, code, benchmarks)
     return RepositoryFacts(
         tuple(files),
         ranked,
@@ -232,7 +233,9 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     )
 
 
-def _evaluators_and_programs(top: Path, code: Sequence[str]) -> tuple[set[str], list[str]]:
+def _evaluators_and_programs(
+    top: Path, code: Sequence[str], benchmarks: Sequence[str]
+) -> tuple[set[str], list[str]]:
     """The source files that score others, and those that mark what may change in them."""
     texts = {path: source_text(top / path) for path in code}
     evaluators = {path for path, text in texts.items() if scores_others(path, text)}
@@ -240,6 +243,8 @@ def _evaluators_and_programs(top: Path, code: Sequence[str]) -> tuple[set[str], 
     imports_data = re.compile(rf"^\s*(?:from|import)\s+{_DATA}\b", re.MULTILINE)
     if any(imports_data.search(text) for text in texts.values()):
         evaluators |= {path for path in code if PurePosixPath(path).name == f"{_DATA}.py"}
+    helpers = direct_imports(benchmarks, texts, lambda path: source_text(top / path))
+    evaluators |= {path for path in helpers if reads_the_clock(texts[path]) and path not in programs}
     return evaluators, programs
 
 

@@ -31,6 +31,7 @@ _PUBLISHES = re.compile(
 """What a file has that hands a result to loopty, or to a tool like it."""
 _PRINTS_SCORE = re.compile(r"""["'](?:combined_)?score["']\s*:|["'](?:combined_)?score\s*[:=]""")
 _MAIN = re.compile(r"^if\s+__name__\s*==|^print\s*\(|^console\.log\(|^process\.stdout", re.MULTILINE)
+_CLOCK = re.compile(r"\bperf_counter|\bprocess_time|\btimeit\b|\bperformance\.now\(|\bhrtime\b|\btime\.monotonic")
 _EVALUATE = re.compile(r"^def evaluate\(", re.MULTILINE)
 
 
@@ -46,6 +47,11 @@ def scores_others(path: str, text: str) -> bool:
         return False
     is_script = _MAIN.search(text) is not None
     return bool(_FUNCTION.search(text) or _PUBLISHES.search(text) or (is_script and _PRINTS_SCORE.search(text)))
+
+
+def reads_the_clock(text: str) -> bool:
+    """Say whether a file measures time: one that a benchmark imports may be what it measures with."""
+    return _CLOCK.search(text) is not None
 
 
 def has_blocks(text: str) -> bool:
