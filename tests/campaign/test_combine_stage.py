@@ -6,7 +6,6 @@ import pytest
 
 from loopty.campaign.combine_stage import read_artifact
 from loopty.domain.errors import Misuse
-from loopty.domain.ids import NodeId
 from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.node_folders import NodeFolder
 
@@ -15,7 +14,7 @@ DIGEST = hashlib.sha256(b"published").hexdigest()
 
 def read(tmp_path, content):
     files = {} if content is None else {f"artifacts/{DIGEST}": content}
-    return read_artifact(NodeFolder(SafeFolder(tmp_path), files), NodeId("1.2"), DIGEST)
+    return read_artifact(NodeFolder(SafeFolder(tmp_path), files), "@3", DIGEST)
 
 
 def test_an_artifact_has_the_content_of_its_digest(tmp_path):
@@ -24,5 +23,5 @@ def test_an_artifact_has_the_content_of_its_digest(tmp_path):
 
 @pytest.mark.parametrize(("content", "message"), [(b"other", "was changed by hand"), (None, "is gone")])
 def test_one_that_was_changed_or_is_gone_is_refused(tmp_path, content, message):
-    with pytest.raises(Misuse, match=f"an artifact of node 1.2 {message}"):
+    with pytest.raises(Misuse, match=f"an artifact of @3 {message}"):
         read(tmp_path, content)

@@ -65,7 +65,7 @@ def test_target(place):
 
 def test_a_target_that_the_baseline_reaches_is_a_success(place):
     begin(place, pools="target = 0.1\n")
-    assert "node 1 reached the target" in ending(place, 0)
+    assert "@1 reached the target" in ending(place, 0)
 
 
 def test_an_exhausted_space(place):

@@ -54,7 +54,7 @@ def test_a_draft_below_a_baseline_that_failed_runs_below_the_mended_one(broken_p
     assert history["3.1"].summary == "seven is more"
     assert history["1.1"].dropped
     assert not list((broken_place.top / ".loopty/drafts").iterdir())
-    assert "node 1.1 was dropped" in broken_place.loopty("run", "1.1", code=2).stderr
+    assert "@2 was dropped" in broken_place.loopty("run", "1.1", code=2).stderr
     assert list(broken_place.history().runs) == [1, 2, 3]
 
 
@@ -75,8 +75,8 @@ def test_run_1_measures_a_baseline_that_failed_again(broken_place):
     mend(broken_place)
     done = broken_place.loopty("run", "1")
     assert "run 2 measures the baseline again: run 1 has no result" in done.stderr
-    assert done.stdout.startswith("2 #2 kept")
-    assert "node 2 has its verdict" in broken_place.loopty("run", "1", code=2).stderr
+    assert done.stdout.startswith("@2 kept")
+    assert "@2 has its verdict" in broken_place.loopty("run", "1", code=2).stderr
 
 
 def test_a_run_without_a_result_hides_no_older_one_and_is_not_continued(code_place):

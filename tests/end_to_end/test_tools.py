@@ -261,7 +261,7 @@ def test_agents_may_do_more_where_the_task_file_permits_it(tools):
     assert tools.history()["1.1"].verdict is not Verdict.KEPT
     other = opened(tools, 6)
     finished(tools, "submit", id=other)
-    assert "Withdrawn: 1.2" in call(tools, "manage", action="discard", id=other, why="no reason")["text"]
+    assert "Withdrawn: @3" in call(tools, "manage", action="discard", id=other, why="no reason")["text"]
     draft = opened(tools, 7)
     assert "dropped 1.3" in call(tools, "manage", action="abort", id=draft)["text"]
     assert tools.history()["1.3"].dropped

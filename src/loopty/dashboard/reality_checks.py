@@ -37,7 +37,7 @@ def _check(name: str, state: str, text: str, detail: str = "") -> dict[str, str]
 def _over_control(uplift: Uplift | None) -> dict[str, str]:
     if uplift is None:
         return _check("uplift", "missing", "no random control", "[pools] control")
-    detail = f"{max(uplift.ahead, 0):,} of {uplift.attempts:,} ahead of all {uplift.control:,}"
+    detail = f"{max(uplift.ahead, 0):,} of {uplift.attempts:,} ahead"
     if uplift.words is UpliftWords.BETTER:
         return _check("uplift", "pass", f"{uplift.amount:+.4g} over random", detail)
     is_open = uplift.words in (UpliftWords.FEW_CONTROLS, UpliftWords.FEW_ATTEMPTS)

@@ -169,7 +169,7 @@ def _focus_lines(focus: FocusNode, scores: ScoreText, names: _Names) -> Iterator
 
 
 def _change_line(change: NodeChange, scores: ScoreText, names: _Names) -> str:
-    """`1.3 #4 kept +2.1 % over its parent: unroll the loop [surface]`."""
+    """`@4 kept +2.1 % over its parent: unroll the loop [surface]`."""
     node, over = change.node, change.over_parent
     gain = ""
     if over:
