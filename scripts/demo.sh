@@ -27,14 +27,15 @@ git init -q -b main
 git add -A
 git -c user.name=demo -c user.email=demo@localhost commit -q -m 'Circle packing, before the search'
 
-# show_address: of the dashboard, which ends with the demo; the command, if it does not start within three seconds.
+# show_address: of the dashboard, which ends with the demo; the command, if it does not start within ten seconds.
 show_address() {
     "$loopty" dashboard >"$page" 2>&1 9>&- &
     dashboard=$!
     trap 'kill $dashboard 2>/dev/null || :' EXIT
-    for _ in 1 2 3 4 5 6 7 8 9 10; do
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
         address=$(grep -m 1 '^http' "$page") && break
-        sleep 0.3
+        kill -0 $dashboard 2>/dev/null || break
+        sleep 0.5
     done
     printf 'Watch it:  %s\n\n' "${address:-cd build/demo;  $name dashboard}"
 }

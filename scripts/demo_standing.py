@@ -15,11 +15,12 @@ def main() -> None:
         (status[name] or status["baseline"])["score"] for name in ("baseline", "best", "control")
     )
     finished = {count["pool"]: count["endings"].get("finished", 0) for count in status["counts"]}
+    kept = status["verdicts"].get("kept", 0)
     happened = (
         f"What happened: in {status['elapsed_seconds']:.0f} s loopty measured {finished['attempt']} random "
-        f"changes of the best program so far and kept {status['verdicts'].get('kept', 0)}, which led from {first:.5f} to "
-        f"{best:.5f}. Without selection, the best of {finished.get('control', 0)} random changes of the first "
-        f"program has {control:.5f}."
+        f"changes of the best program so far and kept {kept}, which led from {first:.5f} to {best:.5f}. "
+        f"Without selection, the best of {finished.get('control', 0)} random changes of the first program has "
+        f"{control:.5f}."
     )
     distance = (
         f"The best published packing of 26 circles has {PUBLISHED} (AlphaEvolve: 2.63586). "
