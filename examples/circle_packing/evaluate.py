@@ -8,14 +8,14 @@ from itertools import combinations
 from loopty_sdk import CandidateError, candidate
 
 COUNT = 26
-TIMEOUT_SECONDS = 5
+TIMEOUT_SECONDS = 20
 
 
 def candidate_output():
     """What program.py prints: it runs in a sandbox of its own and knows nothing of this process."""
     try:
-        # -I and -S: nothing but the standard library, which also starts quickest.
-        ran = candidate.run(["python3", "-I", "-S", "program.py"], seconds=TIMEOUT_SECONDS)
+        # -E, -s and -S: nothing but its own files and the standard library, which also starts quickest.
+        ran = candidate.run(["python3", "-E", "-s", "-S", "program.py"], seconds=TIMEOUT_SECONDS)
     except CandidateError as error:
         sys.exit(f"program.py failed: {error}")
     if ran.code != 0:
