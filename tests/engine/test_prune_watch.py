@@ -1,5 +1,6 @@
 """Which trials can be stopped, and why none can."""
 
+import functools
 from dataclasses import dataclass, field
 
 import pytest
@@ -46,7 +47,11 @@ class Search:
             self.add(TrialEnded(node, 1, outcome))
         self.add(NodeAdded(NodeId("1.99"), Pool.ATTEMPT, "x", "", "f" * 40, "f" * 40))
         self.watch = PruneWatch(
-            lambda: self.history, MedianPruner(startup_trials=2), self.read, "here", self.said.append
+            lambda: self.history,
+            MedianPruner(startup_trials=2),
+            self.read,
+            "here",
+            functools.cache(self.said.append),
         )
 
     def add(self, event):

@@ -54,9 +54,14 @@ class OptimizeSession:
     run: int
     loop: Loop
     warnings: tuple[str, ...]
+    prune_watch: PruneWatch
     pool: PoolSession | None = None
     """The workers of the session, where trials run elsewhere."""
     runner: asyncio.Runner = field(default_factory=lambda: asyncio.Runner(loop_factory=asyncio.new_event_loop))
+
+    def pruning_obstacle(self) -> str:
+        """Why no trial could be pruned, in one line; empty where one could, or nothing prunes."""
+        return self.prune_watch.obstacle(self.context.history[self.context.history.runs[self.run].root])
 
     def run_to_end(self, on_tick: Callable[[], None] | None = None) -> Finish:
         """Run the loop to its end. The first SIGINT or SIGTERM asks it to stop, the second one exits immediately.
@@ -161,6 +166,13 @@ def start_session(
     on_step("waiting for workers" if task.executor.kind == "pool" else "checking the sandbox")
     pool = _open_pool(context, run, unsafe, runner) if task.executor.kind == "pool" else None
     executor = context.judged_executor(pool.pool, run) if pool else context.executor(unsafe, run)
+    prune_watch = PruneWatch(
+        lambda: context.history,
+        make_pruner(task.pruner),
+        functools.partial(rows_of_node, context.folders),
+        executor.machine.fingerprint,
+        functools.cache(context.say),  # each obstacle once
+    )
     loop = Loop(
         context.recorder,
         run,
@@ -168,13 +180,7 @@ def start_session(
         proposers,
         context.trial_runner(run, executor, is_pool=pool is not None),
         context.files,
-        PruneWatch(
-            lambda: context.history,
-            make_pruner(task.pruner),
-            functools.partial(rows_of_node, context.folders),
-            executor.machine.fingerprint,
-            context.say,
-        ),
+        prune_watch,
         models.purse,
         context.owner,
         context.ledger.now,
@@ -182,7 +188,7 @@ def start_session(
         task.anchors,
     )
     warnings = (*models.price_warnings(), *idle_roles(task).values())
-    return OptimizeSession(context, run, loop, warnings, pool, runner)
+    return OptimizeSession(context, run, loop, warnings, prune_watch, pool, runner)
 
 
 def _proposer_factory(context: CampaignContext, task: Task, models: RoleModels, unsafe: bool) -> ProposerFactory:

@@ -77,7 +77,7 @@ def command(
                 _print_result(campaign, session.run, finish, as_json)
             session, finish = second, _run(second, quiet)
     _print_result(campaign, session.run, finish, as_json)
-    if obstacle := session.loop.pruning_obstacle():
+    if obstacle := session.pruning_obstacle():
         say(obstacle)
     sys.exit(0 if finish.sound else 1)
 

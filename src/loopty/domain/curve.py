@@ -23,6 +23,7 @@ class Curve(Record):
 
     points: tuple[tuple[float, float], ...]
     direction: Direction
+    metric: str = ""
 
     def at(self, step: float) -> float | None:
         """The value at this step; None when the trial never reached it."""
@@ -46,4 +47,6 @@ def metric_of_curve(rows: Sequence[Row], directions: Directions, counting: Metri
 
 def metric_curve(rows: Sequence[Row], metric: str, direction: Direction) -> Curve:
     """The curve of one metric; rows without it are skipped."""
-    return Curve(tuple((row.step, row.metrics[metric]) for row in rows if metric in row.metrics), direction)
+    return Curve(
+        tuple((row.step, row.metrics[metric]) for row in rows if metric in row.metrics), direction, metric
+    )

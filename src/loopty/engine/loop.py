@@ -104,10 +104,6 @@ class Loop:
         """The newest row of metrics that a trial of this session has reported."""
         return self._prune_watch.latest(node)
 
-    def pruning_obstacle(self) -> str:
-        """Why no trial could be pruned, in one line; empty where one could, or nothing prunes."""
-        return self._prune_watch.obstacle(self.history[self.run.root])
-
     def stop(self, why: str) -> None:
         """Cancel everything that runs, record it, and end the session."""
         self._why_stopped = self._why_stopped or why
