@@ -121,7 +121,7 @@ def test_a_request_that_the_provider_refuses_is_reported_with_the_failure_of_the
         working(place, server, 2, 1, {})
         done = place.loopty("optimize", code=1)
     output = done.stdout.replace("\n", " ")
-    assert "the baseline (node 1) gave no result: failed: exit code 1" in output
+    assert "the baseline @1 gave no result: failed: exit code 1" in output
     assert (
         "; its last request to the model: openai:m-1: 400 at /v1/chat/completions: the request was refused"
         in output
