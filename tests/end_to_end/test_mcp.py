@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -93,6 +94,11 @@ def agents(code_place):
     return code_place
 
 
+def opened(answer: tuple[str, bool]) -> str:
+    """The path of the draft that this answer is about."""
+    return re.search(r"drafts/(\S+)", answer[0])[1]
+
+
 def edit(place, node: str, number: int) -> None:
     (place.top / ".loopty/drafts" / node / "src/x.txt").write_text(f"{number}\n")
 
@@ -165,7 +171,7 @@ def test_work_goes_on_when_its_server_is_killed(agents):
     host = Host(agents)
     host.start()
     for number in (7, 9):
-        node = host.call("open", hypothesis=f"{number} is more")[0].split()[1]
+        node = opened(host.call("open", hypothesis=f"{number} is more"))
         edit(agents, node, number)
         assert "still running" in host.call("submit", id=node, wait=0)[0]
     host.end(kill=True)
@@ -184,7 +190,7 @@ def test_a_ticket_whose_worker_is_killed_is_taken_by_the_next(agents):
     agents.commit()
     host = Host(agents)
     host.start()
-    node = host.call("open", hypothesis="nine")[0].split()[1]
+    node = opened(host.call("open", hypothesis="nine"))
     edit(agents, node, 9)
     host.call("submit", id=node, wait=0)
     end = time.monotonic() + 60
@@ -229,7 +235,7 @@ def test_four_clients_at_once_share_width_and_resources_and_run_no_twin(agents, 
     def work(host: Host, number: int) -> None:
         host.start(f"client{number}")
         for score in (10 + number, 50):
-            node = host.call("open", parent="1", hypothesis=f"client {number} tries {score}")[0].split()[1]
+            node = opened(host.call("open", parent="1", hypothesis=f"client {number} tries {score}"))
             edit(agents, node, score)
             text, is_error = host.call("submit", id=node)
             answers.append(text if is_error else host.result(node))
