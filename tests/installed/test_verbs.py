@@ -53,8 +53,8 @@ def test_a_run_from_init_to_its_report(place: UserPlace) -> None:
     assert "2 attempts" in place.loopty("optimize", "--quiet")
     assert "score 6" in place.loopty("status")
     assert "baseline" in place.loopty("tree")
-    assert "1.1" in place.loopty("show", "1.1")
-    assert "program.py" in place.loopty("diff", "1.1")
+    assert "@2" in place.loopty("show", "@2")
+    assert "program.py" in place.loopty("diff", "@2")
     assert "score" in place.loopty("report")
     assert json.loads(place.loopty("best", "--json"))
     assert "TASK" in place.loopty("context")
@@ -98,7 +98,7 @@ def test_what_becomes_of_a_result(place: UserPlace) -> None:
     place.loopty("run", "1")
     place.loopty("run", place.edited_draft(5))
     assert "reproduced" in place.loopty("replay", "best")
-    assert "holds 1.1" in place.loopty("export", "best")
+    assert "digest" in place.loopty("export", "best")
     assert "3 trials" in place.loopty("export", "--trials", "trials.csv")
     assert "branch" in place.loopty("branch", "best")
     assert "branch" in place.loopty("apply", "best")
@@ -147,7 +147,7 @@ def assert_mcp_serves(place: UserPlace) -> None:
         assert "submit" in {tool["name"] for tool in ask(2, "tools/list")["tools"]}
         called = ask(3, "tools/call", name="open", arguments={"hypothesis": "a larger rate"})
         assert not called["isError"], called
-        assert "Opened 1.1" in called["content"][0]["text"]
+        assert "Opened @2" in called["content"][0]["text"]
         server.stdin.close()
         assert server.wait(60) == 0
 

@@ -44,12 +44,12 @@ def fruitless_reason(run: Run, pool: Pool) -> str | None:
 def target_reason(history: History, run: Run, pools: Pools) -> str | None:
     """How the target was reached, as a sentence; None when it was not."""
     target, best = pools.target, Incumbents.of(run, Pool.ATTEMPT).best
-    if target is None or best is None:
+    result = history[best].result(Cohorts.of(run).fingerprint) if best else None
+    if target is None or best is None or result is None or not (metrics := history.metrics(history[best])):
         return None
-    result, metrics = history[best].result(Cohorts.of(run).fingerprint), history.metrics(history[best])
-    score = result.outcome.metrics.get(score_metric(metrics).name) if result and metrics else None
-    direction = score_metric(metrics).direction if metrics else run.objective.direction
-    if score is None or direction.sign * (score - target) < 0:
+    metric = score_metric(metrics)
+    score = result.outcome.metrics.get(metric.name)
+    if score is None or metric.direction.sign * (score - target) < 0:
         return None
     return f"{history.name(best)} reached the target of {target:g} with {score:g}"
 

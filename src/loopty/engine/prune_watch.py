@@ -26,8 +26,7 @@ class PruneWatch:
         fingerprint: str,
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._history = history
-        self._pruner = pruner
+        self._history, self._pruner = history, pruner
         self._read_curve = read_curve
         self._fingerprint = fingerprint
         self._say = say
@@ -50,16 +49,14 @@ class PruneWatch:
         def prune_reason(rows: Sequence[Row], directions: Directions) -> str | None:
             if not trial.pool.rules.searches:  # a repeated measurement is worth its full time
                 return None
-            self._reported[trial.node.id] = rows, directions
+            history, node = self._history(), trial.node
+            self._reported[node.id] = rows, directions
             if len(self._reported) > _MAX_REPORTED:  # the oldest trial has ended; its curve is in its folder
                 del self._reported[next(iter(self._reported))]
             if self._pruner is None or not rows:
                 return None
-            history, run = self._history(), trial.node.id.run
-            curve = curve_of(history, run, rows, directions)
-            return self._pruner.prune_reason(
-                curve, telling_curves(history, run, curve, self._peers_of(trial.node))
-            )
+            curve = curve_of(history, node.id.run, rows, directions)
+            return self._pruner.prune_reason(curve, telling_curves(history, node, curve, self._peers_of(node)))
 
         return prune_reason
 

@@ -42,9 +42,9 @@ def curve_of(history: History, run: int, rows: Sequence[Row], directions: Direct
     return metric_curve(rows, metric.name, metric.direction)
 
 
-def telling_curves(history: History, run: int, curve: Curve, peers: Peers) -> list[Curve]:
-    """The curves that tell what becomes of this one; none where its metric does not go with the score."""
-    if not _is_counting(history, run, curve) and _agreement(_pairs(history, peers)) <= 0:
+def telling_curves(history: History, node: Node, curve: Curve, peers: Peers) -> list[Curve]:
+    """Return the curves that tell what becomes of this node's; none if its metric does not go with the score."""
+    if not _is_counting(history, node.id.run, curve) and _agreement(_pairs(history, peers)) <= 0:
         return []
     return [peer for _, peer in peers if peer.points]
 
