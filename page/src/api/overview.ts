@@ -181,7 +181,14 @@ export interface Overview {
   gain: Gain;
   version_lead: { node: NodeName; text: string } | null;
   real: { verdict: "yes" | "in part" | "not shown" | "too early"; checks: Check[] };
-  uplift: { words: string; amount: number; ahead: number; chance: number | null; attempts: number; control: number } | null;
+  uplift: {
+    words: string;
+    amount: number;
+    ahead: number;
+    chance: number | null;
+    attempts: number;
+    control: number;
+  } | null;
   cost: Cost;
   counts: Counts;
   nodes: number;
