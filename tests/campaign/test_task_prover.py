@@ -6,6 +6,7 @@ from loopty.campaign.draft_checks import DraftChecks
 from loopty.campaign.first_result import with_better_score
 from loopty.campaign.gate_changes import with_shorter_gate
 from loopty.campaign.task_prover import TaskProver
+from loopty.campaign.this_host import ThisHost
 from loopty.domain.outcome import Ending, Outcome
 from loopty.kit.dataclass import replace
 from loopty.taskfile.read import load
@@ -124,6 +125,13 @@ def test_where_time_was_missing_the_line_to_paste_gives_more(code_place):
     proven = prover(code_place, [], 1.0).prove_first([draft], frozenset())
     assert proven.has_line
     assert proven.check.explanation.cause.shell == "loopty init --yes --force --within 30m"
+
+
+def test_where_a_gpu_was_out_of_reach_the_line_to_paste_gives_it(code_place, monkeypatch):
+    monkeypatch.setattr(ThisHost, "has_gpu", lambda _: True)
+    draft = TaskDraft("echo 'RuntimeError: No CUDA GPUs are available' >&2; exit 1", ("src/**",))
+    proven = prover(code_place, [], 1.0).prove_first([draft], frozenset())
+    assert proven.check.explanation.cause.shell == "loopty init --yes --force --device gpu"
 
 
 def test_a_gate_for_which_no_time_is_left_is_left_out(code_place):

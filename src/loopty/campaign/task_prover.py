@@ -218,7 +218,11 @@ class TaskProver:
         self._say(f"checking for at most {limit}; Ctrl-C stops): {draft.command}")
 
     def _with_line(self, check: CheckResult, fixed: frozenset[str]) -> CheckResult:
-        """The failed check with the line that gives more time, where that was missing."""
+        """The failed check with the line that starts over with what was missing: a device, or more time."""
+        explanation = check.explanation or Explanation((), "")
+        if (cause := explanation.cause) and (devices := _wanted_devices(cause)):
+            line = " ".join((self._retry_line, *(f"--device {name}" for name in devices)))
+            return replace(check, explanation=replace(explanation, cause=replace(cause, shell=line)))
         if check.outcome.ending is not Ending.TIMED_OUT or _TIMEOUT in fixed:
             return check
         minutes = math.ceil(_MORE_TIME * self._time.seconds / 60)
@@ -228,8 +232,11 @@ class TaskProver:
             shell=f"{self._retry_line} --within {minutes}m",
             advice="name a part of it with --command",
         )
-        explanation = check.explanation or Explanation((), "")
         return replace(check, explanation=replace(explanation, cause=cause))
+
+
+def _wanted_devices(cause: Cause) -> tuple[str, ...]:
+    return next((one.value for one in cause.settings if one.key == "devices" and isinstance(one.value, tuple)), ())
 
 
 def _has_only_proposed_gates(draft: TaskDraft) -> bool:

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     "[default: 10m, and up to 20m on a busy machine]",
 )
 @click.option("--attempts", type=int, metavar="N", help="Number of experiments.  [default: 100]")
+@click.option("--device", multiple=True, metavar="NAME", help="Device that trials may use, as gpu; repeatable.")
 @click.option("--yes", is_flag=True, help="Accept what loopty proposes, without questions.")
 @click.option("--force", is_flag=True, help="Overwrite an existing loopty.toml.")
 @click.option("--no-check", is_flag=True, help="Write the file without running the benchmark.")
@@ -85,6 +86,7 @@ def command(
     timeout: float | None,
     within: float | None,
     attempts: int | None,
+    device: tuple[str, ...],
     yes: bool,
     force: bool,
     no_check: bool,
@@ -176,6 +178,7 @@ def command(
     draft = replace(
         without_evaluators(draft, facts) if is_write_given else draft,
         write=write,
+        devices=device,
         parameters=parameters,
         statement=goal,
         direction=better,
@@ -250,6 +253,7 @@ def _with_answers(other: TaskDraft, draft: TaskDraft, is_limit_given: bool, is_w
         other = replace(other, direction=draft.direction, notes={**other.notes, "direction": why})
     return replace(
         other,
+        devices=draft.devices,
         parameters=draft.parameters,
         metrics=draft.metrics,
         timeout_seconds=draft.timeout_seconds if is_limit_given else other.timeout_seconds,
