@@ -1,6 +1,6 @@
 .PHONY: demo test quick check bench docs lock page
 
-demo: .venv/.ready   ## optimise an example for about a minute
+demo: .venv/.ready   ## optimise an example for at most two minutes
 	@sh scripts/demo.sh
 
 test: check .venv/.ready-for-tests page  ## everything that must hold
