@@ -49,4 +49,4 @@ printf '\nThe change from the first program to the best one (loopty diff best --
 "$loopty" diff best --baseline
 printf '\n'
 "$loopty" status --json | python3 "$standing"
-printf '\nLook around:  cd build/demo;  %s dashboard;  %s tree;  %s apply best\n' "$name" "$name" "$name"
+printf '\nLook around:  cd build/demo;  then %s tree, dashboard, apply best\n' "$name"

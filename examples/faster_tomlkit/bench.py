@@ -1,4 +1,4 @@
-"""The score: how many million instructions work.py takes, beyond those of its start. The same on a busy machine."""
+"""The score: the million instructions of work.py beyond those of its start. The same on a busy machine."""
 
 import json
 import os

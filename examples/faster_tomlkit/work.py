@@ -7,7 +7,8 @@ import sys
 import tomlkit
 
 EXPECTED = "5175deeeac358cb142a5583c7368daf70df988e770eb917cda2ff5a6c8dfbc12"
-WORDS = "build cache client daemon engine feature filter header index kernel layer module node parser queue".split()
+WORDS = ["build", "cache", "client", "daemon", "engine", "feature", "filter", "header"]
+WORDS += ["index", "kernel", "layer", "module", "node", "parser", "queue"]
 
 
 def main() -> None:
@@ -40,19 +41,34 @@ def document(chance: random.Random) -> str:
         return chance.choice(WORDS)
 
     lines = ["# made for this benchmark", "[package]", f'name = "{word()}-{word()}"', 'version = "1.4.2"']
-    lines += [f'keywords = ["{word()}", "{word()}"]  # more later', f"description = '''\n{word()} {word()}\n'''", ""]
+    lines += [
+        f'keywords = ["{word()}", "{word()}"]  # more later',
+        f"description = '''\n{word()} {word()}\n'''",
+        "",
+    ]
     lines += ["[dependencies]"]
     for count in range(12):
         version = f"{chance.randrange(9)}.{chance.randrange(40)}"
-        plain, table = f'"^{version}"', f'{{ version = "{version}", optional = {word() < "f" and "true" or "false"} }}'
+        plain, table = (
+            f'"^{version}"',
+            f'{{ version = "{version}", optional = {"true" if word() < "f" else "false"} }}',
+        )
         lines.append(f"{word()}-{count} = {chance.choice((plain, table))}")
     lines += ["", "[limits]", f"seconds = {chance.uniform(0, 90):.3f}", "bytes = 1_048_576", "mask = 0xff_00", ""]
     for name in chance.sample(WORDS, 4):
-        lines += [f"[tool.{name}]", f"enabled = {chance.choice(('true', 'false'))}", f'"quoted {name}" = -{len(word())}']
+        lines += [
+            f"[tool.{name}]",
+            f"enabled = {chance.choice(('true', 'false'))}",
+            f'"quoted {name}" = -{len(word())}',
+        ]
         lines += [f"  [tool.{name}.{word()}]", "  since = 2024-05-27T07:32:00Z", "  paths = ["]
         lines += [f'    "src/{word()}/**",  # {word()}' for _ in range(5)] + ["  ]", ""]
     for count in range(5):
-        lines += ["[[servers]]", f'name = "{word()}\\t{count}"', f"ports = [{', '.join(str(8000 + n) for n in range(8))}]"]
+        lines += [
+            "[[servers]]",
+            f'name = "{word()}\\t{count}"',
+            f"ports = [{', '.join(str(8000 + n) for n in range(8))}]",
+        ]
         lines += [f'address.host = "10.0.0.{count}"', f'address.zone = "{word()}"', ""]
     return "\n".join(lines) + "\n"
 

@@ -269,6 +269,14 @@ KNOWN = [
         Facts(),
         "install the package that provides the module shinka, with `python3 -m pip install PACKAGE`",
     ),
+    # toolchains
+    (
+        "error: rustup could not choose a version of cargo to run, because one wasn't specified explicitly, and "
+        "no default is configured.\nhelp: run 'rustup default stable' to download the latest stable release of "
+        "Rust and set it as your default toolchain.",
+        Facts(),
+        "run: rustup default stable",
+    ),
     # devices
     (
         '  File "/usr/lib/python3/dist-packages/torch/cuda/__init__.py", line 319, in _lazy_init\n'

@@ -62,5 +62,5 @@ async def test_hosts_without_a_worker_are_given_up_with_the_reason(monkeypatch):
 @pytest.mark.parametrize(("host", "module"), [("slurm:", "submitit"), ("ray:", "ray"), ("modal:", "modal")])
 def test_a_cluster_without_its_package_is_refused_before_anything_starts(monkeypatch, host, module):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(Misuse, match=rf"needs {module}: install it with"):
+    with pytest.raises(Misuse, match=rf"needs {module}: run "):
         require_hosts([host])

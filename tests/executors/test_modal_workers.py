@@ -61,9 +61,9 @@ async def test_a_worker_that_is_no_longer_wanted_ends_with_its_container(monkeyp
 async def test_without_a_login_the_error_says_how_to_log_in(monkeypatch):
     log_in(monkeypatch, "http://127.0.0.1:1", "", "")
     with pytest.raises(Misuse, match="modal setup"):
-        await run_modal_container(ClusterSpec.parse("modal:"), URL)
+        await run_modal_container(ClusterSpec.parse("modal:?install=loopty"), URL)
 
 
 def test_a_gpu_that_modal_cannot_read_is_refused_by_its_client():
     with pytest.raises(modal.exception.InvalidError):
-        modal_function(modal, ClusterSpec.parse("modal:?gpus=H100:many"), URL)
+        modal_function(modal, ClusterSpec.parse("modal:?gpus=H100:many&install=loopty"), URL)

@@ -5,6 +5,7 @@ import pytest
 from loopty.domain.errors import Misuse
 from loopty.executors.cluster_spec import ClusterSpec
 from loopty.executors.rented_workers import requirement, worker_line
+from loopty.kit import own_installation
 
 
 def test_a_worker_on_a_rented_machine_ends_without_a_driver_and_when_its_time_is_over():
@@ -17,7 +18,28 @@ def test_what_is_installed_there_can_be_said():
     assert requirement(ClusterSpec.parse("modal:?install=git%2Bhttps://example.org/loopty")).startswith(
         "git+https"
     )
-    assert requirement(ClusterSpec.parse("sky:")).startswith("loopty==")
+
+
+@pytest.mark.parametrize(
+    ("origin", "installed"),
+    [
+        (None, "loopty=="),
+        ({"url": "https://example.org/loopty.whl", "archive_info": {}}, "loopty @ https://example.org/loopty.whl"),
+        (
+            {"url": "https://example.org/loopty", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            "loopty @ git+https://example.org/loopty@abc",
+        ),
+    ],
+)
+def test_a_rented_machine_gets_loopty_from_where_this_one_came(monkeypatch, origin, installed):
+    monkeypatch.setattr(own_installation, "_origin", lambda: origin)
+    assert requirement(ClusterSpec.parse("sky:")).startswith(installed)
+
+
+def test_of_a_loopty_from_a_folder_the_user_says_what_is_installed(monkeypatch):
+    monkeypatch.setattr(own_installation, "_origin", lambda: {"url": "file:///home/me/loopty", "dir_info": {}})
+    with pytest.raises(Misuse, match="install="):
+        requirement(ClusterSpec.parse("modal:"))
 
 
 def test_an_option_of_another_scheduler_is_refused_with_those_that_there_are():

@@ -24,7 +24,7 @@ from loopty.executors.cluster_spec import ClusterSpec
 from loopty.executors.sky_workers import run_sky_worker, sky_order
 
 URL = "loopty://secret@driver:7700/?certificate=" + "a" * 64
-SPEC = ClusterSpec.parse("sky:aws?gpus=H100:1&cpus=4%2B&spot=yes&minutes=30")
+SPEC = ClusterSpec.parse("sky:aws?gpus=H100:1&cpus=4%2B&spot=yes&minutes=30&install=loopty")
 _LIMIT_SECONDS = 120
 TASK_FIELDS = {"name", "setup", "run", "secrets", "resources"}
 RESOURCE_FIELDS = {"infra", "cpus", "accelerators", "use_spot", "autostop"}
@@ -53,7 +53,7 @@ def test_the_order_has_fields_of_skypilots_task_files_and_its_machine_ends_by_it
     assert order["resources"]["autostop"] == {"idle_minutes": 5, "down": True}
     assert (order["resources"]["accelerators"], order["resources"]["infra"]) == ("H100:1", "aws")
     assert URL not in json.dumps(order["task"])
-    assert set(sky_order(ClusterSpec.parse("sky:"), URL)["resources"]) == {"autostop"}
+    assert set(sky_order(ClusterSpec.parse("sky:?install=loopty"), URL)["resources"]) == {"autostop"}
 
 
 async def test_a_worker_runs_to_its_end_and_the_machine_is_given_back(calls):
@@ -67,7 +67,7 @@ async def test_a_worker_runs_to_its_end_and_the_machine_is_given_back(calls):
 
 
 async def test_a_worker_that_is_no_longer_wanted_gives_its_machine_back(calls):
-    worker = asyncio.create_task(run_sky_worker(ClusterSpec.parse("sky:endless"), URL))
+    worker = asyncio.create_task(run_sky_worker(ClusterSpec.parse("sky:endless?install=loopty"), URL))
     async with asyncio.timeout(_LIMIT_SECONDS):
         while "job_status" not in [call["call"] for call in calls()]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)  # the other process writes a file
@@ -79,12 +79,14 @@ async def test_a_worker_that_is_no_longer_wanted_gives_its_machine_back(calls):
 
 async def test_without_access_to_a_cloud_the_error_says_what_to_do(calls):
     with pytest.raises(Misuse, match=r"can rent nothing \(Cloud access is not set up. Run: sky check\): log in"):
-        await asyncio.wait_for(run_sky_worker(ClusterSpec.parse("sky:none"), URL), _LIMIT_SECONDS)
+        await asyncio.wait_for(run_sky_worker(ClusterSpec.parse("sky:none?install=loopty"), URL), _LIMIT_SECONDS)
     assert calls()[-1]["call"] == "down"
 
 
 async def test_a_machine_that_is_not_free_is_the_reason_of_the_end(calls):
-    reason = await asyncio.wait_for(run_sky_worker(ClusterSpec.parse("sky:full"), URL), _LIMIT_SECONDS)
+    reason = await asyncio.wait_for(
+        run_sky_worker(ClusterSpec.parse("sky:full?install=loopty"), URL), _LIMIT_SECONDS
+    )
     assert reason == "no such machine is free (all zones tried)"
     assert calls()[-1]["call"] == "down"
 
@@ -176,7 +178,7 @@ def without_cloud(skypilot, monkeypatch):
 @pytest.mark.usefixtures("without_cloud")
 async def test_the_real_server_without_a_cloud_refuses_to_rent():
     with pytest.raises(Misuse, match="SkyPilot can rent nothing"):
-        await run_sky_worker(ClusterSpec.parse("sky:aws?cpus=2"), URL)
+        await run_sky_worker(ClusterSpec.parse("sky:aws?cpus=2&install=loopty"), URL)
 
 
 def _wait_for_health(port):

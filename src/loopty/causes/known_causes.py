@@ -34,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     slow_suites.build_out_of_time,
     trial_limits.out_of_time,
     missing_gpu.missing_gpu,
+    missing_programs.missing_rust_toolchain,
     trial_limits.out_of_gpu_memory,
     trial_limits.out_of_memory,
     trial_limits.too_many_processes,

@@ -110,6 +110,13 @@ def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
     )
 
 
+def missing_rust_toolchain(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """Programs of Rust that are rustup's, and have no toolchain behind them."""
+    if not failure.match(r"rustup could not choose a version of (\w+) to run"):
+        return None
+    return Cause("missing-toolchain", "rustup has no toolchain on this machine", shell="rustup default stable")
+
+
 def missing_perl_module(failure: Failure, facts: HostFacts) -> Cause | None:
     """Modules of Perl that are not installed."""
     if not failure.match(*_PERL):

@@ -83,7 +83,10 @@ async def _serve(
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(number, ended.set)
     if ends_with_input:
-        loop.add_reader(sys.stdin.fileno(), _end_with_input, ended)
+        try:
+            loop.add_reader(sys.stdin.fileno(), _end_with_input, ended)
+        except PermissionError:  # a file or /dev/null, which epoll refuses: there is nobody to wait for
+            ended.set()
     serving = asyncio.create_task(server.serve([listener], tls))
     on_start()
     waiting = asyncio.create_task(ended.wait())

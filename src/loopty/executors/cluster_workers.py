@@ -13,6 +13,7 @@ from loopty.domain.errors import Misuse
 from loopty.executors.cluster_spec import ClusterSpec
 from loopty.executors.modal_workers import run_modal_container
 from loopty.executors.ray_workers import NoteNodes, RayPlacer
+from loopty.executors.rented_workers import requirement
 from loopty.executors.sky_workers import run_sky_worker, sky_python
 from loopty.executors.slurm_workers import run_slurm_worker
 from loopty.kit.dataclass import dataclass
@@ -51,6 +52,8 @@ def cluster_runs(host: str, terms: ClusterTerms, say: Callable[[str], None]) -> 
         _require_package(spec.kind)
         return [placer.run] * spec.workers
     _require_package(spec.kind)
+    if spec.kind in ("sky", "modal"):
+        requirement(spec)  # before anything is rented
 
     async def run() -> str:
         return await _RUNNERS[spec.kind](spec, terms.url())

@@ -6,8 +6,9 @@ told at its launch to end when it is idle, so that this holds also when this pro
 
 from __future__ import annotations
 
+from loopty.domain.errors import Misuse
 from loopty.executors.cluster_spec import ClusterSpec
-from loopty.version import __version__
+from loopty.kit.own_installation import requirement_elsewhere
 
 URL_VARIABLE = "LOOPTY_WORKER_URL"
 _MINUTES = 12 * 60
@@ -26,5 +27,11 @@ def worker_line(spec: ClusterSpec) -> str:
 
 
 def requirement(spec: ClusterSpec) -> str:
-    """What pip installs on the rented machine: this version of loopty, or what the user says."""
-    return spec.options.get("install", f"loopty=={__version__}")
+    """What pip installs on the rented machine: what the user says, or this loopty from where it came."""
+    found = spec.options.get("install") or requirement_elsewhere()
+    if found is None:
+        raise Misuse(
+            "this loopty came from a folder here; say what pip installs on the rented machine, "
+            "as install=git%2Bhttps://HOST/loopty or the address of a wheel"
+        )
+    return found

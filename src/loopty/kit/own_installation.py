@@ -28,6 +28,18 @@ def extra_command(extra: str) -> str:
     return shlex.join([*_installer(), *words])
 
 
+def requirement_elsewhere() -> str | None:
+    """Return what installs this loopty on another machine; None if it came from a folder or a file of this one."""
+    origin = _origin()
+    if origin is None:
+        from loopty.version import __version__
+
+        return f"{_NAME}=={__version__}"
+    if "vcs_info" in origin:
+        return f"{_NAME} @ {origin['vcs_info']['vcs']}+{origin['url']}@{origin['vcs_info']['commit_id']}"
+    return None if origin["url"].startswith("file:") else f"{_NAME} @ {origin['url']}"
+
+
 def package_command(package: str) -> str:
     """Return the command that adds another package to the environment that runs loopty."""
     prefix = Path(sys.prefix)

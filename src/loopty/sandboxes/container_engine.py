@@ -167,10 +167,19 @@ def _docker_engine(program: str, fields: Mapping[str, Any]) -> ContainerEngine:
 
 def _find_program(name: str) -> str:
     wanted = _PREFERRED if name == "auto" else (name,)
-    for candidate in wanted:
-        if (path := shutil.which(candidate)) is not None:
+    found = [path for candidate in wanted if (path := shutil.which(candidate)) is not None]
+    for path in found:
+        # A program whose daemon is not there stands aside for the other, and says why where it is the only one.
+        if len(found) == 1 or _answers(path):
             return path
+    if found:
+        return found[0]
     raise SandboxError(f"{' or '.join(wanted)} is not installed: apt install podman")
+
+
+def _answers(program: str) -> bool:
+    done = _run_engine(program, "info", "--format", "{{json .}}")
+    return done.returncode == 0 and not json.loads(done.stdout or "{}").get("ServerErrors")
 
 
 def _run_engine(program: str, *words: str) -> subprocess.CompletedProcess[str]:
