@@ -25,3 +25,9 @@ def test_the_printed_address_opens_the_page(story):
             assert json.load(answer)["run"] == 1
         process.stdin.close()
         assert process.wait(60) == 0
+
+
+def test_with_an_input_that_nobody_can_end_it_ends_at_once(story):
+    command = [sys.executable, "-m", "loopty", "dashboard", "--json", "--ends-with-input"]
+    ended = subprocess.run(command, cwd=story.top, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, b"")

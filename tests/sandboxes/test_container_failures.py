@@ -18,6 +18,7 @@ import pytest
 import loopty
 from loopty.domain.launch import Protection, SandboxError, Stop
 from loopty.sandboxes.container import Container
+from loopty.sandboxes.container_engine import find_program
 from loopty.testing.sandbox_harness import bounds_with, pids_with, wait_until
 
 # Its containers are files with the answer to `inspect`, and processes that outlive the program.
@@ -342,3 +343,13 @@ async def test_the_watcher_exits_with_its_sandbox(engine, harness_of):
     del harness
     gc.collect()
     wait_until(lambda: pids_with(engine.program) == [])
+
+
+def test_of_two_engines_the_one_that_answers_is_taken(tmp_path, monkeypatch):
+    for name, body in {"podman": "exit 1", "docker": "echo '{}'"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert find_program("auto") == str(tmp_path / "docker")
+    (tmp_path / "docker").unlink()
+    assert find_program("auto") == str(tmp_path / "podman"), "its own words say what is wrong"

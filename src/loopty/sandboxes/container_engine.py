@@ -109,7 +109,7 @@ def engine_of(name: str) -> ContainerEngine:
 
     Raises SandboxError when the engine is not installed or does not answer.
     """
-    program = _find_program(name)
+    program = find_program(name)
     done = _run_engine(program, "info", "--format", "{{json .}}")
     fields = json.loads(done.stdout or "{}")
     # Docker's program describes itself even when it cannot reach its daemon.
@@ -165,7 +165,7 @@ def _docker_engine(program: str, fields: Mapping[str, Any]) -> ContainerEngine:
     )
 
 
-def _find_program(name: str) -> str:
+def find_program(name: str) -> str:
     wanted = _PREFERRED if name == "auto" else (name,)
     found = [path for candidate in wanted if (path := shutil.which(candidate)) is not None]
     for path in found:
