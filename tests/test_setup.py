@@ -176,4 +176,4 @@ def test_an_agents_tools_work_where_loopty_is_on_the_path(
     assert process.returncode == 0, process.stdout + process.stderr
     show = [installed.program, "show", "1.1"]
     shown = " ".join(subprocess.check_output(show, cwd=repository, env=environment, text=True).split())
-    assert "score 5 on the slice with a = 1.0" in shown
+    assert "score 5 on the slice with a = 1;" in shown

@@ -31,10 +31,14 @@ def test_after(number):
 def test_one_that_hangs_also_after_its_limit_fails_and_all_others_run(tmp_path):
     conftest = CONFTEST.read_text()
     assert "_SECONDS_TO_END = 120" in conftest
-    (tmp_path / "conftest.py").write_text(conftest.replace("_SECONDS_TO_END = 120", "_SECONDS_TO_END = 1"))
-    (tmp_path / "test_hanging.py").write_text(TESTS)
+    folder = tmp_path / "tests"
+    folder.mkdir()
+    (folder / "conftest.py").write_text(conftest.replace("_SECONDS_TO_END = 120", "_SECONDS_TO_END = 1"))
+    (folder / "clean_environment.py").write_bytes(CONFTEST.with_name("clean_environment.py").read_bytes())
+    (folder / "test_hanging.py").write_text(TESTS)
     options = ["timeout=3", "timeout_method=signal", "asyncio_mode=auto", "faulthandler_timeout=60"]
     command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider"]
+    command += ["--import-mode=importlib"]
     run = subprocess.run(
         [*command, "--rootdir", tmp_path, *(part for option in options for part in ("-o", option)), tmp_path],
         capture_output=True,

@@ -34,7 +34,7 @@ def test_an_agent_tries_checks_and_notes_its_own_tree(code_place):
     assert "every gate passes" in said
     assert "exit code 0" in said
     assert "metric score: higher is better" in said
-    assert "the gates of 1" in said
+    assert "the gates of @1" in said
     (note,) = Notes.of(code_place.history().runs[1]).newest
     assert (note.client, note.text) == ("command", "nine is fine")
     assert code_place.history()["1.1"].outcome.metrics["score"] == 9

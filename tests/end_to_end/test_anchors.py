@@ -79,7 +79,7 @@ def test_a_version_with_the_files_of_a_measured_one_is_refused_once_and_the_sear
     place.trust()
     place.loopty("optimize", "--quiet", code=None)
     refused = [one for one in events(place) if isinstance(one, ProposalRefused) and one.pool is Pool.VERSION]
-    assert [one.reason for one in refused] == ["the same as 1.1"]
+    assert [one.reason for one in refused] == ["the same as @2"]
     assert len(place.history().nodes_of_pool(1, Pool.ATTEMPT)) == 3, "the baseline and two attempts"
 
 
@@ -100,17 +100,17 @@ def test_a_directive_names_the_nodes_that_changes_start_from(code_place):
     place.loopty("optimize", "--quiet")
     shown = place.json("direct", "Stay small.", "--build-on", "1.1")
     assert shown["build_on"] == ["1.1"]
-    assert shown["directive"] == "Stay small.\nBuild on 1.1."
+    assert shown["directive"] == "Stay small.\nBuild on @2."
     write_task(place, 6, "")
     place.trust()
     place.loopty("optimize", "--quiet")
     newest = list(place.history().nodes(1, Pool.ATTEMPT))[4:]
     assert newest
     assert all(node.id.is_within("1.1") for node in newest)
-    assert all(node.parent_reason == "the directive says: build on 1.1" for node in newest)
+    assert all(node.parent_reason == "the directive says: build on @2" for node in newest)
     for arguments, words in (
         (("--not-below", "1"), "every node is below the baseline"),
-        (("--not-below", "1.1"), "cannot build on 1.1"),
+        (("--not-below", "1.1"), "cannot build on @2"),
         (("--build-on", "1.9"), "1.9"),
     ):
         assert words in place.loopty("direct", *arguments, code=2).stderr

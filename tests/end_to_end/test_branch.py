@@ -23,7 +23,7 @@ def test_a_branch_of_a_node_is_its_exact_commit(code_place):
 def test_a_draft_has_no_branch(code_place):
     code_place.loopty("run", "1")
     code_place.loopty("new", "--parent", "1")
-    assert "is a draft: run `loopty run 1.1` first" in code_place.loopty("branch", "1.1", code=2).stderr
+    assert "is a draft: run `loopty run @2` first" in code_place.loopty("branch", "1.1", code=2).stderr
 
 
 def test_the_user_can_have_a_branch_for_every_node(code_place):

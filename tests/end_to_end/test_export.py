@@ -65,7 +65,7 @@ def restated(folder: Path, **changes) -> None:
 
 def test_the_best_node_is_packed_into_one_file_below_the_state_folder(won, elsewhere):
     output = won.loopty("export", "best").stdout
-    assert output.startswith(f"{won.top}/.git/loopty/artifacts/loopty-1.1.tar.gz holds 1.1, digest ")
+    assert output.startswith(f"{won.top}/.git/loopty/artifacts/loopty-1.1.tar.gz holds @2, digest ")
     result = won.json("export", "1.1", "--to", str(elsewhere.top / "w"))
     assert result["path"] == str(elsewhere.top / "w")
     assert result["digest"].startswith(output.split()[-1])
@@ -148,7 +148,7 @@ def test_another_score_is_reported_with_its_difference(won, elsewhere):
     outcome = json.loads((elsewhere.top / "w/manifest.json").read_text())["outcome"]
     restated(elsewhere.top / "w", outcome={**outcome, "metrics": {"score": 8.0}}, samples=[{"score": 8.0}])
     output = elsewhere.loopty("replay", "./w", code=1).stdout
-    assert output == "1.1 differs\n  score: 8 then, 6 now (-25 %)\n"
+    assert output == "1.1 differs\n  score: 8 then, 6 now (-25.0 %)\n"
 
 
 def test_a_changed_benchmark_is_reported_even_with_the_same_score(won, elsewhere):

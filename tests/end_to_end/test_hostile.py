@@ -39,7 +39,7 @@ HOSTILE = {
     ),
     "disk": ('head -c 900M /dev/zero > "$EVO_TRACES_DIR/big"; sleep 9', Ending.FAILED, ""),
     "nan": ('echo "{\\"score\\": NaN}" > "$EVO_RESULT_PATH"', Ending.FAILED, "NaN"),
-    "infinity": ('echo "{\\"score\\": 1e999}" > "$EVO_RESULT_PATH"', Ending.FAILED, "not finite"),
+    "infinity": ('echo "{\\"score\\": 1e999}" > "$EVO_RESULT_PATH"', Ending.FAILED, "a score is a finite number"),
     "true": ('echo "{\\"score\\": true}" > "$EVO_RESULT_PATH"', Ending.FAILED, "not a number"),
     "text": ('echo "{\\"score\\": \\"9e9\\"}" > "$EVO_RESULT_PATH"', Ending.FAILED, "not a number"),
     "empty": (': > "$EVO_RESULT_PATH"', Ending.FAILED, "is empty"),

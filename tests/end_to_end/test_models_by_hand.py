@@ -13,10 +13,14 @@ def test_an_outage_is_reported_with_the_same_message_as_in_a_session(place):
         working(place, server, 1, 1, {})
         place.loopty("run", "1")
         node = place.json("new", "--param", "x=0.25")["node"]
-        for verb in (("run", "1", "--check"), ("replay", "1"), ("run", node)):
+        for verb, again in {
+            ("run", "1", "--check"): "run @1 --check",
+            ("replay", "1"): "replay 1",
+            ("run", node): "run 1.1",
+        }.items():
             done = place.loopty(*verb, code=1)
             assert expected in done.stderr
-            assert done.stderr.endswith(f"again: loopty {' '.join(verb)}\n")
+            assert done.stderr.endswith(f"again: loopty {again}\n")
             assert done.stdout == ""
         checked = json.loads(place.loopty("run", "1", "--check", "--json", code=1).stdout)
         assert checked["ok"] is False

@@ -46,7 +46,7 @@ def test_a_change_with_the_same_meaning_is_refused_and_embeddings_are_paid_separ
         searching(code_place, evolving, embedding, 2)
         code_place.loopty("optimize")
     (refused,) = [event for event in events(code_place) if isinstance(event, ProposalRefused)]
-    assert refused.reason == "it is almost the same as 1.1 (similarity 1.000)"
+    assert refused.reason == "it is almost the same as @2 (similarity 1.000)"
     assert {request.path for request in embedding.requests} == {"/v1/embeddings"}
     rows = {row["name"]: row["sum"] for row in code_place.json("spend")["operator"]}
     assert rows.keys() == {"diff", "embed"}

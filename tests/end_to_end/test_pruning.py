@@ -118,7 +118,7 @@ def test_the_example_of_the_manual_is_pruned_though_it_reports_its_score_only_at
     assert endings.count(Ending.PRUNED) == 1
     assert "the pruner" not in said
     shown = place.loopty("show", "best").stdout
-    assert "error (lower is better) by step; · its parent" in shown
+    assert "score (higher is better) by step; · its parent" in shown
     assert shown.count("●") >= 5
 
 

@@ -30,7 +30,7 @@ def test_a_deterministic_node_is_reproduced(code_place):
     before = record(code_place)
     best = code_place.json("best")["id"]
     output = code_place.loopty("replay", best)
-    assert output.stdout.startswith(f"{best} #{code_place.history().handle(best)} reproduced\n")
+    assert output.stdout.startswith(f"@{code_place.history().handle(best)} reproduced\n")
     assert code_place.json("replay", "best")["same"] is True
     assert record(code_place) == before
     assert (code_place.top / f".loopty/nodes/{best}/result.json").exists()
@@ -43,7 +43,7 @@ def test_a_difference_is_reported_and_the_verdict_stays(code_place):
     kept = (code_place.top / ".loopty/nodes/1/result.json").read_bytes()
     before = record(code_place)
     output = code_place.loopty("replay", "1", code=1)
-    assert output.stdout == "@1 differs\n  score: 5 (3 times) then, 9 now (+80 %)\n"
+    assert output.stdout == "@1 differs\n  score: 5 (3 times) then, 9 now (+80.0 %)\n"
     assert output.stderr == "measured once; --repeats 5 tells more\n"
     assert record(code_place) == before
     assert (code_place.top / ".loopty/nodes/1/result.json").read_bytes() == kept

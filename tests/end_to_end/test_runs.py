@@ -52,7 +52,7 @@ def test_a_change_to_the_criteria_starts_a_new_run_with_a_message(begun):
     for number, what in enumerate(NOT_COMPARABLE, start=2):
         changed(begun, *NOT_COMPARABLE[what])
         done = begun.loopty("new")
-        assert done.stdout.startswith(f"{number}.1 "), what
+        assert done.stdout.rstrip().endswith(f"/drafts/{number}.1"), what
         assert "have changed" in done.stderr
         assert f"this is run {number}" in done.stderr
 
@@ -66,10 +66,10 @@ def test_no_other_change_starts_a_new_run(begun):
     for number, what in enumerate(COMPARABLE, start=2):
         changed(begun, *COMPARABLE[what])
         done = begun.loopty("new", "--parent", "1")
-        assert done.stdout.startswith(f"1.{number} "), what
+        assert done.stdout.rstrip().endswith(f"/drafts/1.{number}"), what
     begun.write("README.md", "# Read me\n")
     done = begun.loopty("new")
-    assert done.stdout.startswith("1.")
+    assert "/drafts/1." in done.stdout
     assert "--new-run starts from them" in done.stderr
 
 
@@ -85,7 +85,7 @@ def test_old_runs_stay_readable(begun):
     history = begun.history()
     assert history.score(history["1"]) == 5
     assert history.score(history["2"]) == 50
-    assert begun.loopty("tree", "1").stdout.splitlines()[1].startswith("1 ")
+    assert begun.loopty("tree", "1").stdout.splitlines()[1].startswith("@1 ")
     assert "there are runs 1, 2" in begun.loopty("status", "--run", "3", code=2).stderr
 
 

@@ -62,7 +62,7 @@ def test_the_calls_of_a_run_are_shown_with_their_limits(ran):
         ("acme:large", 0.25),
         ("openai:anything", 0.0),
     ]
-    assert "1.3" in ran.loopty("spend", "--by", "node").stdout
+    assert "@4" in ran.loopty("spend", "--by", "node").stdout
     assert "1,400 tokens, $0.25" in ran.loopty("status").stdout
 
 

@@ -263,7 +263,7 @@ def test_agents_may_do_more_where_the_task_file_permits_it(tools):
     finished(tools, "submit", id=other)
     assert "Withdrawn: @3" in call(tools, "manage", action="discard", id=other, why="no reason")["text"]
     draft = opened(tools, 7)
-    assert "dropped 1.3" in call(tools, "manage", action="abort", id=draft)["text"]
+    assert "dropped @4" in call(tools, "manage", action="abort", id=draft)["text"]
     assert tools.history()["1.3"].dropped
     assert "may not invalidate" in call(tools, "manage", action="invalidate", id="1")["error"]
 

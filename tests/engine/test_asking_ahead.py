@@ -259,7 +259,7 @@ async def test_a_twin_that_was_recorded_meanwhile_costs_no_attempt(bench):
         pools=Pools(attempts=3),
     )
     await run.drive()
-    assert [event.reason for event in events_of(run, ProposalRefused)] == ["the same as 1.1"]
+    assert [event.reason for event in events_of(run, ProposalRefused)] == ["the same as @2"]
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 3
 
 
@@ -283,7 +283,7 @@ async def test_a_parent_that_became_unusable_meanwhile_costs_no_attempt(bench, e
     await run.drive()
     (refused,) = events_of(run, ProposalRefused)
     assert refused.objection is Objection.FORBIDDEN
-    assert "its parent 1.1" in refused.reason
+    assert "its parent @2" in refused.reason
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 4
 
 

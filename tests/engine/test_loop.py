@@ -196,7 +196,7 @@ async def test_the_same_experiment_is_not_run_twice_and_costs_no_attempt(bench):
     run = bench(x_of, proposer=ScriptedProposer([*same, other]))
     await run.drive()
     refused = [item.event for item in run.ledger.read() if isinstance(item.event, ProposalRefused)]
-    assert [event.reason for event in refused] == ["the same as 1.1", "the same as 1.1"]
+    assert [event.reason for event in refused] == ["the same as @2", "the same as @2"]
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 2
 
 
@@ -219,7 +219,7 @@ async def test_a_proposer_that_only_repeats_itself_ends_the_run(bench):
 
     run = bench(x_of, proposer=Stubborn(), pools=Pools(attempts=1000))
     finish = await run.drive()
-    assert "proposals were refused, the last one because: the same as 1; is there anything left" in finish.reason
+    assert "proposals were refused, the last one because: the same as @1; is there anything left" in finish.reason
 
 
 async def test_a_model_without_usable_proposals_is_not_asked_for_ever(bench):

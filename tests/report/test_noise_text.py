@@ -304,7 +304,7 @@ def test_a_lower_score_is_an_uplift_where_lower_is_better() -> None:
 def test_two_control_trials_allow_no_conclusion() -> None:
     lines = closing(controlled([1.1, 1.2, 1.3, 1.4, 1.5], [0.5, 0.5])).replace("\n", " ")
     assert "control: nothing better than the baseline" in lines
-    assert "vs random: 5 attempts against 2 random trials: +0.2 in score" in lines
+    assert "vs random: 5 attempts against 2 random trials: +0.5 in score" in lines
     assert "too few control trials to say" in lines
     assert uplift_text(uplift_from_gains("score", [1.0], [0.5])).endswith(
         "best against best; too few control trials to say"

@@ -97,7 +97,7 @@ class _ClientTools:
         of_run = node.run if node else run
         found = search_context(context.state, context.owners, context.history, of_run, node)
         text = context_text(context_sections(found, arguments.get("words", DEFAULT_WORDS)))
-        if directive := unseen_directive(context.history.runs[run], self._client):
+        if directive := unseen_directive(context.history.runs[run], self._client, context.history.name):
             seen = DirectiveSeen(run, self._client, directive_digest(directive))
             context.recorder.record(lambda _: [seen])
         return {"text": text, "run": run}

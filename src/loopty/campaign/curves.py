@@ -8,8 +8,8 @@ from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.curve import Row, metric_curve, metric_of_curve
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Directions
-from loopty.evaluators.command import read_curve
 from loopty.evaluators.contract import METRICS
+from loopty.evaluators.metrics_csv import read_curve
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.record.node_record import Node

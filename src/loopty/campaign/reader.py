@@ -263,7 +263,7 @@ class CampaignReader:
         """What the user wants the models to know, and which nodes changes start from, in words."""
         from loopty.record.directives import Directive
 
-        return Directive.of(self.history.runs[self.newest_run(run)]).words
+        return Directive.of(self.history.runs[self.newest_run(run)]).words(self.history.name)
 
     def directed_nodes(self, run: int | None = None) -> dict[str, tuple[NodeId, ...]]:
         """The nodes that the directive names: those to build on, and those to build nothing on."""

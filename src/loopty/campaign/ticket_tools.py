@@ -207,7 +207,7 @@ class TicketTools:
     def take_directive(self, run: int) -> str:
         """The directive that this client has not been shown yet; from now on it has."""
         recorder: Recorder = self._context.recorder
-        text = unseen_directive(recorder.history.runs[run], self._client)
+        text = unseen_directive(recorder.history.runs[run], self._client, recorder.history.name)
         if text:
             event = DirectiveSeen(run, self._client, directive_digest(text))
             recorder.record(lambda _: [event])

@@ -9,10 +9,8 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from loopty.domain.benchmark_spec import Benchmark, Limits
-from loopty.domain.curve import Row
 from loopty.domain.gate_spec import Gate, When, command_gates, metric_refusal
 from loopty.domain.launch import Exit, Mount, Sandbox, SandboxError, Stop, WarmProcessLost
-from loopty.domain.objective import Directions
 from loopty.domain.outcome import Ending, Integrity, Outcome
 from loopty.domain.pool import GateScope
 from loopty.engine.protocols import MakeStage, OnMetrics, Stage, Trial
@@ -21,15 +19,13 @@ from loopty.evaluators.artifact_copies import ARTIFACTS, has_artifacts, keep_art
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command, FindTampering, TamperingFound
 from loopty.evaluators.candidate_stillness import NOT_FROZEN
 from loopty.evaluators.cascade_climb import CascadeClimb
-from loopty.evaluators.contract import METRICS, SandboxPaths
+from loopty.evaluators.contract import SandboxPaths
 from loopty.evaluators.harvest import PrintedError
-from loopty.evaluators.metrics_csv import MetricsStream
 from loopty.evaluators.metrics_watch import MetricsWatch
 from loopty.evaluators.result import ParsedResult
 from loopty.evaluators.result_formats import load_format
 from loopty.evaluators.trial_output import RESULT, TrialOutput
 from loopty.kit.dataclass import replace
-from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 
 if TYPE_CHECKING:
@@ -314,11 +310,3 @@ async def _in_thread(
         yield stage
     finally:
         await asyncio.to_thread(stage_context.__exit__, None, None, None)
-
-
-def read_curve(folder: SafeFolder) -> tuple[Sequence[Row], Directions]:
-    """The learning curve in a node's folder."""
-    stream = MetricsStream(folder.file(METRICS))
-    with contextlib.suppress(Unreadable):
-        stream.read_new()
-    return stream.rows, stream.directions

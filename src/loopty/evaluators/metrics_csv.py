@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import math
 import os
@@ -9,9 +10,10 @@ import stat
 from collections.abc import Iterator, Sequence
 
 from loopty.domain.curve import Row
-from loopty.domain.objective import Direction
+from loopty.domain.objective import Direction, Directions
+from loopty.evaluators.contract import METRICS
 from loopty.evaluators.row_sample import RowSample
-from loopty.kit.safe_folder import SafeFile
+from loopty.kit.safe_folder import SafeFile, SafeFolder
 from loopty.kit.untrusted_files import Unreadable, is_printable_name
 
 LARGEST_STREAM = 64 << 20
@@ -143,3 +145,11 @@ def _number(cell: str) -> float:
     if not math.isfinite(value):
         raise Unreadable(f"has a cell that is not finite: {cell[:40]!r}")
     return value
+
+
+def read_curve(folder: SafeFolder) -> tuple[Sequence[Row], Directions]:
+    """The learning curve in a node's folder."""
+    stream = MetricsStream(folder.file(METRICS))
+    with contextlib.suppress(Unreadable):
+        stream.read_new()
+    return stream.rows, stream.directions

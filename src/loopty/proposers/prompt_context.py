@@ -86,7 +86,7 @@ class PromptContext:
     def text(self, ask: Ask, parent: Node) -> str:
         """The whole prompt except the operator's instruction and the files, within the options' token budget."""
         limit = self._options.tokens
-        directive = Directive.of(ask.history.runs[ask.run]).words
+        directive = Directive.of(ask.history.runs[ask.run]).words(ask.history.name)
         sections = [
             goal_text(ask, self._statement, directive, limit // 2),
             limits_text(ask, self._access, self._limits),

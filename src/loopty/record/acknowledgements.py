@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from loopty.domain.ids import NodeId
 from loopty.kit.dataclass import dataclass, field
 from loopty.record.directives import Directive
 from loopty.record.event import Event
@@ -32,9 +33,9 @@ class Acknowledgements(RunPart):
     seen: Mapping[str, str] = field(default_factory=dict)
 
 
-def unseen_directive(run: Run, client: str) -> str:
+def unseen_directive(run: Run, client: str, name: Callable[[NodeId], str]) -> str:
     """The directive in force, where this client has not been shown it yet; else empty."""
-    text = Directive.of(run).words
+    text = Directive.of(run).words(name)
     return text if text and Acknowledgements.of(run).seen.get(client) != directive_digest(text) else ""
 
 

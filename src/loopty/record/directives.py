@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from loopty.domain.ids import NodeId
 from loopty.kit.dataclass import dataclass
 from loopty.record.event import Event
@@ -30,16 +32,12 @@ class Directive(RunPart):
     build_on: tuple[NodeId, ...] = ()
     not_below: tuple[NodeId, ...] = ()
 
-    @property
-    def words(self) -> str:
-        """All of it in words, as models and agents read it."""
-        build_on = f"Build on {_names(self.build_on)}." if self.build_on else ""
-        not_below = f"Build on nothing at or below {_names(self.not_below)}." if self.not_below else ""
+    def words(self, name: Callable[[NodeId], str]) -> str:
+        """Say all of it, as models and agents read it; `name` is how a node is printed."""
+        build_on = f"Build on {' or '.join(map(name, self.build_on))}." if self.build_on else ""
+        below = " or ".join(map(name, self.not_below))
+        not_below = f"Build on nothing at or below {below}." if below else ""
         return "\n".join(filter(None, (self.text, build_on, not_below)))
-
-
-def _names(nodes: tuple[NodeId, ...]) -> str:
-    return " or ".join(nodes)
 
 
 def _set(state: FoldState, event: DirectiveSet, _at: float) -> None:

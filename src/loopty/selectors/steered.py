@@ -54,7 +54,7 @@ def _directed_selection(ask: Ask) -> Selection | None:
         return None
     ranked = [one.id for one in _Among.of(ask, lambda: _Among(tops, True), (tops, True)).ranked]
     node = next((node for node in (*ranked, *tops) if can_change(ask, node)), None)
-    reason = f"the directive says: build on {' or '.join(tops)}"
+    reason = f"the directive says: build on {' or '.join(map(ask.history.name, tops))}"
     return Selection(ask.history[node], reason, is_directed=True) if node else None
 
 

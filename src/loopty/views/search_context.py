@@ -137,7 +137,7 @@ def search_context(
         now,
         _weak_tasks(best, where),
         notes,
-        Directive.of(run).words,
+        Directive.of(run).words(history.name),
         tuple(_advice(where, summary, cost)),
         {node: history.name(node) for node in mentioned},
     )
