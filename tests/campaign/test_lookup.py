@@ -46,6 +46,11 @@ def test_a_name_that_no_node_has_is_refused(history, text):
         history[lookup.node_of_text(text) or lookup.find_node(history, text)]
 
 
+def test_the_baseline_has_a_name_also_before_anything_ran(history):
+    assert lookup.node_of_text("baseline") is None
+    assert lookup.find_node(history, "baseline") == "2", "that of the newest run"
+
+
 def test_a_number_alone_is_the_baseline_of_that_run_and_else_the_node_with_that_name(history):
     assert lookup.find_node(history, "2") == "2", "run 2 has a baseline: a path comes first"
     assert lookup.find_node(history, "@2") == "1.1"

@@ -89,6 +89,14 @@ def test_every_line_works_word_for_word_in_the_agents_sandbox(code_place, option
     assert "with step = 2;" in said
 
 
+def test_each_tool_says_what_it_takes(place):
+    for tool, entry in TOOLS.items():
+        said = place.loopty("tool", tool, "--help").stdout
+        assert said.startswith(f"{tool}: ")
+        assert all(f"  {name}=  " in said for name in entry["inputSchema"]["properties"])
+    assert "loopty tool NAME --help" in place.loopty("tool", "--help").stdout
+
+
 def test_words_become_what_the_tool_takes():
     examples = {"string": ("1.2", "1.2"), "integer": ("5", 5), "array": ("1.1,1.2", ["1.1", "1.2"])}
     examples["object"] = ('{"a": 1.0}', {"a": 1.0})

@@ -86,3 +86,9 @@ def test_the_ending_must_match_and_suffices_for_a_failure():
     assert found.failure == "failed: exit code 1"
     assert not reproduction(Result(failed), [finished(score=1.0)], SCORE).is_same
     assert not reproduction(recorded(1.0), [finished(score=1.0), failed], SCORE).is_same
+
+
+def test_a_metric_that_no_sample_holds_is_compared_with_the_record_as_a_whole():
+    then = Result(finished(score=2.0, seconds=2.0), ({"score": 2.0},))
+    found = reproduction(then, [finished(score=2.0, seconds=2.0)], SCORE)
+    assert [metric.then for metric in found.metrics] == [(2.0,), (2.0,)]

@@ -18,7 +18,7 @@ from loopty.campaign.tool_replies import DEFAULT_LINES, DEFAULT_WORDS, LONGEST_T
 from loopty.domain.errors import LooptyError, Misuse
 from loopty.kit.untrusted_files import Unreadable, json_object
 from loopty.record.notes import NoteAdded
-from loopty.tools.tool_table import LARGEST_CALL
+from loopty.tools.tool_table import LARGEST_CALL, asks_for_help, tool_help
 
 _CLIENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,39}")
 
@@ -61,7 +61,10 @@ def _answer(start: Path, call: Mapping[str, Any], reply: Reply) -> Mapping[str, 
     tool = call.get("tool")
     if not isinstance(tool, str):
         raise Misuse("the call names no tool")
-    arguments = check_arguments(tool, call.get("arguments") or {})
+    given = call.get("arguments") or {}
+    if asks_for_help(tool, given):
+        return {"text": tool_help(tool)}
+    arguments = check_arguments(tool, given)
     return _ClientTools(Campaign(start), client_name(call.get("client")), reply).call(tool, arguments)
 
 

@@ -8,7 +8,7 @@ from loopty.kit.later_pattern import later_pattern
 from loopty.record.history import History
 from loopty.record.run_record import Run
 
-BEST = "best"
+BEST, BASELINE = "best", "baseline"
 _HANDLE = later_pattern(r"([#@]?)([1-9][0-9]{0,17})")
 """`#` is never printed: a shell takes it for a comment."""
 _FOLDER_NAME = later_pattern(r"\d+\.x\d+\.[0-9a-f]+")
@@ -38,12 +38,14 @@ def _has_nothing(history: History, run: Run) -> bool:
 
 
 def find_node(history: History, text: str) -> NodeId:
-    """The node `@95`, `best`, or the one with this path, branch or folder.
+    """The node `@95`, `best`, `baseline`, or the one with this path, branch or folder.
 
     A number alone is a path where a run has that number, its baseline; else it is the name without its sign.
     """
     if text == BEST:
         return best_node(history)
+    if text == BASELINE:
+        return history.runs[newest_run(history, None)].root if history.runs else NodeId("1")
     if handle := _HANDLE.fullmatch(text):
         number = int(handle[2])
         return NodeId(number) if not handle[1] and number in history.runs else history.node_of_handle(number)
@@ -58,7 +60,7 @@ def node_of_text(text: str) -> NodeId | None:
     name = text.removeprefix("loopty-")
     if name == "1":  # the first baseline, which is @1 as well, also before there is a history
         return NodeId("1")
-    needs_history = text == BEST or _HANDLE.fullmatch(text) or _FOLDER_NAME.fullmatch(name)
+    needs_history = text in (BEST, BASELINE) or _HANDLE.fullmatch(text) or _FOLDER_NAME.fullmatch(name)
     return None if needs_history else NodeId.parse(name)
 
 

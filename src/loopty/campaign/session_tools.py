@@ -31,7 +31,7 @@ from loopty.kit.untrusted_files import Unreadable, json_object
 from loopty.record.node_record import Node
 from loopty.record.notes import NoteAdded
 from loopty.record.tickets import TicketMode
-from loopty.tools.tool_table import LARGEST_CALL
+from loopty.tools.tool_table import LARGEST_CALL, asks_for_help, tool_help
 from loopty.workspaces.agent_trees import AgentTrees
 
 _TOOLS = ("context", "try", "check", "submit", "wait", "show", "note")
@@ -100,6 +100,8 @@ class SessionTools:
             tool, given = call.get("tool"), call.get("arguments") or {}
             if tool not in _TOOLS or not isinstance(given, dict):
                 raise Misuse(f"the tools here are {', '.join(_TOOLS)}; your edits are taken when you end")
+            if asks_for_help(tool, given):
+                return {"text": tool_help(tool)}
             is_own = tool in ("try", "check", "submit")
             arguments = check_arguments(tool, {"id": _OWN, **given} if is_own else given)
             if is_own and arguments["id"] != _OWN:

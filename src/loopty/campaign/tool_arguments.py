@@ -23,7 +23,7 @@ def check_arguments(tool: str, arguments: object) -> dict[str, Any]:
     """The arguments, if the tool takes them; a null counts as absent. Raises Misuse."""
     if tool not in TOOLS:
         raise Misuse(f"there is no tool {tool[:40]!r}: the tools are {', '.join(TOOLS)}")
-    schema = cast(Mapping[str, Any], TOOLS[tool]["inputSchema"])
+    schema: Mapping[str, Any] = TOOLS[tool]["inputSchema"]
     if not isinstance(arguments, dict):
         raise Misuse(f"the arguments of {tool} must be an object")
     given = {name: value for name, value in arguments.items() if value is not None}

@@ -25,7 +25,10 @@ class NodeId(str):
     def parse(cls, text: str) -> NodeId:
         """The id that a person typed."""
         if not _SHAPE.fullmatch(text):
-            raise Misuse(f"{text!r} is not a node id: a node is @431, or its path as in 1.3.2 (see `loopty tree`)")
+            raise Misuse(
+                f"{text!r} is not a node id: a node is @431, its path as in 1.3.2, best or baseline "
+                "(see `loopty tree`)"
+            )
         return cls(text)
 
     @classmethod

@@ -120,7 +120,9 @@ def _headline(status: RunStatus, columns: int, terminal: Terminal) -> str:
         RunState.RUNNING: f"running ({owner_text(status.driver)})",
         RunState.LOST: f"interrupted: {owner_text(status.driver)} died; `loopty optimize` resumes it",
         RunState.STOPPED: "stopped",
-        RunState.IDLE: "not started by `loopty optimize` yet",
+        RunState.IDLE: "made by hand"
+        if status.best or status.baseline
+        else "not started by `loopty optimize` yet",
     }[status.state]
     if status.awaited:
         state = f"{state}: {awaited_text(status.awaited)}"
@@ -257,12 +259,13 @@ def next_steps(status: RunStatus) -> Iterator[Fact]:
         name = node_name(node.node, node.handle)
         yield Fact("look at it", f"loopty show {name}", "dim")
         yield Fact("accept it", f"loopty accept {name} --why TEXT", "dim")
+    leader = status.control if status.control_leads else status.best
+    has_gain = leader is not None and leader.over_baseline is not None
     if status.is_paused:
         yield Fact("continue", "loopty resume", "dim")
-    elif status.state in (RunState.LOST, RunState.IDLE):
+    elif status.state is RunState.LOST or (status.state is RunState.IDLE and not has_gain):
         yield Fact("continue", "loopty optimize", "dim")
-    leader = status.control if status.control_leads else status.best
-    if leader is None or leader.over_baseline is None:
+    if leader is None or not has_gain:
         if status.baseline:
             yield Fact("see what was tried", "loopty tree", "dim")
         return

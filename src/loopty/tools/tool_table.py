@@ -1,7 +1,11 @@
 """The tools of agents: what each does and takes, as JSON schemas. The same behind every door.
 
-Imported by the forwarder of each agent at its start, so it imports nothing.
+Imported by the forwarder of each agent at its start, so it imports nothing heavy.
 """
+
+from __future__ import annotations
+
+from typing import Any
 
 LONGEST_CALL_SECONDS = 25
 """Hosts end calls after 30 to 300 s. What takes longer is a ticket, and `wait` asks again."""
@@ -12,7 +16,7 @@ LARGEST_CALL = 1 << 20
 MANAGED = ("abort", "discard", "gate", "invalidate", "remeasure")
 """What `manage` does where the task file permits it."""
 
-_ID = {"type": "string", "maxLength": 2_000, "description": "A node: @4, its path as in 1.3, or best."}
+_ID = {"type": "string", "maxLength": 2_000, "description": "A node: @4, its path as in 1.3, best or baseline."}
 _TICKET = {"type": "string", "maxLength": 2_000, "description": "A ticket such as t1.17, or the id of its node."}
 _WAIT = {
     "type": "integer",
@@ -27,7 +31,7 @@ def _schema(required: tuple[str, ...] = (), **properties: dict[str, object]) -> 
     return schema | ({"required": list(required)} if required else {})
 
 
-TOOLS: dict[str, dict[str, object]] = {
+TOOLS: dict[str, dict[str, Any]] = {
     "context": {
         "description": (
             "Read this first: the task, what an attempt costs, the best and the way to it, what could be merged, "
@@ -132,3 +136,20 @@ TOOLS: dict[str, dict[str, object]] = {
     },
 }
 """By name. `reads`: the tool changes nothing, so that a host need not ask for approval."""
+
+
+def asks_for_help(name: str, arguments: Any) -> bool:
+    """Say whether a call is `loopty tool NAME --help`."""
+    return name in TOOLS and isinstance(arguments, dict) and not arguments.keys().isdisjoint(("--help", "-h"))
+
+
+def tool_help(name: str) -> str:
+    """Say what a tool does, and what it takes."""
+    entry = TOOLS[name]
+    schema = entry["inputSchema"]
+    lines = [f"{name}: {entry['description']}"]
+    for argument, of in schema["properties"].items():
+        kind = " | ".join(of["enum"]) if "enum" in of else of["type"]
+        needed = "needed" if argument in schema.get("required", ()) else "optional"
+        lines.append(f"  {argument}=  {kind}, {needed}. {of.get('description', '')}".rstrip())
+    return "\n".join(lines)

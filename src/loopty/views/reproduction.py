@@ -51,7 +51,10 @@ def reproduction(
     for name in dict.fromkeys((*then.outcome.metrics, *last.metrics)):
         if name == WEIGHTED_SUM:  # it follows from the others
             continue
+        # Samples hold what decides; the rest is known of the record as a whole.
         recorded = tuple(sample[name] for sample in samples if name in sample)
+        if not recorded and name in then.outcome.metrics:
+            recorded = (then.outcome.metrics[name],)
         measured = tuple(outcome.metrics[name] for outcome in now if name in outcome.metrics)
         tolerance = max(tolerances.get(name, 0.0), SIGMAS * (floor or {}).get(name, 0.0))
         is_same = _is_same(recorded, measured, tolerance)
