@@ -23,7 +23,7 @@ SOURCES = [
     *(path for top in ("src", "sdk") for path in (ROOT / top).rglob("*") if path.suffix in (".py", ".md")),
 ]
 TYPED = re.compile(r"`(loopty tool\b[^`]*)`|^[ $]*(loopty tool\b.*)$", re.MULTILINE)
-NOT_TYPED = re.compile(r"loopty tool (…|TOOL\b.*|--mailbox)")
+NOT_TYPED = re.compile(r"loopty tool (…|(TOOL|NAME)\b.*|--mailbox)")
 """What stands for any call, and what is typed outside the sandbox."""
 TASK = """
 [benchmark]

@@ -99,7 +99,7 @@ def test_best_with_top_lists_that_many_nodes(finished):
         (["show", "9.9"], "there is no node 9.9: `loopty tree` lists them"),
         (["diff", "1.99"], "there is no node 1.99"),
         (["tree", "9.9", "--json"], "there is no node 9.9"),
-        (["show", "1.x"], "a node is @431, or its path as in 1.3.2"),
+        (["show", "1.x"], "a node is @431, its path as in 1.3.2"),
         (["show", "../1"], "is not a node id"),
         (["show", "1.0"], "is not a node id"),
         (["run", "9.9"], "there is no node 9.9"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.tools.tool_table import TOOLS
