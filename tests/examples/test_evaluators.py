@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from loopty.taskfile.read import load
+
 from ..needs import needs
 
 TOP = Path(__file__).parents[2]
@@ -286,3 +288,9 @@ def test_training_stops_on_request(training: ExampleTrial) -> None:
     process = training.run("train.py", params={"optimizer": "sgd", "momentum": 0.9})
     assert process.returncode == 0
     assert len(curve(training)) == 1
+
+
+def test_the_library_of_the_example_answers_as_the_benchmark_expects() -> None:
+    done = subprocess.run([sys.executable, EXAMPLES / "faster_tomlkit/work.py"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert load(EXAMPLES / "faster_tomlkit").benchmark.command == "python3 bench.py"
