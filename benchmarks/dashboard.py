@@ -70,17 +70,12 @@ class Browser:
 
     def __init__(self, url: str) -> None:
         place = urllib.parse.urlsplit(url)
-        self._host, self._port, self._query = place.hostname, place.port, place.query
-        self.cookie = ""
-
-    async def log_in(self) -> None:
-        head, _ = await self.get(f"/?{self._query}")
-        line = next(line for line in head.split("\r\n") if line.lower().startswith("set-cookie"))
-        self.cookie = line.partition(": ")[2].partition(";")[0]
+        self._host, self._port = place.hostname, place.port
+        self._token = place.fragment.removeprefix("token=")
 
     async def open(self, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_connection(self._host, self._port, limit=1 << 22)
-        head = f"GET {path} HTTP/1.1\r\nhost: {self._host}:{self._port}\r\ncookie: {self.cookie}\r\n"
+        head = f"GET {path} HTTP/1.1\r\nhost: {self._host}:{self._port}\r\nx-loopty-token: {self._token}\r\n"
         writer.write(f"{head}accept-encoding: gzip\r\n\r\n".encode())
         return reader, writer
 
@@ -97,7 +92,6 @@ def measure_first_view(top: Path) -> None:
 
     async def view() -> None:
         browser = Browser(url)
-        await browser.log_in()
         for name in ("first view right after the start", "the same view again"):
             began, cpu, size = time.perf_counter(), cpu_seconds(process.pid), 0
             for path in ("session", "overview", "points?w=960&h=360"):
@@ -125,7 +119,6 @@ def measure_viewers(top: Path, viewers: int) -> None:
 
     async def watch() -> None:
         browser = Browser(url)
-        await browser.log_in()
         streams = [asyncio.create_task(follow(browser)) for _ in range(viewers)]
         await asyncio.sleep(5)
         watched.append(await asyncio.to_thread(loop_cpu, top))
@@ -167,7 +160,6 @@ def measure_night(top: Path, trials: int) -> None:
 
     async def night() -> None:
         browser = Browser(url)
-        await browser.log_in()
         streams = [asyncio.create_task(follow(browser)) for _ in range(5)]
         while not json.loads((await browser.get("/api/session"))[1])["fold"]["ready"]:  # noqa: ASYNC110
             await asyncio.sleep(0.5)

@@ -22,7 +22,7 @@ def test_the_demo_beats_its_baseline_and_names_its_control():
     assert float(control[1].rstrip(".")) >= float(best[3]), "a control that found nothing is the baseline"
     assert "best so far" in output
     assert re.search(r"\+\+\+ b/(solver|moves).py", output)
-    assert re.search(r"Watch it: (http://127.0.0.1:\d+/\?token=|cd build/demo; \S*loopty dashboard)", output)
+    assert re.search(r"Watch it: (http://127.0.0.1:\d+/#token=|cd build/demo; \S*loopty dashboard)", output)
     assert "The best published packing of 26 circles has 2.6359831" in output
 
 

@@ -7,6 +7,7 @@ import "./style/blocks.css";
 import "./style/views.css";
 import { type JSX, render } from "preact";
 import { Sheets, Toast } from "./actions/sheets";
+import { takeSecret } from "./api/secret";
 import { Command, Empty } from "./parts/blocks";
 import { Frame } from "./parts/frame";
 import { hideTip, Tip } from "./parts/tip";
@@ -81,9 +82,14 @@ function Page(): JSX.Element {
   );
 }
 
+takeSecret();
 startTheme();
 watchRoute();
 addEventListener("keydown", onKey);
+// A new address, pasted into the page that the old one opened, loads nothing: only the part after # differs.
+addEventListener("hashchange", () => {
+  if (takeSecret()) void start();
+});
 addEventListener("hashchange", hideTip);
 const place = document.getElementById("page");
 if (place) render(<Page />, place);

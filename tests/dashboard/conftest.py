@@ -82,7 +82,7 @@ class Client:
 
     def __init__(self, server: DashboardServer, port: int) -> None:
         self.server, self.port = server, port
-        self.cookie = ""
+        self.token = server.access.token
 
     @property
     def origin(self) -> str:
@@ -90,7 +90,7 @@ class Client:
 
     async def open(self, method, path, body=b"", **headers):
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        known = {"host": f"127.0.0.1:{self.port}", "cookie": self.cookie, "content-length": str(len(body))}
+        known = {"host": f"127.0.0.1:{self.port}", "x-loopty-token": self.token, "content-length": str(len(body))}
         lines = {**known, **{name.replace("_", "-"): value for name, value in headers.items()}}
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items() if value)
         writer.write(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body)
@@ -109,10 +109,6 @@ class Client:
     async def get(self, path, **headers) -> Reply:
         return await self.send("GET", path, **headers)
 
-    async def log_in(self) -> None:
-        reply = await self.get(f"/?token={self.server.access.token}")
-        self.cookie = reply.headers["set-cookie"].partition(";")[0]
-
     async def act(self, name, **body) -> Reply:
         return await self.send(
             "POST",
@@ -120,13 +116,12 @@ class Client:
             json.dumps(body).encode(),
             origin=self.origin,
             content_type="application/json",
-            x_loopty_csrf=self.server.access.csrf,
         )
 
 
 @asynccontextmanager
 async def serve(top: Path, static: StaticFiles | None = None):
-    """A client of a running server, already logged in."""
+    """A client of a running server that knows its token."""
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
     port = listener.getsockname()[1]
@@ -134,7 +129,6 @@ async def serve(top: Path, static: StaticFiles | None = None):
     task = asyncio.create_task(server.serve([listener]))
     client = Client(server, port)
     try:
-        await client.log_in()
         yield client
     finally:
         task.cancel()

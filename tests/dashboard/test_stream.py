@@ -90,12 +90,6 @@ async def test_a_viewer_that_does_not_read_is_given_up_and_costs_no_memory():
     assert viewer.messages.qsize() <= 64
 
 
-async def test_the_stream_needs_a_login(story):
-    async with serve(story.top) as client:
-        client.cookie = ""
-        assert (await client.get("/api/events")).status == 401
-
-
 async def test_a_connection_that_came_when_the_server_ended_is_closed(story):
     async with serve(story.top) as client:
         ours, theirs = socket.socketpair()

@@ -66,7 +66,7 @@ class Site:
 
     @property
     def url(self) -> str:
-        return f"{self.origin}/?token={self.access.token}"
+        return f"{self.origin}/#token={self.access.token}"
 
     def start(self) -> None:
         listener = socket.socket()

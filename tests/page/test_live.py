@@ -51,7 +51,17 @@ def test_without_the_token_nothing_is_shown(browser, told):
     page.goto(site.origin)
     page.get_by_role("heading", name="Not logged in").wait_for()
     assert "a wider table" not in page.content()
-    assert page.goto(f"{site.origin}/?token=wrong").status == 403
+    page.goto(f"{site.origin}/#token=wrong")
+    page.get_by_role("heading", name="Not logged in").wait_for()
+    page.goto(site.url)  # pasted into the open page, which loads nothing
+    page.get_by_text("a wider table").first.wait_for()
+    assert site.access.token not in page.url
+    page.reload()
+    page.get_by_text("a wider table").first.wait_for()
+    other = context.new_page()  # a new tab
+    other.goto(site.origin)
+    other.get_by_text("a wider table").first.wait_for()
+    assert context.cookies() == []
     context.close()
 
 

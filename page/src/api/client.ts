@@ -1,5 +1,7 @@
 /** Ask the server: JSON in, JSON out, and one kind of error. */
 
+import { secretHeader } from "./secret";
+
 export class Refusal extends Error {
   constructor(
     readonly status: number,
@@ -13,12 +15,6 @@ export class Refusal extends Error {
 interface ErrorBody {
   error?: string;
   code?: string;
-}
-
-let csrf = "";
-
-export function rememberCsrf(token: string): void {
-  csrf = token;
 }
 
 export type Query = Record<string, string | number | null | undefined>;
@@ -42,7 +38,7 @@ async function answer<T>(response: Response): Promise<T> {
 }
 
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
-  return answer<T>(await fetch(path, { credentials: "same-origin", signal: signal ?? null }));
+  return answer<T>(await fetch(path, { headers: secretHeader(), signal: signal ?? null }));
 }
 
 export interface Done {
@@ -55,8 +51,7 @@ export interface Done {
 export async function act(name: string, body: Record<string, unknown>): Promise<Done> {
   const response = await fetch(`/api/actions/${encodeURIComponent(name)}`, {
     method: "POST",
-    credentials: "same-origin",
-    headers: { "Content-Type": "application/json", "X-Loopty-CSRF": csrf },
+    headers: { "Content-Type": "application/json", ...secretHeader() },
     body: JSON.stringify(body),
   });
   return answer<Done>(response);

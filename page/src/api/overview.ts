@@ -10,7 +10,6 @@ export interface Progress {
 
 export interface Session {
   version: string;
-  csrf: string;
   task: string;
   runs: { run: number; started_at: number; state: RunState; nodes: number; why: string }[];
   run: number | null;

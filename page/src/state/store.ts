@@ -1,7 +1,7 @@
 /** What the whole page knows: the session, the newest overview, and how the connection stands. */
 
 import { computed, signal } from "@preact/signals";
-import { get, Refusal, rememberCsrf } from "../api/client";
+import { get, Refusal } from "../api/client";
 import type { NodesMessage, Overview, Progress, Running, Session, Slots } from "../api/overview";
 import { Stream } from "../api/stream";
 import { decimals, medianHalf } from "../text/numbers";
@@ -109,7 +109,6 @@ function takeOverview(value: Overview): void {
 
 async function loadSession(): Promise<void> {
   const seen = await get<Session>("/api/session");
-  rememberCsrf(seen.csrf);
   session.value = seen;
   skew.value = seen.now - Date.now() / 1000;
   if (seen.fold && !seen.fold.ready) progress.value = seen.fold;

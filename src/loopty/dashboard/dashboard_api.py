@@ -134,7 +134,7 @@ class DashboardApi:
                 raise Missing from None
         raise Missing
 
-    def session(self, csrf: str, actions: list[str], progress: FoldProgress) -> dict[str, Any]:
+    def session(self, actions: list[str], progress: FoldProgress) -> dict[str, Any]:
         """What the page needs first. `progress` is that of opening the record, if that is not done."""
         runs: list[dict[str, Any]] = []
         if progress.is_ready and self.feed.reader is not None:
@@ -149,7 +149,6 @@ class DashboardApi:
             progress = self.feed.progress()
         return {
             "version": __version__,
-            "csrf": csrf,
             "task": self.name,
             "runs": runs,
             "run": runs[-1]["run"] if runs else None,

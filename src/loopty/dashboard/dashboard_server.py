@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import ssl
-import time
+import typing
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,9 +24,9 @@ from loopty.kit.printable import escape_hidden
 from loopty.models.endpoint.http_exchange import ClientGone, Exchange, Request, RequestBytes, RequestRefused
 
 _LARGEST_BODY = 1 << 16
-_MOST_CONNECTIONS = 400
+_MOST_STRANGERS = 100
+"""Connections without the token so far. Beyond, the oldest ends: other users cannot keep the owner out."""
 _REQUEST_SECONDS = 30.0
-_REQUESTS_PER_SECOND, _BURST = 200.0, 600.0
 _SECURITY = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -56,7 +56,8 @@ class DashboardServer:
         self._bytes = RequestBytes()
         self._answering: set[asyncio.Task[None]] = set()
         """A loop holds its tasks only weakly."""
-        self._allowance, self._allowed_at = _BURST, time.monotonic()
+        self._strangers: dict[asyncio.Task[None], None] = {}
+        """Those that have not shown the token yet, oldest first."""
         self.feed = LiveFeed(self._api, self._in_thread)
 
     async def serve(self, listeners: list[Any], tls: ssl.SSLContext | None = None) -> None:
@@ -83,9 +84,15 @@ class DashboardServer:
         """Answer the request that comes over a new connection."""
         task = asyncio.create_task(self._connect(reader, writer))
         self._answering.add(task)
+        self._strangers[task] = None
+        if len(self._strangers) > _MOST_STRANGERS:
+            oldest = next(iter(self._strangers))
+            del self._strangers[oldest]
+            oldest.cancel()
 
         def end(_: asyncio.Task[None]) -> None:
             self._answering.discard(task)
+            self._strangers.pop(task, None)
             if not writer.is_closing():  # the server has ended before the task began
                 writer.transport.abort()
 
@@ -107,7 +114,6 @@ class DashboardServer:
         try:
             async with asyncio.timeout(_REQUEST_SECONDS):
                 request = await exchange.request()
-            self._charge()
             self.access.check_place(request)
             await self._route(exchange, request)
         except RequestRefused as refusal:
@@ -123,15 +129,6 @@ class DashboardServer:
         except OSError as fault:
             await self._refuse(exchange, 500, "failed", f"a file could not be read: {fault.strerror}")
 
-    def _charge(self) -> None:
-        """Limit how many requests are answered: a page needs a few in a second."""
-        now = time.monotonic()
-        refill = (now - self._allowed_at) * _REQUESTS_PER_SECOND
-        self._allowance, self._allowed_at = min(self._allowance + refill, _BURST), now
-        if self._allowance < 1 or len(self._answering) > _MOST_CONNECTIONS:
-            raise NotAllowed(429, "limit", "there are too many requests: wait a moment")
-        self._allowance -= 1
-
     async def _refuse(self, exchange: Exchange, status: int, code: str, text: str) -> None:
         body = encode({"error": escape_hidden(text)[:2_000], "code": code})
         await exchange.answer(status, {**_SECURITY, **_JSON}, body)
@@ -139,9 +136,10 @@ class DashboardServer:
     async def _route(self, exchange: Exchange, request: Request) -> None:
         query = dict(parse_qsl(request.query, keep_blank_values=True, max_num_fields=20))
         if not request.path.startswith("/api/"):
-            await self._send_page(exchange, request, query)
+            await self._send_page(exchange, request)
             return
         self.access.check_login(request)
+        self._strangers.pop(typing.cast("asyncio.Task[None]", asyncio.current_task()), None)
         path = request.path.removeprefix("/api/")
         if request.method == "POST":
             await self._act(exchange, request, path)
@@ -152,14 +150,9 @@ class DashboardServer:
         else:
             await self._answer(exchange, request, path, query)
 
-    async def _send_page(self, exchange: Exchange, request: Request, query: Mapping[str, str]) -> None:
+    async def _send_page(self, exchange: Exchange, request: Request) -> None:
         if request.method not in ("GET", "HEAD"):
             raise NotAllowed(405, "misuse", "only GET is answered here")
-        if "token" in query:
-            self.access.check_token(query["token"])
-            headers = {"location": "/", "set-cookie": self.access.set_cookie, "cache-control": "no-store"}
-            await exchange.answer(303, {**_SECURITY, **headers}, b"")
-            return
         found = self._static.find(request.path)
         if found is None:
             raise Missing
@@ -171,12 +164,12 @@ class DashboardServer:
         self.feed.note_question()
         opening = self._api.feed.opening
         if path == "session":
-            names, csrf = self._actions.names, self.access.csrf
+            names = self._actions.names
             if opening.is_ready:
                 await self._in_thread(self._api.feed.open)
-                data = await self._in_thread(lambda: self._api.session(csrf, names, opening))
+                data = await self._in_thread(lambda: self._api.session(names, opening))
             else:
-                data = self._api.session(csrf, names, opening)
+                data = self._api.session(names, opening)
             body = encode(data)
             found = Encoded(body, b"", data["event"])
         elif not opening.is_ready:
@@ -187,7 +180,6 @@ class DashboardServer:
         await _send(exchange, request, headers, found.body, found.packed)
 
     async def _act(self, exchange: Exchange, request: Request, path: str) -> None:
-        self.access.check_action(request)
         kind, _, name = path.partition("/")
         if kind != "actions" or not name:
             raise Missing
@@ -213,7 +205,6 @@ class DashboardServer:
         try:
             headers = {"content-type": "text/event-stream", "cache-control": "no-store"}
             await exchange.begin(200, {**_SECURITY, **headers})
-            await exchange.send(b"retry: 2000\n\n")
             gone = asyncio.create_task(exchange.wait_for_disconnect())
             try:
                 await _push(exchange, viewer, gone)
