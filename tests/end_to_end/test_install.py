@@ -96,6 +96,39 @@ def test_a_file_that_cannot_be_edited_stops_the_whole_installation(home):
     assert home.files() == {".gemini/settings.json": "{ // mine\n}"}
 
 
+def test_a_file_of_the_users_beside_a_skill_stays(home):
+    home.changed("install", "codex")
+    note = home.path / ".agents/skills/loopty-optimize/notes.md"
+    note.write_text("mine")
+    home.changed("uninstall", "codex")
+    assert home.files() == {".agents/skills/loopty-optimize/notes.md": "mine"}
+
+
+@pytest.mark.parametrize("what", ["deep", "fifo", "device", "folder", "dangling", "dangling folder"])
+def test_strange_settings_get_one_line_and_stay(home, what):
+    settings = home.path / ".gemini/settings.json"
+    settings.parent.mkdir()
+    if what == "deep":
+        settings.write_text('{"a":' * 100_000 + "{}" + "}" * 100_000)
+    elif what == "fifo":
+        os.mkfifo(settings)
+    elif what == "device":
+        settings.symlink_to("/dev/zero")
+    elif what == "folder":
+        settings.mkdir()
+    elif what == "dangling":
+        settings.symlink_to(home.path / "nowhere/settings.json")
+    else:
+        settings.parent.rmdir()
+        settings.parent.symlink_to("nowhere")
+    done = home.loopty("install", "gemini")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert str(home.path / ".gemini") in done.stderr.splitlines()[0]
+    assert not (home.path / "nowhere").exists()
+    assert not (home.path / ".agents").exists()
+
+
 def test_a_link_of_the_users_stays_a_link(home):
     (home.path / "dotfiles").mkdir()
     (home.path / ".codex").mkdir()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -48,20 +48,25 @@ class HostInstallation:
         return [path for path, _ in changes]
 
     def uninstall(self) -> list[Path]:
-        """Remove what `install` added; the files that changed or went. Raises Misuse, then nothing did."""
+        """Remove what `install` added, and nothing beside it. Returns the files that changed or went.
+
+        Raises Misuse, then nothing did.
+        """
         changes = self._entry_changes(lambda entry, text: entry.text_without(text))
         others = self._installed_hosts() - {self.host.name}
         shared_with = {HOSTS[name].skills(self._places) for name in others if name in HOSTS}
-        folders = [] if self.skills_folder in shared_with else [*self._own_skill_folders()]
+        skills = [] if self.skills_folder in shared_with else [*self._own_skills()]
         for path, text in changes:
             if text:
                 _write(path, text)
             else:
                 path.unlink()
-        for folder in folders:
-            shutil.rmtree(folder)
+        for skill in skills:
+            skill.unlink()
+            with contextlib.suppress(OSError):  # the user keeps files of their own in it
+                skill.parent.rmdir()
         (self._installed / self.host.name).unlink(missing_ok=True)
-        return [*(path for path, _ in changes), *folders]
+        return [*(path for path, _ in changes), *skills]
 
     def faults(self) -> list[str]:
         """What is missing or not of this version; empty where all is in place. Raises Misuse as `install`."""
@@ -78,34 +83,55 @@ class HostInstallation:
         before: dict[Path, str] = {}
         after: dict[Path, str] = {}
         for entry in self.entries:
+            _refuse_dangling_link(entry.path)
             path = Path(os.path.realpath(entry.path))  # people keep settings elsewhere, and link them
             if path not in before:
-                before[path] = after[path] = _read(path)
-            after[path] = edit(entry, after[path])
+                before[path] = after[path] = _read(entry.path)
+            try:
+                after[path] = edit(entry, after[path])
+            except RecursionError:
+                raise Misuse(
+                    f"{path} is nested too deeply, so loopty does not edit it: paste this yourself:\n"
+                    f"{entry.snippet()}"
+                ) from None
         return [(path, text) for path, text in after.items() if text != before[path]]
 
     def _skill_changes(self) -> Iterator[tuple[Path, str]]:
         for name, text in shipped_skills().items():
             path = self.skills_folder / name / _SKILL
+            _refuse_dangling_link(path)
             before = _read(path)
             if before and OWN_LINE not in before:
                 raise Misuse(f"{path} is not a skill of loopty's: move it, then try again")
             if before != text:
                 yield path, text
 
-    def _own_skill_folders(self) -> Iterator[Path]:
+    def _own_skills(self) -> Iterator[Path]:
         for name in shipped_skills():
-            if OWN_LINE in _read(self.skills_folder / name / _SKILL):
-                yield self.skills_folder / name
+            path = self.skills_folder / name / _SKILL
+            if OWN_LINE in _read(path):
+                yield path
 
     def _installed_hosts(self) -> set[str]:
         return {path.name for path in self._installed.iterdir()} if self._installed.is_dir() else set()
 
 
+def _refuse_dangling_link(path: Path) -> None:
+    """Refuse a path that leads over a link to nothing: writing there would create files where nobody looks."""
+    for part in (path, *path.parents):
+        if part.is_symlink() and not part.exists():
+            raise Misuse(f"{part} is a link to {part.readlink()}, which does not exist: remove the link first")
+
+
 def _read(path: Path) -> str:
     """The text of a file; empty where there is none."""
     try:
-        return path.read_text(encoding="utf-8")
+        # A FIFO without a writer would block.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, encoding="utf-8") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise Misuse(f"{path} is not a file: remove it first")
+            return file.read()
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from loopty.kit import globs
 from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.file_system_names import name_as_read
 from loopty.kit.option import option
 
 TASK_FILE = "loopty.toml"
@@ -32,7 +33,7 @@ class Access(Record):
             is_clean_path(path)
             and globs.matches(path, self.write)
             and not globs.matches(path, self.hidden)
-            and not globs.matches(path.lower(), _NEVER_WRITABLE)
+            and not _is_never_writable(path)
         )
 
     def is_visible(self, path: str) -> bool:
@@ -47,11 +48,15 @@ class Access(Record):
         if not forbidden:
             return None
         named = ", ".join(forbidden[:3]) + (f" and {len(forbidden) - 3} more" if len(forbidden) > 3 else "")
-        if all(globs.matches(path.lower(), _NEVER_WRITABLE) for path in forbidden):
+        if all(map(_is_never_writable, forbidden)):
             never = f".git, .loopty, {TASK_FILE} or __pycache__"
             return f"may not change {named} (no rule allows {never}: leave them out)"
         allowed = ", ".join(self.write) or "nothing"
         return f"may not change {named} (writable: {allowed})"
+
+
+def _is_never_writable(path: str) -> bool:
+    return globs.matches(name_as_read(path), _NEVER_WRITABLE)
 
 
 @functools.lru_cache(maxsize=256)  # the same few files are changed again and again
@@ -64,11 +69,12 @@ def is_clean_path(path: str) -> bool:
     return (
         len(raw) <= _LONGEST_PATH
         and b"\0" not in raw
-        and all(_is_plain(part) and len(part) <= _LONGEST_PART for part in raw.split(b"/"))
+        and all(len(part) <= _LONGEST_PART for part in raw.split(b"/"))
+        and all(map(_is_plain, path.split("/")))
     )
 
 
-def _is_plain(part: bytes) -> bool:
+def _is_plain(part: str) -> bool:
     """Whether no file system reads this part as empty, `.`, `..` or git's own directory."""
-    read = part.lower().split(b":")[0].rstrip(b" .")
-    return read not in (b"", b".git", b"git~1")
+    read = name_as_read(part).split(":")[0].rstrip(" .")
+    return read not in ("", ".git", "git~1")

@@ -57,7 +57,8 @@ def json_object(raw: bytes) -> dict[str, Any]:
     if _may_nest_deeply(raw):
         raise Unreadable(_TOO_DEEP)
     try:
-        value = json.loads(raw, object_pairs_hook=_object_with_unique_keys, parse_constant=_refuse_constant)
+        text = raw.decode("utf-8-sig")  # the parser would take UTF-16 and UTF-32, too
+        value = json.loads(text, object_pairs_hook=_object_with_unique_keys, parse_constant=_refuse_constant)
         json.dumps(
             value, ensure_ascii=False
         ).encode()  # a lone surrogate is legal JSON, but no ledger can store it

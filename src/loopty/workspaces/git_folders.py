@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.file_system_names import name_as_read
 from loopty.workspaces.plain_repository import plain_repository
 
 # A planted fsmonitor or hook would run with our permissions.
@@ -20,9 +20,6 @@ _NO_HIDDEN_REPOSITORY = ("-c", "safe.bareRepository=explicit")
 WORK_FOLDER = ".loopty"
 """The folder of loopty in the working tree."""
 _OURS = (WORK_FOLDER, ".git")
-_IGNORED_BY_HFS = frozenset(
-    map(chr, (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +80,7 @@ def _leads_to(entry: Path, git_dir: Path) -> bool:
 
 def is_work_folder(name: str) -> bool:
     """Whether some file system takes this name for that of loopty's folder: in any case and any unicode form."""
-    visible = "".join(char for char in name if char not in _IGNORED_BY_HFS)
-    return unicodedata.normalize("NFKC", visible).casefold() == WORK_FOLDER
+    return name_as_read(name) == WORK_FOLDER
 
 
 def environment_without_git(environ: Mapping[str, str]) -> dict[str, str]:
