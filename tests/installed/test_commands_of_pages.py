@@ -35,9 +35,10 @@ json.dump({verb: options(loopty.get_command(context, verb)) for verb in VERBS}, 
 def blocks_of(page: Path) -> Iterator[str]:
     """The commands of loopty in the blocks of a page, as they can be pasted."""
     for language, block in BLOCK.findall(page.read_text()):
-        for line in block.replace("\\\n", " ").splitlines():
-            if language in ("", "bash", "sh", "console") and line.removeprefix("$ ").startswith("loopty "):
-                yield line.removeprefix("$ ").partition(" #")[0]
+        if language in ("", "bash", "sh", "console"):
+            for command in re.split(r"\n| && ", block.replace("\\\n", " ")):
+                if command.removeprefix("$ ").startswith("loopty "):
+                    yield command.removeprefix("$ ").partition(" #")[0]
 
 
 def test_every_command_names_a_verb_and_its_options(installed: Installed) -> None:
