@@ -21,7 +21,7 @@ SOURCE = Path(loopty.__file__).parent.parent
 USER = 61001
 
 DRIVER = """
-import asyncio, contextlib, json, pathlib, sys, tempfile
+import asyncio, json, sys
 from loopty.attacks.runner import run_attacks
 from loopty.attacks.suite import ATTACKS
 from loopty.sandboxes.bubblewrap import Bubblewrap
@@ -29,17 +29,12 @@ from loopty.sandboxes.landlock import Landlock
 from loopty.sandboxes.namespaces import Namespaces
 from loopty.sandboxes.unsafe import Unsafe
 from loopty.sandboxes.warm_namespaces import WarmNamespaces
-from loopty.testing.launcher_for_tests import use_compiled_launcher
 
 kind, hold_seconds, names = sys.argv[1], float(sys.argv[2]), json.loads(sys.argv[3])
 kinds = {"namespaces": Namespaces, "warm": WarmNamespaces, "bubblewrap": Bubblewrap, "landlock": Landlock}
 sandbox = (kinds | {"unsafe": Unsafe})[kind]()
 attacks = [attack for attack in ATTACKS if attack.name in names]
-with contextlib.ExitStack() as stack:
-    if kind == "namespaces":
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        stack.enter_context(use_compiled_launcher(pathlib.Path(folder)))
-    results = asyncio.run(run_attacks(sandbox, attacks, hold_seconds))
+results = asyncio.run(run_attacks(sandbox, attacks, hold_seconds))
 print(json.dumps({result.attack.name: [result.standing, result.detail] for result in results}))
 """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 
 import pytest
@@ -14,26 +13,18 @@ from loopty.attacks.suite import ATTACKS
 from loopty.attacks.threats import Threat
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.landlock import Landlock
-from loopty.sandboxes.launcher import Launcher
 from loopty.sandboxes.namespaces import Namespaces
 from loopty.sandboxes.probe import probe
 from loopty.sandboxes.warm_namespaces import WarmNamespaces
-from loopty.testing.launcher_for_tests import use_compiled_launcher
 
 ALARMING = (AttackStanding.BROKEN, AttackStanding.UNTRIED)
 # As long as a busy machine needs to stop an attack; one that gets through takes this long.
 HOLD_SECONDS = 8.0
 
 
-def make_namespaces_by_python_alone() -> Namespaces:
-    """Where no compiler is found; another test has the compiled launcher, as an ordinary user."""
-    return Namespaces(Launcher(is_compiled=False))
-
-
-@pytest.mark.parametrize("make", [make_namespaces_by_python_alone, WarmNamespaces, Bubblewrap])
-async def test_a_back_end_with_namespaces_holds_every_attack(make, count_standing, tmp_path):
-    with use_compiled_launcher(tmp_path) if make is WarmNamespaces else contextlib.nullcontext():
-        results = await run_attacks(make(), ATTACKS, HOLD_SECONDS)
+@pytest.mark.parametrize("make", [Namespaces, WarmNamespaces, Bubblewrap])
+async def test_a_back_end_with_namespaces_holds_every_attack(make, count_standing):
+    results = await run_attacks(make(), ATTACKS, HOLD_SECONDS)
     for result in results:
         count_standing(result.standing)
     assert {result.attack.name: result.detail for result in results if result.is_alarming} == {}

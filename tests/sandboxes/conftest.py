@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,15 +10,7 @@ import pytest
 from loopty.domain.launch import Sandbox
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.namespaces import Namespaces
-from loopty.testing.launcher_for_tests import use_compiled_launcher
 from loopty.testing.sandbox_harness import SandboxHarness
-
-
-@pytest.fixture(scope="session", autouse=True)
-def compiled_launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[bool]:
-    """Build the compiled launcher, for these tests alone; whether there is a compiler."""
-    with use_compiled_launcher(tmp_path_factory.mktemp("launcher")) as has_compiler:
-        yield has_compiler
 
 
 @pytest.fixture(params=[Namespaces, Bubblewrap])

@@ -37,35 +37,6 @@ class TestNamespaces(SandboxConformance, IsolationConformance, BoundConformance)
         return Namespaces()
 
 
-class TestNamespacesByPythonAlone(IsolationConformance):
-    @pytest.fixture
-    def sandbox(self):
-        return Namespaces(Launcher(is_compiled=False))
-
-
-def program_of(launcher: Launcher) -> str:
-    return Path(f"/proc/{launcher_pid(launcher)}/exe").readlink().name
-
-
-@pytest.mark.parametrize("is_compiled", [True, False])
-async def test_the_launcher_is_the_compiled_program_where_it_was_built(is_compiled, harness_of, compiled_launcher):
-    if not compiled_launcher:
-        pytest.skip("there is no compiler")
-    launcher = Launcher(is_compiled=is_compiled)
-    await harness_of(Namespaces(launcher)).shell("true")
-    assert program_of(launcher).startswith("python") is not is_compiled
-
-
-async def test_a_program_that_cannot_be_executed_leaves_the_work_to_python(harness_of, monkeypatch, tmp_path):
-    broken = tmp_path / "broken"
-    broken.write_bytes(b"\x7fELF, and then nothing")
-    broken.chmod(0o755)
-    monkeypatch.setattr("loopty.sandboxes.launcher.open_program", lambda: os.open(broken, os.O_RDONLY))
-    launcher = Launcher()
-    assert (await harness_of(Namespaces(launcher)).shell("echo ran")).out == "ran\n"
-    assert program_of(launcher).startswith("python")
-
-
 async def test_a_trial_cannot_use_the_calls_of_the_launcher(harness_of):
     attempt = "import ctypes; print(ctypes.CDLL(None).syscall(272, 0x02000000, 0, 0, 0, 0, 0))"
     assert (await harness_of(Namespaces()).python(attempt)).out == "-1\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from loopty.sandboxes.launcher import Launcher
 from loopty.sandboxes.warm_namespaces import WarmNamespaces
 from loopty.testing.sandbox_suite import BoundConformance, IsolationConformance, SandboxConformance
 
@@ -15,9 +14,3 @@ class TestWarmNamespaces(SandboxConformance, IsolationConformance, BoundConforma
     @pytest.fixture
     def sandbox(self):
         return WarmNamespaces()
-
-
-class TestWarmNamespacesByPythonAlone(IsolationConformance):
-    @pytest.fixture
-    def sandbox(self):
-        return WarmNamespaces(Launcher(is_compiled=False))

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from loopty.domain.launch import SandboxError
 from loopty.sandboxes import seccomp, trial_view
-from loopty.sandboxes.launcher_program_file import open_program, start_build
 from loopty.sandboxes.namespace_launcher.launch_order import (
     COPY_SOURCES,
     FAILED,
@@ -47,18 +46,11 @@ class Launcher:
     The process ends when this object or this process does: the kernel closes the connection in both cases.
     """
 
-    def __init__(self, *, nests: bool = False, is_compiled: bool = True) -> None:
-        """`nests`: it starts warm processes, which make namespaces themselves.
-
-        `is_compiled`: it uses the compiled program where there is one, or its warm processes the compiled library.
-        To start a few warm processes, Python alone is enough.
-        """
-        self.is_compiled = is_compiled
-        self._has_program = is_compiled and not nests
-        # Nobody can guess 64 bits, and the processes that know them cannot be read. Python would leave them in the
-        # memory of copies.
-        has_token = is_compiled or not nests
-        self._token = int.from_bytes(os.urandom(8), "little") if has_token else 0
+    def __init__(self, *, nests: bool = False) -> None:
+        """`nests`: it starts warm processes, which make namespaces themselves."""
+        # Nobody can guess 64 bits, and the processes that know them cannot be read. A warm process would leave
+        # them in the memory of its copies.
+        self._token = 0 if nests else int.from_bytes(os.urandom(8), "little")
         self._call_filter = seccomp.program(os.uname().machine, nests=nests, token=self._token)
         self._lock = threading.Lock()
         self._resident: _ResidentProcess | None = None
@@ -81,15 +73,8 @@ class Launcher:
     def order_for_copies(self) -> LauncherOrder:
         """The same for a warm process, whose memory becomes that of trials."""
         order = self.order
-        order.call_filter, order.token = None, 0
-        if self._token:
-            order.copy_filter = None
+        order.call_filter = None
         return order
-
-    @property
-    def token(self) -> int:
-        """The argument by which the calls of its warm processes pass their filter; 0 where it asks for none."""
-        return self._token
 
     def start_trial(self, *, network: bool) -> socket.socket:
         """Start the first process of a trial and return the connection to it.
@@ -130,14 +115,7 @@ class Launcher:
         return ours
 
     def _start_resident(self) -> _ResidentProcess:
-        program = open_program() if self._has_program else None
-        if self._has_program and program is None:
-            start_build()  # a second of CPU once, and each launcher in Python costs 30 ms
-        try:
-            return _ResidentProcess(self.order, program)
-        finally:
-            if program is not None:
-                os.close(program)
+        return _ResidentProcess(self.order)
 
     def failure(self) -> str:
         """Why the resident process could not begin; empty when it could, or was killed."""
@@ -154,12 +132,12 @@ class Launcher:
 class _ResidentProcess:
     """The resident process and the connection over which it gets trials to start."""
 
-    def __init__(self, launcher_order: LauncherOrder, program: int | None) -> None:
+    def __init__(self, launcher_order: LauncherOrder) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         order = dump_order(launcher_order)
         try:
             with theirs, high_oom_score():
-                process = _start_program(order, theirs.fileno(), program)
+                process = _start_program(order, theirs.fileno())
         except OSError as error:
             ours.close()
             raise SandboxError(f"cannot start {sys.executable}: {error.strerror}") from error
@@ -203,26 +181,14 @@ class _ResidentProcess:
         return self._failure
 
 
-def _start_program(order: int, connection: int, program: int | None) -> subprocess.Popen[bytes]:
-    """Start the compiled launcher, or the one in Python where that is not given or cannot be executed."""
-    if program is not None:
-        numbers = (order, connection, program)
-        with contextlib.suppress(OSError):
-            return _start(("trial", *map(str, numbers)), numbers, executable=f"/proc/self/fd/{program}")
-    python = (sys.executable, "-I", "-S", "-c", _START, _PACKAGES, str(order), str(connection))
-    return _start(python, (order, connection))
-
-
-def _start(
-    words: tuple[str, ...], passed: tuple[int, ...], executable: str | None = None
-) -> subprocess.Popen[bytes]:
+def _start_program(order: int, connection: int) -> subprocess.Popen[bytes]:
+    words = (sys.executable, "-I", "-S", "-c", _START, _PACKAGES, str(order), str(connection))
     return subprocess.Popen(
         words,
-        executable=executable,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        pass_fds=passed,
+        pass_fds=(order, connection),
         env={},
         cwd="/",
         start_new_session=True,

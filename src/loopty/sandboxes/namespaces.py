@@ -78,7 +78,7 @@ class Namespaces:
         from loopty.sandboxes.warm_process import WarmRefusal
 
         if self._warm is None:
-            self._warm = WarmPool(Launcher(nests=True, is_compiled=self._launcher.is_compiled))
+            self._warm = WarmPool(Launcher(nests=True))
         try:
             process = await self._warm.process_for(launch, warm)
         except WarmRefusal as refusal:

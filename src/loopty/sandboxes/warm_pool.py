@@ -7,8 +7,7 @@ import threading
 
 from loopty.domain.launch import Launch, WarmStart
 from loopty.sandboxes.launcher import Launcher
-from loopty.sandboxes.launcher_program_file import start_build
-from loopty.sandboxes.warm_process import UselessLibrary, WarmProcess, WarmRefusal
+from loopty.sandboxes.warm_process import WarmProcess, WarmRefusal
 
 _MAX_DEATHS = 3
 
@@ -53,7 +52,7 @@ class WarmPool:
                 process.close()
                 self._count_death(warm)
             try:
-                self._processes[warm] = self._start_process(launch, warm)
+                self._processes[warm] = WarmProcess(self._launcher, launch, warm)
             except WarmRefusal as refusal:
                 if refusal.is_lasting:
                     self._refusals[warm] = refusal
@@ -61,14 +60,6 @@ class WarmPool:
                     self._count_death(warm)
                 raise
             return self._processes[warm]
-
-    def _start_process(self, launch: Launch, warm: WarmStart) -> WarmProcess:
-        try:
-            return WarmProcess(self._launcher, launch, warm)
-        except UselessLibrary:
-            start_build()
-            self._launcher = Launcher(nests=True, is_compiled=False)
-            return WarmProcess(self._launcher, launch, warm)
 
     def _count_death(self, warm: WarmStart) -> None:
         self._deaths[warm] = self._deaths.get(warm, 0) + 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import sys
 import weakref
 from pathlib import Path
 
@@ -14,15 +13,12 @@ from loopty.kit.dataclass import replace
 from loopty.kit.readiness import is_readable
 from loopty.sandboxes.cgroup import Cgroup
 from loopty.sandboxes.launcher import Launcher
-from loopty.sandboxes.launcher_program_file import open_library, open_program
 from loopty.sandboxes.namespace_launcher.launch_order import (
     FAILED,
-    NO_LIBRARY,
     READY,
     TrialOrder,
     WarmOrder,
     dump_order,
-    file_in_memory,
     receive_message,
     send_descriptors,
     send_message,
@@ -63,17 +59,13 @@ class WarmRefusal(Exception):  # noqa: N818 - a finding, after which commands st
         """Whether a new process would end in the same way."""
 
 
-class UselessLibrary(WarmRefusal):
-    """The compiled library is not there, or the interpreter cannot use it: copies are made in Python then."""
-
-
 class WarmProcess:
     """An interpreter that has imported the packages of a command. It ends with this object or process."""
 
     def __init__(self, launcher: Launcher, launch: Launch, warm: WarmStart) -> None:
         """Start it for the commands of a launch, by a launcher that nests.
 
-        Raises WarmRefusal, which is UselessLibrary where only the library is missing, or SandboxError for a mount.
+        Raises WarmRefusal, or SandboxError for a mount.
         """
         with contextlib.ExitStack() as resources, contextlib.ExitStack() as handed_over:
             self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -137,8 +129,6 @@ class WarmProcess:
     def _send_orders(self, launcher: Launcher, order: WarmOrder) -> None:
         with contextlib.ExitStack() as files:
             descriptors = [close_with(dump_order(part), files) for part in (launcher.order_for_copies, order)]
-            if launcher.token:
-                descriptors += _compiled_files(launcher.token, files)
             with contextlib.suppress(ConnectionError):
                 send_descriptors(self._channel, descriptors)
 
@@ -148,30 +138,10 @@ class WarmProcess:
         message = b""
         with contextlib.suppress(ConnectionError):
             message = self._channel.recv(_MESSAGE_BYTES)
-        if message.startswith(NO_LIBRARY):
-            raise UselessLibrary(message.removeprefix(NO_LIBRARY).decode(errors="replace"), is_lasting=False)
         if message.startswith(FAILED):
             raise WarmRefusal(message.removeprefix(FAILED).decode(errors="replace"), is_lasting=True)
         if message != READY:
             raise WarmRefusal("the process that imports the packages ended too early", is_lasting=False)
-
-
-def _compiled_files(token: int, files: contextlib.ExitStack) -> list[int]:
-    """The library, the token for it and the compiled launcher. Raises UselessLibrary when they are not there."""
-    opened = [open_library(), open_program()]
-    for descriptor in opened:
-        if descriptor is not None:
-            close_with(descriptor, files)
-    library, program = opened
-    if library is None or program is None:
-        raise UselessLibrary("it has not been built", is_lasting=False)
-    # A trial reads the names of loaded files, so this one has none of the host's paths.
-    size = os.fstat(library).st_size
-    return [
-        close_with(file_in_memory("library", os.pread(library, size, 0)), files),
-        close_with(file_in_memory("token", token.to_bytes(8, sys.byteorder)), files),
-        program,
-    ]
 
 
 def _own_launch(launch: Launch, warm: WarmStart, channel: socket.socket) -> Launch:

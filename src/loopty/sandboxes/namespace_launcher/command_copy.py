@@ -10,15 +10,12 @@ import os
 import sys
 from types import ModuleType
 
-from loopty.sandboxes.namespace_launcher.copy_end import CopyEnd
 from loopty.sandboxes.namespace_launcher.launch_order import CommandOrder, WarmOrder
 from loopty.sandboxes.namespace_launcher.warm_imports import WarmImports, has_first_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-
-    from loopty.sandboxes.namespace_launcher.found_module import FoundModule
 
 _NO_SCRIPT = 2
 _INTERRUPTED = 128 + _signal.SIGINT
@@ -36,7 +33,6 @@ class CommandCopy:
         self.line = b"\0".join(os.fsencode(word) for word in (*order.interpreter, *words))
         """What others see in /proc."""
         self.name = os.path.basename(os.fsencode(order.interpreter[0]))
-        self._end = CopyEnd(imports.module_identities)
         sys.argv = ["-c", *words[2:]] if words[0] == "-c" else [*words]
         if hasattr(sys, "orig_argv"):  # since Python 3.10
             sys.orig_argv = [*order.interpreter, *words]
@@ -50,7 +46,7 @@ class CommandCopy:
             # A file of the trial has the name of a module that the copy has: then it starts as any other command.
             os.execvp(order.argv[0], order.argv)
         imports.prepare(place)
-        self._end.end_process(_run(self._words, imports.main_module))
+        sys.exit(_run(self._words))
 
 
 def _first_search_folder(command: tuple[str, ...]) -> str | None:
@@ -62,8 +58,8 @@ def _first_search_folder(command: tuple[str, ...]) -> str | None:
     return os.getcwd() if command[0] == "-m" else os.path.dirname(os.path.realpath(command[0]))
 
 
-def _run(command: tuple[str, ...], module: FoundModule | None) -> int:
-    """Run the command as `__main__`, by its module if that is found already; returns its exit code."""
+def _run(command: tuple[str, ...]) -> int:
+    """Run the command as `__main__`; returns its exit code."""
     main, before = ModuleType("__main__"), sys.modules["__main__"]
     main.__dict__["__builtins__"] = sys.modules["builtins"]
     # A module has no annotations at its start since Python 3.14.
@@ -74,8 +70,6 @@ def _run(command: tuple[str, ...], module: FoundModule | None) -> int:
             import runpy
 
             sys.argv = list(command[1:])
-            if module is not None:
-                module.hand_over()
             runpy._run_module_as_main(command[1])  # type: ignore[attr-defined] # what `python -m` calls
         else:
             _run_text(command, main)

@@ -17,8 +17,6 @@ WITH_NETWORK, WITHOUT_NETWORK, COPY_SOURCES = b"+", b"-", b"="
 """What loopty says to the launcher for each trial, or for the trees of one."""
 READY, ENDED, FAILED, GO = b"ready ", b"ended ", b"failed ", b"go"
 """What the process of a trial says to loopty, and `GO` loopty to it."""
-NO_LIBRARY = b"library "
-"""What a warm process says that cannot use the compiled library, with the reason."""
 TITLE = b"trial"
 """The command line of the first process, which the trial can read."""
 _BATCH = 200
@@ -26,7 +24,7 @@ _BATCH = 200
 _CONTROL_BYTES = _socket.CMSG_SPACE(4 * _BATCH)
 _COUNT = struct.Struct("=I")
 _MARSHAL_VERSION = 2
-"""Every interpreter can read it, and the compiled launcher: each value stands for itself."""
+"""Every interpreter can read it."""
 
 
 class LauncherOrder:
@@ -217,12 +215,6 @@ def read_warm_order(descriptor: int) -> WarmOrder:
 def read_source_order(descriptor: int) -> SourceOrder:
     """Read an order from an open file and close the file."""
     return SourceOrder(**_read(descriptor))
-
-
-def read_command_order(descriptor: int) -> CommandOrder:
-    """Read the command of a trial's order from an open file and close the file."""
-    fields = _read(descriptor)
-    return CommandOrder(fields["argv"], fields["env"], fields["unset"])
 
 
 def _read(descriptor: int) -> dict[str, Any]:

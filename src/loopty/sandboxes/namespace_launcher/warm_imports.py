@@ -6,12 +6,9 @@ from __future__ import annotations
 
 import os
 import sys
-from types import ModuleType
 
-from loopty.sandboxes.namespace_launcher.found_module import FoundModule, find_module
 from loopty.sandboxes.namespace_launcher.import_leftovers import ImportLeftovers
 from loopty.sandboxes.namespace_launcher.launch_order import WarmOrder
-from loopty.sandboxes.namespace_launcher.openssl_exit import OpenSslExit
 
 _PLACE = "/loopty-search-folder"
 """Stands in the search path where the folder of the command's script will be."""
@@ -29,36 +26,27 @@ class WarmImports:
         self._printed: dict[int, bytes] = {}
         self._changed_variables: frozenset[str] = frozenset()
         self._names: frozenset[str] = frozenset()
-        self._modules: dict[str, ModuleType] = {}
-        self.module_identities: frozenset[int] = frozenset()
-        """Which modules a command finds loaded."""
-        self.main_module: FoundModule | None = None
-        """What the command runs, where that is part of a package."""
 
     def load(self) -> str:
         """Import the modules; returns why they cannot be shared, or an empty text."""
         if has_first_folder():
             sys.path[0] = _PLACE
         leftovers = ImportLeftovers()
-        with OpenSslExit():
-            failure = self._import_all()
-        if failure:
+        if failure := self._import_all():
             return failure
         # The interpreter itself may set one, too: LC_CTYPE.
         before, after = self._order.variables, dict(os.environ)
         self._changed_variables = frozenset(
             name for name in {*before, *after} if before.get(name) != after.get(name)
         )
-        self._modules = {name: module for name, module in sys.modules.items() if not _is_own(name)}
-        self._names = frozenset(name.partition(".")[0] for name in self._modules if name not in self._known)
+        imported = (name for name in sys.modules if name not in self._known and not _is_own(name))
+        self._names = frozenset(name.partition(".")[0] for name in imported)
         if shared := sorted(self._names & frozenset(self._order.names)):
             return f"the repository has a module named like one that is imported ({', '.join(shared[:3])})"
         return leftovers.find()
 
     def finish(self) -> None:
         """Do what is the same for all copies: whatever a copy looks at becomes memory of its own."""
-        self.main_module = find_module(self._order.arguments)
-        self.module_identities = frozenset(map(id, self._modules.values()))
         for name in [name for name in sys.modules if _is_own(name)]:
             del sys.modules[name]
         # Outside the installation there may be other files in a trial than when the search path was read.

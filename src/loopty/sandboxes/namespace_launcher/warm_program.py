@@ -12,19 +12,13 @@ import os
 import sys
 
 from loopty.sandboxes.namespace_launcher.command_copy import CommandCopy
-from loopty.sandboxes.namespace_launcher.fresh_pools import use_up_free_blocks
+from loopty.sandboxes.namespace_launcher.copies import Copies
 from loopty.sandboxes.namespace_launcher.launch_order import (
     FAILED,
-    NO_LIBRARY,
     read_warm_order,
     receive_descriptors,
 )
 from loopty.sandboxes.namespace_launcher.warm_imports import WarmImports
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from loopty.sandboxes.namespace_launcher.compiled_copies import CompiledCopies
-    from loopty.sandboxes.namespace_launcher.python_copies import PythonCopies
 
 _MANY = 4096
 
@@ -39,14 +33,9 @@ def main(known_modules: set[str], program_folder: str) -> None:
     with open(os.devnull, "r+b") as nothing:  # noqa: PTH123 - see the other modules
         os.dup2(nothing.fileno(), 0)
         os.dup2(nothing.fileno(), 1)
-    launcher_order, warm_order, *compiled = receive_descriptors(channel)
+    launcher_order, warm_order = receive_descriptors(channel)
     order = read_warm_order(warm_order)
-    make_copies = _copies_class(is_compiled=bool(compiled))
-    try:
-        copies = make_copies(launcher_order, *compiled)
-    except (OSError, AttributeError) as error:
-        channel.send(NO_LIBRARY + str(error).encode(errors="replace")[:_MANY])
-        os._exit(0)
+    copies = Copies(launcher_order)
     imports = WarmImports(known_modules, order)
     sys.path.remove(program_folder)
     if problem := imports.load():
@@ -56,17 +45,5 @@ def main(known_modules: set[str], program_folder: str) -> None:
     command = CommandCopy(imports, order)
     # Memory that is not touched again is not copied for each trial.
     gc.collect()
-    kept = use_up_free_blocks()  # noqa: F841 - until this process ends
     gc.freeze()
     command.become(copies.serve(channel, command))
-
-
-def _copies_class(*, is_compiled: bool) -> type[CompiledCopies] | type[PythonCopies]:
-    # Only what is needed: each library that Python loads makes every copy and its end take longer.
-    if is_compiled:
-        from loopty.sandboxes.namespace_launcher.compiled_copies import CompiledCopies
-
-        return CompiledCopies
-    from loopty.sandboxes.namespace_launcher.python_copies import PythonCopies
-
-    return PythonCopies

@@ -1,4 +1,4 @@
-"""Start trials as copies of this process in Python, where the compiled library cannot be used.
+"""Starts trials as copies of this process.
 
 The first process of a trial is a copy, too, which forks once more.
 """
@@ -47,8 +47,8 @@ _STARTED = b"0"
 """Loopty asks the pidfd for the pid: this process knows another one, that of its own pid namespace."""
 
 
-class PythonCopies:
-    """Starts copies as the library does."""
+class Copies:
+    """Starts copies of this process, each in namespaces of its own."""
 
     def __init__(self, launcher_order: int) -> None:
         self._order = read_launcher_order(launcher_order)
