@@ -268,7 +268,9 @@ def test_a_proposer_sees_no_file_that_usually_holds_a_key(user: Any, files_of: C
     names = (".env", "web/.env.local", "deploy/Server.PEM", "id_rsa", ".aws/credentials", ".netrc")
     user.writes(dict.fromkeys((*names, "src/table.key", "environment.py"), "a secret"))
     commit = user.commits()
-    assert files_of(user, Access(write=("src/**",))).readable_files(commit) == ["environment.py", "src/table.key"]
+    assert files_of(user, Access(write=("src/**",))).readable_files(commit) == ["environment.py"]
+    named = Access(write=("src/**", "src/*.key"))
+    assert files_of(user, named).readable_files(commit) == ["environment.py", "src/table.key"]
 
 
 IMPORTS = {

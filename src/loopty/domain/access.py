@@ -13,6 +13,13 @@ TASK_FILE = "loopty.toml"
 _NEVER_WRITABLE = (".git", "**/.git", ".loopty", TASK_FILE, "__pycache__", "**/__pycache__")
 """An interpreter would load byte code from the last two without a look at the source beside it."""
 _LONGEST_PART, _LONGEST_PATH = 255, 1024  # in bytes, as file systems count
+_KEY_NAMES = frozenset(
+    {
+        *(".env", ".envrc", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".aws", ".ssh"),
+        *("id_rsa", "id_ecdsa", "id_ed25519"),
+    }
+)
+_KEY_ENDINGS = (".pem", ".key", ".p12", ".pfx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +28,10 @@ class Access(Record):
 
     write: tuple[str, ...] = option("Files that a proposal may change, add or delete.", (), glob=True)
     read: tuple[str, ...] = option(
-        "Files that a trial sees, besides the writable files and the benchmark's files.", ("**",), glob=True
+        "Files that a trial sees, besides the writable files and the benchmark's files. Files named like keys "
+        "(`.env`, `*.pem`) only if a rule names them, too.",
+        ("**",),
+        glob=True,
     )
     hidden: tuple[str, ...] = option(
         "Files that no proposer and no trial sees; the benchmark still sees its own files.", (), glob=True
@@ -31,15 +41,20 @@ class Access(Record):
         return (
             is_clean_path(path)
             and globs.matches(path, self.write)
-            and not globs.matches(path, self.hidden)
+            and not self.is_hidden(path)
             and not globs.matches(path.lower(), _NEVER_WRITABLE)
         )
 
     def is_visible(self, path: str) -> bool:
         """Whether a proposer may see this file."""
-        return not globs.matches(path, self.hidden) and (
-            globs.matches(path, self.read) or globs.matches(path, self.write)
-        )
+        return (globs.matches(path, self.read) or globs.matches(path, self.write)) and not self.is_hidden(path)
+
+    def is_hidden(self, path: str) -> bool:
+        """Whether no proposer may see this file: the task says so, or it is named like a key and no rule is."""
+        if globs.matches(path, self.hidden):
+            return True
+        rules = filter(is_named_like_a_key, (*self.read, *self.write)) if is_named_like_a_key(path) else None
+        return rules is not None and not globs.matches(path, rules)
 
     def refusal(self, changed: Iterable[str]) -> str | None:
         """Why a change to these paths is refused, or None."""
@@ -51,7 +66,17 @@ class Access(Record):
             never = f".git, .loopty, {TASK_FILE} or __pycache__"
             return f"may not change {named} (no rule allows {never}: leave them out)"
         allowed = ", ".join(self.write) or "nothing"
+        if all(map(is_named_like_a_key, forbidden)):
+            allowed += "; a file named like a key only if a rule names it"
         return f"may not change {named} (writable: {allowed})"
+
+
+def is_named_like_a_key(path: str) -> bool:
+    """Whether a file here usually holds a key, even if nobody meant to add it to the repository."""
+    return any(
+        name in _KEY_NAMES or name.startswith(".env.") or name.endswith(_KEY_ENDINGS)
+        for name in path.lower().split("/")
+    )
 
 
 @functools.lru_cache(maxsize=256)  # the same few files are changed again and again

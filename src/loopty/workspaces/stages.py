@@ -245,7 +245,10 @@ class Stages:
             self._prepare_again(lambda: self._folders.empty(outbox))
 
         if not self._rig.benchmark.isolated:
-            mounts = (*tree, *self._data.mounts(TREE), *fill(), *boxes)
+            data = self._data.mounts(TREE)
+            if trial.hides_all:
+                data = [mount for mount in data if not self._exports.hides_in(mount.target, TREE)]
+            mounts = (*tree, *data, *fill(), *boxes)
             again = lambda: self._prepare_again(fill)  # noqa: E731
             is_quick = self._is_checked_quickly(root)
             keep = (
@@ -288,9 +291,10 @@ class Stages:
         """The node's files: the export of the run's baseline, with the node's changes as an overlay."""
         root, node = trial.root, trial.node
         export = self._exports.tree(root.commit, self._compiled.get(root.commit))
-        if node.tree == root.tree:
+        hidden = self._exports.without_hidden(root.commit) if trial.hides_all else []
+        if node.tree == root.tree and not hidden:
             return [Mount(export.path_for_programs(), TREE)]
-        changes = [
+        changes = hidden + [
             change
             for change in self._repository.changes(root.commit, node.commit)
             if self._exports.is_shown(change.path, root.commit)
