@@ -29,8 +29,8 @@ def apply_patch(context: CampaignContext, node: Node, patch: str) -> list[str]:
     trees = patches.apply_to_files(context.repository.entries(before.commit, writable), raw)
     if trees is None:
         raise Misuse(
-            f"the patch does not apply to the writable files of {node.name} as its draft is now: make it again from "
-            f"these; it may change, copy and rename no others"
+            f"the patch does not apply to the writable files of {node.name} as its draft is now: make it again "
+            "from these; it may change, copy and rename no others"
         )
     changes = context.repository.tree_changes(*trees)
     if not changes:

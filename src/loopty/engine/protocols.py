@@ -158,8 +158,6 @@ class Trial(Record):
     """What a tune trial measures instead of everything; empty for every other trial."""
     cohort: str = ""
     """The fingerprint of the machine that has to run it; empty where any machine may."""
-    hides_all: bool = False
-    """Whether its tree has no hidden file, not even the benchmark's: it runs what a proposer asks for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,8 +130,7 @@ class CommandEvaluator:
                 raise SandboxError(str(finding)) from None
 
     async def run_in_tree(self, trial: Trial, command: TreeCommand, cancel: asyncio.Event) -> TreeCommandEnd:
-        """Run any command on the node's files, as the candidate would run; no hidden file is there."""
-        trial = replace(trial, hides_all=True)
+        """Run any command on the node's files, as the candidate would run."""
         await self._compile(trial, cancel)
         async with _in_thread(self._open_stage(trial)) as stage:
             return await self._runner.run_in_tree(trial, stage, command, cancel)

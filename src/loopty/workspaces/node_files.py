@@ -132,10 +132,16 @@ class NodeFiles:
         return self._repository.text(commit, path)
 
     def merge(self, ancestor: str, ours: str, theirs: str, names: tuple[str, str]) -> MergedFiles:
-        """The changes from the ancestor to `theirs` on top of `ours`; `names` stand at the marks of conflicts."""
+        """The changes from the ancestor to `theirs` on top of `ours`; `names` stand at the marks of conflicts.
+
+        A file that no proposal may change now is a conflict: `theirs` may have held it under other access rules.
+        """
         from loopty.workspaces.three_way import merge_files
 
-        return merge_files(self._repository, ancestor, ours, theirs, names)
+        merged = merge_files(self._repository, ancestor, ours, theirs, names)
+        forbidden = [path for path in merged.edits if not self.may_change(path)]
+        edits = {path: content for path, content in merged.edits.items() if path not in forbidden}
+        return replace(merged, edits=edits, conflicts=(*merged.conflicts, *forbidden))
 
     def refusal(self, parent: Node, proposal: Proposal) -> str | None:
         edits = proposal.edits
