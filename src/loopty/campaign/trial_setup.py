@@ -229,8 +229,8 @@ class TrialSetup:
             from loopty.sandboxes.unsafe import Unsafe
 
             return Unsafe(), None
+        from loopty.kit.trial_user import trial_owner
         from loopty.sandboxes.choice import choose_sandbox
-        from loopty.sandboxes.trial_user import trial_owner
 
         return choose_sandbox(self.rig.sandbox, self.state.probes), trial_owner()
 

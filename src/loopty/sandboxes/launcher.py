@@ -13,6 +13,7 @@ import weakref
 from pathlib import Path
 
 from loopty.domain.launch import SandboxError
+from loopty.kit.trial_user import trial_owner
 from loopty.sandboxes import seccomp, trial_view
 from loopty.sandboxes.launcher_program_file import open_program, start_build
 from loopty.sandboxes.namespace_launcher.launch_order import (
@@ -28,7 +29,6 @@ from loopty.sandboxes.namespace_launcher.launch_order import (
     send_message,
 )
 from loopty.sandboxes.oom_score import high_oom_score
-from loopty.sandboxes.trial_user import trial_owner
 
 _START = """
 import sys

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import subprocess
 import time
 from pathlib import Path
 
-from loopty.kit.user_cache import is_own, open_own, user_cache
+from loopty.kit.user_cache import make_own_folder, open_own, user_cache
 
 _SOURCES = Path(__file__).with_name("compiled_launcher")
 # Not by the search path, which may name folders of a repository.
@@ -72,9 +71,9 @@ def _build(after: str) -> None:
     if (folder := user_cache("launcher")) is None or compiler is None:
         return
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_own_folder(str(folder))
         name = _name()
-        if not is_own(folder.stat(follow_symlinks=False), stat.S_IFDIR) or (folder / name).exists():
+        if (folder / name).exists():
             return
         _remove_leftovers(folder)
         scratch = folder / f"{_BUILD}{name}"
