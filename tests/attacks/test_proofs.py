@@ -29,11 +29,11 @@ from loopty.attacks.folder_state import paths_below
 from loopty.attacks.runner import AttackStanding, run_attacks
 from loopty.attacks.suite import ATTACKS
 from loopty.domain.launch import Bounds, Exit, Launch, Sandbox
+from loopty.kit.trial_user import trial_owner
 from loopty.sandboxes import bubblewrap, bubblewrap_options, cgroup, namespace_gaps, resource_usage, trial_view
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.cgroup import Cgroup
 from loopty.sandboxes.signal_freezer import SignalFreezer
-from loopty.sandboxes.trial_user import trial_owner
 
 HOLD_SECONDS = 1.0
 ENOUGH_BYTES = 8 << 20

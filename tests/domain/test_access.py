@@ -90,3 +90,20 @@ def test_a_refusal_says_which_files_no_rule_allows() -> None:
         "(no rule allows .git, .loopty, loopty.toml or __pycache__: leave them out)"
     )
     assert access.refusal(["a.py"]) is None
+
+
+@pytest.mark.parametrize("path", [".env", "web/.env.local", "keys/id_rsa", ".aws/credentials"])
+def test_a_file_named_like_a_secret_is_hidden_unless_a_rule_names_it(path: str) -> None:
+    access = Access(write=("**",))
+    assert not access.is_visible(path)
+    assert "named like a secret only if a rule names it" in (access.refusal([path]) or "")
+    assert Access(write=("src",), read=("**", path)).is_visible(path)
+    assert Access(write=("**", path)).refusal([path]) is None
+    assert not Access(write=("**", path), hidden=(path,)).is_visible(path)
+
+
+def test_a_trial_sees_certificates_and_a_command_of_a_proposers_does_not() -> None:
+    access = Access(write=("src",))
+    assert access.is_visible("tests/certs/server.pem")
+    assert access.is_hidden_from_tries("tests/certs/server.pem")
+    assert not access.is_hidden_from_tries("src/server.pem")

@@ -16,7 +16,7 @@ def test_an_id_tells_the_position_in_the_tree():
 
 @pytest.mark.parametrize("text", ["", "0", "1.", ".1", "1..2", "1.0", "a", "1.2a", "01", "-1", "1,2", "1.3.2 "])
 def test_a_text_that_is_no_id_is_refused_with_an_example(text):
-    with pytest.raises(Misuse, match="a node is @431, or its path"):
+    with pytest.raises(Misuse, match="a node is @431, its path"):
         NodeId.parse(text)
 
 

@@ -146,9 +146,9 @@ def test_a_patch_takes_the_place_of_writing(tools):
 BAD_PATCHES = [
     ("nonsense", "does not apply"),
     (PATCH.format(9).replace("-5", "-6"), "does not apply"),
-    (PATCH.format(9).replace("src/x.txt", "../outside"), "does not apply"),
+    (PATCH.format(9).replace("src/x.txt", "../outside"), "may not change ../outside"),
     ("--- /dev/null\n+++ b/bench.sh.bak\n@@ -0,0 +1 @@\n+x\n", "may not change bench.sh.bak"),
-    ("--- /dev/null\n+++ b/.git/hooks/x\n@@ -0,0 +1 @@\n+x\n", "does not apply"),
+    ("--- /dev/null\n+++ b/.git/hooks/x\n@@ -0,0 +1 @@\n+x\n", "may not change .git/hooks/x"),
     (
         "diff --git a/src/l b/src/l\nnew file mode 120000\n--- /dev/null\n+++ b/src/l\n@@ -0,0 +1 @@\n+/etc\n",
         "other than a regular file",
@@ -163,6 +163,53 @@ def test_a_patch_that_reaches_elsewhere_is_refused(tools):
     for patch, reason in BAD_PATCHES:
         assert reason in call(tools, "submit", id=node, patch=patch)["error"]
         assert (tools.top / ".loopty/drafts" / node / "src/x.txt").read_text() == "5\n"
+
+
+def taken(source: str, how: str = "copy") -> str:
+    """A patch that puts a whole file in the place of the number."""
+    return f"diff --git a/{source} b/src/y.txt\nsimilarity index 100%\n{how} from {source}\n{how} to src/y.txt\n"
+
+
+@pytest.mark.parametrize("how", ["copy", "rename"])
+def test_a_patch_takes_nothing_from_a_file_that_it_may_not_change(tools, how):
+    task = TASK.format(attempts=6).replace("[pools]", 'hidden = ["gold.txt"]\n[pools]')
+    task = task.replace("[benchmark]\n", '[benchmark]\nfiles = ["bench.sh"]\n')
+    tools.write("loopty.toml", f'{task}[audit]\ncommand = "sh bench.sh"\nfiles = ["held_out"]\n')
+    for path in (sources := ("gold.txt", "held_out/answers.txt", ".env", "src/.env")):
+        tools.write(path, "a secret\n")
+    tools.commit()
+    node = call(tools, "open", hypothesis="a patch")["id"]
+    folder = tools.top / ".loopty/drafts" / node
+    for source in (*sources, "bench.sh", "loopty.toml", "src/../gold.txt", "src/x.txt/../../gold.txt"):
+        assert "does not apply" in call(tools, "submit", id=node, patch=taken(source, how))["error"], source
+        assert sorted(path.name for path in (folder / "src").iterdir()) == ["x.txt"]
+    own = PATCH.format(9) * (how == "copy") + taken("src/x.txt", how)
+    assert "error" not in finished(tools, "submit", id=node, patch=own), "its own files it may copy and rename"
+
+
+def test_a_patch_cannot_ask_what_a_hidden_file_holds(tools):
+    tools.write("loopty.toml", TASK.format(attempts=6).replace("[pools]", 'hidden = ["gold.txt"]\n[pools]'))
+    tools.write("gold.txt", "5\n")
+    tools.commit()
+    node = call(tools, "open", hypothesis="a patch")["id"]
+    right, wrong = (
+        PATCH.format(9).replace("src/x.txt", "gold.txt").replace("-5", guess) for guess in ("-5", "-6")
+    )
+    errors = {call(tools, "submit", id=node, patch=patch)["error"] for patch in (right, wrong)}
+    assert len(errors) == 1, errors
+
+
+def test_a_command_that_is_tried_sees_no_hidden_file(tools):
+    task = TASK.format(attempts=6).replace("[pools]", 'hidden = ["bench/gold.txt"]\n[pools]')
+    tools.write("loopty.toml", task.replace("[benchmark]\n", '[benchmark]\nfiles = ["bench.sh", "bench"]\n'))
+    for path in ("bench/gold.txt", "bench/open.txt", ".env", "src/.env", "deploy/key.pem"):
+        tools.write(path, "a secret\n")
+    tools.commit()
+    node = opened(tools, 9)
+    assert sorted(path.name for path in (tools.top / ".loopty/drafts" / node / "bench").iterdir()) == ["open.txt"]
+    seen = finished(tools, "try", id=node, command="find . -type f | sort; cat src/x.txt")["text"]
+    assert "bench/open.txt" in seen
+    assert not any(name in seen for name in ("gold", ".env", "pem", "secret")), seen
 
 
 def test_a_link_in_a_draft_leads_nowhere(tools):

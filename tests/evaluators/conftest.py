@@ -25,11 +25,11 @@ from loopty.evaluators.command import CommandEvaluator
 from loopty.evaluators.contract import SandboxPaths
 from loopty.evaluators.gates import GateResult
 from loopty.kit.safe_folder import SafeFolder
+from loopty.kit.trial_user import trial_owner
 from loopty.models.endpoint.trial_access import ServeTrial
 from loopty.record.node_record import Node
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.toolchain import user_toolchain
-from loopty.sandboxes.trial_user import trial_owner
 
 from ..needs import require
 

@@ -23,10 +23,10 @@ from loopty.engine.protocols import OnMetrics, Stage, Trial
 from loopty.evaluators.command import CommandEvaluator
 from loopty.evaluators.contract import SandboxPaths
 from loopty.kit.safe_folder import SafeFolder
+from loopty.kit.trial_user import trial_owner
 from loopty.record.node_record import Node
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.toolchain import user_toolchain
-from loopty.sandboxes.trial_user import trial_owner
 
 from ..needs import needs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import uuid
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.machine import Machine
 from loopty.domain.outcome import Ending, Outcome
@@ -129,6 +131,31 @@ def test_a_lock_is_freed_with_the_process_that_held_it(resource: str) -> None:
     subprocess.run([sys.executable, "-c", script, path], check=True, timeout=60)
     holder.stdin.close()
     holder.stdout.close()
+
+
+@pytest.mark.parametrize("squat", ["link", "file", "folder of another user"])
+def test_whoever_takes_the_name_of_the_lock_folder_stops_nobody(
+    squat: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    usual = tmp_path / "tmp" / f"loopty-{os.getuid()}"
+    usual.parent.mkdir()
+    if squat == "link":
+        usual.symlink_to(tmp_path)
+    elif squat == "file":
+        usual.touch()
+    elif os.geteuid():
+        pytest.skip("only root can make a folder of another user")
+    else:
+        usual.mkdir()
+        os.chown(usual, 12345, 12345)
+    path = lock_path("gpu")
+    path.touch()
+    assert path.is_relative_to(tmp_path / "cache/loopty")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    with pytest.raises(Misuse, match="name another folder for temporary files in TMPDIR"):
+        lock_path("gpu")
 
 
 def test_any_name_makes_a_lock_of_its_own() -> None:

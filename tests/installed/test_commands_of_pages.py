@@ -38,7 +38,7 @@ def blocks_of(page: Path) -> Iterator[str]:
         if language in ("", "bash", "sh", "console"):
             for command in re.split(r"\n| && ", block.replace("\\\n", " ")):
                 if command.removeprefix("$ ").startswith("loopty "):
-                    yield command.removeprefix("$ ").partition(" #")[0]
+                    yield command.removeprefix("$ ").partition(" #")[0].rstrip()
 
 
 def test_every_command_names_a_verb_and_its_options(installed: Installed) -> None:

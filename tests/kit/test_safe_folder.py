@@ -143,7 +143,7 @@ def test_copies_have_content_mode_and_time_and_are_made_once(root):
     source, target = root.below("source").make(), root.below("target")
     source.below("inner").file("log").write(b"text")
     source.file("run").write(b"run")
-    (source.shown_path / "run").chmod(0o755)
+    (source.shown_path / "run").chmod(0o4755)
     source.copy_into(target)
     assert target.below("inner").file("log").read() == b"text"
     assert stat.S_IMODE((target.shown_path / "run").stat().st_mode) == 0o755

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.launch import Mount
+from loopty.kit.trial_user import trial_owner
 from loopty.sandboxes.landlock import Landlock
 from loopty.sandboxes.landlock_supervisor import landlock_domain
-from loopty.sandboxes.trial_user import trial_owner
 
 try:
     LANDLOCK = landlock_domain.version()

@@ -12,8 +12,8 @@ import pytest
 import loopty
 from loopty.domain.launch import Mount
 from loopty.kit.owned_names import fresh_name
+from loopty.kit.trial_user import trial_owner
 from loopty.sandboxes.root_bind import BindAliases
-from loopty.sandboxes.trial_user import trial_owner
 
 pytestmark = pytest.mark.skipif(trial_owner() is None, reason="only root has folders that its trials cannot enter")
 

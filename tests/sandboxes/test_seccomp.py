@@ -9,6 +9,9 @@ import struct
 import pytest
 
 from loopty.sandboxes import seccomp
+from loopty.sandboxes.bubblewrap import Bubblewrap
+from loopty.sandboxes.landlock import Landlock
+from loopty.sandboxes.namespaces import Namespaces
 
 ATTEMPTS = """
 import ctypes, errno, fcntl, json, os, platform, socket
@@ -90,6 +93,44 @@ if __name__ == "__main__":
     assert result.out == "7\n"
 
 
+SET_ID_ATTEMPTS = """
+import ctypes, json, os, platform, stat
+libc = ctypes.CDLL(None, use_errno=True)
+x86 = platform.machine() == "x86_64"
+os.chdir(os.environ["TMPDIR"]) if "TMPDIR" in os.environ else os.chdir("/tmp")
+open("mine", "w").close()
+os.mkdir("folder")
+descriptor = os.open("mine", os.O_RDONLY)
+how = (ctypes.c_uint64 * 3)(os.O_CREAT | os.O_WRONLY, 0o4755, 0)
+attempts = {
+    "chmod": lambda: libc.chmod(b"mine", 0o4755),
+    "chmod of a folder": lambda: libc.chmod(b"folder", 0o2755),
+    "fchmod": lambda: libc.fchmod(descriptor, 0o2755),
+    "fchmodat": lambda: libc.fchmodat(-100, b"mine", 0o6755, 0),
+    "fchmodat2": lambda: libc.syscall(452, -100, b"mine", 0o4755, 0),
+    "open": lambda: libc.open(b"made", os.O_CREAT | os.O_WRONLY, 0o4755),
+    "the call open": lambda: libc.syscall(2, b"made2", os.O_CREAT | os.O_WRONLY, 0o4755) if x86 else -1,
+    "creat": lambda: libc.creat(b"made3", 0o4755),
+    "openat2": lambda: libc.syscall(437, -100, b"made4", how, 24),
+    "without a name": lambda: libc.open(b".", os.O_TMPFILE | os.O_WRONLY, 0o4755),
+    "mknod": lambda: libc.mknod(b"made5", stat.S_IFREG | 0o4755, 0),
+}
+for attempt in attempts.values():
+    attempt()
+done = [name for name in os.listdir(".") if os.stat(name).st_mode & 0o6000]
+os.chmod("mine", 0o1640)
+os.open("mine", os.O_RDONLY, 0o4755)
+print(json.dumps({"done": done, "mode": oct(os.stat("mine").st_mode)}))
+"""
+
+
+@pytest.mark.parametrize("back_end", [Namespaces, Bubblewrap, Landlock])
+async def test_no_file_of_a_trial_makes_another_user_its_owner(harness_of, back_end):
+    result = await harness_of(back_end()).python(SET_ID_ATTEMPTS)
+    assert json.loads(result.out or result.err)["done"] == []
+    assert json.loads(result.out)["mode"] == "0o101640", "other modes can be set"
+
+
 X86_64, AARCH64, I386 = 0xC000003E, 0xC00000B7, 0x40000003
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 
@@ -113,6 +154,15 @@ def errno_decision(error: int) -> int:
         ("x86_64", X86_64, 16, 0x5412, errno_decision(errno.EPERM)),
         ("x86_64", X86_64, 16, 0x1_0000_5412, errno_decision(errno.EPERM)),
         ("x86_64", X86_64, 16, 0x5413, ALLOW),
+        ("x86_64", X86_64, 90, 0o4755, errno_decision(errno.EPERM)),
+        ("x86_64", X86_64, 90, 0o1755, ALLOW),
+        ("x86_64", X86_64, 133, 0o2644, errno_decision(errno.EPERM)),
+        ("x86_64", X86_64, 2, 0o4000, ALLOW),
+        ("x86_64", X86_64, 2, 0o4100, errno_decision(errno.EPERM)),
+        ("x86_64", X86_64, 257, 0o20004000, errno_decision(errno.EPERM)),
+        ("x86_64", X86_64, 437, 0, errno_decision(errno.ENOSYS)),
+        ("aarch64", AARCH64, 53, 0o4755, errno_decision(errno.EPERM)),
+        ("aarch64", AARCH64, 56, 0o2100, errno_decision(errno.EPERM)),
         ("x86_64", X86_64, 0x40000000 + 521, 0, KILL),
         ("x86_64", I386, 26, 0, KILL),
         ("aarch64", AARCH64, 63, 0, ALLOW),

@@ -24,7 +24,7 @@ from pathlib import Path
 from loopty.domain.launch import Bounds, Launch, Mount
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.namespaces import Namespaces
-from loopty.sandboxes.trial_user import trial_owner
+from loopty.kit.trial_user import trial_owner
 from loopty.sandboxes.warm_namespaces import WarmNamespaces
 
 kinds = {"bubblewrap": Bubblewrap, "namespaces": Namespaces, "warm": WarmNamespaces}

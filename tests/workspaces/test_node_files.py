@@ -271,6 +271,15 @@ def test_a_proposer_sees_no_file_that_usually_holds_a_key(user: Any, files_of: C
     assert files_of(user, Access(write=("src/**",))).readable_files(commit) == ["environment.py", "src/table.key"]
 
 
+def test_a_merge_brings_no_file_that_may_not_change_now(user: Any, files_of: Callable[..., Any]) -> None:
+    base = user.commits({"src/a.py": "a", "src/gold.py": "gold", "src/.env": "key"})
+    ours = user.commits({"src/a.py": "b"})
+    theirs = user.commits({"src/a.py": "b", "src/new.py": "n", "src/gold.py": "more gold", "src/.env": "another"})
+    merged = files_of(user, Access(write=("src",), hidden=("src/gold.py",))).merge(base, ours, theirs, ("o", "t"))
+    assert merged.edits == {"src/new.py": b"n"}
+    assert merged.conflicts == ("src/.env", "src/gold.py")
+
+
 IMPORTS = {
     "bench/run.py": "import helper, numpy\nfrom tools.clock import now\nfrom mine import answer\nimport secret\n",
     "bench/helper.py": "from . import nothing\n",

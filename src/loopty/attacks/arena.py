@@ -16,8 +16,8 @@ from loopty.attacks.folder_state import difference, file_states, paths_below, re
 from loopty.attacks.victims import HostServices, Victim
 from loopty.domain.launch import Bounds, Launch, Mount
 from loopty.kit.safe_folder import SafeFolder
+from loopty.kit.trial_user import trial_owner
 from loopty.sandboxes.toolchain import Toolchain
-from loopty.sandboxes.trial_user import trial_owner
 
 TREE, OUT = "/arena/tree", "/arena/out"
 _INSIDE = Path(__file__).with_name("inside_script.py")

@@ -18,8 +18,8 @@ from loopty.evaluators.metrics_csv import MetricsStream
 from loopty.evaluators.trial_output import LARGEST_RESULT
 from loopty.kit import untrusted_files
 from loopty.kit.safe_folder import SafeFolder
+from loopty.kit.trial_user import trial_owner
 from loopty.kit.untrusted_files import Unreadable
-from loopty.sandboxes.trial_user import trial_owner
 from loopty.workspaces import drafts
 from loopty.workspaces.repository import Repository
 

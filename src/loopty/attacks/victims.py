@@ -8,7 +8,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from loopty.sandboxes.trial_user import trial_owner
+from loopty.kit.trial_user import trial_owner
 
 _ALIVE_SECONDS = "300"
 

@@ -98,7 +98,7 @@ def choose_agent_sandbox(
         from loopty.sandboxes.unsafe import Unsafe
 
         return Unsafe(), None
+    from loopty.kit.trial_user import trial_owner
     from loopty.sandboxes.choice import choose_sandbox
-    from loopty.sandboxes.trial_user import trial_owner
 
     return choose_sandbox(spec, cache), trial_owner()

@@ -21,17 +21,24 @@ def apply_patch(context: CampaignContext, node: Node, patch: str) -> list[str]:
         raise Misuse(f"the patch has {len(raw):,} bytes, more than {LARGEST_PATCH:,}: send a smaller one")
     if "GIT binary patch" in patch:
         raise Misuse("the patch is binary: only text can be sent")
-    before = node_as_edited(context, node)
-    tree = context.repository.patches.apply_to_tree(before.tree, raw if raw.endswith(b"\n") else raw + b"\n")
-    if tree is None:
-        raise Misuse(f"the patch does not apply to {node.name} as its draft is now: make it again from that")
-    changes = context.repository.tree_changes(before.tree, tree)
+    raw = raw if raw.endswith(b"\n") else raw + b"\n"
+    patches, before = context.repository.patches, node_as_edited(context, node)
+    if reason := context.files.path_refusal(patches.paths_in(raw) or ()):
+        raise Misuse(f"the patch {reason}")
+    writable = context.files.writable_files(before.commit)
+    trees = patches.apply_to_files(context.repository.entries(before.commit, writable), raw)
+    if trees is None:
+        raise Misuse(
+            f"the patch does not apply to the writable files of {node.name} as its draft is now: make it again "
+            "from these; it may change, copy and rename no others"
+        )
+    changes = context.repository.tree_changes(*trees)
     if not changes:
         raise Misuse("the patch changes nothing")
     if len(changes) > _MOST_FILES:
         raise Misuse(f"the patch changes {len(changes)} files, more than {_MOST_FILES}")
     paths = [change.path for change in changes]
-    if reason := context.task.access.refusal(paths):
+    if reason := context.files.path_refusal(paths):
         raise Misuse(f"the patch {reason}")
     odd = [change.path for change in changes if change.after and change.after.mode not in REGULAR_FILES]
     if odd:

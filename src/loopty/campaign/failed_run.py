@@ -12,7 +12,6 @@ from loopty.domain.errors import Misuse
 from loopty.domain.outcome import Verdict
 from loopty.record.node_record import Node
 from loopty.record.node_refusals import refuse_dropped
-from loopty.workspaces.three_way import merge_files
 
 
 def run_again(context: CampaignContext, node: Node, unsafe: bool) -> Node:
@@ -40,7 +39,7 @@ def _draft_in_new_run(context: CampaignContext, node: Node, root: Node) -> Node:
     history = context.history
     edited, old = node_as_edited(context, node), history[history.runs[node.id.run].root]
     names = f"the baseline {root.name}", f"the draft {node.name}"
-    files = merge_files(context.repository, old.commit, root.commit, edited.commit, names)
+    files = context.files.merge(old.commit, root.commit, edited.commit, names)
     params = {
         name: value
         for name, value in edited.params.items()

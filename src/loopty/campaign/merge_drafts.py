@@ -16,7 +16,6 @@ from loopty.record.node_record import Node
 from loopty.record.node_refusals import parent_refusal
 from loopty.record.removed_files import require_files
 from loopty.record.verdicts import Incumbents
-from loopty.workspaces.three_way import merge_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ def merge_drafts(
         _require_mergeable(node)
     common = [node for node in ours.id.lineage if other.id.is_within(node)]
     ancestor = context.history[common[-1]]
-    files = merge_files(context.repository, ancestor.commit, ours.commit, other.commit, (ours.name, other.name))
+    files = context.files.merge(ancestor.commit, ours.commit, other.commit, (ours.name, other.name))
     params, clashes = _params_of_both(ancestor, ours, other)
     claim = replace(claim or DraftClaim(), merged=(other.id,))
     draft = new_draft(context, ours.id, message or f"merge {ours.name} and {other.name}", params, claim=claim)

@@ -93,9 +93,9 @@ class TrialSetup:
         return self._evaluator(self._tools(sandbox), sandbox, trial_owner, None).run_gates
 
     def run_in_tree(self) -> RunInTree:
-        """The function that runs any command on the files of a trial's node."""
+        """The function that runs any command on the files of a trial's node, without the hidden ones."""
         sandbox, trial_owner = self._sandbox()
-        return self._evaluator(self._tools(sandbox), sandbox, trial_owner, None).run_in_tree
+        return self._evaluator(self._tools(sandbox), sandbox, trial_owner, None, hides_all=True).run_in_tree
 
     def _evaluator(
         self,
@@ -104,6 +104,7 @@ class TrialSetup:
         trial_owner: tuple[int, int] | None,
         serve_model: ServeTrial | None,
         say: Callable[[str], None] | None = None,
+        hides_all: bool = False,
     ) -> CommandEvaluator:
         from loopty.evaluators.command import CommandEvaluator
         from loopty.evaluators.contract import SandboxPaths
@@ -124,6 +125,7 @@ class TrialSetup:
             self._bytecode(sandbox, tools, sdk, python) if python else None,
             self.folds,
             keeps_folders=sandbox.name in BACK_ENDS and BACK_ENDS[sandbox.name].ends_with_trial,
+            hides_all=hides_all,
         )
         stages.sweep(self.refresh)
         paths = SandboxPaths(
@@ -227,8 +229,8 @@ class TrialSetup:
             from loopty.sandboxes.unsafe import Unsafe
 
             return Unsafe(), None
+        from loopty.kit.trial_user import trial_owner
         from loopty.sandboxes.choice import choose_sandbox
-        from loopty.sandboxes.trial_user import trial_owner
 
         return choose_sandbox(self.rig.sandbox, self.state.probes), trial_owner()
 

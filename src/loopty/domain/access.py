@@ -14,6 +14,14 @@ TASK_FILE = "loopty.toml"
 _NEVER_WRITABLE = (".git", "**/.git", ".loopty", TASK_FILE, "__pycache__", "**/__pycache__")
 """An interpreter would load byte code from the last two without a look at the source beside it."""
 _LONGEST_PART, _LONGEST_PATH = 255, 1024  # in bytes, as file systems count
+_KEY_NAMES = frozenset(
+    {
+        *(".env", ".envrc", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".htpasswd", ".aws", ".ssh"),
+        *("id_rsa", "id_ecdsa", "id_ed25519"),
+    }
+)
+_KEY_ENDINGS = (".pem", ".key", ".p12", ".pfx")
+"""Trials see these: tests of network code have certificates of their own, and fail without them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +30,10 @@ class Access(Record):
 
     write: tuple[str, ...] = option("Files that a proposal may change, add or delete.", (), glob=True)
     read: tuple[str, ...] = option(
-        "Files that a trial sees, besides the writable files and the benchmark's files.", ("**",), glob=True
+        "Files that a trial sees, besides the writable files and the benchmark's files. Files like `.env` and "
+        "`id_rsa` only if a rule names them, too.",
+        ("**",),
+        glob=True,
     )
     hidden: tuple[str, ...] = option(
         "Files that no proposer and no trial sees; the benchmark still sees its own files.", (), glob=True
@@ -32,15 +43,25 @@ class Access(Record):
         return (
             is_clean_path(path)
             and globs.matches(path, self.write)
-            and not globs.matches(path, self.hidden)
+            and not self.is_hidden(path)
             and not _is_never_writable(path)
         )
 
     def is_visible(self, path: str) -> bool:
         """Whether a proposer may see this file."""
-        return not globs.matches(path, self.hidden) and (
-            globs.matches(path, self.read) or globs.matches(path, self.write)
+        return (globs.matches(path, self.read) or globs.matches(path, self.write)) and not self.is_hidden(path)
+
+    def is_hidden(self, path: str) -> bool:
+        """Whether no trial may see this file: the task says so, or it is named as secrets are and no rule is."""
+        if globs.matches(path, self.hidden):
+            return True
+        return _is_named_like_a_secret(path) and not globs.matches(
+            path, filter(_is_named_like_a_secret, (*self.read, *self.write))
         )
+
+    def is_hidden_from_tries(self, path: str) -> bool:
+        """Whether a command that a proposer chooses may not see it: a trial shows nobody what it reads."""
+        return self.is_hidden(path) or (is_named_like_a_key(path) and not self.is_writable(path))
 
     def refusal(self, changed: Iterable[str]) -> str | None:
         """Why a change to these paths is refused, or None."""
@@ -52,11 +73,22 @@ class Access(Record):
             never = f".git, .loopty, {TASK_FILE} or __pycache__"
             return f"may not change {named} (no rule allows {never}: leave them out)"
         allowed = ", ".join(self.write) or "nothing"
+        if all(map(_is_named_like_a_secret, forbidden)):
+            allowed += "; a file named like a secret only if a rule names it"
         return f"may not change {named} (writable: {allowed})"
 
 
 def _is_never_writable(path: str) -> bool:
     return globs.matches(name_as_read(path), _NEVER_WRITABLE)
+
+
+def is_named_like_a_key(path: str) -> bool:
+    """Whether a file here usually holds a key, even if nobody meant to add it to the repository."""
+    return _is_named_like_a_secret(path) or any(name.endswith(_KEY_ENDINGS) for name in path.lower().split("/"))
+
+
+def _is_named_like_a_secret(path: str) -> bool:
+    return any(name in _KEY_NAMES or name.startswith(".env.") for name in path.lower().split("/"))
 
 
 @functools.lru_cache(maxsize=256)  # the same few files are changed again and again

@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from loopty.engine.protocols import OnMetrics, Trial
 from loopty.executors.shared_slots import SharedSlots
 from loopty.kit.dataclass import replace
 from loopty.kit.temporary_top import temporary_top
+from loopty.kit.user_cache import is_own, make_own_folder, user_cache
 
 _POLL_SECONDS = 0.05
 
@@ -77,10 +79,24 @@ async def _hold_resource(resource: str, cancel: asyncio.Event) -> AsyncIterator[
 
 def lock_path(resource: str) -> Path:
     """The lock file of a resource, shared by all of the user's loopty processes on this machine."""
-    folder = Path(temporary_top(), f"loopty-{os.getuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-        raise Misuse(
-            f"{folder} is a link or belongs to another user: remove it, because loopty keeps its locks there"
-        )
-    return folder / f"{hashlib.sha256(resource.encode()).hexdigest()[:16]}.lock"
+    return _lock_folder() / f"{hashlib.sha256(resource.encode()).hexdigest()[:16]}.lock"
+
+
+def _lock_folder() -> Path:
+    """The usual folder, or one in the user's cache where another user has taken the name of the usual one."""
+    usual = Path(temporary_top(), f"loopty-{os.getuid()}")
+    with contextlib.suppress(OSError):
+        with contextlib.suppress(FileExistsError):
+            usual.mkdir(mode=0o700)
+        if is_own(usual.lstat(), stat.S_IFDIR):
+            return usual
+    # Machines may share a home, and each has its own resources.
+    other = user_cache(f"locks-{os.uname().nodename}")
+    with contextlib.suppress(OSError):
+        if other is not None:
+            make_own_folder(str(other))
+            return other
+    raise Misuse(
+        f"loopty keeps its locks in {usual}, which belongs to another user, or in {other or 'your home'}, which "
+        f"cannot be used either: remove the first, or name another folder for temporary files in TMPDIR"
+    )

@@ -21,6 +21,7 @@ from loopty.kit.atomic_file import write_atomically, write_whole
 from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.kept_handles import KeptHandle
 from loopty.kit.tree_removal import remove_tree
+from loopty.kit.trial_user import trial_owner
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _LARGEST_COPY = 64 << 20
@@ -173,6 +174,23 @@ class SafeFolder(Record):
     def make(self) -> SafeFolder:
         """Create the directory and those above it, where they are missing."""
         os.close(self.open(make=True))
+        return self
+
+    def make_private(self) -> SafeFolder:
+        """Make it for this user alone: others must not reach a program that a trial left in it.
+
+        Where trials run as a user of their own, that one may pass: some sandboxes find files by their path.
+        """
+        owner, mode = trial_owner(), 0o700
+        with self.handle(make=True) as folder:
+            status = os.fstat(folder)
+            if owner and status.st_gid != owner[1]:
+                with contextlib.suppress(OSError):  # a container may not know this group
+                    os.fchown(folder, -1, owner[1])
+            if owner and os.fstat(folder).st_gid == owner[1]:
+                mode = 0o710
+            if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) != mode:
+                os.fchmod(folder, mode)
         return self
 
     def exists(self) -> bool:
@@ -384,7 +402,7 @@ def _copy(source: SafeFile, source_folder: int, target: SafeFile, target_folder:
         with os.fdopen(target.open_in(target_folder, flags), "wb") as copy:
             shutil.copyfileobj(file, copy)
             copy.flush()
-            os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode))
+            os.fchmod(copy.fileno(), status.st_mode & 0o777)  # no bit that makes others the owner
             os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
 
 

@@ -38,6 +38,8 @@ def content(path: Path, limit_bytes: int, folder: int | None = None) -> bytes | 
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise Unreadable("is not a regular file")
+        if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
+            raise Unreadable("has a set-id bit")
         if status.st_nlink != 1:
             raise Unreadable("has a second name (a hard link)")
         if status.st_size > limit_bytes:

@@ -38,8 +38,26 @@ def is_own(status: os.stat_result, kind: int) -> bool:
     return stat.S_IFMT(mode) == kind and status.st_uid == os.geteuid() and not mode & _OTHERS_MAY_WRITE
 
 
+def require_own_way(folder: str) -> None:
+    """Raise OSError where another user can change a part of the way there, or where one is a link.
+
+    Links of the system's own are no danger: on some machines /home is one.
+    """
+    parts = folder.split("/")[1:]
+    for count in range(1, len(parts) + 1):
+        status = os.lstat("/" + "/".join(parts[:count]))
+        if stat.S_ISLNK(status.st_mode):
+            if status.st_uid != 0:
+                raise PermissionError("a link leads there")
+        elif status.st_uid not in (0, os.geteuid()):
+            raise PermissionError("it is in a folder of another user")
+        elif status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
+            raise PermissionError("it is in a folder that everybody may change")
+
+
 def open_own(folder: str, name: str) -> int:
     """Open a file to read that nobody else can have written. Raises OSError where that is not so."""
+    require_own_way(folder)
     if not is_own(os.lstat(folder), stat.S_IFDIR):
         raise PermissionError("others could have written there")
     descriptor = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -50,10 +68,11 @@ def open_own(folder: str, name: str) -> int:
 
 
 def make_own_folder(folder: str) -> None:
-    """Make it below a folder of this user. Raises OSError where it is another user's, or a link."""
+    """Make it below a folder of this user. Raises OSError where it is another user's, or behind a link."""
     above = folder
     while not os.path.lexists(above):
         above = os.path.dirname(above)  # noqa: PTH120
+    require_own_way(above)
     if os.stat(above).st_uid != os.geteuid():  # noqa: PTH116
         raise PermissionError("it is in the home of another user")
     os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103

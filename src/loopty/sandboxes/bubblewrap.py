@@ -17,6 +17,7 @@ from pathlib import Path
 from loopty.domain.launch import Exit, Gap, Launch, SandboxError, Stop
 from loopty.domain.task import SandboxSpec
 from loopty.kit.readiness import is_readable
+from loopty.kit.trial_user import trial_owner
 from loopty.sandboxes import bubblewrap_options, seccomp, trial_view
 from loopty.sandboxes.cgroup import Cgroup
 from loopty.sandboxes.kernel_features import counts_processes_by_namespace
@@ -27,7 +28,6 @@ from loopty.sandboxes.resource_usage import Footprint, threads_of_tree
 from loopty.sandboxes.root_bind import BindAliases, open_source
 from loopty.sandboxes.signal_freezer import SignalFreezer
 from loopty.sandboxes.supervise import pipes_of, supervise, wait_readable
-from loopty.sandboxes.trial_user import trial_owner
 
 _PR_SET_CHILD_SUBREAPER = 36
 _KILLED = 128 + signal.SIGKILL

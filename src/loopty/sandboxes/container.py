@@ -16,6 +16,7 @@ from pathlib import Path
 from loopty.domain.launch import Exit, Gap, Launch, Protection, SandboxError, Stop
 from loopty.domain.task import SandboxSpec
 from loopty.kit.owned_names import fresh_name
+from loopty.kit.trial_user import trial_owner
 from loopty.sandboxes import container_seccomp
 from loopty.sandboxes.container_engine import (
     ContainerEngine,
@@ -32,7 +33,6 @@ from loopty.sandboxes.resource_usage import Footprint, threads_of_tree
 from loopty.sandboxes.root_bind import open_source
 from loopty.sandboxes.signal_freezer import SignalFreezer
 from loopty.sandboxes.supervise import pipes_of, supervise
-from loopty.sandboxes.trial_user import trial_owner
 from loopty.sandboxes.trial_view import refuse_mount_points_that_a_trial_could_move
 
 _KILLED = 128 + signal.SIGKILL

@@ -15,6 +15,7 @@ from pathlib import Path
 from loopty.domain.launch import Exit, Gap, Launch, Mount, Protection, SandboxError, Stop
 from loopty.domain.task import SandboxSpec
 from loopty.kit.temporary_folder import make_temporary_folder
+from loopty.kit.trial_user import trial_owner
 from loopty.sandboxes import seccomp, trial_view
 from loopty.sandboxes.cgroup import UNCOUNTED_MEMORY, Cgroup, can_make_cgroups
 from loopty.sandboxes.devices import device_facts
@@ -26,7 +27,6 @@ from loopty.sandboxes.resource_usage import Footprint, threads_of_tree
 from loopty.sandboxes.root_bind import open_source
 from loopty.sandboxes.signal_freezer import SignalFreezer
 from loopty.sandboxes.supervise import pipes_of, supervise, wait_readable
-from loopty.sandboxes.trial_user import trial_owner
 
 # A byte on standard input lets the supervisor begin; the end of input tells it to exit.
 _START = """
@@ -39,7 +39,7 @@ main(int(sys.argv[2]), int(sys.argv[3]))
 _PACKAGES = str(Path(__file__).resolve().parents[2])
 _TEMPORARY = "/tmp"
 _RESOLVER = "/etc/resolv.conf"
-_SEARCH_ONLY = 0o711
+_SEARCH_BY_GROUP = 0o710
 _KILLED = 128 + signal.SIGKILL
 _REPORT_BYTES = 1 << 16
 # A supervisor kills its trial within milliseconds; one that was stopped (SIGSTOP) never does.
@@ -124,8 +124,9 @@ class Landlock:
 
     def _lay_out(self, layout: Layout) -> None:
         layout.build()
-        layout.root.chmod(_SEARCH_ONLY)
         if self._owner is not None:
+            os.chown(layout.root, -1, self._owner[1])
+            layout.root.chmod(_SEARCH_BY_GROUP)
             for directory in layout.private_directories:
                 os.chown(directory, *self._owner)
 

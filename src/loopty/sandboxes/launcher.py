@@ -13,6 +13,7 @@ import weakref
 from pathlib import Path
 
 from loopty.domain.launch import SandboxError
+from loopty.kit.trial_user import trial_owner
 from loopty.sandboxes import seccomp, trial_view
 from loopty.sandboxes.namespace_launcher.launch_order import (
     COPY_SOURCES,
@@ -27,7 +28,6 @@ from loopty.sandboxes.namespace_launcher.launch_order import (
     send_message,
 )
 from loopty.sandboxes.oom_score import high_oom_score
-from loopty.sandboxes.trial_user import trial_owner
 
 _START = """
 import sys

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from loopty.domain.launch import Exit, Gap, Launch, SandboxError, WarmProcessLost, WarmStart
 from loopty.domain.task import SandboxSpec
+from loopty.kit.trial_user import trial_owner
 from loopty.sandboxes import trial_view
 from loopty.sandboxes.cgroup import Cgroup
 from loopty.sandboxes.launcher import Launcher
@@ -18,7 +19,6 @@ from loopty.sandboxes.namespace_launcher.launch_order import dump_order, send_de
 from loopty.sandboxes.namespace_tree import NamespaceTree
 from loopty.sandboxes.supervise import supervise
 from loopty.sandboxes.trial_start import close_with, copy_trees, make_order, make_pipes, trees_for_copy
-from loopty.sandboxes.trial_user import trial_owner
 
 if TYPE_CHECKING:
     from loopty.sandboxes.warm_pool import WarmPool

@@ -20,7 +20,7 @@ from pathlib import Path
 from loopty.domain.launch import Bounds, Exit, Gap, Launch, Mount, Protection, Sandbox, SandboxError, Stop
 from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.temporary_folder import temporary_folder
-from loopty.sandboxes.trial_user import trial_owner
+from loopty.kit.trial_user import trial_owner
 
 _BOUNDS = Bounds(seconds=60, memory_mb=512, processes=12, output_mb=1, disk_mb=3)
 _HERE = Path(__file__).resolve().parent

@@ -19,6 +19,9 @@ _NUMBER, _ARCHITECTURE, _ARGUMENTS, _SIXTH_ARGUMENT = 0, 4, 16, 56
 _X32_BIT = 0x40000000
 
 _CLONE_NEWUSER = 0x10000000
+# Who may reach a program of another user that has such a bit becomes that user: nothing of a trial may have one.
+_SET_ID = 0o6000
+_CREATES = 0o100 | 0o20000000  # O_CREAT and what is its own in O_TMPFILE: otherwise nobody reads the mode
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _STREAM, _SEQPACKET, _SOCKET_TYPE = 1, 5, 0xF
@@ -89,8 +92,8 @@ _FORBIDDEN = {
 
 # These fail as on a kernel without them, because programs have a fallback for that (a file in /dev/shm for
 # memfd_create, epoll for io_uring, clone for clone3). Memory behind a memfd, a System V segment or a message queue
-# belongs to no process and to no mount, so the watcher could not count it. The flags of clone3 are behind a
-# pointer, which a filter cannot read.
+# belongs to no process and to no mount, so the watcher could not count it. The flags of clone3 and the mode of
+# openat2 are behind a pointer, which a filter cannot read.
 _ABSENT = {
     "clone3": (435, 435),
     "io_uring_enter": (426, 426),
@@ -99,6 +102,7 @@ _ABSENT = {
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "mq_open": (240, 180),
+    "openat2": (437, 437),
     "msgget": (68, 186),
     "semget": (64, 190),
     "shmget": (29, 194),
@@ -108,6 +112,19 @@ _ABSENT = {
 _NESTING = ("mount", "mount_setattr", "move_mount", "open_tree", "pivot_root", "umount2", "unshare")
 
 _CLONE, _IOCTL, _SOCKET, _SOCKETPAIR = (56, 220), (16, 29), (41, 198), (53, 199)
+
+# The number of a call, and which of its arguments is the mode of a file.
+_MODES = {
+    "chmod": ((90, None), 1),
+    "creat": ((85, None), 1),
+    "fchmod": ((91, 52), 1),
+    "fchmodat": ((268, 53), 2),
+    "fchmodat2": ((452, 452), 2),
+    "mknod": ((133, None), 1),
+    "mknodat": ((259, 33), 2),
+}
+# The mode is the argument after the flags.
+_OPENS = {"open": ((2, None), 1), "openat": ((257, 56), 2)}
 
 # The tables below are for a trial without namespaces, which shares the machine with the host's processes.
 
@@ -212,6 +229,7 @@ def _instructions(machine: _Machine, *, nests: bool, token: int) -> Iterator[byt
         yield from _clone_rule(machine, _ALLOWED, has_new_user)
     typing = (_operation(_EQUAL, _TIOCSTI, then=1), _operation(_EQUAL, _TIOCLINUX, otherwise=1))
     yield from _rule(_IOCTL[machine.column], 1, *typing, _refusal(errno.EPERM), _ALLOWED)
+    yield from _set_id_rules(machine)
     families = (_UNIX, _INET, _INET6, _NETLINK)
     for call in (_SOCKET, _SOCKETPAIR):
         verdict = (*_any_of(families), _refusal(errno.EAFNOSUPPORT), _ALLOWED)
@@ -241,6 +259,7 @@ def _notify_instructions(machine: _Machine, network: bool) -> Iterator[bytes]:
     yield from _rule(_SETPRIORITY[machine.column], 0, *itself, second, *itself, _ALLOWED)
 
     typing = (_operation(_EQUAL, _TIOCSTI, then=1), _operation(_EQUAL, _TIOCLINUX, otherwise=1))
+    yield from _set_id_rules(machine)
     groups = (_operation(_AND, _IOCTL_GROUP), *_any_of(_FILE_SYSTEM_IOCTLS), _ALLOWED, _refusal(errno.ENOTTY))
     yield from _rule(_IOCTL[machine.column], 1, *typing, _refusal(errno.EPERM), *groups)
 
@@ -276,6 +295,19 @@ def _clone_rule(machine: _Machine, verdict: bytes, has_new_user: Sequence[bytes]
     yield from _rule(
         _CLONE[machine.column], 0, _operation(_AND, _CLONE_NEWUSER), is_new_user, *has_new_user, verdict
     )
+
+
+def _set_id_rules(machine: _Machine) -> Iterator[bytes]:
+    """Refuse to give a file a bit by which others become its owner or its group."""
+    no_set_id = (_operation(_AND, _SET_ID), _operation(_EQUAL, 0, then=1), _refusal(errno.EPERM), _ALLOWED)
+    for numbers, mode in _MODES.values():
+        if (number := numbers[machine.column]) is not None:
+            yield from _rule(number, mode, *no_set_id)
+    creates = (_operation(_AND, _CREATES), _operation(_EQUAL, 0, otherwise=1), _ALLOWED)
+    for numbers, flags in _OPENS.values():
+        if (number := numbers[machine.column]) is not None:
+            mode_of_new = _operation(_LOAD, _ARGUMENTS + 8 * (flags + 1))
+            yield from _rule(number, flags, *creates, mode_of_new, *no_set_id)
 
 
 def _token_rule(numbers: Sequence[int], token: int) -> Iterator[bytes]:

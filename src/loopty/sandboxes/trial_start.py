@@ -8,13 +8,13 @@ import resource
 from pathlib import Path
 
 from loopty.domain.launch import Launch, Mount, SandboxError
+from loopty.kit.trial_user import trial_owner
 from loopty.sandboxes import trial_view
 from loopty.sandboxes.kernel_features import counts_processes_by_namespace
 from loopty.sandboxes.launcher import Launcher
 from loopty.sandboxes.namespace_launcher.launch_order import TrialOrder
 from loopty.sandboxes.namespace_launcher.namespace_calls import clone_tree
 from loopty.sandboxes.root_bind import open_source
-from loopty.sandboxes.trial_user import trial_owner
 
 _RESOLVER = Path("/etc/resolv.conf")
 

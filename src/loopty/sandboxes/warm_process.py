@@ -11,6 +11,7 @@ from pathlib import Path
 from loopty.domain.launch import Launch, Mount, WarmStart
 from loopty.kit.dataclass import replace
 from loopty.kit.readiness import is_readable
+from loopty.kit.trial_user import trial_owner
 from loopty.sandboxes.cgroup import Cgroup
 from loopty.sandboxes.launcher import Launcher
 from loopty.sandboxes.namespace_launcher.launch_order import (
@@ -24,7 +25,6 @@ from loopty.sandboxes.namespace_launcher.launch_order import (
     send_message,
 )
 from loopty.sandboxes.trial_start import close_with, copy_trees, make_order
-from loopty.sandboxes.trial_user import trial_owner
 
 _IMPORT_SECONDS = 60.0
 # The launcher forks within milliseconds, or is dead, or was stopped.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -76,15 +78,44 @@ class GitPatches:
                 "diff-tree", f"ended before it returned the difference between {before} and {after}"
             ) from None
 
+    def paths_in(self, patch: bytes) -> list[str] | None:
+        """The paths that a patch leaves changed, whatever it is applied to; None when it is no patch."""
+        try:
+            lines = self._git.run("apply", "--numstat", "-z", "-", stdin=patch).split("\0")
+        except GitError:
+            return None
+        return [line.split("\t", 2)[2] for line in lines if line]
+
+    def apply_to_files(self, files: Mapping[str, TreeEntry], patch: bytes) -> tuple[str, str] | None:
+        """A tree of these files alone, and the same with this patch; None when the patch does not apply to it.
+
+        A patch may name any file as its source (`copy from`), so what it must not read must not be there.
+        """
+        lines = b"".join(
+            f"{entry.mode} {entry.blob}\t{path}\0".encode(errors="surrogateescape")
+            for path, entry in files.items()
+        )
+        with self._index() as env:
+            self._git.run("update-index", "-z", "--index-info", stdin=lines, env=env)
+            before = self._git.run("write-tree", env=env).strip()
+            return None if (after := self._apply(patch, env)) is None else (before, after)
+
     def apply_to_tree(self, tree: str, patch: bytes) -> str | None:
         """The tree with this patch applied, or None when the patch does not apply."""
         if not patch:
             return tree
-        with temporary_folder("index") as folder:
-            env = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
+        with self._index() as env:
             self._git.run("read-tree", END_OF_OPTIONS, tree, env=env)
-            try:
-                self._git.run("apply", "--cached", "--binary", "--whitespace=nowarn", "-", stdin=patch, env=env)
-            except GitError:
-                return None
-            return self._git.run("write-tree", env=env).strip()
+            return self._apply(patch, env)
+
+    @contextmanager
+    def _index(self) -> Iterator[dict[str, str]]:
+        with temporary_folder("index") as folder:
+            yield {"GIT_INDEX_FILE": str(Path(folder, "index"))}
+
+    def _apply(self, patch: bytes, env: Mapping[str, str]) -> str | None:
+        try:
+            self._git.run("apply", "--cached", "--binary", "--whitespace=nowarn", "-", stdin=patch, env=env)
+        except GitError:
+            return None
+        return self._git.run("write-tree", env=env).strip()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from loopty.domain.access import TASK_FILE
+from loopty.domain.access import TASK_FILE, is_named_like_a_key
 from loopty.domain.declared_parameters import MARK, declaration_refusal, declare_after
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
@@ -39,26 +39,6 @@ _LARGEST_SHOWN = 1_000_000
 _MOST_READ = 2_000
 """Files of a baseline in which declarations are looked for."""
 _FOLDED = (Verdict.DISCARDED, Verdict.REJECTED, Verdict.QUARANTINED)
-_KEY_FILES = (
-    "**/.env",
-    "**/.env.*",
-    "**/.envrc",
-    "**/.netrc",
-    "**/.npmrc",
-    "**/.pypirc",
-    "**/.git-credentials",
-    "**/.htpasswd",
-    "**/.aws",
-    "**/.ssh",
-    "**/id_rsa",
-    "**/id_ecdsa",
-    "**/id_ed25519",
-    "**/*.pem",
-    "**/*.key",
-    "**/*.p12",
-    "**/*.pfx",
-)
-"""Files that usually hold keys, even if nobody meant to add them to the repository."""
 
 
 class NodeFiles:
@@ -92,12 +72,13 @@ class NodeFiles:
         ]
 
     def files_outside_access(self, commit: str) -> list[str]:
-        """The files and links that a trial sees and that no proposal may change."""
+        """The files and links that a proposer may see, the benchmark's too, and that no proposal may change."""
         access = self._task.access
         return [
             path
             for path, entry in self._repository.files(commit).items()
             if entry.mode in (*REGULAR_FILES, LINK)
+            and not access.is_hidden(path)
             and (self.benchmark.includes(path) or (access.is_visible(path) and not access.is_writable(path)))
         ]
 
@@ -110,13 +91,13 @@ class NodeFiles:
         return (
             path != TASK_FILE
             and self._task.access.is_visible(path)
-            and not globs.matches(path.lower(), _KEY_FILES)
+            and not is_named_like_a_key(path)
             and not (self._task.benchmark.isolated and self.benchmark.includes(path))
         )
 
     def may_change(self, path: str) -> bool:
         """Whether a proposal may change this file."""
-        return self._task.access.is_writable(path) and not self.benchmark.includes(path)
+        return self.path_refusal([path]) is None
 
     def writable_folders(self, commit: str) -> list[str]:
         """The outermost folders that hold everything a proposal may change; the top is an empty name."""
@@ -143,7 +124,7 @@ class NodeFiles:
             for path in paths
             if path != TASK_FILE
             and access.is_visible(path)
-            and (access.is_writable(path) or not globs.matches(path.lower(), _KEY_FILES))
+            and (access.is_writable(path) or not is_named_like_a_key(path))
         ]
 
     def text(self, commit: str, path: str) -> str | None:
@@ -151,10 +132,16 @@ class NodeFiles:
         return self._repository.text(commit, path)
 
     def merge(self, ancestor: str, ours: str, theirs: str, names: tuple[str, str]) -> MergedFiles:
-        """The changes from the ancestor to `theirs` on top of `ours`; `names` stand at the marks of conflicts."""
+        """The changes from the ancestor to `theirs` on top of `ours`; `names` stand at the marks of conflicts.
+
+        A file that no proposal may change now is a conflict: `theirs` may have held it under other access rules.
+        """
         from loopty.workspaces.three_way import merge_files
 
-        return merge_files(self._repository, ancestor, ours, theirs, names)
+        merged = merge_files(self._repository, ancestor, ours, theirs, names)
+        forbidden = [path for path in merged.edits if not self.may_change(path)]
+        edits = {path: content for path, content in merged.edits.items() if path not in forbidden}
+        return replace(merged, edits=edits, conflicts=(*merged.conflicts, *forbidden))
 
     def refusal(self, parent: Node, proposal: Proposal) -> str | None:
         edits = proposal.edits
@@ -167,13 +154,19 @@ class NodeFiles:
             self._last_refusal = self._edits_refusal(parent, edits)
         return self._last_refusal
 
+    def path_refusal(self, paths: Iterable[str]) -> str | None:
+        """Why a proposal may not change files at these paths, whatever they hold, or None."""
+        paths = sorted(paths)
+        if reason := self._task.access.refusal(paths):
+            return reason
+        own = next(filter(self.benchmark.includes, paths), None)
+        return f"may not change {own}: it is part of the benchmark" if own else None
+
     def _edits_refusal(self, parent: Node, edits: Edits) -> str | None:
-        if reason := self._task.access.refusal(edits):
+        if reason := self.path_refusal(edits):
             return reason
         entries = self._repository.entries(parent.commit, _with_parents(edits))
         for path, content in edits.items():
-            if self.benchmark.includes(path):
-                return f"may not change {path}: it is part of the benchmark"
             if reason := self._placement_fault(path, entries, edits):
                 return reason
             if path in entries and (reason := self._marker_fault(parent, path, content)):

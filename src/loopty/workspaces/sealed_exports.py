@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from loopty.domain.rig import Rig
-from loopty.kit import codec
+from loopty.kit import codec, globs
 from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.benchmark_files import BenchmarkFiles
 from loopty.workspaces.bytecode import bytecode_of, is_bytecode
 from loopty.workspaces.exports import export_commit
-from loopty.workspaces.git_objects import REGULAR_FILES
+from loopty.workspaces.git_objects import REGULAR_FILES, PathChange
 from loopty.workspaces.host_paths import HostPaths
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.seals import Seal, current_seal, load_or_make_seal
@@ -113,6 +113,19 @@ class SealedExports:
             return False
         return is_own or self._rig.access.is_visible(path)
 
+    def without_hidden(self, commit: str) -> list[PathChange]:
+        """What takes hidden files, the benchmark's too, and keys out of the tree of a commit."""
+        return [
+            PathChange(path, entry, None)
+            for path, entry in self._repository.files(commit).items()
+            if self._rig.access.is_hidden_from_tries(path) and self.is_shown(path, commit)
+        ]
+
+    def hides_in(self, place: str, top: str) -> bool:
+        """Whether what is mounted here in the tree is hidden, or something in it."""
+        access, path = self._rig.access, place.removeprefix(f"{top}/")
+        return access.is_hidden(path) or any(globs.anchor(rule).startswith(f"{path}/") for rule in access.hidden)
+
     def _make_export(
         self,
         commit: str,
@@ -124,7 +137,7 @@ class SealedExports:
     ) -> SafeFolder:
         rig, benchmark = self._rig, self._rig.benchmark
         points = tuple(sorted({*benchmark.scratch, *benchmark.caches, *self._mounts.paths_inside}))
-        isolation = (benchmark.isolated, benchmark.data, part, "with imports, without byte code")
+        isolation = (benchmark.isolated, benchmark.data, part, "with imports, without byte code and keys")
         rules = codec.text([rig.access, rig.audit, benchmark.files, benchmark.commands, isolation])
         exports, read_only = place or self._state.exports, bool(part)
         return export_commit(

@@ -73,12 +73,14 @@ class Stages:
         bytecode: Bytecode | None = None,
         folds: bool = True,
         keeps_folders: bool = False,
+        hides_all: bool = False,
     ) -> None:
         """`environments` are folders of the repository that git ignores and every trial sees, read-only.
 
         `machine` is its fingerprint, `sdk` shows the SDK to trials; `bytecode` is None where no interpreter is
         known that could compile. Without `folds`, all that a trial leaves is in its folder. `keeps_folders`: no
-        process of a trial lives on after its end, so the next trial may use its folder.
+        process of a trial lives on after its end, so the next trial may use its folder. `hides_all`: the tree has
+        no hidden file, not even the benchmark's, because it runs what a proposer asks for.
         """
         self._repository = repository
         self._state = state
@@ -94,6 +96,7 @@ class Stages:
         self._sdk = sdk
         self._bytecode = bytecode
         self._folds = folds
+        self._hides_all = hides_all
         self._exports = SealedExports(repository, state, rig, files.benchmark, self._mounts, self._data)
         self._compiled: dict[str, SafeFolder] = {}
         """The byte code of the SDK and of frozen files, by commit."""
@@ -245,7 +248,10 @@ class Stages:
             self._prepare_again(lambda: self._folders.empty(outbox))
 
         if not self._rig.benchmark.isolated:
-            mounts = (*tree, *self._data.mounts(TREE), *fill(), *boxes)
+            data = self._data.mounts(TREE)
+            if self._hides_all:
+                data = [mount for mount in data if not self._exports.hides_in(mount.target, TREE)]
+            mounts = (*tree, *data, *fill(), *boxes)
             again = lambda: self._prepare_again(fill)  # noqa: E731
             is_quick = self._is_checked_quickly(root)
             keep = (
@@ -288,9 +294,10 @@ class Stages:
         """The node's files: the export of the run's baseline, with the node's changes as an overlay."""
         root, node = trial.root, trial.node
         export = self._exports.tree(root.commit, self._compiled.get(root.commit))
-        if node.tree == root.tree:
+        hidden = self._exports.without_hidden(root.commit) if self._hides_all else []
+        if node.tree == root.tree and not hidden:
             return [Mount(export.path_for_programs(), TREE)]
-        changes = [
+        changes = hidden + [
             change
             for change in self._repository.changes(root.commit, node.commit)
             if self._exports.is_shown(change.path, root.commit)

@@ -200,11 +200,11 @@ class StateFolder(Record):
         return self.home.below("drafts").file(f"{node.name}.json")
 
     def prepare(self) -> None:
-        """Create both places; `.loopty/` gets a .gitignore, and the user's stays unchanged. Raises Misuse."""
+        """Create both places, for this user alone; `.loopty/` gets a .gitignore if it has none. Raises Misuse."""
         try:
             self.home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.home.make()
-            ignore = self.work_folder.make().file(".gitignore")
+            self.home.make_private()
+            ignore = self.work_folder.make_private().file(".gitignore")
             if not ignore.exists():
                 ignore.write(b"*\n")
         except UnsafePath as error:

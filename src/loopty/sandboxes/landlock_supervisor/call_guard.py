@@ -26,6 +26,7 @@ _RESPONSE = struct.Struct("=QqiI")
 _CONTINUE = 1
 
 _AT_FDCWD, _AT_SYMLINK_NOFOLLOW, _AT_EMPTY_PATH = -100, 0x100, 0x1000
+_SET_ID = 0o6000
 _PATH_BYTES, _TIMES_BYTES, _ADDRESS_BYTES = 4096, 32, 128
 _AF_UNIX = 1
 # Long enough for /proc to show a fork that was just allowed.
@@ -172,11 +173,13 @@ class CallGuard:
         return True
 
     def _chmod(self, call: _Call, directory: int, path: int | None, mode: int, flags: int) -> None:
+        if call.arguments[mode] & _SET_ID:
+            raise OSError(errno.EPERM, "others would become the owner")
         text = b"" if path is None else call.path_at(path, flags)
         file = call.open_file(directory, text, follow=not flags & _AT_SYMLINK_NOFOLLOW)
         try:
             _refuse_outside(file, self._order.writable_paths, errno.EPERM)
-            os.chmod(f"/proc/self/fd/{file}", call.arguments[mode] & 0o7777)
+            os.chmod(f"/proc/self/fd/{file}", call.arguments[mode] & 0o1777)
         finally:
             os.close(file)
 

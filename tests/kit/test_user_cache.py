@@ -1,0 +1,57 @@
+"""The user's cache: nothing is read from it, or run, that another user could have put there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from loopty.kit.user_cache import make_own_folder, open_own
+
+_OTHER = 12_345
+
+
+def _make_link(link: Path, target: Path) -> None:
+    """Make a link that is not the system's own."""
+    link.symlink_to(target)
+    if os.geteuid() == 0:
+        os.chown(link, _OTHER, _OTHER, follow_symlinks=False)
+
+
+@pytest.mark.parametrize("place", ["cache", "cache/loopty", "cache/loopty/answers"])
+def test_a_cache_behind_a_link_is_not_used(tmp_path: Path, place: str) -> None:
+    folder = tmp_path / "cache/loopty/answers"
+    make_own_folder(str(folder))
+    (folder / "answer").write_text("42")
+    os.close(open_own(str(folder), "answer"))
+    (tmp_path / place).rename(tmp_path / "elsewhere")
+    _make_link(tmp_path / place, tmp_path / "elsewhere")
+    for attempt in (lambda: open_own(str(folder), "answer"), lambda: make_own_folder(str(folder))):
+        with pytest.raises(PermissionError):
+            attempt()
+
+
+def test_a_cache_below_a_folder_of_another_user_is_not_used(tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("only root can make a folder of another user")
+    folder = tmp_path / "cache/loopty"
+    make_own_folder(str(folder))
+    os.chown(tmp_path / "cache", _OTHER, _OTHER)
+    with pytest.raises(PermissionError, match="another user"):
+        make_own_folder(str(folder))
+
+
+def test_a_cache_in_a_folder_that_everybody_may_change_is_not_used(tmp_path: Path) -> None:
+    folder = tmp_path / "cache/loopty"
+    make_own_folder(str(folder))
+    (tmp_path / "cache").chmod(0o777)
+    with pytest.raises(PermissionError, match="everybody"):
+        make_own_folder(str(folder))
+    (tmp_path / "cache").chmod(0o1777)
+    make_own_folder(str(folder))
+
+
+def test_a_missing_folder_is_made_for_this_user_alone(tmp_path: Path) -> None:
+    make_own_folder(str(tmp_path / "cache/loopty/deep"))
+    assert (tmp_path / "cache/loopty/deep").stat().st_mode & 0o777 == 0o700
