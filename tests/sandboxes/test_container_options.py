@@ -175,17 +175,41 @@ def test_volumes_of_the_image_are_kept_off_the_disk():
 PROFILE = {
     "defaultAction": "SCMP_ACT_ERRNO",
     "syscalls": [
-        {"names": ["read", "socketcall", "socketpair"], "action": "SCMP_ACT_ALLOW", "args": []},
+        {
+            "names": ["chmod", "openat", "openat2", "read", "socketcall", "socketpair"],
+            "action": "SCMP_ACT_ALLOW",
+            "args": [],
+        },
         {"names": ["socket"], "action": "SCMP_ACT_ALLOW", "args": None},
     ],
 }
 
 
+def rules_of(**changes):
+    return json.loads(narrow_profile(json.dumps({**PROFILE, **changes})) or "")["syscalls"]
+
+
 def test_the_engines_filter_is_kept_except_for_the_kinds_of_sockets():
-    rules = json.loads(narrow_profile(json.dumps(PROFILE)) or "")["syscalls"]
+    rules = rules_of()
     assert rules[0] == {"names": ["read", "socketpair"], "action": "SCMP_ACT_ALLOW", "args": []}
-    assert {name for rule in rules[1:] for name in rule["names"]} == {"socket"}
-    assert [rule["args"][0]["value"] for rule in rules[1:]] == [1, 2, 10, 16]
+    sockets = [rule["args"][0]["value"] for rule in rules[1:] if rule["names"] == ["socket"]]
+    assert sockets == [1, 2, 10, 16]
+
+
+def test_the_engines_filter_lets_no_file_have_a_set_id_bit():
+    def allowed(name):
+        found = [rule for rule in rules_of()[1:] if rule["names"] == [name]]
+        assert all(rule["action"] == "SCMP_ACT_ALLOW" for rule in found)
+        conditions = [condition for rule in found for condition in rule["args"]]
+        assert all((each["op"], each["valueTwo"]) == ("SCMP_CMP_MASKED_EQ", 0) for each in conditions)
+        return [(each["index"], oct(each["value"])) for each in conditions]
+
+    assert allowed("chmod") == allowed("fchmod") == [(1, "0o6000")]
+    assert allowed("fchmodat2") == allowed("mknodat") == [(2, "0o6000")]
+    assert allowed("openat") == [(2, "0o20000100"), (3, "0o6000")]
+    absent = {"names": ["openat2"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38}
+    assert rules_of()[-1] == absent
+    assert absent not in rules_of(defaultErrnoRet=38), "a rule must not say what the profile says of all calls"
 
 
 def test_a_filter_that_lists_what_it_refuses_is_not_narrowed():

@@ -122,6 +122,20 @@ for number, kind in enumerate((stat.S_IFCHR, stat.S_IFBLK)):
 """,
     ),
     Attack(
+        "leave a program that makes others its owner",
+        Threat.CALLS,
+        Protection.CALLS,
+        """
+path = OUT + "/program"
+attempt(lambda: os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o4755)))
+attempt(lambda: os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o755)))
+attempt(lambda: os.chmod(path, 0o6755))
+if os.stat(path).st_mode & 0o6000:
+    os.remove(path)
+    claim("others would become the owner of the program")
+""",
+    ),
+    Attack(
         "start a program with the rights of root",
         Threat.CALLS,
         Protection.CALLS,

@@ -115,7 +115,9 @@ class WorkerFolder:
         top = self._top(package)
         unfinished = top.with_name(f"{top.name}.{os.getpid()}")
         shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        SafeFolder(self.folder, ("bases",)).make_private()
+        unfinished.mkdir()
         bundle = unfinished.with_suffix(".bundle")
         try:
             bundle.write_bytes(block)

@@ -62,6 +62,7 @@ RULES: tuple[Rule, ...] = (
     trial_limits.no_git,
     missing_paths.submodule,
     missing_paths.path_ignored_by_git,
+    missing_paths.path_named_like_a_key,
     missing_paths.path_beside_the_script,
     parallel_builds.parallel_make,
     missing_libraries.missing_bundled_copy,

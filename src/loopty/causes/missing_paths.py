@@ -6,9 +6,10 @@ import posixpath
 import re
 import shlex
 
-from loopty.causes.cause import Cause, Reach, Setting
+from loopty.causes.cause import Cause, Reach, Setting, toml_value
 from loopty.causes.failure import Failure, path_in_tree
 from loopty.causes.host_facts import HostFacts
+from loopty.domain.access import is_named_like_a_key
 
 _PATH = r"(?P<path>[^'‘’\"\s:,]+)"
 _NOT_THERE = (
@@ -95,6 +96,20 @@ def path_ignored_by_git(failure: Failure, facts: HostFacts) -> Cause | None:
             reach=Reach.OUTSIDE,
         )
     return None
+
+
+def path_named_like_a_key(failure: Failure, facts: HostFacts) -> Cause | None:
+    """A file of the repository that is hidden for its name."""
+    found = failure.match(*_NOT_THERE)
+    path, access = path_in_tree(found["path"]) if found else None, failure.task.access
+    if path is None or not (is_named_like_a_key(path) and facts.has_path(path) and access.is_hidden(path)):
+        return None
+    return Cause(
+        "path-named-like-a-key",
+        f"{path} is named like a key, so trials do not see it",
+        # Not as settings, which `init` would write itself.
+        advice=f"if it may be seen, in loopty.toml, under [access]: read = {toml_value((*access.read, path))}",
+    )
 
 
 def path_beside_the_script(failure: Failure, facts: HostFacts) -> Cause | None:

@@ -39,13 +39,16 @@ def is_own(status: os.stat_result, kind: int) -> bool:
 
 
 def require_own_way(folder: str) -> None:
-    """Raise OSError where another user can change a part of the way there, or where one is a link.
+    """Raise PermissionError where another user can change a part of the way there, or where one is a link.
 
-    Links of the system's own are no danger: on some machines /home is one.
+    Parts may be missing. Links of the system's own are no danger: on some machines /home is one.
     """
     parts = folder.split("/")[1:]
     for count in range(1, len(parts) + 1):
-        status = os.lstat("/" + "/".join(parts[:count]))
+        try:
+            status = os.lstat("/" + "/".join(parts[:count]))
+        except (FileNotFoundError, NotADirectoryError):
+            return  # whoever opens it finds out
         if stat.S_ISLNK(status.st_mode):
             if status.st_uid != 0:
                 raise PermissionError("a link leads there")
@@ -69,10 +72,10 @@ def open_own(folder: str, name: str) -> int:
 
 def make_own_folder(folder: str) -> None:
     """Make it below a folder of this user. Raises OSError where it is another user's, or behind a link."""
+    require_own_way(folder)
     above = folder
     while not os.path.lexists(above):
         above = os.path.dirname(above)  # noqa: PTH120
-    require_own_way(above)
     if os.stat(above).st_uid != os.geteuid():  # noqa: PTH116
         raise PermissionError("it is in the home of another user")
     os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.user_cache import user_cache
+from loopty.kit.user_cache import require_own_way, user_cache
 
 _CHUNK = 1 << 20
 
@@ -83,6 +83,12 @@ def fetch_into(weights: Weights, target: Path, options: Sequence[str] = ()) -> N
 def _folder(environ: Mapping[str, str]) -> Path:
     if (folder := user_cache("models", environ)) is None:
         raise Misuse("you have no home folder: name one for the weights in XDG_CACHE_HOME")
+    try:
+        require_own_way(str(folder))
+    except PermissionError as error:
+        raise Misuse(
+            f"{folder} is not used for weights, because {error}: name another in XDG_CACHE_HOME"
+        ) from None
     return folder
 
 

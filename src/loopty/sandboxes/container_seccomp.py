@@ -1,4 +1,4 @@
-"""The engine's own system call filter, narrowed to fewer kinds of sockets: none reaches the hypervisor."""
+"""The engine's own system call filter, narrowed: no socket to the hypervisor, no file with a set-id bit."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from loopty.kit.temporary_top import temporary_top
+from loopty.sandboxes.seccomp import CREATES, MODES, OPENS, SET_ID
 
 _UNIX, _INET, _INET6, _NETLINK, _AUDIT = 1, 2, 10, 16, 9
 # A filter cannot see which sockets a 32-bit program makes by `socketcall`; such a program can use `socket`, too.
-_REPLACED = {"socket", "socketcall"}
+_REPLACED = {"socket", "socketcall", *MODES, *OPENS, "openat2"}
+_ENOSYS = 38
 
 
 def narrow_profile(profile: str) -> str | None:
-    """The profile, in the engines' JSON, without sockets that loopty forbids; None for a profile of another kind.
+    """The profile, in the engines' JSON, without what loopty forbids; None for a profile of another kind.
 
     AF_VSOCK ignores network namespaces, and the profiles of some engines allow it.
     """
@@ -31,7 +33,20 @@ def narrow_profile(profile: str) -> str | None:
     )
     sockets = [_socket_rule(_condition(0, "EQ", family)) for family in (_UNIX, _INET, _INET6)]
     sockets.append(_socket_rule(_condition(0, "EQ", _NETLINK), _condition(2, "NE", _AUDIT)))
-    return json.dumps({**fields, "syscalls": [*(rule for rule in rules if rule["names"]), *sockets]})
+    # As in loopty's own filter: the mode of openat2 is behind a pointer, and programs use openat without it.
+    absent = {"names": ["openat2"], "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS}
+    by_default = fields.get("defaultErrnoRet") == _ENOSYS
+    own = (*sockets, *_rules_without_set_id(), *(() if by_default else (absent,)))
+    return json.dumps({**fields, "syscalls": [*(rule for rule in rules if rule["names"]), *own]})
+
+
+def _rules_without_set_id() -> Iterator[dict[str, Any]]:
+    """Allow the calls that give files their modes, without the bits that make others the owner."""
+    for name, (_, mode) in MODES.items():
+        yield _allow(name, _without(mode, SET_ID))
+    for name, (_, flags) in OPENS.items():
+        yield _allow(name, _without(flags, CREATES))
+        yield _allow(name, _without(flags + 1, SET_ID))
 
 
 def write_profile(profile: str) -> tuple[str, Callable[[], None]]:
@@ -57,7 +72,16 @@ def write_profile(profile: str) -> tuple[str, Callable[[], None]]:
 
 
 def _socket_rule(*conditions: dict[str, Any]) -> dict[str, Any]:
-    return {"names": ["socket"], "action": "SCMP_ACT_ALLOW", "args": list(conditions)}
+    return _allow("socket", *conditions)
+
+
+def _allow(name: str, *conditions: dict[str, Any]) -> dict[str, Any]:
+    return {"names": [name], "action": "SCMP_ACT_ALLOW", "args": list(conditions)}
+
+
+def _without(index: int, bits: int) -> dict[str, Any]:
+    """That an argument has none of these bits."""
+    return {"index": index, "value": bits, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
 
 
 def _condition(index: int, comparison: str, value: int) -> dict[str, Any]:

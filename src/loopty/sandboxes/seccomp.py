@@ -20,8 +20,8 @@ _X32_BIT = 0x40000000
 
 _CLONE_NEWUSER = 0x10000000
 # Who may reach a program of another user that has such a bit becomes that user: nothing of a trial may have one.
-_SET_ID = 0o6000
-_CREATES = 0o100 | 0o20000000  # O_CREAT and what is its own in O_TMPFILE: otherwise nobody reads the mode
+SET_ID = 0o6000
+CREATES = 0o100 | 0o20000000  # O_CREAT and what is its own in O_TMPFILE: otherwise nobody reads the mode
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _STREAM, _SEQPACKET, _SOCKET_TYPE = 1, 5, 0xF
@@ -114,7 +114,7 @@ _NESTING = ("mount", "mount_setattr", "move_mount", "open_tree", "pivot_root", "
 _CLONE, _IOCTL, _SOCKET, _SOCKETPAIR = (56, 220), (16, 29), (41, 198), (53, 199)
 
 # The number of a call, and which of its arguments is the mode of a file.
-_MODES = {
+MODES = {
     "chmod": ((90, None), 1),
     "creat": ((85, None), 1),
     "fchmod": ((91, 52), 1),
@@ -124,7 +124,7 @@ _MODES = {
     "mknodat": ((259, 33), 2),
 }
 # The mode is the argument after the flags.
-_OPENS = {"open": ((2, None), 1), "openat": ((257, 56), 2)}
+OPENS = {"open": ((2, None), 1), "openat": ((257, 56), 2)}
 
 # The tables below are for a trial without namespaces, which shares the machine with the host's processes.
 
@@ -299,12 +299,12 @@ def _clone_rule(machine: _Machine, verdict: bytes, has_new_user: Sequence[bytes]
 
 def _set_id_rules(machine: _Machine) -> Iterator[bytes]:
     """Refuse to give a file a bit by which others become its owner or its group."""
-    no_set_id = (_operation(_AND, _SET_ID), _operation(_EQUAL, 0, then=1), _refusal(errno.EPERM), _ALLOWED)
-    for numbers, mode in _MODES.values():
+    no_set_id = (_operation(_AND, SET_ID), _operation(_EQUAL, 0, then=1), _refusal(errno.EPERM), _ALLOWED)
+    for numbers, mode in MODES.values():
         if (number := numbers[machine.column]) is not None:
             yield from _rule(number, mode, *no_set_id)
-    creates = (_operation(_AND, _CREATES), _operation(_EQUAL, 0, otherwise=1), _ALLOWED)
-    for numbers, flags in _OPENS.values():
+    creates = (_operation(_AND, CREATES), _operation(_EQUAL, 0, otherwise=1), _ALLOWED)
+    for numbers, flags in OPENS.values():
         if (number := numbers[machine.column]) is not None:
             mode_of_new = _operation(_LOAD, _ARGUMENTS + 8 * (flags + 1))
             yield from _rule(number, flags, *creates, mode_of_new, *no_set_id)

@@ -293,7 +293,8 @@ class Stages:
     def _tree_mounts(self, trial: Trial, area: SafeFolder) -> list[Mount]:
         """The node's files: the export of the run's baseline, with the node's changes as an overlay."""
         root, node = trial.root, trial.node
-        export = self._exports.tree(root.commit, self._compiled.get(root.commit))
+        compiled = None if self._hides_all else self._compiled.get(root.commit)  # of hidden files, too
+        export = self._exports.tree(root.commit, compiled)
         hidden = self._exports.without_hidden(root.commit) if self._hides_all else []
         if node.tree == root.tree and not hidden:
             return [Mount(export.path_for_programs(), TREE)]
