@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
+from loopty.domain.declared_types import misfit
 from loopty.domain.errors import Misuse
 from loopty.record.event import Event, Recorded
 from loopty.record.history import History
@@ -73,6 +74,7 @@ class Recorder:
 
         Only where nobody relies on it meanwhile; outside a session it is recorded now.
         """
+        _refuse_misfit(event)  # here, because one that waited would stop all that come after it
         if not self.saves_rarely:
             self.record(lambda _: [event])
             return
@@ -102,6 +104,7 @@ class Recorder:
                 at = self._clock()
 
                 def note(event: Event) -> None:
+                    _refuse_misfit(event)
                     events.append(Recorded(self.history.number + 1, at, event))
                     self.history.apply(events[-1])
 
@@ -193,3 +196,9 @@ class Recorder:
         """The history with the events that other processes have written since."""
         self._ledger.update(self.history)
         return self.history
+
+
+def _refuse_misfit(event: Event) -> None:
+    """Let no event in that could not be read back: one closes the ledger for everybody."""
+    if fault := misfit(event):
+        raise Misuse(f"{type(event).__name__} was not recorded: {fault}")
