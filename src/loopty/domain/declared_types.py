@@ -26,7 +26,7 @@ LARGEST_RECORD = 16_000_000
 """Characters of all texts and names of a record, where a number counts as one."""
 _LARGEST_INT = 2**63 - 1
 """No database takes a larger one."""
-_LARGEST_AMOUNT = 1e15
+_LARGEST_AMOUNT = 1e18
 _AMOUNTS = ("seconds", "tokens", "usd")
 """How the names of fields end that hold an amount, which is never negative."""
 
@@ -119,12 +119,14 @@ def _check_items(check: _Check, item: Any) -> int:
 
 
 def _check_any(checks: tuple[_Check, ...], item: Any) -> int:
+    first: Misfit | None = None
     for check in checks:
         try:
             return check(item)
         except Misfit as found:
-            fault = found
-    raise fault
+            first = first or found
+    assert first
+    raise first
 
 
 def _check_member(cls: type, item: Any) -> int:
