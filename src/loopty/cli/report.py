@@ -19,7 +19,7 @@ from loopty.cli.output import (
     unsafe_option,
     write_for_user,
 )
-from loopty.cli.record_check import check_record
+from loopty.cli.record_check import RecordCheck, check_record
 from loopty.domain.errors import Misuse
 from loopty.kit.collection_pause import pause_collection
 from loopty.report.control_codes import control_code
@@ -60,7 +60,8 @@ _CHECKED_NODES, _CHECKED_EVENTS = 20_000, 80_000
     "--check",
     "everything",
     is_flag=True,
-    help="Check every event and node for edits by hand, also of a record of more than 20,000 nodes.",
+    help="Check every event and node for edits by hand, also of a record of more than 20,000 nodes; exit with 1 "
+    "where there is one.",
 )
 @declare.option("--watch", is_flag=True, help="Draw the newest run again every two seconds, until Ctrl-C.")
 @declare.option("--markdown", is_flag=True, help="Print a summary to paste into a pull request instead.")
@@ -125,6 +126,7 @@ def command(
     if as_json:
         newest, *older = (_plain(campaign, found) for found in reports)
         print_json({**newest, **({"older_runs": older} if older else {}), **check.plain})
+        _end(everything, check)
         return
     check.say()
     texts = [_report_text(found, top, _explanation(campaign, found)) for found in reports]
@@ -132,6 +134,13 @@ def command(
         rules = [f"── run {number} " for number in numbers]
         texts = [f"{rule:─<{columns()}}\n\n{text}" for rule, text in zip(rules, texts, strict=True)]
     declare.echo(terminal().render("\n\n".join(texts)))
+    _end(everything, check)
+
+
+def _end(was_asked: bool, check: RecordCheck) -> None:
+    """Exit with 1 where the check that was asked for has found something."""
+    if was_asked and check.flaw:
+        sys.exit(1)
 
 
 def _plain(campaign: Campaign, found: Report) -> dict[str, Any]:

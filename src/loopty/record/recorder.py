@@ -11,6 +11,7 @@ from loopty.domain.errors import Misuse
 from loopty.record.event import Event, Recorded
 from loopty.record.history import History
 from loopty.record.ledger import Ledger, OnProgress, WriteLost
+from loopty.record.unreadable import refuse_unreadable
 
 if TYPE_CHECKING:
     import asyncio
@@ -101,6 +102,7 @@ class Recorder:
         try:
             with self._ledger.write_lock() as lock:
                 self._ledger.update(self.history)
+                refuse_unreadable(self.history)
                 at = self._clock()
 
                 def note(event: Event) -> None:
