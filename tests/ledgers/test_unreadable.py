@@ -108,7 +108,8 @@ def test_a_process_that_runs_already_records_nothing_after_such_an_event(path):
     recorder.record(child_events)
     with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.execute(
-            "INSERT INTO events (number, at, kind, body, digest) VALUES (8, 1.0, 'trial-ended', '{}', zeroblob(16))"
+            "INSERT INTO events (number, at, kind, body, digest) "
+            "VALUES (8, 1.0, 'trial-ended', '{}', zeroblob(16))"
         )
     with pytest.raises(Misuse, match="event 8 cannot be read"):
         recorder.record(child_events)
