@@ -53,3 +53,11 @@ def test_a_check_of_an_edited_ledger_exits_with_1(place, statement):
     place.loopty("report", code=0)
     assert "changed by hand" in place.loopty("report", "--check", code=1).stderr
     assert json.loads(place.loopty("report", "--check", "--json", code=1).stdout)["flaw"]
+
+
+@pytest.mark.parametrize("key", ["run 1", "1"])
+def test_a_check_of_a_ledger_that_cannot_be_shown_exits_with_1_and_names_the_edit(place, key):
+    edit(place, f"UPDATE pages SET body = 'nothing' WHERE key = '{key}'")
+    assert "changed by hand" in place.loopty("report", code=2).stderr
+    output = place.loopty("report", "--check", code=1).stderr
+    assert f"the record of {'node ' * (key == '1')}{key} was changed" in output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
 import sys
@@ -15,6 +16,7 @@ from loopty.cli.output import (
     here,
     json_option,
     print_json,
+    say,
     terminal,
     unsafe_option,
     write_for_user,
@@ -25,6 +27,8 @@ from loopty.kit.collection_pause import pause_collection
 from loopty.report.control_codes import control_code
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from loopty.campaign.campaign import Campaign
     from loopty.campaign.queries import Report
     from loopty.causes.explanation import Explanation
@@ -113,9 +117,10 @@ def command(
     if watch:
         _watch(run, top, parameter)
         return
-    numbers = [campaign.newest_run(run)] if run is not None else sorted(campaign.history.runs, reverse=True)
-    campaign.newest_run(run)  # says what to do where there is none
-    with pause_collection():
+    with _naming_edits(campaign, everything):
+        numbers = [campaign.newest_run(run)] if run is not None else sorted(campaign.history.runs, reverse=True)
+        campaign.newest_run(run)  # says what to do where there is none
+    with _naming_edits(campaign, everything), pause_collection():
         reports = [
             campaign.report(
                 number, top, parameter if number == numbers[0] else None, None if as_json else _MOST_DRAWN
@@ -135,6 +140,18 @@ def command(
         texts = [f"{rule:─<{columns()}}\n\n{text}" for rule, text in zip(rules, texts, strict=True)]
     declare.echo(terminal().render("\n\n".join(texts)))
     _end(everything, check)
+
+
+@contextlib.contextmanager
+def _naming_edits(campaign: Campaign, was_asked: bool) -> Iterator[None]:
+    """Name the edit that leaves nothing to show, where a check was asked for, and exit with 1."""
+    try:
+        yield
+    except Misuse as error:
+        if was_asked and (flaw := campaign.record.ledger.flaw()):
+            say(f"warning: the ledger was changed by hand ({flaw}), and it cannot be shown: {error}")
+            sys.exit(1)
+        raise
 
 
 def _end(was_asked: bool, check: RecordCheck) -> None:
