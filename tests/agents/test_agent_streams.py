@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from loopty.agents import acp
+from loopty.agents import acp, aider
 from loopty.agents.agent_driver import AgentEndpoint, AgentOrder
 from loopty.agents.agent_endings import classify_end
 from loopty.agents.agent_stream import AgentEnd, AgentStream
 from loopty.agents.agent_table import AGENTS, BY_COMMAND, STREAMS, load_driver
+from loopty.domain.declared_types import misfit
 from loopty.domain.model import Usage
 
 CODEX = """\
@@ -222,3 +223,9 @@ def test_the_error_of_an_agent_by_its_protocol_has_its_detail():
     assert (event.end, event.fault) == (AgentEnd.CRASHED, "Internal error: no model")
     (event,) = acp.read_line('{"id": 2, "error": {"code": -32603, "message": "Internal error"}}')
     assert event.fault == "Internal error"
+
+
+def test_a_count_of_aider_without_end_is_bounded():
+    (event,) = aider.read_line(f"Tokens: {'9' * 500}k sent, {'9' * 500}M received. Cost: ${'9' * 500} message")
+    assert misfit(event.usage) is None
+    assert event.cost_usd == 1e9

@@ -13,6 +13,7 @@ from loopty.engine.prune_watch import PruneWatch
 from loopty.pruners.median import MedianPruner
 from loopty.record.cohorts import MachineSeen, RunRebaselined, note_machine
 from loopty.record.verdicts import Incumbents
+from loopty.testing.fakes import object_name
 
 ROOT = NodeId("1")
 
@@ -34,7 +35,9 @@ def start_run(bench):
 def add_node(run, x):
     proposal = Proposal("hand", ROOT, "a change", {"x": x})
     (item,) = run.recorder.record(
-        lambda h: decisions.add_node(h, proposal, CommittedFiles(f"c{x}", f"t{x}"), Pool.ATTEMPT)
+        lambda h: decisions.add_node(
+            h, proposal, CommittedFiles(object_name(f"c{x}"), object_name(f"t{x}")), Pool.ATTEMPT
+        )
     )
     return item.event.node
 

@@ -16,6 +16,7 @@ from loopty.engine.protocols import CommittedFiles
 from loopty.record.calls import CallReserved, CallSettled, Spend
 from loopty.record.sessions import Session, SessionEnded, SessionStalled
 from loopty.record.trials import TrialCounts, Trials
+from loopty.testing.fakes import object_name
 
 
 def x_of(trial):
@@ -205,7 +206,9 @@ async def test_attempts_that_another_process_spends_cause_no_endless_loop(bench)
     for number in (7, 8):
         proposal = Proposal("hand", run.history["1"].id, "by hand", {"x": number / 10})
         (item,) = other.record(
-            lambda history, one=proposal: decisions.add_node(history, one, CommittedFiles("c", "t"), Pool.ATTEMPT)
+            lambda history, one=proposal: decisions.add_node(
+                history, one, CommittedFiles(object_name("c"), object_name("t")), Pool.ATTEMPT
+            )
         )
         other.record(
             lambda history, node=item.event.node: decisions.start_trial(history, node, "other", run.judging())

@@ -17,7 +17,7 @@ from loopty.kit import codec
 from loopty.record.history import History
 from loopty.record.trials import TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged, NodeReopened, VerdictWithdrawn
-from loopty.testing.fakes import ScriptedProposer
+from loopty.testing.fakes import ScriptedProposer, object_name
 
 ROOT = NodeId("1")
 
@@ -138,7 +138,7 @@ def test_a_kept_node_that_an_older_ledger_judges_again_hands_over_to_the_one_tha
         run.end("1", run.history[ROOT].trials, Outcome(Ending.FINISHED, {"score": 0.0}))
     for place in (1, 2, 3):
         proposal = Proposal("hand", ROOT, "a change", {"x": place / 10})
-        files = CommittedFiles(f"c{place}", f"t{place}")
+        files = CommittedFiles(object_name(f"c{place}"), object_name(f"t{place}"))
         run.recorder.record(lambda h, p=proposal, f=files: decisions.add_node(h, p, f, Pool.ATTEMPT))
         run.start(f"1.{place}")
         while run.history[NodeId(f"1.{place}")].verdict is None:

@@ -11,6 +11,7 @@ from loopty.domain.task import Noise
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.record.verdicts import Incumbents
+from loopty.testing.fakes import object_name
 
 ROOT = NodeId("1")
 
@@ -21,7 +22,11 @@ def start_run(bench, objective, baseline):
     run.start("1")
     run.end("1", 1, baseline)
     proposal = Proposal("hand", ROOT, "a change", {"x": 0.9})
-    run.recorder.record(lambda h: decisions.add_node(h, proposal, CommittedFiles("c1", "t1"), Pool.ATTEMPT))
+    run.recorder.record(
+        lambda h: decisions.add_node(
+            h, proposal, CommittedFiles(object_name("c1"), object_name("t1")), Pool.ATTEMPT
+        )
+    )
     run.start("1.1")
     return run
 

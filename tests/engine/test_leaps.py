@@ -14,6 +14,7 @@ from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.record.verdicts import Incumbents
 from loopty.report.closing_text import closing_text
+from loopty.testing.fakes import object_name
 from loopty.views.run_status import status
 
 ROOT = NodeId("1")
@@ -28,7 +29,7 @@ def judged(run, place, score, integrity=Integrity.WEAK, tree=None, operator="rew
     node = NodeId(f"1.{place}")
     proposal, files = (
         Proposal(operator, ROOT, "a change", {"x": place / 10}),
-        CommittedFiles("c", tree or f"t{place}"),
+        CommittedFiles(object_name("c"), tree or object_name(f"t{place}")),
     )
     run.recorder.record(lambda h: decisions.add_node(h, proposal, files, Pool.ATTEMPT))
     run.start(node)

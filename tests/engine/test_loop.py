@@ -18,7 +18,7 @@ from loopty.record.proposals import ProposalRefused
 from loopty.record.sessions import Session
 from loopty.record.trials import TrialCounts, TrialEnded, Trials, TrialStarted
 from loopty.record.verdicts import Incumbents
-from loopty.testing.fakes import ScriptedProposer
+from loopty.testing.fakes import ScriptedProposer, object_name
 
 from .conftest import make_task
 
@@ -178,7 +178,11 @@ async def test_a_node_that_crashes_its_process_several_times_is_quarantined(benc
     proposal = Proposal("hand", NodeId("1"), "a killer", {"x": 0.123})
     from loopty.engine.protocols import CommittedFiles
 
-    run.recorder.record(lambda h: decisions.add_node(h, proposal, CommittedFiles("c9", "t9"), Pool.ATTEMPT))
+    run.recorder.record(
+        lambda h: decisions.add_node(
+            h, proposal, CommittedFiles(object_name("c9"), object_name("t9")), Pool.ATTEMPT
+        )
+    )
     killer = NodeId("1.4")
     wider = Pools(attempts=4)
     for _ in range(5):
@@ -208,6 +212,37 @@ async def test_a_forbidden_edit_is_refused_with_its_reason_and_costs_no_attempt(
     (refused,) = [item.event for item in run.ledger.read() if isinstance(item.event, ProposalRefused)]
     assert refused.reason == "may not change forbidden.py"
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 1
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Proposal("scripted", NodeId("1"), "half \ud800", {"x": 0.5}),
+        Proposal("scripted", NodeId("1"), "x" * 3_000_000, {"x": 0.5}),
+        Proposal("scripted", NodeId("1"), "bad", {"x": 10**400}),
+        Proposal("scripted", NodeId("1"), "bad", edits={"half \ud800.py": "x"}),
+    ],
+)
+async def test_a_proposal_that_cannot_be_recorded_is_refused_and_costs_no_attempt(bench, bad):
+    good = Proposal("scripted", NodeId("1"), "good", {"x": 0.75})
+    run = bench(x_of, proposer=ScriptedProposer([bad, good]))
+    await run.drive()
+    (refused,) = [item.event for item in run.ledger.read() if isinstance(item.event, ProposalRefused)]
+    assert refused.reason.startswith("it cannot be recorded: ")
+    assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 1
+
+
+@pytest.mark.parametrize("score", [True, "9", None, [1], float("nan")])
+async def test_a_score_that_is_no_number_is_the_failure_of_one_trial(bench, score):
+    proposals = [Proposal("scripted", NodeId("1"), "change", {"x": x}) for x in (0.25, 0.75)]
+    run = bench(
+        lambda trial: Outcome(Ending.FINISHED, {"score": score if trial.node.params.get("x") == 0.25 else 1.0}),
+        proposer=ScriptedProposer(proposals),
+    )
+    await run.drive()
+    bad, good = (run.history[NodeId(node)].outcome for node in ("1.1", "1.2"))
+    assert (bad.ending, good.ending) == (Ending.FAILED, Ending.FINISHED)
+    assert bad.reason.startswith("its result cannot be recorded: metrics.score is ")
 
 
 async def test_a_proposer_that_only_repeats_itself_ends_the_run(bench):

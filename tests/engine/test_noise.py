@@ -23,7 +23,7 @@ from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.trials import TrialCounts, Trials, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
-from loopty.testing.fakes import ScriptedProposer
+from loopty.testing.fakes import ScriptedProposer, object_name
 
 
 def x_of(trial):
@@ -239,7 +239,11 @@ async def test_a_process_that_dies_in_the_middle_of_the_pairs_loses_one_measurem
     run = bench(Noisy(effect=20.0), proposer=ScriptedProposer([]), pools=Pools(attempts=1))
     proposal = Proposal("hand", NodeId("1"), "a change", {"x": 0.9})
     await run.loop()._measure_baseline()
-    run.recorder.record(lambda h: decisions.add_node(h, proposal, CommittedFiles("c1", "t1"), Pool.ATTEMPT))
+    run.recorder.record(
+        lambda h: decisions.add_node(
+            h, proposal, CommittedFiles(object_name("c1"), object_name("t1")), Pool.ATTEMPT
+        )
+    )
     run.start("1.1", "dead")
     run.end("1.1", 1, Outcome(Ending.FINISHED, {"score": 20.0}))
     assert run.history[NodeId("1.1")].running
@@ -294,7 +298,9 @@ def with_baseline(bench, scores=(0.0, 0.1, -0.1, 0.05, -0.05, 0.0), fingerprint=
 def add(run, x, parent="1"):
     proposal = Proposal("hand", NodeId(parent), "a change", {"x": x})
     (item,) = run.recorder.record(
-        lambda h: decisions.add_node(h, proposal, CommittedFiles(f"c{x}", f"t{x}"), Pool.ATTEMPT)
+        lambda h: decisions.add_node(
+            h, proposal, CommittedFiles(object_name(f"c{x}"), object_name(f"t{x}")), Pool.ATTEMPT
+        )
     )
     return item.event.node
 

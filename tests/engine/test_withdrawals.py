@@ -18,6 +18,7 @@ from loopty.record.history import History
 from loopty.record.proposals import ProposalRefused
 from loopty.record.trials import Trials
 from loopty.record.verdicts import Incumbents, NodeReopened, VerdictWithdrawn
+from loopty.testing.fakes import object_name
 
 
 class Tree:
@@ -183,7 +184,10 @@ def test_a_bound_that_is_added_during_a_first_trial_applies_to_it_where_one_meas
     run = bench(lambda _: 0.0, pools=Pools(attempts=20), noise=Noise(repeat="never"))
     run.start("1")
     run.end("1", 1, Outcome(Ending.FINISHED, {"score": 0.0}))
-    proposal, files = Proposal("rewrite", NodeId("1"), "a change", {"x": 0.5}), CommittedFiles("c", "t")
+    proposal, files = (
+        Proposal("rewrite", NodeId("1"), "a change", {"x": 0.5}),
+        CommittedFiles(object_name("c"), object_name("t")),
+    )
     run.recorder.record(lambda h: decisions.add_node(h, proposal, files, Pool.ATTEMPT))
     run.start("1.1")
     gate = Gate("plausible", metric="score", maximum=50.0)

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from loopty.domain.curve import Row
+from loopty.domain.declared_types import misfit
 from loopty.domain.machine import Machine
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
@@ -143,6 +144,75 @@ async def test_a_worker_that_speaks_nonsense_is_sent_away(harness):
     await harness.add_worker(score_x)
     assert (await asyncio.wait_for(outcome, WAIT_SECONDS)).metrics == {"score": 4.0}
     assert not harness.files.get("1.1", {}).keys() & {"../x", "x"}
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        *({"ending": "finished", "metrics": {"score": score}} for score in (True, "9", None, [1], 10**400)),
+        *({"ending": "finished", "metrics": metrics} for metrics in (None, [1], "x")),
+        {"ending": "failed", "seconds": -1e300},
+        {"ending": "failed", "reason": 7},
+        {"ending": "failed", "reason": "half \ud800"},
+        {"ending": ["failed"]},
+        [1],
+        None,
+    ],
+)
+async def test_a_report_that_cannot_be_recorded_is_refused_and_the_trial_goes_to_another(harness, outcome):
+    link = await RawWorker.join(harness)
+    result = start(harness, trial_of(1, 4.0))
+    worker = await RawWorker.take(link)
+    await link.send("end", lease=worker.lease, outcome=outcome, files=[])
+    await harness.add_worker(score_x)
+    assert (await asyncio.wait_for(result, WAIT_SECONDS)).metrics == {"score": 4.0}
+    (loss,) = (event for event in harness.events if isinstance(event, LeaseLost))
+    assert misfit(loss) is None
+
+
+async def test_a_long_reason_of_a_worker_is_cut(harness):
+    link = await RawWorker.join(harness)
+    result = start(harness, trial_of(1, 4.0))
+    worker = await RawWorker.take(link)
+    await link.send("end", lease=worker.lease, outcome={"ending": "failed", "reason": "x" * 3_000_000}, files=[])
+    assert (await asyncio.wait_for(result, WAIT_SECONDS)).reason == "x" * 1_999 + "…"
+
+
+@pytest.mark.parametrize("row", [{"step": "1", "metrics": {}}, {"step": 1, "metrics": {"a": True}}, {}, 7])
+async def test_metrics_that_are_no_numbers_are_refused(harness, row):
+    link = await RawWorker.join(harness)
+    result = start(harness, trial_of(1, 4.0))
+    worker = await RawWorker.take(link)
+    await link.send("rows", lease=worker.lease, rows=[row], directions={})
+    await harness.add_worker(score_x)
+    assert (await asyncio.wait_for(result, WAIT_SECONDS)).metrics == {"score": 4.0}
+
+
+@pytest.mark.parametrize(
+    "files", [[["a", 1], ["a/b", 1]], [["é" * 200, 2]], [["a/" * 2_000 + "b", 2]], [["a", True]]]
+)
+async def test_files_that_no_folder_can_hold_are_refused(harness, files):
+    link = await RawWorker.join(harness)
+    result = start(harness, trial_of(1, 4.0))
+    worker = await RawWorker.take(link)
+    await link.send("end", b"xx", lease=worker.lease, outcome={"ending": "failed"}, files=files)
+    await harness.add_worker(score_x)
+    assert (await asyncio.wait_for(result, WAIT_SECONDS)).metrics == {"score": 4.0}
+
+
+@pytest.mark.parametrize("token", ["half \ud800", 7, None])
+async def test_a_token_that_is_no_text_opens_no_door(harness, token):
+    link, _ = await harness.connect()
+    await link.send("hello", name="raw", token=token, version=__version__)
+    assert await asyncio.wait_for(harness.tasks[-1], WAIT_SECONDS)
+    assert not harness.pool.members
+
+
+async def test_a_worker_does_not_count_its_own_changes_of_pace(harness):
+    await RawWorker.join(harness, {**HERE, worker_pool.PACE: "many"})
+    await wait_until(lambda: harness.pool.members)
+    harness.pool.note_drift(harness.pool.members[0].name, "slower")
+    assert harness.pool.members[0].machine.facts[worker_pool.PACE] == "1"
 
 
 async def test_a_worker_that_sends_metrics_without_end_is_sent_away(harness, monkeypatch):

@@ -28,6 +28,7 @@ from loopty.record import recorder as recorders
 from loopty.record.pages import facts_key
 from loopty.record.recorder import Recorder
 from loopty.record.trials import TrialStarted
+from loopty.record.unreadable import unreadable_text
 from loopty.testing.ledger_suite import LedgerConformance, child_events, run_events
 
 
@@ -217,13 +218,15 @@ def test_a_file_that_is_not_a_ledger_is_refused_in_one_line(tmp_path):
         SqliteLedger(path)
 
 
-def test_an_event_of_an_unknown_kind_is_refused_with_a_remedy(tmp_path):
+def test_an_event_of_an_unknown_kind_is_named_with_a_remedy_and_nothing_comes_after_it(tmp_path):
     path = tmp_path / "ledger.sqlite"
-    ledger = SqliteLedger(path)
+    recorder = Recorder(SqliteLedger(path), lambda: 12.5)
+    recorder.record(lambda _: run_events())
     with apsw.Connection(str(path)) as db:
-        db.execute("INSERT INTO events VALUES (1, 0, 'from-the-future', '{}', x'', x'', x'')")
+        db.execute("INSERT INTO events VALUES (3, 0, 'from-the-future', '{}', x'', NULL, NULL)")
+    assert "update loopty" in unreadable_text(SqliteLedger(path).history())
     with pytest.raises(Misuse, match="update loopty"):
-        list(ledger.read())
+        recorder.record(child_events)
 
 
 def test_pages_of_an_older_fold_are_rebuilt_from_the_events(tmp_path):

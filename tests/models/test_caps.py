@@ -192,6 +192,7 @@ from loopty.models.archive import Archive
 from loopty.models.metered_model import MeteredModel
 from loopty.models.meter import Meter, Settlements
 from loopty.models.prices import rates_of
+from loopty.domain.pool import Pool
 from loopty.models.retry import Retry
 from loopty.models.throttle import Throttle
 from loopty.testing.ledger_suite import run_events
@@ -215,7 +216,7 @@ meter = Meter(
 )
 retry = Retry("hanging", 5, 600.0, random.Random(0), time.monotonic, asyncio.sleep)
 role_model = MeteredModel(Role.EVOLVER, Hanging(), spec, meter, Archive(SafeFolder(top, ("calls",))), retry)
-asyncio.run(role_model.ask(Prompt("", (Message(Speaker.ASKER, "What next?"),)), "guess", pool="attempt"))
+asyncio.run(role_model.ask(Prompt("", (Message(Speaker.ASKER, "What next?"),)), "guess", pool=Pool.ATTEMPT))
 """
 
 

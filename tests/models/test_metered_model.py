@@ -7,6 +7,7 @@ import pytest
 
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.model import Message, ModelFault, ModelSpec, Outage, Prompt, Reply, Role, Speaker, Usage
+from loopty.domain.pool import Pool
 from loopty.domain.role_spec import RoleBudget, Roles
 from loopty.domain.task import Pools
 from loopty.models.meter import USEFUL_OUTPUT, RequestSize
@@ -173,7 +174,7 @@ async def test_a_reply_that_cannot_be_archived_is_paid_for_and_not_used(tmp_path
     paid_run = PaidRun(tmp_path)
     (tmp_path / "calls").write_text("in the way")
     with pytest.raises(Misuse, match="cannot save"):
-        await paid_run.role_model(ScriptedModel(["this"], Usage(5, 5))).ask(PROMPT, "guess", pool="attempt")
+        await paid_run.role_model(ScriptedModel(["this"], Usage(5, 5))).ask(PROMPT, "guess", pool=Pool.ATTEMPT)
     assert Spend.of(paid_run.run).tokens == {"evolver": 10}
     assert Spend.of(paid_run.run).unread == {}
 

@@ -51,7 +51,10 @@ async def test_a_script_is_a_file_of_lines(tmp_path):
     assert not refused.value.transient
 
 
-@pytest.mark.parametrize("line", ["text", "[]", "{}", '{"text": "a", "usage": 3}', '"text"'])
+@pytest.mark.parametrize(
+    "line",
+    ["text", "[]", "{}", '{"text": "a", "usage": 3}', '"text"', '{"text": "a", "usage": {"input_tokens": true}}'],
+)
 def test_a_malformed_line_is_named(tmp_path, line):
     (tmp_path / "s").write_text(f'{{"text": "fine"}}\n{line}\n')
     with pytest.raises(Misuse, match=r"s:2 is not a line of a script"):

@@ -18,6 +18,7 @@ from loopty.record.proposals import refuse_proposal
 from loopty.record.rungs import RungChanged
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
+from loopty.testing.fakes import object_name
 
 from ..engine.conftest import Bench
 from ..models.spending import metered_model
@@ -83,8 +84,8 @@ class Desk:
                 Pool.ATTEMPT,
                 proposal.operator,
                 proposal.summary,
-                "commit",
-                tree or parent.tree,
+                parent.commit,
+                object_name(tree) if tree else parent.tree,
                 proposal.params,
                 known_event=self._known,
                 calls=proposal.calls,

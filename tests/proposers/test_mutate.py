@@ -21,6 +21,7 @@ from loopty.record.runs import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
 from loopty.selectors.best_node import BestSelector
+from loopty.testing.fakes import object_name
 
 
 def make_ask(seed: int = 0, busy: tuple[str, ...] = ()) -> Ask:
@@ -29,7 +30,7 @@ def make_ask(seed: int = 0, busy: tuple[str, ...] = ()) -> Ask:
     recorder.record(
         lambda _: [
             RunStarted(1, "criteria", Objective(), 0, ""),
-            NodeAdded(root, Pool.ATTEMPT, "baseline", "", "commit", "tree"),
+            NodeAdded(root, Pool.ATTEMPT, "baseline", "", object_name("commit"), object_name("tree")),
             TrialStarted(root, 1, Pool.ATTEMPT, "owner"),
             TrialEnded(root, 1, Outcome(Ending.FINISHED, {"score": 1.0})),
             NodeJudged(root, Verdict.KEPT, ""),

@@ -39,6 +39,7 @@ from loopty.record.recorder import Recorder
 from loopty.record.runs import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
+from loopty.testing.fakes import object_name
 
 SPACE = Space(
     {
@@ -87,7 +88,15 @@ class Search:
         self._operator = "hand"
         self._tell(RunStarted(1, "criteria", Objective(Direction.MIN, metrics), seed, ""))
         self._tell(
-            NodeAdded(NodeId("1"), Pool.ATTEMPT, "baseline", "", "commit", "tree", baseline or {}),
+            NodeAdded(
+                NodeId("1"),
+                Pool.ATTEMPT,
+                "baseline",
+                "",
+                object_name("commit"),
+                object_name("tree"),
+                baseline or {},
+            ),
             _start_event(NodeId("1")),
         )
         self.running: list[NodeId] = [NodeId("1")]
@@ -111,7 +120,9 @@ class Search:
     def adds(self, params: Params, operator: str = "", tree: str = "tree") -> NodeId:
         node = NodeId("1").child(self.history[NodeId("1")].children + 1)
         by = operator or self._operator
-        added = NodeAdded(node, Pool.ATTEMPT, by, "", "commit", tree, params, known_event=self._known)
+        added = NodeAdded(
+            node, Pool.ATTEMPT, by, "", object_name("commit"), object_name(tree), params, known_event=self._known
+        )
         self._tell(added, _start_event(node))
         self.running.append(node)
         return node
@@ -121,7 +132,10 @@ class Search:
         events: list[Event] = []
         for number, params in enumerate(points, start=1):
             node = NodeId("1").child(number)
-            events += [NodeAdded(node, Pool.ATTEMPT, operator, "", "commit", "tree", params), _start_event(node)]
+            events += [
+                NodeAdded(node, Pool.ATTEMPT, operator, "", object_name("commit"), object_name("tree"), params),
+                _start_event(node),
+            ]
             events += [TrialEnded(node, 1, Outcome(Ending.FINISHED, {"score": value_of(params), "other": 0.0}))]
             events += [NodeJudged(node, Verdict.DISCARDED, "")]
         self._tell(*events)

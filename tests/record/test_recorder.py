@@ -5,13 +5,17 @@ import asyncio
 import pytest
 
 from loopty.domain.errors import Exhausted, Misuse
+from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
+from loopty.domain.outcome import Ending, Outcome
+from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.row_pages import RowPages
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.calls import CallReserved, CallSettled, Spend
 from loopty.record.recorder import Recorder
 from loopty.record.runs import RunStarted
+from loopty.record.trials import TrialEnded
 from loopty.testing.ledger_suite import child_events, run_events
 
 
@@ -160,3 +164,39 @@ def test_a_reader_that_was_broken_off_halfway_reads_again_and_gives_no_id_twice(
             second.record(child_events)
     assert second.record(child_events)[0].event.node == "1.3"
     assert second.history.number == 5
+
+
+BAD = [
+    TrialEnded(NodeId("1"), 1, Outcome(Ending.FINISHED, {"score": True})),
+    TrialEnded(NodeId("1"), 1, Outcome(Ending.FINISHED, {"score": "9"})),
+    TrialEnded(NodeId("1"), 1, Outcome(Ending.FAILED, reason="x" * 3_000_000)),
+    TrialEnded(NodeId("1"), 1, Outcome(Ending.FAILED, seconds=-1e300)),
+    CallSettled(1, "a\ud800", 1, 0.0),
+]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_an_event_that_could_not_be_read_back_is_refused_and_nothing_changes(ledger, recorder, bad):
+    before = codec.plain(recorder.history.runs[1])
+
+    with pytest.raises(Misuse, match="was not recorded: "):
+        recorder.record(lambda _: [bad])
+    with pytest.raises(Misuse, match="was not recorded: "):
+        recorder.record(lambda _: [settled("a"), bad])
+
+    assert calls(ledger) == []
+    assert recorder.refresh().number == 4
+    assert codec.plain(recorder.history.runs[1]) == before
+    assert ledger.flaw() is None
+
+
+def test_such_an_event_does_not_wait_and_stop_others(ledger, recorder):
+    async def session():
+        async with recorder.saving_rarely():
+            recorder.record_soon(settled("a"))
+            with pytest.raises(Misuse, match="was not recorded: tokens is "):
+                recorder.record_soon(CallSettled(1, "b", True, 0.0))
+            recorder.record_soon(settled("c"))
+
+    asyncio.run(session())
+    assert calls(ledger) == ["CallSettled a", "CallSettled c"]

@@ -23,6 +23,7 @@ from loopty.record.verdicts import NodeJudged
 from loopty.selectors.best_node import BestSelector
 from loopty.selectors.root import RootSelector
 from loopty.selectors.tournament import TournamentSelector
+from loopty.testing.fakes import object_name
 
 FAST = Metric("latency", Direction.MIN)
 
@@ -31,7 +32,7 @@ def events_of(nodes: Mapping[str, Outcome | None], best: str = "1") -> list[Even
     events: list[Event] = [RunStarted(1, "criteria", Objective(metrics=(FAST,)), 0, "")]
     for name, outcome in nodes.items():
         node = NodeId(name)
-        events += [NodeAdded(node, Pool.ATTEMPT, "operator", "", "commit", name)]
+        events += [NodeAdded(node, Pool.ATTEMPT, "operator", "", object_name("commit"), object_name(name))]
         if outcome:
             verdict = Verdict.KEPT if name in ("1", best) else Verdict.DISCARDED
             events += [TrialStarted(node, 1, Pool.ATTEMPT, "owner"), TrialEnded(node, 1, outcome)]

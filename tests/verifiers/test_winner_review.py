@@ -33,6 +33,8 @@ from .scripted_verifier import (
 
 BASE = "c0" * 20
 """The commit of the baseline."""
+FIRST, SECOND = "c1" * 20, "c2" * 20
+"""The commits of the nodes after it."""
 RULES = "No native code. Nothing from the network. Nothing that needs more than one core."
 PASS = {"reasoning": "I looked at every line.", "breaks": [], "verdict": "pass"}
 FAIL = {"reasoning": "It is a table.", "breaks": ["hard-coded answers in solve()"], "verdict": "fail"}
@@ -63,7 +65,7 @@ class ReviewedRun(Bench):
         await runner.run_until_verdict(runner.start(node), lambda _: None, asyncio.Event())
         for number, x in enumerate(xs, start=1):
             proposal = Proposal("diff", node.id, f"change {number}", {"x": x})
-            committed = CommittedFiles(f"c{number}", f"t{number}")
+            committed = CommittedFiles(f"c{number}" * 20, f"e{number}" * 20)
             self.recorder.record(lambda h, p=proposal, c=committed: decisions.add_node(h, p, c, Pool.ATTEMPT))
             node = self.history[node.id.child(1)]
             await runner.run_until_verdict(runner.start(node), lambda _: None, asyncio.Event())
@@ -79,8 +81,8 @@ async def test_the_verifier_sees_the_task_its_rules_the_changes_and_the_measurem
     for words in ("Sort faster.", "No native code.", "game the benchmark", "hard-code answers"):
         assert words in around
     assert "- score (more is better): the baseline 0.5, the best so far 0.6, this change 0.9" in around
-    assert "difference of c1 and c2" in parts["the change against its parent, node @2"]
-    assert f"difference of {BASE} and c2" in parts["the change against the baseline"]
+    assert f"difference of {FIRST} and {SECOND}" in parts["the change against its parent, node @2"]
+    assert f"difference of {BASE} and {SECOND}" in parts["the change against the baseline"]
     assert "parameter x: 0.5 -> 0.9" in parts["the change against the baseline"]
     assert "diff: change 2" in parts["what its proposer says of the change"]
     assert (verifier.operators, verifier.nodes) == (["review"] * 2, ["1.1", "1.1.1"])
@@ -89,7 +91,7 @@ async def test_the_verifier_sees_the_task_its_rules_the_changes_and_the_measurem
 async def test_a_change_to_the_baseline_is_shown_once():
     verifier = ScriptedVerifier(PASS)
     await ReviewedRun(verifier).grow(0.9)
-    assert verifier.first_prompt.count(f"difference of {BASE} and c1") == 1
+    assert verifier.first_prompt.count(f"difference of {BASE} and {FIRST}") == 1
 
 
 async def test_a_change_of_only_parameters_says_that_no_file_differs():
@@ -200,7 +202,7 @@ async def test_a_stop_cancels_the_call():
     cancel, run = asyncio.Event(), ReviewedRun(ScriptedVerifier(lambda _: forever()))
     await run.grow()
     root = run.history[NodeId("1")]
-    trial = Trial(replace(root, id=NodeId("1.1"), commit="c1"), root, 1, Pool.REVIEW, 0)
+    trial = Trial(replace(root, id=NodeId("1.1"), commit=FIRST), root, 1, Pool.REVIEW, 0)
     outcome = await asyncio.wait_for(run.reviewer.review(trial, cancel), 60)
     assert outcome.ending is Ending.CANCELLED
     assert cancelled.is_set()
@@ -236,7 +238,7 @@ async def test_a_small_model_sees_as_much_as_fits_also_when_asked_again(max_toke
 
 async def test_a_small_model_sees_a_short_change_whole_and_more_of_the_other_one():
     verifier = ScriptedVerifier(PASS, PASS)
-    patches = {"c1": b"+ x = 1\n", BASE: LONG_TEXTS["code"].encode()}
+    patches = {FIRST: b"+ x = 1\n", BASE: LONG_TEXTS["code"].encode()}
     run = ReviewedRun(verifier, max_tokens=SMALL_MAX_TOKENS[1], patch=lambda before, _: patches[before])
     node = await run.grow(0.6, 0.9)
     parts, _ = fences(verifier.prompts[1].messages[0].text)

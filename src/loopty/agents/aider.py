@@ -26,6 +26,7 @@ _OPTIONS = (
 _TOKENS = re.compile(r"Tokens: ([\d.,]+)(k|M)? sent,.*?([\d.,]+)(k|M)? received")
 _COST = re.compile(r"Cost: \$([\d.]+) message")
 _FAULT = re.compile(r"litellm\.\w*(?:Error|Exception)[^\n]*")
+_MOST = 1e9
 _SCALES = {"": 1, "k": 1_000, "M": 1_000_000}
 
 
@@ -62,7 +63,7 @@ def _number(digits: str, scale: str | None) -> int:
 
 def _amount(digits: str) -> float:
     try:
-        return float(digits.rstrip("."))
+        return min(float(digits.rstrip(".")), _MOST)  # a long row of digits is infinite
     except ValueError:
         return 0.0
 

@@ -11,6 +11,7 @@ from loopty.agents.agent_stream import AgentEnd, AgentStream
 from loopty.agents.agent_work import AgentChoice
 from loopty.agents.stall import Stall, StallKind
 from loopty.campaign.agent_records import AgentRecord
+from loopty.domain.declared_types import cut_words
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Message, Prompt, Reply, Role, Speaker, Usage
 from loopty.engine.protocols import Ask
@@ -108,7 +109,9 @@ class AgentBooks(Record):
             if account.search_answers == account.answers:
                 return []
             return [
-                AgentSearchStalled(ask.run, ask.pool, configuration, stall.kind, stall.reason, account.answers)
+                AgentSearchStalled(
+                    ask.run, ask.pool, configuration, stall.kind, cut_words(stall.reason), account.answers
+                )
             ]
 
         self.recorder.record(decide)
@@ -129,7 +132,7 @@ class AgentBooks(Record):
             end.end,
             cost.tokens,
             round(time.monotonic() - cost.since, 3),
-            end.reason,
+            cut_words(end.reason),
             stall.kind if stall else "",
             round(stall.seconds, 3) if stall else 0.0,
             resumes,

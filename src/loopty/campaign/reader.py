@@ -64,11 +64,16 @@ class CampaignReader:
         return self.record.history
 
     def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:
-        """What somebody changed in the record by hand, or None.
+        """What is wrong with the record, or None: edits by hand, and events that cannot be read.
 
         Looks at every event and node or at the newest ones, and at every page that was read before.
         """
         return self.record.flaw(newest_events, newest_nodes)
+
+    @property
+    def unreadable(self) -> str | None:
+        """Which events cannot be read, or None; everything else can be shown."""
+        return self.record.unreadable
 
     def newest_run(self, run: int | None = None) -> int:
         """The number of the run that was named, else of the newest one."""

@@ -76,13 +76,22 @@ class SavedRecord:
         return self.history
 
     def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:
-        """What somebody changed in the record by hand, with what to do about it, or None.
+        """What is wrong with the record, with what to do about it, or None: edits by hand, and unreadable events.
 
         Looks at every event and node or at the newest ones, and at every page that was read before.
         """
         flaw = self.ledger.flaw(newest_events, newest_nodes)
         remedy = "its claims are not loopty's own: measure what you rely on with `loopty replay`"
-        return f"the ledger was changed by hand ({flaw}): {remedy}" if flaw else None
+        edited = f"the ledger was changed by hand ({flaw}): {remedy}" if flaw else None
+        return "; ".join(filter(None, (edited, self.unreadable))) or None
+
+    @property
+    def unreadable(self) -> str | None:
+        """Which events cannot be read, or None; everything else can be shown."""
+        from loopty.record.unreadable import unreadable_text
+
+        text = unreadable_text(self.history)
+        return f"{text}: what it says is missing here" if text else None
 
     def events(self) -> Iterator[Recorded]:
         """All events, oldest first."""

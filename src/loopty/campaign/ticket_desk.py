@@ -11,6 +11,7 @@ from loopty.campaign.draft_files import node_as_edited, sealable_files
 from loopty.campaign.new_drafts import point_with
 from loopty.campaign.run_entry import require_same_criteria
 from loopty.domain.declared_parameters import join_space
+from loopty.domain.declared_types import cut_words
 from loopty.domain.errors import Misuse
 from loopty.domain.pool import Pool
 from loopty.domain.space import Params, Space, Value
@@ -89,7 +90,7 @@ def end_ticket(context: CampaignContext, run: int, number: int, fault: str = "")
 
     def decide(history: History) -> list[Event]:
         is_open = str(number) in Tickets.of(history.runs[run]).open
-        return [TicketEnded(run, number, fault[:1_000])] if is_open else []
+        return [TicketEnded(run, number, cut_words(fault, 1_000))] if is_open else []
 
     return bool(context.recorder.record(decide))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -70,7 +70,7 @@ def _params_fault(values: Mapping[str, Any]) -> str | None:
     if len(values) > _MOST_PARAMS:
         return f"has more than {_MOST_PARAMS} entries"
     for name, value in values.items():
-        is_number = isinstance(value, (int, float)) and math.isfinite(value)
+        is_number = isinstance(value, (int, float)) and abs(value) <= sys.float_info.max
         is_text = isinstance(value, str) and len(value) <= _LONGEST_PARAM and _is_storable(value)
         if not (is_number or is_text or isinstance(value, bool)) or not _is_storable(name):
             return "must have numbers, texts and truth values only"

@@ -80,6 +80,12 @@ def say(text: str) -> None:
     declare.echo(text, err=True)
 
 
+def say_unreadable(campaign: Campaign) -> None:
+    """Warn of events that cannot be read, for verbs that show what the others say."""
+    if text := campaign.unreadable:
+        say(f"warning: {text}")
+
+
 def say_paragraph(text: str) -> None:
     """Talk to a person, in lines as wide as the terminal."""
     from loopty.report.columns import wrap

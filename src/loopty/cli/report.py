@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
 import sys
@@ -15,16 +16,19 @@ from loopty.cli.output import (
     here,
     json_option,
     print_json,
+    say,
     terminal,
     unsafe_option,
     write_for_user,
 )
-from loopty.cli.record_check import check_record
+from loopty.cli.record_check import RecordCheck, check_record
 from loopty.domain.errors import Misuse
 from loopty.kit.collection_pause import pause_collection
 from loopty.report.control_codes import control_code
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from loopty.campaign.campaign import Campaign
     from loopty.campaign.queries import Report
     from loopty.causes.explanation import Explanation
@@ -60,7 +64,8 @@ _CHECKED_NODES, _CHECKED_EVENTS = 20_000, 80_000
     "--check",
     "everything",
     is_flag=True,
-    help="Check every event and node for edits by hand, also of a record of more than 20,000 nodes.",
+    help="Check every event and node for edits by hand, also of a record of more than 20,000 nodes; exit with 1 "
+    "where there is one.",
 )
 @declare.option("--watch", is_flag=True, help="Draw the newest run again every two seconds, until Ctrl-C.")
 @declare.option("--markdown", is_flag=True, help="Print a summary to paste into a pull request instead.")
@@ -112,9 +117,10 @@ def command(
     if watch:
         _watch(run, top, parameter)
         return
-    numbers = [campaign.newest_run(run)] if run is not None else sorted(campaign.history.runs, reverse=True)
-    campaign.newest_run(run)  # says what to do where there is none
-    with pause_collection():
+    with _naming_edits(campaign, everything):
+        numbers = [campaign.newest_run(run)] if run is not None else sorted(campaign.history.runs, reverse=True)
+        campaign.newest_run(run)  # says what to do where there is none
+    with _naming_edits(campaign, everything), pause_collection():
         reports = [
             campaign.report(
                 number, top, parameter if number == numbers[0] else None, None if as_json else _MOST_DRAWN
@@ -125,6 +131,7 @@ def command(
     if as_json:
         newest, *older = (_plain(campaign, found) for found in reports)
         print_json({**newest, **({"older_runs": older} if older else {}), **check.plain})
+        _end(everything, check)
         return
     check.say()
     texts = [_report_text(found, top, _explanation(campaign, found)) for found in reports]
@@ -132,6 +139,25 @@ def command(
         rules = [f"── run {number} " for number in numbers]
         texts = [f"{rule:─<{columns()}}\n\n{text}" for rule, text in zip(rules, texts, strict=True)]
     declare.echo(terminal().render("\n\n".join(texts)))
+    _end(everything, check)
+
+
+@contextlib.contextmanager
+def _naming_edits(campaign: Campaign, was_asked: bool) -> Iterator[None]:
+    """Name the edit that leaves nothing to show, where a check was asked for, and exit with 1."""
+    try:
+        yield
+    except Misuse as error:
+        if was_asked and (flaw := campaign.record.ledger.flaw()):
+            say(f"warning: the ledger was changed by hand ({flaw}), and it cannot be shown: {error}")
+            sys.exit(1)
+        raise
+
+
+def _end(was_asked: bool, check: RecordCheck) -> None:
+    """Exit with 1 where the check that was asked for has found something."""
+    if was_asked and check.flaw:
+        sys.exit(1)
 
 
 def _plain(campaign: Campaign, found: Report) -> dict[str, Any]:

@@ -7,7 +7,17 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from loopty.cli import declare
-from loopty.cli.output import NodeArgument, columns, here, json_option, print_json, print_json_text, say, terminal
+from loopty.cli.output import (
+    NodeArgument,
+    columns,
+    here,
+    json_option,
+    print_json,
+    print_json_text,
+    say,
+    say_unreadable,
+    terminal,
+)
 from loopty.domain.ids import NodeId
 
 if TYPE_CHECKING:
@@ -27,6 +37,7 @@ def command(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
     --refused and --prompt together show the prompts and replies of the calls that were refused or failed.
     """
     campaign = here()
+    say_unreadable(campaign)
     if prompt or refused:
         _show_calls(campaign, node, prompt, refused, as_json)
         return

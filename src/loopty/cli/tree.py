@@ -14,6 +14,7 @@ from loopty.cli.output import (
     run_option,
     say_failed_baseline,
     say_run_without_result,
+    say_unreadable,
     terminal,
 )
 from loopty.domain.ids import NodeId
@@ -41,6 +42,7 @@ def command(node: NodeId | None, everything: bool, controls: bool, run: int | No
     campaign = here()
     top = campaign.node(node or str(campaign.newest_run(run))).id
     say_run_without_result(campaign, top.run, top.run if node else run)
+    say_unreadable(campaign)
     if as_json:
         for each, page in campaign.history.pages():
             if each.is_within(top):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from loopty.domain.anchors_spec import NO_ANCHORS, Anchors
 from loopty.domain.curve import Row
+from loopty.domain.declared_types import cut_words, misfit
 from loopty.domain.errors import Exhausted, Misuse, Taken
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
@@ -25,6 +26,7 @@ from loopty.engine.run_control import RunControl
 from loopty.engine.session_limits import Finish, SessionLimits
 from loopty.engine.trial_runner import TrialRunner
 from loopty.judge.tuning import promised_nodes
+from loopty.kit.dataclass import replace
 from loopty.kit.event_waits import EventWaits
 from loopty.record.event import Event
 from loopty.record.history import History
@@ -146,7 +148,7 @@ class Loop:
                 raise
             finally:
                 watch.cancel()
-                self._recorder.record(lambda _: [SessionEnded(self._run, finish.reason)])
+                self._recorder.record(lambda _: [SessionEnded(self._run, cut_words(finish.reason))])
         return finish
 
     async def _measure_baseline(self) -> Finish | None:
@@ -321,7 +323,7 @@ class Loop:
         """Close the session because a model is unavailable: recorded once, however many wait for it."""
         if not self._closing:
             self._closing = True
-            self._record_event(SessionStalled(self._run, str(outage), self._clock() - since))
+            self._record_event(SessionStalled(self._run, cut_words(str(outage)), self._clock() - since))
 
     def _add(self, proposal: Proposal, pool: Pool, answer: ReadyAnswer) -> Trial | None:
         """Add the node of a proposal before anything of it runs; None when it gets no trial now."""
@@ -342,7 +344,11 @@ class Loop:
     def _commit(self, proposal: Proposal) -> CommittedFiles | str:
         """The proposal as a commit, or why it is not allowed."""
         parent = self.history[proposal.parent]
-        if reason := parent_refusal(parent) or self._workspaces.refusal(parent, proposal):
+        if (
+            reason := parent_refusal(parent)
+            or _record_refusal(proposal)
+            or self._workspaces.refusal(parent, proposal)
+        ):
             return reason
         return self._workspaces.commit(parent, proposal.edits, f"{proposal.operator}: {proposal.summary}")
 
@@ -374,3 +380,9 @@ class Loop:
         """Why no pool can start another trial."""
         why = self._exhausted.get(Pool.ATTEMPT) or self._limits.why_idle()
         return why or f"{self._proposers[Pool.ATTEMPT].name} has nothing to propose"
+
+
+def _record_refusal(proposal: Proposal) -> str | None:
+    """Why the ledger would not take this proposal: asked before it becomes a commit."""
+    fault = misfit(replace(proposal, edits=dict.fromkeys(proposal.edits)))
+    return f"it cannot be recorded: {fault}" if fault else None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from loopty.domain.declared_types import cut_words
 from loopty.domain.errors import Exhausted
 from loopty.domain.gate_spec import Gate
 from loopty.domain.launch import SandboxError
 from loopty.domain.model import Outage
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import GateScope, Pool
+from loopty.domain.recordable import recordable
 from loopty.domain.worker_outage import TrialLosesWorkers, WorkerOutage
 from loopty.engine import decisions
 from loopty.engine.protocols import Executor, OnMetrics, Reviewer, Trial, Workspaces
@@ -126,11 +128,11 @@ class TrialRunner:
         outcome = Outcome(Ending.CANCELLED, reason="loopty failed while it ran")
         try:
             await self._wait_for_start(cancel)
-            outcome = await self._outcome(trial, on_metrics, cancel)
+            outcome = recordable(await self._outcome(trial, on_metrics, cancel))
         except (Outage, Exhausted, SandboxError) as error:
-            outcome = Outcome(Ending.CANCELLED, reason=str(error))
+            reason = cut_words(str(error))
+            outcome = Outcome(Ending.CANCELLED, reason=reason)
             if not _is_blameless(trial, error):
-                reason = str(error)
                 self._conclude(self._record(lambda history: decisions.lose_trial(history, node, number, reason)))
             raise
         finally:

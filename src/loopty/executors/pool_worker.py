@@ -7,6 +7,7 @@ import contextlib
 from typing import Any
 
 from loopty.domain.curve import Row
+from loopty.domain.declared_types import cut_words, misfit
 from loopty.domain.errors import LooptyError
 from loopty.domain.machine import Machine
 from loopty.domain.objective import Direction
@@ -100,11 +101,11 @@ class PoolWorker:
         elif frame.kind == "end":
             lease.report.set_result(unpack_report(frame.fields, frame.block))
         elif frame.kind == "fault":
-            lease.report.set_exception(TrialFault(frame.text("reason")))
+            lease.report.set_exception(TrialFault(cut_words(frame.text("reason"))))
 
     async def _take_rows(self, lease: _Lease, fields: Any) -> None:
         try:
-            lease.rows += [codec.build(Row, row) for row in fields["rows"]]
+            lease.rows += [_sound_row(codec.build(Row, row)) for row in fields["rows"]]
             directions = {str(name): Direction(value) for name, value in fields["directions"].items()}
         except (KeyError, TypeError, ValueError, AttributeError):
             raise LinkLost("the worker sent metrics that cannot be read") from None
@@ -151,3 +152,10 @@ class PoolWorker:
         """Tell the worker that there is no more work."""
         with contextlib.suppress(LinkLost, TimeoutError):
             await asyncio.wait_for(self._link.send("bye"), 5)
+
+
+def _sound_row(row: Row) -> Row:
+    """The row, if its values are numbers. Raises ValueError."""
+    if fault := misfit(row):
+        raise ValueError(fault)
+    return row

@@ -10,6 +10,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from loopty.domain.declared_types import misfit
 from loopty.domain.errors import Misuse
 from loopty.executors.cluster_spec import ClusterSpec
 from loopty.executors.last_line import last_line
@@ -130,7 +131,9 @@ class RayPlacer:
             if "ended" in note:
                 self._set_end(note["ended"], _End(note["reason"], note["is_lost"]))
             elif "nodes" in note:
-                self._note_nodes([codec.build(ClusterNode, node) for node in note["nodes"]])
+                self._note_nodes(
+                    list(filter(self._is_sound, (codec.build(ClusterNode, n) for n in note["nodes"])))
+                )
             elif "say" in note:
                 self._say(note["say"])
             elif "failed" in note:
@@ -142,6 +145,13 @@ class RayPlacer:
         self._note_nodes([])
         for number in list(self._ends):
             self._set_end(number, _End(reason))
+
+    def _is_sound(self, node: ClusterNode) -> bool:
+        """Whether a node can be recorded; one that cannot is left out, and the user hears why."""
+        fault = misfit(node)
+        if fault:
+            self._say(f"a node of {self._spec.host} is not recorded: {fault}")
+        return not fault
 
     def _set_end(self, number: int, end: _End) -> None:
         if (future := self._ends.get(number)) and not future.done():

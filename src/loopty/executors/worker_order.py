@@ -6,9 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from loopty.domain.declared_types import cut_words, misfit
 from loopty.domain.gate_spec import Gate
 from loopty.domain.outcome import Outcome
 from loopty.domain.pool import Pool
+from loopty.domain.recordable import with_short_words
 from loopty.domain.rig import Rig
 from loopty.domain.space import Value
 from loopty.executors.frames import LinkLost
@@ -18,6 +20,7 @@ from loopty.kit.dataclass import Record, dataclass, field
 LONGEST_FILES = 256 << 20
 """The most bytes of files that a worker may send back for one trial."""
 _MOST_FILES = 10_000
+_LONGEST_NAME = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +86,13 @@ def pack_report(report: TrialReport) -> tuple[dict[str, Any], bytes]:
 def unpack_report(fields: Mapping[str, Any], block: bytes) -> TrialReport:
     """The report of a message. Raises LinkLost for one that no worker of ours sends."""
     try:
-        outcome = codec.build(Outcome, fields["outcome"])
-        codec.text(outcome)  # what cannot be recorded is no outcome
+        outcome = with_short_words(codec.build(Outcome, fields["outcome"]))
+        if fault := misfit(outcome):
+            raise ValueError(fault)
         files = _split(fields.get("files", ()), block)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise LinkLost(f"the worker sent a report that cannot be read ({error})") from None
+        reason = cut_words(str(error), 200)
+        raise LinkLost(f"the worker sent a report that cannot be read ({reason})") from None
     return TrialReport(outcome, files)
 
 
@@ -95,19 +100,29 @@ def _split(sizes: Sequence[Any], block: bytes) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     start = 0
     for name, size in sizes:
-        if not isinstance(name, str) or not isinstance(size, int) or not 0 <= size <= len(block) - start:
+        if not isinstance(name, str) or type(size) is not int or not 0 <= size <= len(block) - start:
             raise ValueError("its files do not fit")
         if not _is_plain(name) or len(files) >= _MOST_FILES:
             raise ValueError(f"its file {name!r} has no plain name")
         files[name] = block[start : start + size]
         start += size
+    if any(above in files for name in files for above in _folders(name)):
+        raise ValueError("one of its files is a folder of another")
     return files
 
 
 def _is_plain(name: str) -> bool:
     """Whether a name leads to a file below a folder, and nowhere else."""
     parts = name.split("/")
-    return all(part not in ("", ".", "..") and "\0" not in part and len(part) < 256 for part in parts)
+    if len(name) > _LONGEST_NAME:
+        return False
+    return all(part not in ("", ".", "..") and "\0" not in part and len(part.encode()) < 256 for part in parts)
+
+
+def _folders(name: str) -> list[str]:
+    """The folders that a file is in."""
+    parts = name.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts))]
 
 
 def message(value: Any) -> Any:

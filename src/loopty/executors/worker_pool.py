@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 
+from loopty.domain.declared_types import misfit
 from loopty.domain.executor_spec import MOST_WORKERS
 from loopty.domain.machine import Machine
 from loopty.domain.outcome import Ending, Outcome
@@ -276,7 +277,10 @@ class WorkerPool:
             raise LinkLost("the worker does not say what its machine is")
         if len(str(facts)) > SHORT:
             raise LinkLost("the worker says too much about its machine")
+        facts.pop(PACE, None)  # the driver counts these itself
         machine = Machine(facts)
+        if fault := misfit(machine):
+            raise LinkLost(f"what the worker says about its machine cannot be recorded: {fault}")
         member = PoolWorker(name, host, machine, _plain_text(frame.text("sandbox"), 200), link)
         self._members[name] = member
         self._counts[member.fingerprint] += 1

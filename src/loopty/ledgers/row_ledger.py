@@ -110,15 +110,15 @@ class RowLedger:
         self._tail, self._mark = lock.tail, self._database.content_mark()
 
     def _events(self, after: int, only: str = "") -> Iterator[Recorded]:
-        from loopty.record.families import decode_event  # reading verbs open saved pages, and need no events
+        from loopty.record.families import read_event  # reading verbs open saved pages, and need no events
 
         for number, at, kind, body in event_rows(self._database, after, only=only):
-            yield Recorded(number, at, decode_event(kind, body))
+            yield read_event(number, at, kind, body)
 
     def _fold(self) -> History:
         history = History()
         for recorded in self.read():
-            history.apply(recorded)
+            history.apply_read(recorded)
         return history
 
     def _rebuild_pages(self, version: int, on_progress: OnProgress | None) -> None:
@@ -142,7 +142,7 @@ class RowLedger:
             self._pages.clear()
             history, total, (count, _) = History(self._pages), NOTHING, self._last_event()
             for recorded in self.read():
-                history.apply(recorded)
+                history.apply_read(recorded)
                 if recorded.number % _EVENTS_PER_SAVE == 0:  # so that a long record needs little memory
                     total = self._pages.write(history.take_changed_pages(), total)
                     if on_progress:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from loopty.domain.declared_types import cut_words
 from loopty.domain.errors import Crowded, Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
@@ -111,7 +112,7 @@ class RunPurse:
 
         Until it is recorded, with what comes of the reply, the call counts as reserved, which is more.
         """
-        settled = CallSettled(self._run, call, tokens, money_usd, usage, failure)
+        settled = CallSettled(self._run, call, tokens, money_usd, usage, cut_words(failure))
         if and_then:
             self._recorder.record(lambda _: [settled, *and_then])
         else:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from loopty.domain.declared_types import misfit
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelFault, Prompt, Reply, Usage
 from loopty.kit import codec
@@ -93,11 +94,20 @@ def _parse_reply(data: dict[str, Any]) -> ScriptLine:
             str(data["fault"]),
             transient=bool(data.get("transient", False)),
             retry_after_seconds=data.get("retry_after_seconds"),
-            usage=codec.build(Usage, data.get("usage", {})),
+            usage=_sound(codec.build(Usage, data.get("usage", {}))),
         )
     if "usage" in data:
-        return codec.build(Reply, {"text": str(data["text"]), **data})
+        reply = codec.build(Reply, {**data, "text": str(data["text"])})
+        _sound(reply.usage)
+        return reply
     return str(data["text"])
+
+
+def _sound(usage: Usage) -> Usage:
+    """The usage, if it could be recorded. Raises ValueError."""
+    if fault := misfit(usage):
+        raise ValueError(fault)
+    return usage
 
 
 def _estimate_usage(prompt: Prompt, text: str) -> Usage:

@@ -6,10 +6,13 @@ import functools
 import json
 from importlib import import_module
 
+from loopty.domain.declared_types import misfit
 from loopty.domain.errors import Misuse
 from loopty.kit import codec
-from loopty.record.event import Event
+from loopty.record.event import Event, Recorded
 from loopty.record.family import Family, Fold
+from loopty.record.pages import UNREADABLE
+from loopty.record.unreadable import UnreadableEvent
 
 _TABLE = {
     "runs": ("run-started", ""),
@@ -97,6 +100,19 @@ def decode_event(kind: str, body: str) -> Event:
     if kind not in _FILES:
         raise Misuse(f"the ledger holds '{kind}' events, which this loopty does not know: update loopty")
     return codec.build(_event(kind), json.loads(body))
+
+
+def read_event(number: int, at: object, kind: object, body: object) -> Recorded:
+    """The event in this row of a ledger; one that cannot be read says so itself, and hides no other."""
+    is_time = type(at) in (int, float)
+    try:
+        event = decode_event(str(kind), body if isinstance(body, str) else "")
+        fault = misfit(event) if is_time else "its time is no number"
+    except (*UNREADABLE, Misuse) as error:
+        fault = f"{type(error).__name__}: {error}" if type(error) in UNREADABLE else str(error)
+    if fault is not None:
+        event = UnreadableEvent(str(kind), fault)
+    return Recorded(number, float(at) if is_time else 0.0, event)  # type: ignore[arg-type]
 
 
 def _family(file: str) -> Family:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from loopty.domain.errors import Misuse
 from loopty.record.event import Recorded
 from loopty.record.fold_state import FoldState
-from loopty.record.pages import UNREADABLE, damaged_page
+from loopty.record.pages import UNREADABLE
 
-FOLD_VERSION = 25
+FOLD_VERSION = 26
 """Increases when the fold changes, so that a ledger knows that its saved pages come from an older one."""
 _UNKNOWN = -1
 
@@ -49,10 +50,23 @@ class History(FoldState):
 
     def _apply_all(self, events: Iterable[Recorded]) -> None:
         for recorded in events:
-            try:
-                self.apply(recorded)
-            except UNREADABLE as error:
-                raise damaged_page(f"event {recorded.number}") from error
+            self.apply_read(recorded)
+
+    def apply_read(self, recorded: Recorded) -> None:
+        """Fold in an event that the ledger holds: one that cannot be is set aside, and hides no other.
+
+        What its first folds did before one failed stays; nothing is recorded after such an event.
+        """
+        from loopty.record.unreadable import UnreadableEvent, set_aside
+
+        if type(recorded.event) is UnreadableEvent:
+            self.number = recorded.number
+            set_aside(self, recorded, recorded.event.fault)
+            return
+        try:
+            self.apply(recorded)
+        except (*UNREADABLE, Misuse) as error:
+            set_aside(self, recorded, f"it does not fit the events before it: {error}")
 
     def _take_saved(self, number: int, runs: Mapping[str, str]) -> None:
         """Start from what is saved, up to this event."""

@@ -19,7 +19,7 @@ FACTS_KEY = "facts "
 """How the keys of pages begin; a node's key is its id."""
 
 
-UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+UNREADABLE = (ArithmeticError, AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 """What reading a page raises that no version of loopty wrote."""
 
 

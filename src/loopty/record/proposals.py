@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from loopty.domain.declared_types import cut_words
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Refusal
 from loopty.kit.dataclass import dataclass, field, replace
@@ -86,7 +87,7 @@ def _refuse(state: FoldState, event: ProposalRefused, _at: float) -> None:
 
 def refuse_proposal(run: int, pool: Pool, refusal: Refusal) -> Event:
     """The event of a proposal that gets no node."""
-    objected = refusal.operator, refusal.reason, refusal.objection
+    objected = refusal.operator, cut_words(refusal.reason), refusal.objection
     place = refusal.remaining_in_reply, refusal.index_in_reply
     return ProposalRefused(run, pool, *objected, refusal.calls, *place, refusal.arm_reason)
 

@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
+from loopty.domain.declared_types import misfit
 from loopty.domain.errors import Misuse
 from loopty.record.event import Event, Recorded
 from loopty.record.history import History
 from loopty.record.ledger import Ledger, OnProgress, WriteLost
+from loopty.record.unreadable import refuse_unreadable
 
 if TYPE_CHECKING:
     import asyncio
@@ -73,6 +75,7 @@ class Recorder:
 
         Only where nobody relies on it meanwhile; outside a session it is recorded now.
         """
+        _refuse_misfit(event)  # here, because one that waited would stop all that come after it
         if not self.saves_rarely:
             self.record(lambda _: [event])
             return
@@ -99,9 +102,11 @@ class Recorder:
         try:
             with self._ledger.write_lock() as lock:
                 self._ledger.update(self.history)
+                refuse_unreadable(self.history)
                 at = self._clock()
 
                 def note(event: Event) -> None:
+                    _refuse_misfit(event)
                     events.append(Recorded(self.history.number + 1, at, event))
                     self.history.apply(events[-1])
 
@@ -193,3 +198,9 @@ class Recorder:
         """The history with the events that other processes have written since."""
         self._ledger.update(self.history)
         return self.history
+
+
+def _refuse_misfit(event: Event) -> None:
+    """Let no event in that could not be read back: one closes the ledger for everybody."""
+    if fault := misfit(event):
+        raise Misuse(f"{type(event).__name__} was not recorded: {fault}")

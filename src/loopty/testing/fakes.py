@@ -33,6 +33,11 @@ def outcome_of_score(value: float) -> Outcome:
     return Outcome(Ending.FINISHED, {SCORE: value})
 
 
+def object_name(text: str) -> ObjectName:
+    """The commit or tree that a test calls by this text."""
+    return ObjectName(hashlib.sha1(text.encode()).hexdigest())
+
+
 class MemoryWorkspaces:
     """Workspaces in memory: commits are digests; published and concluded nodes are listed, not written."""
 

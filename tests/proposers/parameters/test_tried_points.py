@@ -14,6 +14,7 @@ from loopty.proposers.parameters.tried_points import TriedPoints
 from loopty.record.nodes import NodeAdded, NodeSealed
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
+from loopty.testing.fakes import object_name
 
 from ..desk import Desk
 
@@ -57,10 +58,14 @@ def test_results_of_other_code_are_not_listed(tmp_path) -> None:
 def test_a_draft_is_listed_once_its_files_are_those_of_the_parent(tmp_path) -> None:
     desk, tried = Desk(tmp_path), TriedPoints(9)
     draft = desk.root.id.child(1)
-    desk.tell(NodeAdded(draft, Pool.ATTEMPT, "hand", "", "commit", "other", {"x": 0.75}, draft=True))
+    desk.tell(
+        NodeAdded(
+            draft, Pool.ATTEMPT, "hand", "", object_name("commit"), object_name("other"), {"x": 0.75}, draft=True
+        )
+    )
     desk.try_point({"x": 0.1}, -5.0)
     assert [row[0] for row in table_rows(desk, 9, tried)] == ["@1", "@3"]
-    desk.tell(NodeSealed(draft, "commit", desk.root.tree))
+    desk.tell(NodeSealed(draft, object_name("commit"), desk.root.tree))
     desk.measure(draft, 3.0)
     assert [row[0] for row in table_rows(desk, 9, tried)] == ["@1", "@2", "@3"]
 
