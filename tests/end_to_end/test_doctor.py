@@ -18,9 +18,6 @@ provider = "openai"
 model = "nobody-lists-this"
 url = "https://gateway.invalid/v1"
 key_env = "LOOPTY_TEST_KEY"
-[models.small]
-provider = "local"
-model = "smollm2"
 [roles.evolver]
 model = "big"
 [roles.user]
@@ -63,13 +60,6 @@ def test_each_model_is_listed_with_what_it_needs(found):
             "address": "refused",
             "price": "unknown",
         },
-        "small": {
-            "provider": "local",
-            "client": facts["small"]["client"],
-            "key": "not needed",
-            "price": "free",
-            "weights": "missing",
-        },
         "anthropic:claude-sonnet-4-5": {
             "provider": "anthropic",
             "client": facts["anthropic:claude-sonnet-4-5"]["client"],
@@ -79,7 +69,6 @@ def test_each_model_is_listed_with_what_it_needs(found):
         },
     }
     assert "under [keys] in" in rows["model gate"]["detail"]
-    assert "loopty models --fetch smollm2" in rows["model small"]["detail"]
     assert "set ANTHROPIC_API_KEY" in rows["model anthropic:claude-sonnet-4-5"]["detail"]
     assert code == 1, "the user's model has no key"
     assert rows["model gate"]["needed"] is False, "no role names it"

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from ..models import tiny_gguf
 from ..models.server import ScriptedServer, answer
 from ..models.test_embedding import vectors
 from .conftest import Place
@@ -29,9 +28,6 @@ url = "http://127.0.0.1:11434/v1"
 [models.played]
 provider = "scripted"
 file = "script.jsonl"
-[models.small]
-provider = "local"
-model = "smollm2"
 """
 ROLES = """
 [roles.evolver]
@@ -69,7 +65,6 @@ def test_models_are_listed_with_roles_keys_and_prices_and_never_with_a_key(param
     assert "LOOPTY_TEST_NO_KEY" in listed["strange"]["problem"]
     assert listed["strange"]["price"] is None
     assert listed["near"]["key"] == listed["played"]["key"] == "not needed"
-    assert "loopty models --fetch smollm2" in listed["small"]["problem"]
     assert "$2.00 in, $2.00 cached, $8.00 out per million tokens" in text
     assert "unknown: only tokens are counted" in text
     assert "50 requests per minute" in text
@@ -78,14 +73,13 @@ def test_models_are_listed_with_roles_keys_and_prices_and_never_with_a_key(param
 
 def test_outside_a_task_it_lists_the_models_of_the_users_config_file(own):
     configure(own, MODELS)
-    assert {model["name"] for model in own.json("models")} == {"big", "strange", "near", "played", "small"}
+    assert {model["name"] for model in own.json("models")} == {"big", "strange", "near", "played"}
 
 
 def test_without_models_it_says_how_to_get_one(own):
     done = own.loopty("models")
     assert done.stdout == ""
     assert "[models.NAME]" in done.stderr
-    assert "--fetch smollm2" in done.stderr
     assert own.json("models") == []
 
 
@@ -130,25 +124,7 @@ def test_a_model_without_its_key_is_not_tried(own):
     assert "set LOOPTY_TEST_NO_KEY" in own.loopty("models", "--try", "strange", code=2).stderr
 
 
-def test_a_model_from_a_file_answers_without_a_key(own):
-    pytest.importorskip("xllamacpp")
-    tiny_gguf.write_model(own.top / "tiny.gguf")
-    file = json.dumps(str(own.top / "tiny.gguf"))
-    configure(own, f'[models.mine]\nprovider = "local"\nfile = {file}\nsettings = {{ threads = 1 }}\n')
-    tried = own.json("models", "--try", "mine")
-    assert tried["model"] == "local:tiny"
-    assert tried["usage"]["output_tokens"] > 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (("--fetch", "gpt-9"), "loopty cannot fetch weights called 'gpt-9' (it knows smollm2)"),
-        (("--try", "nobody"), "there is no model 'nobody'"),
-        (("--try", "a", "--fetch", "b"), "one at a time"),
-    ],
-)
-def test_misuse_is_reported_in_one_line(arguments, expected, own):
-    done = own.loopty("models", *arguments, code=2)
-    assert expected in done.stderr
+def test_an_unknown_model_is_reported_in_one_line(own):
+    done = own.loopty("models", "--try", "nobody", code=2)
+    assert "there is no model 'nobody'" in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -172,7 +172,6 @@ async def test_limits_of_the_model_hold_for_embeddings(paid_run, tmp_path):
             ModelSpec("anthropic", "claude"),
             "loopty cannot ask anthropic for embeddings: name a server that speaks OpenAI's",
         ),
-        (ModelSpec("local", "smollm2"), "loopty cannot ask local for embeddings"),
         (ModelSpec("openai"), "has no `model`"),
         (ModelSpec("openai", "m"), "OPENAI_API_KEY"),
     ],

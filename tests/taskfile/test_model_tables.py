@@ -60,7 +60,6 @@ def test_a_model_is_defined_and_named_by_roles():
         ('[models.a]\nprovider = "openai"\n', "models.a.model is missing"),
         ('[models.a]\nprovider = "scripted"\n', "models.a.file is missing: the script of replies"),
         ('[models.a]\nprovider = "recorded"\n', "models.a.file is missing: the folder of recorded calls"),
-        ('[models.a]\nprovider = "local"\n', "models.a.file is missing: the GGUF file"),
         (
             '[models.a]\nprovider = "opnai"\n',
             "models.a.provider is unknown: no provider is called 'opnai'; did you",

@@ -64,5 +64,5 @@ def _findings(
 
 def _facts(entry: ModelEntry) -> dict[str, str]:
     price = "unknown" if entry.price is None else "free" if entry.price == FREE else "known"
-    facts = {"key": entry.key, "address": entry.address, "price": price, "weights": entry.weights}
+    facts = {"key": entry.key, "address": entry.address, "price": price}
     return {fact: state for fact, state in facts.items() if state}

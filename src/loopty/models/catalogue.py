@@ -17,7 +17,7 @@ from loopty.models.archive import Archive
 from loopty.models.keys import key_of
 from loopty.models.meter import Meter, Settlements
 from loopty.models.metered_model import MeteredModel
-from loopty.models.model_factory import FILE_PROVIDERS, make_model, with_file_below
+from loopty.models.model_factory import FILE_PROVIDERS, make_model
 from loopty.models.purse import RunPurse
 from loopty.models.retry import Retry
 from loopty.models.throttle import Clock, Sleep, Throttle
@@ -93,13 +93,7 @@ class Catalogue:
 
     def prompt_tokens(self, name: str) -> int:
         """The longest prompt, in tokens, that fits the model's context with room for a reply."""
-        spec = self.spec(name)
-        if spec.provider == "local":
-            from loopty.models.local_model import context_of, gguf_file
-
-            file = gguf_file(name, with_file_below(spec, self._top), self._environ)
-            spec = replace(spec, context_tokens=context_of(file, spec))
-        return spec.prompt_tokens
+        return self.spec(name).prompt_tokens
 
     def role_model(self, role: Role, name: str, purse: RunPurse, archive: Archive) -> MeteredModel:
         """The model as this role calls it. The archive learns which key it must never record."""

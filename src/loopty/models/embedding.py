@@ -40,7 +40,7 @@ class Embedder:
 
     def __init__(self, role_model: RoleModel, spec: ModelSpec) -> None:
         self._role_model = role_model
-        self._longest = _BYTES_PER_TOKEN * min(spec.window_tokens, _CONTEXT_TOKENS)
+        self._longest = _BYTES_PER_TOKEN * min(spec.context_tokens, _CONTEXT_TOKENS)
         self._failures = 0
         """Failed requests in a row."""
 

@@ -11,7 +11,6 @@ from loopty.domain.role_spec import Roles
 from loopty.kit.dataclass import Record, dataclass
 from loopty.models.catalogue import Catalogue, KeyRefusal
 from loopty.models.keys import key_of
-from loopty.models.model_factory import with_file_below
 from loopty.models.prices import FREE_PROVIDERS, Rates, rates_of
 
 EMBEDDING = "embedding"
@@ -29,13 +28,11 @@ class ModelEntry(Record):
     roles: tuple[str, ...]
     """The roles that ask it, and `embedding`."""
     url: str
-    """Where it is served; empty for the provider's own address and for local models."""
+    """Where it is served; empty for the provider's own address and for replies from a file."""
     key: str
     """`there`, `missing` or `not needed`."""
     address: str
     """Whether the key may be sent to the server: `allowed` or `refused`; empty when no key is sent."""
-    weights: str
-    """`there` or `missing`; empty when it is not served locally."""
     problem: str
     """Why it cannot be asked, with the remedy; empty when no problem is known."""
     price: Rates | None
@@ -64,7 +61,6 @@ def model_entries(
         spec = catalogue.spec(name)
         key, key_problem = _key_status(name, spec, environ)
         refusal = key_refusal(name, spec) if key != _NOT_NEEDED else None
-        weights_problem = _missing_weights(name, spec, environ, top)
         yield ModelEntry(
             name,
             spec.display_name(name),
@@ -72,8 +68,7 @@ def model_entries(
             spec.url,
             key,
             "" if key == _NOT_NEEDED else "refused" if refusal else "allowed",
-            "" if spec.provider != "local" else "missing" if weights_problem else "there",
-            "; ".join(filter(None, (key_problem, refusal, weights_problem))),
+            "; ".join(filter(None, (key_problem, refusal))),
             rates_of(spec, embeds=set(users) == {EMBEDDING}),
             spec.requests_per_minute,
             spec.tokens_per_minute,
@@ -88,15 +83,3 @@ def _key_status(name: str, spec: ModelSpec, environ: Mapping[str, str]) -> tuple
         return "there" if key_of(name, spec, environ) else _NOT_NEEDED, ""
     except Misuse as error:
         return "missing", str(error)
-
-
-def _missing_weights(name: str, spec: ModelSpec, environ: Mapping[str, str], top: Path) -> str:
-    from loopty.models.local_model import gguf_file
-
-    if spec.provider != "local":
-        return ""
-    try:
-        gguf_file(name, with_file_below(spec, top), environ)
-    except Misuse as error:
-        return str(error)
-    return ""

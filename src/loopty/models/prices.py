@@ -13,7 +13,7 @@ from loopty.models.hosts import is_on_loopback
 from loopty.models.spend_caps import Price
 
 _MILLION = 1_000_000
-FREE_PROVIDERS = ("local", "scripted", "recorded")
+FREE_PROVIDERS = ("scripted", "recorded")
 """Providers that send no bill."""
 
 

@@ -215,14 +215,12 @@ def _faults(model: ModelSpec) -> Iterator[tuple[str, str]]:
             yield "settings", f"holds {name!r}, which loopty sets itself: use `model` and `max_output_tokens`"
     file_meaning = _FILE_MEANINGS.get(model.provider)
     if not model.provider:
-        yield "provider", "is empty: name who serves the model, such as openai, anthropic, google or local"
+        yield "provider", "is empty: name who serves the model, such as openai, anthropic or google"
     elif problem := _provider_problem(model.provider):
         yield "provider", f"is unknown: {problem}"
     elif file_meaning and not model.file:
         yield "file", f"is missing: {file_meaning}"
-    elif model.provider == "local" and not (model.file or model.model):
-        yield "file", "is missing: the GGUF file"
-    elif model.provider not in ("local", *_FILE_MEANINGS) and not model.model:
+    elif model.provider not in _FILE_MEANINGS and not model.model:
         yield "model", "is missing: the provider's name for the model"
     prices = {"input_usd": model.input_usd, "output_usd": model.output_usd}
     if None in prices.values() and {*prices.values(), model.cached_usd} != {None}:

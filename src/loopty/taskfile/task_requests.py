@@ -71,18 +71,14 @@ def model_requests(task: Task, top: Path, user_models: Mapping[str, ModelSpec]) 
 
 
 def _model_words(name: str, spec: ModelSpec, top: Path) -> str | None:
-    """What a model asks for; None where it only reads files of the repository, or weights that loopty knows."""
+    """What a model asks for; None where it only reads files of the repository."""
     if spec.provider in ("scripted", "recorded"):
         path = _path_outside(top, spec.file)
         return f"replies from {path!r}" if path else None
     # Most tasks name no model and no agent, and every verb reads the task.
     from loopty.models.hosts import is_private
     from loopty.models.keys import key_location
-    from loopty.models.weights import KNOWN_WEIGHTS
 
-    if spec.provider == "local":
-        is_known = not spec.file and spec.model in KNOWN_WEIGHTS
-        return None if is_known else f"the weights {spec.file or spec.model!r}, loaded on this machine"
     key = (
         "no key"
         if is_private(spec.url) and not (spec.key_env or spec.keyring)
