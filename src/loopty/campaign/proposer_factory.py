@@ -14,7 +14,7 @@ from loopty.kit.dataclass import dataclass
 from loopty.proposers.context.limits import PromptLimits
 from loopty.proposers.services import Services
 from loopty.selectors.steered import SteeredSelector
-from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin
+from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, Plugins, find_plugin, find_selector
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.node_leftovers import NodeLeftovers
 
@@ -84,7 +84,9 @@ def make_selector(choice: str | Mapping[str, Any]) -> Selector:
     """The selector of this kind, or of this table with its `kind` and its options."""
     table = {"kind": choice} if isinstance(choice, str) else choice
     options = {name: value for name, value in table.items() if name != "kind"}
-    selector: Selector = codec.build(SELECTORS[table["kind"]].load_options(), options)
+    plugin = find_selector(table["kind"])
+    assert plugin is not None
+    selector: Selector = codec.build(plugin.load_options(), options)
     return SteeredSelector(selector, takes_versions=table["kind"] != "root")
 
 

@@ -15,8 +15,8 @@ from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import SandboxSpec, Task
 from loopty.kit.dataclass import dataclass, replace
 from loopty.taskfile.agent_tables import agent_tables
-from loopty.taskfile.model_tables import embedding_entries, proposer_kinds
-from loopty.taskfile.plugins import CONTROLS, PROPOSERS
+from loopty.taskfile.model_tables import embedding_entries, proposer_kinds, proposer_tables
+from loopty.taskfile.plugins import CONTROLS, PROPOSERS, SELECTORS
 from loopty.workspaces.git_folders import WORK_FOLDER
 
 _GIT_KEY = "git config "
@@ -117,6 +117,12 @@ def _plugin_requests(task: Task) -> Iterator[TaskRequest]:
             yield TaskRequest(".".join(map(str, path)), f"the proposer {kind!r} of another package")
     if task.control.kind not in CONTROLS.kinds:
         yield TaskRequest("control.kind", f"the control {task.control.kind!r} of another package")
+    control = (("control",), task.control.options)
+    for path, options in (*proposer_tables(task.proposer), control):
+        choice = options.get("parents", "best")
+        kind = choice.get("kind") if isinstance(choice, Mapping) else choice
+        if kind not in SELECTORS:
+            yield TaskRequest(".".join(map(str, (*path, "parents"))), f"the selector {kind!r} of another package")
 
 
 def _right_requests(task: Task) -> Iterator[TaskRequest]:

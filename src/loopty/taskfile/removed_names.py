@@ -1,0 +1,24 @@
+"""Names that a task file may still have, and what stands in their place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from loopty.taskfile.positions import KeyPath
+
+_BEST = 'use "best", which it never led, or bring it as a plug-in (docs/search.md)'
+_REMOVED = {
+    "parents.tournament": _BEST,
+    "parents.top": _BEST,
+    "parents.epsilon": _BEST,
+    "parents.softmax": _BEST,
+    "parents.uct": _BEST,
+    "parents.novelty": 'use "map-elites" with the same columns, or bring it as a plug-in (docs/search.md)',
+}
+"""What to write instead, by the table or key, and the name in it."""
+
+
+def replacement(path: KeyPath, name: Any) -> str | None:
+    """What to write instead of a key of this table, or a value of this key, that is gone; None where it is not."""
+    return next((_REMOVED[known] for owner in path if (known := f"{owner}.{name}") in _REMOVED), None)

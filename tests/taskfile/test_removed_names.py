@@ -1,0 +1,33 @@
+"""A task file that names what is gone is told what to write instead."""
+
+from __future__ import annotations
+
+import pytest
+
+from loopty.domain.errors import Misuse
+from loopty.taskfile.read import parse
+
+TASK = """
+[benchmark]
+command = "sh bench.sh"
+timeout_seconds = 20
+[access]
+write = ["src/**"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[proposer]\nparents = "uct"', "proposer.parents is 'uct', which is gone: use \"best\""),
+        (
+            '[proposer]\nparents = { kind = "novelty" }',
+            "'novelty', which is gone: use \"map-elites\" with the same",
+        ),
+        ('[control]\nkind = "mutate"\nparents = "top"', "control.parents is 'top', which is gone: use \"best\""),
+    ],
+)
+def test_a_name_that_is_gone_is_reported_with_what_to_use_instead(text, message):
+    with pytest.raises(Misuse) as fault:
+        parse(TASK + text)
+    assert message in str(fault.value)
