@@ -19,12 +19,16 @@ write = ["src/**"]
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('[proposer]\nparents = "uct"', "proposer.parents is 'uct', which is gone: use \"best\""),
+        ('[proposer]\nparents = "uct"', "proposer.parents 'uct' is gone: use \"best\", which"),
         (
             '[proposer]\nparents = { kind = "novelty" }',
-            "'novelty', which is gone: use \"map-elites\" with the same",
+            "'novelty' is gone: use \"map-elites\" with the same",
         ),
-        ('[control]\nkind = "mutate"\nparents = "top"', "control.parents is 'top', which is gone: use \"best\""),
+        ('[control]\nkind = "mutate"\nparents = "top"', "control.parents 'top' is gone: use \"best\", which"),
+        (
+            '[proposer]\nkind = "llm-code"\noperators = ["diff", "part"]',
+            "operators.1 'part' is gone: leave it out",
+        ),
     ],
 )
 def test_a_name_that_is_gone_is_reported_with_what_to_use_instead(text, message):

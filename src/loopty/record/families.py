@@ -28,7 +28,6 @@ _TABLE = {
     ),
     # as operator_credit, after it
     "search_learning": ("search-moved", "node-added proposal-refused node-judged"),
-    "part_trials": ("", "node-added proposal-refused"),
     "calls": ("call-reserved call-settled", "node-added proposal-refused"),
     "cohorts": ("machine-seen run-rebaselined cohort-opened", ""),
     # before verdicts: it looks at the verdict that changes

@@ -369,9 +369,8 @@ def _check_selector(choice: Any, path: KeyPath, checker: Checker) -> None:
     """A selector is named by its kind, or by a table with its kind and its options."""
     kind = choice.get("kind") if isinstance(choice, dict) else choice
     if (selector := find_selector(kind)) is None:
-        remedy = replacement(path, kind)
         known = f"must be one of {', '.join(SELECTORS)}, not {kind!r}"
-        checker.add_fault(path, f"is {kind!r}, which is gone: {remedy}" if remedy else known)
+        checker.add_fault(path, replacement(path, kind) or known)
     elif isinstance(choice, dict):
         options = {name: value for name, value in choice.items() if name != "kind"}
         checker.read_table(selector.load_options(), options, path, ("kind",))

@@ -15,10 +15,12 @@ _REMOVED = {
     "parents.softmax": _BEST,
     "parents.uct": _BEST,
     "parents.novelty": 'use "map-elites" with the same columns, or bring it as a plug-in (docs/search.md)',
+    "operators.part": "leave it out; two small models' changes had no part that was worth a trial by itself",
 }
 """What to write instead, by the table or key, and the name in it."""
 
 
 def replacement(path: KeyPath, name: Any) -> str | None:
-    """What to write instead of a key of this table, or a value of this key, that is gone; None where it is not."""
-    return next((_REMOVED[known] for owner in path if (known := f"{owner}.{name}") in _REMOVED), None)
+    """Say what to write instead of a key of this table, or a value of this key, that is gone; None for others."""
+    remedy = next((_REMOVED[known] for owner in path if (known := f"{owner}.{name}") in _REMOVED), None)
+    return remedy and f"{name!r} is gone: {remedy}"

@@ -29,8 +29,6 @@ class Operator(StrEnum):
     """Take over the changes of another good node: by git, or by the model where both changed the same lines."""
     MUTATE = "mutate"
     """A seeded random edit of the parent, which asks no model."""
-    PART = "part"
-    """One part of another good node's change, or the parent without a part of its own; asks no model."""
 
 
 class Policy(StrEnum):
@@ -45,9 +43,9 @@ class Policy(StrEnum):
 class CodeOptions(Record):
     parents: str | Mapping[str, Any] = option(PARENTS, "best")
     operators: tuple[Operator, ...] = option(
-        "How to ask for a change: `diff`, `rewrite`, `fix`, `draft`, `crossover`, `merge`, `part`, `mutate`"
+        "How to ask for a change: `diff`, `rewrite`, `fix`, `draft`, `crossover`, `merge`, `mutate`"
         " (`docs/models.md`).",
-        (Operator.DIFF, Operator.REWRITE, Operator.FIX, Operator.DRAFT, Operator.PART),
+        (Operator.DIFF, Operator.REWRITE, Operator.FIX, Operator.DRAFT),
         filled=True,
     )
     policy: Policy = option(

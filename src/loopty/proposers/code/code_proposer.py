@@ -25,8 +25,6 @@ from loopty.proposers.code.guide import SearchGuide
 from loopty.proposers.code.merges import merge_proposal
 from loopty.proposers.code.node_texts import TextCache
 from loopty.proposers.code.novelty import Novelty
-from loopty.proposers.code.part_finder import PartFinder
-from loopty.proposers.code.part_proposals import part_proposal
 from loopty.proposers.code.plan import Plan, make_plan
 from loopty.proposers.code.proposal_checks import ProposalChecks
 from loopty.proposers.code.reply_faults import ProposalFault, parse_fault
@@ -81,7 +79,6 @@ class CodeProposer:
         texts = TextCache(text)
         self._file_views = FileViews(writable, readable, texts, options.file_tokens)
         self._checks = ProposalChecks(self._file_views, texts, refusal, Novelty(texts, embed, options.similarity))
-        self._part_finder = PartFinder(texts, self._checks.fault_of_edits)
         self._mutate = functools.partial(mutate_node, writable=writable, text=text)
         self._unread = UnreadReplies(tuple(Operator))
         self._open_questions = 0
@@ -109,11 +106,9 @@ class CodeProposer:
 
     async def _from_new_call(self, ask: Ask) -> Proposal | Refusal:
         """The first proposal of a new call."""
-        plan = make_plan(ask, self._options, self._selector, self._model_options, self._part_finder.find)
+        plan = make_plan(ask, self._options, self._selector, self._model_options)
         if plan.operator is Operator.MUTATE:
             return self._from_mutation(ask, plan)
-        if plan.part:
-            return part_proposal(plan, plan.part)
         if plan.operator is Operator.MERGE and (merged := merge_proposal(ask, plan, self._merge_files)):
             return merged
         prompt = self._prompt(ask, plan)

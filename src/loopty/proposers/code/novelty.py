@@ -56,11 +56,11 @@ class Novelty:
 
     async def check(self, ask: Ask, parent: Node, edits: Edits) -> None:
         """Raises ProposalFault when the parent with these edits equals, or almost equals, an existing node."""
-        self.check_new(ask, parent, edits)
+        self._check_new(ask, parent, edits)
         if self._max_similarity < 1:
             await self._compare(ask, parent, self._change(origin_of(ask.history, parent), _texts(edits)))
 
-    def check_new(self, ask: Ask, parent: Node, edits: Edits) -> None:
+    def _check_new(self, ask: Ask, parent: Node, edits: Edits) -> None:
         """Raises ProposalFault when the parent with these edits equals an existing node."""
         self._add_new_nodes(ask)
         origin = origin_of(ask.history, parent)
