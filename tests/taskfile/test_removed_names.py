@@ -29,6 +29,7 @@ write = ["src/**"]
             '[proposer]\nkind = "llm-code"\noperators = ["diff", "part"]',
             "operators.1 'part' is gone: leave it out",
         ),
+        ('[proposer]\nkind = "llm-code"\nguide_after = 4', "proposer 'guide_after' is gone: leave it out; tell"),
     ],
 )
 def test_a_name_that_is_gone_is_reported_with_what_to_use_instead(text, message):

@@ -68,7 +68,11 @@ class Checker:
     def check_keys(self, data: Mapping[str, Any], known: Mapping[str, Any], path: KeyPath) -> None:
         """Note a fault for every unknown key, with the closest known one."""
         for name in data:
-            if name not in known:
+            if name in known:
+                continue
+            if remedy := replacement(path, name):
+                self.add_fault(path, remedy)
+            else:
                 import difflib
 
                 close = difflib.get_close_matches(name, known, n=1)

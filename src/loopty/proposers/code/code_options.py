@@ -69,12 +69,6 @@ class CodeOptions(Record):
         1.0,
         above=0,
     )
-    guide_after: int = option(
-        "With `gradient`: verdicts without a new best node before the strongest model suggests directions; "
-        "0: never.",
-        40,
-        minimum=0,
-    )
     batch: int = option("How many proposals one call asks for.", 1, minimum=1, below=17)
     file_tokens: int = option("Maximum tokens of the files that the model sees.", 16_000, minimum=256)
     form: str = option(

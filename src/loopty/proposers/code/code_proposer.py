@@ -21,7 +21,6 @@ from loopty.proposers.code import code_prompts, code_replies
 from loopty.proposers.code.arm_gradient import gain_bias
 from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
 from loopty.proposers.code.form_choice import choose_form
-from loopty.proposers.code.guide import SearchGuide
 from loopty.proposers.code.merges import merge_proposal
 from loopty.proposers.code.node_texts import TextCache
 from loopty.proposers.code.novelty import Novelty
@@ -29,7 +28,7 @@ from loopty.proposers.code.plan import Plan, make_plan
 from loopty.proposers.code.proposal_checks import ProposalChecks
 from loopty.proposers.code.reply_faults import ProposalFault, parse_fault
 from loopty.proposers.code.reply_suggestions import CheckedReply, inspirations_of, make_suggestion
-from loopty.proposers.code.search_moves import MOST_BATCH
+from loopty.proposers.code.search_moves import MOST_BATCH, next_move
 from loopty.proposers.code.similarity import Embed
 from loopty.proposers.code.source_files import FileViews
 from loopty.proposers.file_merge import MergeFiles
@@ -82,14 +81,13 @@ class CodeProposer:
         self._mutate = functools.partial(mutate_node, writable=writable, text=text)
         self._unread = UnreadReplies(tuple(Operator))
         self._open_questions = 0
-        learns = options.policy is Policy.GRADIENT
-        self._guide = SearchGuide(models, options, self._best_program) if learns else None
-        self._most_items = MOST_BATCH if learns else options.batch
+        self._learns = options.policy is Policy.GRADIENT
+        self._most_items = MOST_BATCH if self._learns else options.batch
 
     async def propose(self, ask: Ask) -> Proposal | Refusal | SearchMove | None:
         if unread := self._unread.take(ask):
             return await self._from_unread(ask, unread)
-        if self._guide and (move := await self._guide.next_move(ask)):
+        if self._learns and (move := next_move(ask, self._options)):
             return move
         self._open_questions += 1
         try:
@@ -162,13 +160,6 @@ class CodeProposer:
         answer = choose_form(ask.rng, plan.operator, files, counts, options.form, options.reasons_first)
         context = self._context.text(ask, plan.parent)
         return code_prompts.first_prompt(plan, context, files, other_files, answer)
-
-    def _best_program(self, ask: Ask) -> str:
-        """The best node as prompts show it."""
-        best = ask.best
-        return code_prompts.program_text(
-            best, self._context.text(ask, best), self._file_views.of(ask.history, best)
-        )
 
     async def _check_reply(self, ask: Ask, plan: Plan, reply: Reply) -> CheckedReply:
         items = code_replies.parse_items(reply.text, reply.whole, self._most_items)
