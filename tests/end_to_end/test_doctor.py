@@ -5,7 +5,6 @@ import json
 import pytest
 
 from .conftest import CODE_TASK
-from .serving import table
 
 KEY = "sk-a-secret-of-the-doctor-tests"
 MODELS = """
@@ -75,15 +74,6 @@ def test_each_model_is_listed_with_what_it_needs(found):
     assert (rows["role user"]["ok"], rows["role user"]["detail"]) == (True, "anthropic:claude-sonnet-4-5")
     assert rows["role verifier"]["detail"] == "no model"
     assert "the evolver has model big, but the proposer mutate calls no model" in rows["role evolver"]["detail"]
-
-
-def test_a_model_that_cannot_embed_is_reported(found):
-    text = table("models.near", provider="scripted", file="none.jsonl") + table("roles.evolver", model="near")
-    text += table("proposer", kind="llm-code", embedding="anthropic:claude-sonnet-4-5")
-    code, rows = found(text)
-    row = rows["model anthropic:claude-sonnet-4-5"]
-    assert (code, row["ok"]) == (1, False)
-    assert "loopty cannot ask anthropic for embeddings: name a server that speaks OpenAI's API" in row["detail"]
 
 
 def test_without_a_task_the_users_own_models_are_listed(found, code_place):

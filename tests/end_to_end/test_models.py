@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from ..models.server import ScriptedServer, answer
-from ..models.test_embedding import vectors
 from .conftest import Place
 
 KEY = "sk-a-secret-of-this-test"
@@ -93,21 +91,6 @@ def test_trying_a_model_reports_its_cost(own):
     assert "(9 tokens in, 2 out, $0.00)" in done.stdout
     tried = own.json("models", "--try", "played")
     assert (tried["text"], tried["money_usd"]) == ("ready", 0.0)
-
-
-@pytest.mark.usefixtures("own")
-def test_a_model_that_embeds_is_tried_with_an_embedding(parameter_place):
-    task = (parameter_place.top / "loopty.toml").read_text()
-    with ScriptedServer(answer(vectors([0.5, 0.25]))) as server:
-        stated = f'[models.near]\nprovider = "openai"\nmodel = "e"\nurl = "{server.url}/v1"\n'
-        rung = '[[proposer.rungs]]\nkind = "llm-code"\nembedding = "near"\n'
-        proposer = f'[roles.evolver]\nmodel = "openai:x"\n[proposer]\nkind = "ladder"\n{rung}'
-        parameter_place.write("loopty.toml", f"{task}{stated}{proposer}")
-        done = parameter_place.loopty("models", "--try", "near")
-    assert server.requests[0].path == "/v1/embeddings"
-    assert "openai:e answers after" in done.stdout
-    assert "its vector: [[0.5, 0.25]]" in done.stderr
-    assert "embedding" in parameter_place.loopty("models").stdout
 
 
 def test_a_model_without_an_answer_gives_one_line_and_exit_code_1(own):

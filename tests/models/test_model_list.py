@@ -59,33 +59,6 @@ def test_a_script_and_a_folder_of_calls_are_found_from_the_top(tmp_path):
     assert "there is no folder" in client_problem("m", ModelSpec("recorded", file="calls"), tmp_path)
 
 
-def test_a_model_that_cannot_embed_is_reported_without_a_request(tmp_path):
-    pytest.importorskip("pydantic_ai")
-    spec = ModelSpec("anthropic", "claude-sonnet-4-5")
-    problem = client_problem("m", spec, tmp_path, embeds=True)
-    assert "loopty cannot ask anthropic for embeddings: name a server" in problem
-    assert client_problem("m", ModelSpec("openai", "text-embedding-3-small"), tmp_path, embeds=True) is None
-    (tmp_path / "s.jsonl").write_text('{"text": "[[1.0]]"}\n')
-    assert client_problem("m", ModelSpec("scripted", file="s.jsonl"), tmp_path, embeds=True) is None
-
-
-def test_a_model_that_only_embeds_is_listed_with_its_address(tmp_path):
-    entries = {
-        model.name: model
-        for model in model_entries(
-            {"near": ModelSpec("openai", "e", "http://127.0.0.1:9/v1")},
-            Roles(),
-            {},
-            tmp_path,
-            embedding_models=["near", "openai:text-embedding-3-small"],
-        )
-    }
-    assert (entries["near"].roles, entries["near"].url) == (("embedding",), "http://127.0.0.1:9/v1")
-    known = entries["openai:text-embedding-3-small"]
-    assert (known.roles, known.key) == (("embedding",), "missing")
-    assert known.price, "the price of embedding is known, although it has no price of output"
-
-
 def test_further_models_of_a_role_are_listed_with_it(tmp_path):
     roles = Roles(verifier=RoleBudget("m", {"openai:other": 0.5}))
     entries = {entry.name: entry for entry in model_entries({"m": ModelSpec("openai", "x")}, roles, {}, tmp_path)}

@@ -149,39 +149,6 @@ def test_a_proposer_that_calls_a_model_needs_one_for_the_evolver(proposer, key):
     assert checker.faults == []
 
 
-@pytest.mark.parametrize(
-    ("proposer", "key"),
-    [
-        (PluginChoice("llm-code", {"embedding": "vectrs"}), "proposer.embedding"),
-        (
-            PluginChoice("ladder", {"rungs": [{"kind": "tpe"}, {"kind": "llm-code", "embedding": "vectrs"}]}),
-            "proposer.rungs.1.embedding",
-        ),
-    ],
-)
-def test_an_embedding_must_be_a_known_model(proposer, key):
-    checker = Checker()
-    roles = Roles(evolver=RoleBudget("vectors"))
-    check_roles(roles, VerifierSpec(), proposer, ("vectors",), checker)
-    (fault,) = checker.faults
-    assert fault.key == key
-    assert fault.message.startswith(
-        "is 'vectrs', which is not a known model: known are vectors; add [models.vectrs]"
-    )
-    for valid in ({"embedding": "vectors"}, {"embedding": "openai:m"}, {"embedding": ""}, {"rungs": 3}):
-        checker = Checker()
-        check_roles(roles, VerifierSpec(), PluginChoice("llm-code", valid), ("vectors",), checker)
-        assert checker.faults == []
-
-
-def test_a_proposer_of_another_package_may_mean_something_else_by_an_embedding():
-    rung = {"kind": "theirs", "embedding": "minilm"}
-    for proposer in (PluginChoice("theirs", {"embedding": "minilm"}), PluginChoice("ladder", {"rungs": [rung]})):
-        checker = Checker()
-        check_roles(Roles(), VerifierSpec(), proposer, (), checker)
-        assert checker.faults == []
-
-
 def test_a_model_in_the_users_config_file_works_for_every_task(write_config, top):
     environ = write_config(FAST)
     task = load(top, environ)

@@ -29,6 +29,10 @@ write = ["src/**"]
             '[proposer]\nkind = "llm-code"\noperators = ["diff", "part"]',
             "operators.1 'part' is gone: leave it out",
         ),
+        (
+            '[proposer]\nkind = "ladder"\n[[proposer.rungs]]\nkind = "llm-code"\nembedding = "near"',
+            "proposer.rungs.0 'embedding' is gone: leave it out",
+        ),
         ('[proposer]\nkind = "llm-code"\nguide_after = 4', "proposer 'guide_after' is gone: leave it out; tell"),
     ],
 )

@@ -71,7 +71,6 @@ class ProposerFactory:
             self.models.of,
             self.models.all_of,
             self.models.prompt_tokens,
-            self.models.embedder,
             make_selector,
             self._make_proposer,
             self.agent_sessions,

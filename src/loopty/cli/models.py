@@ -75,5 +75,5 @@ def _try(name: str, as_json: bool) -> bool:
     money = "price unknown" if answer.money_usd is None else dollars(answer.money_usd)
     tokens = f"{plural(reply.usage.input_tokens, 'token')} in, {reply.usage.output_tokens:,} out"
     click.echo(f"{answer.model} answers after {duration(answer.seconds)} ({tokens}, {money})")
-    say(cut(f"its vector: {reply.text}" if answer.embeds else reply.text.strip(), columns()))
+    say(cut(reply.text.strip(), columns()))
     return True

@@ -13,10 +13,8 @@ FILE_PROVIDERS = ("scripted", "recorded")
 _PLACEHOLDER_KEY = "not-looked-for-here"
 
 
-def make_model(
-    name: str, spec: ModelSpec, top: Path, key: Callable[[], str | None], *, embeds: bool = False
-) -> Model:
-    """The model, with `embeds` as a source of vectors. Raises Misuse when loopty cannot ask it."""
+def make_model(name: str, spec: ModelSpec, top: Path, key: Callable[[], str | None]) -> Model:
+    """The model. Raises Misuse when loopty cannot ask it."""
     file = top / Path(spec.file).expanduser()
     match spec.provider:
         case "scripted":
@@ -27,20 +25,16 @@ def make_model(
             from loopty.models.recorded_model import make_recorded_model
 
             return make_recorded_model(name, file)
-        case _ if embeds:
-            from loopty.models.embedding import make_embedding_model
-
-            return make_embedding_model(name, spec, key)
         case _:
             from loopty.models.provider_model import make_provider_model
 
             return make_provider_model(name, spec, key())
 
 
-def client_problem(name: str, spec: ModelSpec, top: Path, *, embeds: bool = False) -> str | None:
+def client_problem(name: str, spec: ModelSpec, top: Path) -> str | None:
     """Why the model's client is missing, with the remedy, or None. Does not check its key."""
     try:
-        make_model(name, spec, top, lambda: _PLACEHOLDER_KEY, embeds=embeds)
+        make_model(name, spec, top, lambda: _PLACEHOLDER_KEY)
     except Misuse as error:
         return str(error)
     return None

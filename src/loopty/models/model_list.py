@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
@@ -13,8 +13,6 @@ from loopty.models.catalogue import Catalogue, KeyRefusal
 from loopty.models.keys import key_of
 from loopty.models.prices import FREE_PROVIDERS, Rates, rates_of
 
-EMBEDDING = "embedding"
-"""Takes the place of a role for a model whose vectors compare changes."""
 _NOT_NEEDED = "not needed"
 
 
@@ -26,7 +24,7 @@ class ModelEntry(Record):
     model: str
     """The name that the ledger shows."""
     roles: tuple[str, ...]
-    """The roles that ask it, and `embedding`."""
+    """The roles that ask it."""
     url: str
     """Where it is served; empty for the provider's own address and for replies from a file."""
     key: str
@@ -47,16 +45,13 @@ def model_entries(
     environ: Mapping[str, str],
     top: Path,
     key_refusal: KeyRefusal = lambda *_: None,
-    embedding_models: Collection[str] = (),
 ) -> Iterator[ModelEntry]:
-    """The models of `specs`, and those that roles or `embedding_models` name as `provider:model`."""
+    """The models of `specs`, and those that roles name as `provider:model`."""
     catalogue = Catalogue(specs, environ, top)
     users_by_name: dict[str, list[str]] = {name: [] for name in specs}
     for role in Role:
         for name in roles.of(role).names:
             users_by_name.setdefault(name, []).append(role)
-    for name in embedding_models:
-        users_by_name.setdefault(name, []).append(EMBEDDING)
     for name, users in users_by_name.items():
         spec = catalogue.spec(name)
         key, key_problem = _key_status(name, spec, environ)
@@ -69,7 +64,7 @@ def model_entries(
             key,
             "" if key == _NOT_NEEDED else "refused" if refusal else "allowed",
             "; ".join(filter(None, (key_problem, refusal))),
-            rates_of(spec, embeds=set(users) == {EMBEDDING}),
+            rates_of(spec),
             spec.requests_per_minute,
             spec.tokens_per_minute,
         )

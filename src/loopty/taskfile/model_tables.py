@@ -15,8 +15,7 @@ from loopty.kit.dataclass import replace
 from loopty.taskfile.schema import WRONG, Checker
 from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
 
-_EMBEDDING_PROPOSER = "llm-code"
-MODEL_PROPOSERS = ("llm-parameters", _EMBEDDING_PROPOSER)
+MODEL_PROPOSERS = ("llm-parameters", "llm-code")
 """Proposers that call the evolver's model."""
 AGENT_PROPOSER = "agent"
 """The proposer that calls the evolver's model if there is one: its caps also hold for the agent's own login."""
@@ -136,7 +135,7 @@ def check_roles(
     _check_further_models(roles, checker)
     named: list[tuple[KeyPath, str]] = [(("roles", role, "model"), roles.of(role).model) for role in Role]
     named += [(("roles", role, "models", name), name) for role in Role for name in roles.of(role).models]
-    for path, model in (*named, *embedding_entries(proposer)):
+    for path, model in named:
         provider, colon, provider_model = model.partition(":")
         if not model or model in known:
             continue
@@ -255,20 +254,6 @@ def proposer_tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[s
     for index, rung in enumerate(rungs if isinstance(rungs, list) else ()):
         if isinstance(rung, Mapping):
             yield ("proposer", "rungs", index), rung
-
-
-def embedding_entries(proposer: PluginChoice) -> Iterator[tuple[KeyPath, str]]:
-    """The embedding model that the proposer, or each rung, compares changes with, and its key path."""
-    for path, options in proposer_tables(proposer):
-        if options.get("kind") != _EMBEDDING_PROPOSER:
-            continue  # in another package's proposer, `embedding` may mean something else
-        if isinstance(name := options.get("embedding"), str) and name:
-            yield (*path, "embedding"), name
-
-
-def embedding_models(proposer: PluginChoice) -> frozenset[str]:
-    """The names of the embedding models that the proposer or its rungs use."""
-    return frozenset(name for _, name in embedding_entries(proposer))
 
 
 def verifier_use(verifier: VerifierSpec) -> str | None:

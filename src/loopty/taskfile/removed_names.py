@@ -16,6 +16,7 @@ _REMOVED = {
     "parents.uct": _BEST,
     "parents.novelty": 'use "map-elites" with the same columns, or bring it as a plug-in (docs/search.md)',
     "operators.part": "leave it out; two small models' changes had no part that was worth a trial by itself",
+    "proposer.embedding": "leave it out; changes are compared by their characters",
     "proposer.guide_after": 'leave it out; tell the search what to try with loopty direct "…"',
 }
 """What to write instead, by the table or key, and the name in it."""

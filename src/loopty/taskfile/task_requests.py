@@ -15,7 +15,7 @@ from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import SandboxSpec, Task
 from loopty.kit.dataclass import dataclass, replace
 from loopty.taskfile.agent_tables import agent_tables
-from loopty.taskfile.model_tables import embedding_entries, proposer_kinds, proposer_tables
+from loopty.taskfile.model_tables import proposer_kinds, proposer_tables
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, SELECTORS
 from loopty.workspaces.git_folders import WORK_FOLDER
 
@@ -63,7 +63,6 @@ def model_requests(task: Task, top: Path, user_models: Mapping[str, ModelSpec]) 
         if user_models.get(name) != spec and (words := _model_words(name, spec, top)):
             yield TaskRequest(f"models.{name}", words)
     named = [(f"roles.{role}.model", name) for role in Role for name in task.roles.of(role).names]
-    named += [(".".join(map(str, path)), name) for path, name in embedding_entries(task.proposer)]
     for key, name in named:
         provider, colon, model = name.partition(":")
         if colon and name not in task.models and (words := _model_words(name, ModelSpec(provider, model), top)):

@@ -88,10 +88,6 @@ class CodeOptions(Record):
         above=0,
         below=1.001,
     )
-    embedding: str = option(
-        "The model whose embeddings compare changes. Default: changes are compared by characters.",
-        "",
-    )
     briefing: PromptContextOptions = option(
         "How much context the model gets besides the files.", PromptContextOptions()
     )

@@ -29,7 +29,6 @@ from loopty.proposers.code.proposal_checks import ProposalChecks
 from loopty.proposers.code.reply_faults import ProposalFault, parse_fault
 from loopty.proposers.code.reply_suggestions import CheckedReply, inspirations_of, make_suggestion
 from loopty.proposers.code.search_moves import MOST_BATCH, next_move
-from loopty.proposers.code.similarity import Embed
 from loopty.proposers.code.source_files import FileViews
 from loopty.proposers.file_merge import MergeFiles
 from loopty.proposers.mutate import mutate_node
@@ -65,7 +64,6 @@ class CodeProposer:
         text: Callable[[str, str], str | None],
         refusal: Callable[[Node, Proposal], str | None],
         merge_files: MergeFiles,
-        embed: Embed | None = None,
         width: int = 1,
     ) -> None:
         self.width = width
@@ -77,7 +75,7 @@ class CodeProposer:
         self._context = context
         texts = TextCache(text)
         self._file_views = FileViews(writable, readable, texts, options.file_tokens)
-        self._checks = ProposalChecks(self._file_views, texts, refusal, Novelty(texts, embed, options.similarity))
+        self._checks = ProposalChecks(self._file_views, texts, refusal, Novelty(texts, options.similarity))
         self._mutate = functools.partial(mutate_node, writable=writable, text=text)
         self._unread = UnreadReplies(tuple(Operator))
         self._open_questions = 0
@@ -86,7 +84,7 @@ class CodeProposer:
 
     async def propose(self, ask: Ask) -> Proposal | Refusal | SearchMove | None:
         if unread := self._unread.take(ask):
-            return await self._from_unread(ask, unread)
+            return self._from_unread(ask, unread)
         if self._learns and (move := next_move(ask, self._options)):
             return move
         self._open_questions += 1
@@ -95,7 +93,7 @@ class CodeProposer:
         except Exhausted:
             # A parallel question that spent the last of the budget may have brought, or may yet bring, several.
             if unread := self._unread.take(ask):
-                return await self._from_unread(ask, unread)
+                return self._from_unread(ask, unread)
             if self._open_questions == 1:
                 raise
             return None
@@ -111,7 +109,7 @@ class CodeProposer:
             return merged
         prompt = self._prompt(ask, plan)
         answer = await self._ask_model(ask, plan, prompt)
-        checked = await self._check_reply(ask, plan, answer.reply)
+        checked = self._check_reply(ask, plan, answer.reply)
         calls: tuple[str, ...] = (answer.call,)
         if fault := checked.fault:
             options, text = self._options, answer.reply.text
@@ -126,7 +124,7 @@ class CodeProposer:
             except Outage:
                 self._unread.put(ask, answer.call, 0, 1)  # otherwise its refusal would never be recorded
                 raise
-            checked = await self._check_reply(ask, plan, answer.reply)
+            checked = self._check_reply(ask, plan, answer.reply)
             calls = (*calls, answer.call)
         remaining = 0 if checked.fault else len(checked.items) - 1
         self._unread.put(ask, answer.call, 1, remaining)
@@ -161,7 +159,7 @@ class CodeProposer:
         context = self._context.text(ask, plan.parent)
         return code_prompts.first_prompt(plan, context, files, other_files, answer)
 
-    async def _check_reply(self, ask: Ask, plan: Plan, reply: Reply) -> CheckedReply:
+    def _check_reply(self, ask: Ask, plan: Plan, reply: Reply) -> CheckedReply:
         items = code_replies.parse_items(reply.text, reply.whole, self._most_items)
         if not items:
             fault = parse_fault(
@@ -172,18 +170,18 @@ class CodeProposer:
             return CheckedReply([code_replies.EMPTY_ITEM], [fault])
         results: list[Edits | ProposalFault] = []
         for item in items:
-            results.append(await self._edits(ask, plan, item))
+            results.append(self._edits(ask, plan, item))
             if not isinstance(results[-1], ProposalFault):
                 break
         return CheckedReply(items, results)
 
-    async def _edits(self, ask: Ask, plan: Plan, item: code_replies.ReplyItem) -> Edits | ProposalFault:
+    def _edits(self, ask: Ask, plan: Plan, item: code_replies.ReplyItem) -> Edits | ProposalFault:
         try:
-            return await self._checks.edits(ask, plan.operator, plan.parent, item)
+            return self._checks.edits(ask, plan.operator, plan.parent, item)
         except ProposalFault as fault:
             return fault
 
-    async def _from_unread(self, ask: Ask, unread: UnreadItem) -> Proposal | Refusal:
+    def _from_unread(self, ask: Ask, unread: UnreadItem) -> Proposal | Refusal:
         """The proposal of an item of an earlier reply."""
         operator, calls = Operator(unread.operator), (unread.call,)
         try:
@@ -200,7 +198,7 @@ class CodeProposer:
         parent = ask.history[unread.node]
         inspirations = inspirations_of(ask, parent, unread.call)
         plan = Plan(operator, parent, _SAME_REPLY, inspirations, arm_reason=_SAME_REPLY)
-        edits = await self._edits(ask, plan, items[unread.index])
+        edits = self._edits(ask, plan, items[unread.index])
         return make_suggestion(plan, items[unread.index], edits, calls, remaining, unread.index)
 
 
@@ -216,6 +214,5 @@ def make_proposer(options: CodeOptions, services: Services) -> CodeProposer:
         files.text,
         files.refusal,
         files.merge,
-        services.embedder(options.embedding) if options.embedding else None,
         services.width,
     )

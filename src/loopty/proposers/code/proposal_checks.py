@@ -31,7 +31,7 @@ class ProposalChecks:
         self._refusal = refusal
         self._novelty = novelty
 
-    async def edits(self, ask: Ask, operator: Operator, parent: Node, item: code_replies.ReplyItem) -> Edits:
+    def edits(self, ask: Ask, operator: Operator, parent: Node, item: code_replies.ReplyItem) -> Edits:
         """The item's edits of the parent's files. Raises ProposalFault with what is wrong with the item."""
         files = self._file_views.of(ask.history, parent)
         changes = code_replies.parse_changes(item, files.known, files.only_writable)
@@ -43,7 +43,7 @@ class ProposalChecks:
         self._check_writable(parent, files, {change.path for change in changes}, read)
         edits = apply_changes(changes, read, frozenset() if operator is Operator.DRAFT else files.not_fully_shown)
         self._check_access(parent, edits)
-        await self._novelty.check(ask, parent, edits)
+        self._novelty.check(ask, parent, edits)
         return edits
 
     def _check_writable(
