@@ -14,14 +14,13 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
-from loopty.domain.proposal import Objection, Proposal
+from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
 from loopty.engine.protocols import Ask, CommittedFiles
 from loopty.kit import codec
 from loopty.proposers.optuna_samplers import StatelessProposer
 from loopty.record.history import History
-from loopty.record.proposals import ProposalRefused
 from loopty.record.reviews import Reviews
 from loopty.record.trials import TrialCounts, TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
@@ -316,15 +315,13 @@ async def test_reviews_are_counted_apart_from_trials():
         lambda trial: float(trial.node.order), answer=lambda *_: next(answers), pools=Pools(attempts=4)
     )
     await run.drive()
-    run.recorder.record(lambda _: [ProposalRefused(1, Pool.ATTEMPT, "op", "no", Objection.SCREENED)])
     found = run.status()
-    assert found.verified == VerifierTotals(passed=1, disagreements=1, rejected=1, unreviewed=2, screened=1)
+    assert found.verified == VerifierTotals(passed=1, disagreements=1, rejected=1, unreviewed=2)
     assert [count.pool for count in found.counts] == [Pool.ATTEMPT]
     assert found.count(Pool.ATTEMPT).endings == {"finished": 4}
     shown = " ".join(status_text(found, 200, tally=tally(run.history, 1)).split())
     assert (
-        "verifier 2 winners reviewed, disagreed with the metric on 1 (1 rejected), 2 winners not reviewed; "
-        "1 proposal screened out" in shown
+        "verifier 2 winners reviewed, disagreed with the metric on 1 (1 rejected), 2 winners not reviewed" in shown
     )
     assert goodput(run.history, run.run, 1.0).waste == ()
 

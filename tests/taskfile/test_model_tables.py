@@ -82,8 +82,8 @@ def test_a_model_is_defined_and_named_by_roles():
         ),
         (FAST + '[roles.user]\nmodel = "fats"\n', "which is not a known model: known are fast; add [models.fats]"),
         (
-            "[verifier]\nscreen = true\n",
-            'verifier.screen needs a model: name one, as in [roles.verifier] model = "…"',
+            '[verifier]\nreview = "flag"\n',
+            'verifier.review needs a model: name one, as in [roles.verifier] model = "…"',
         ),
         (
             FAST + '[roles.evolver]\nmodel = "fast"\ntrial_tokens = 9\n',

@@ -33,6 +33,7 @@ write = ["src/**"]
             '[proposer]\nkind = "ladder"\n[[proposer.rungs]]\nkind = "llm-code"\nembedding = "near"',
             "proposer.rungs.0 'embedding' is gone: leave it out",
         ),
+        ("[verifier]\nscreen = true", "verifier 'screen' is gone: leave it out; review = \"reject\""),
         ('[proposer]\nkind = "llm-code"\nguide_after = 4', "proposer 'guide_after' is gone: leave it out; tell"),
     ],
 )

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from loopty.agents.agent_work import OpenSessions
-from loopty.domain.model import Role
 from loopty.domain.task import PluginChoice, Task
 from loopty.engine.protocols import Proposer, Pruner, Selector
 from loopty.kit import codec
@@ -33,17 +32,8 @@ class ProposerFactory:
     agent_sessions: OpenSessions
 
     def proposer(self) -> Proposer:
-        """The proposer of attempts, screened by the verifier where the task asks for that."""
-        proposer = self._make_proposer(self.task.proposer)
-        if not self.task.verifier.screen:
-            return proposer
-        from loopty.verifiers.proposal_screen import ScreenedProposer
-
-        model, limit = self.models.of(Role.VERIFIER), self.models.prompt_tokens(Role.VERIFIER)
-        task, files = self.task, self.files
-        return ScreenedProposer(
-            proposer, model, task.statement, task.verifier.rules, files.writable_files, files.text, limit
-        )
+        """The proposer of attempts."""
+        return self._make_proposer(self.task.proposer)
 
     def control(self) -> Proposer:
         """The proposer of the random control."""

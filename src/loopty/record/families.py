@@ -46,7 +46,7 @@ _TABLE = {
     "node_gates": ("gate-added", ""),
     "directives": ("directive-set", ""),
     "budgets": ("budget-changed", ""),
-    "role_shares": ("role-shares-changed", "call-reserved"),
+    "role_shares": ("role-shares-changed", ""),
     "acknowledgements": ("directive-seen", ""),
     "notes": ("note-added", ""),
     "claims": ("", "node-added draft-dropped node-judged verdict-withdrawn"),

@@ -258,7 +258,7 @@ def proposer_tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[s
 
 def verifier_use(verifier: VerifierSpec) -> str | None:
     """The first key of `[verifier]` that needs the verifier's model, or None."""
-    used = {"screen": verifier.screen, "review": verifier.review != "off", "judged": bool(verifier.judged)}
+    used = {"review": verifier.review != "off", "judged": bool(verifier.judged)}
     return next((key for key, use in used.items() if use), None)
 
 

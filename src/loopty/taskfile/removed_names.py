@@ -18,6 +18,7 @@ _REMOVED = {
     "operators.part": "leave it out; two small models' changes had no part that was worth a trial by itself",
     "proposer.embedding": "leave it out; changes are compared by their characters",
     "proposer.guide_after": 'leave it out; tell the search what to try with loopty direct "…"',
+    "verifier.screen": 'leave it out; review = "reject" reads each winner instead',
 }
 """What to write instead, by the table or key, and the name in it."""
 
