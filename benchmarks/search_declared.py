@@ -20,10 +20,11 @@ from pathlib import Path
 from page_tables import difference_table, write_table
 from search import SETTINGS
 from search_landscape import CONSTANTS, GRID, Genome, Landscape, make_landscape
-from search_simulation import WITHOUT_PARTS, Simulation
+from search_simulation import Simulation
 from search_tuning import SLICES, TRIALS, TunedSimulation
 
 from loopty.domain.space import Parameter, ParameterKind, Space
+from loopty.proposers.code.code_options import CodeOptions
 
 RESULTS = Path(__file__).with_name("search_declared_results.json")
 BUDGET = SETTINGS["calls"].budget
@@ -58,7 +59,7 @@ class DeclaredSimulation(TunedSimulation):
 def run_one(job: tuple[str, str, int]) -> tuple[str, list[float]]:
     shape, arm, seed = job
     land = make_landscape(shape, seed)
-    simulation = Simulation(land, WITHOUT_PARTS, seed) if arm == OFF else DeclaredSimulation(land, seed, arm)
+    simulation = Simulation(land, CodeOptions(), seed) if arm == OFF else DeclaredSimulation(land, seed, arm)
     result = simulation.run(BUDGET)
     return f"{shape}|{arm}|{seed}", [round(result.area, 6), round(result.final, 6), result.trials]
 

@@ -26,9 +26,7 @@ from loopty.domain.outcome import Verdict
 from loopty.domain.task import Noise
 from loopty.judge.pairs import MeasureAgain, Rules, judge_pairs
 from loopty.kit.dataclass import replace
-from loopty.models.role_allocation import screened_share
 from loopty.record.node_record import Pairing
-from loopty.record.role_shares import RoleFigures
 from loopty.record.verdicts import NodeJudged
 
 FIRST_SEED = 400_000
@@ -114,8 +112,7 @@ class RoleSimulation:
     def _is_screened(self) -> bool:
         if self._policy.screens != "adaptive":
             return self._policy.screens == "all"
-        share = screened_share(RoleFigures(looks=self._looks, objections=self._objections))
-        return self._rng.random() < share
+        return self._rng.random() < max(0.1, (1 + 4 * self._objections) / (2 + self._looks))
 
     def _objects(self, candidate: Candidate) -> bool:
         self._spent += _LOOK

@@ -92,7 +92,7 @@ class ShareSimulation(RoleSimulation):
         run = run.with_pool_part(Pool.ATTEMPT, TrialCounts(endings={"failed": self._failed}))
         if decision := next_shares(run, Roles(shares=self._division.shares, allocation="adaptive")):
             self._shares = decision.shares
-            part = RoleShares(decision.shares, decision.screened, decision.figures, decision.reason)
+            part = RoleShares(decision.shares, decision.figures, decision.reason)
             self._run = run.with_part(part)
 
 

@@ -13,7 +13,6 @@ from itertools import count
 
 from search_coder import CHEAP, TOKENS, Coder, Skill
 from search_landscape import Genome, Landscape
-from search_program import program_text, programs, within_range
 
 from loopty.campaign.proposer_factory import make_selector
 from loopty.domain.git_names import ObjectName
@@ -22,12 +21,9 @@ from loopty.domain.model import ModelOption
 from loopty.domain.objective import Objective
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
-from loopty.domain.proposal import Edits, Objection
+from loopty.domain.proposal import Objection
 from loopty.engine.protocols import Ask
-from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
-from loopty.proposers.code.node_texts import TextCache
-from loopty.proposers.code.part_finder import PartFinder
-from loopty.proposers.code.part_proposals import part_proposal
+from loopty.proposers.code.code_options import CodeOptions, Policy
 from loopty.proposers.code.plan import Plan, make_plan
 from loopty.proposers.code.search_moves import next_move
 from loopty.record.calls import CallReserved, CallSettled
@@ -40,8 +36,6 @@ from loopty.record.search_learning import SearchMoved
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
 
-WITHOUT_PARTS = CodeOptions(operators=(Operator.DIFF, Operator.REWRITE, Operator.FIX, Operator.DRAFT))
-"""`credit` as it was before it took changes apart: what most tables measured."""
 FLOOR = 0.004
 """What a kept change must at least gain."""
 _TOKENS = 1000
@@ -87,9 +81,6 @@ class Simulation:
         self._broken: set[NodeId] = set()
         self._samples: dict[NodeId, list[float]] = {}
         self._known = {land.root}
-        self._texts: dict[str, str] = {}
-        texts = TextCache(lambda commit, _: self._texts[commit])
-        self._parts = PartFinder(texts, lambda _, __, edits: self._fault(edits))
         self._spent = 0.0
         self._trials = 0
         self._asked: dict[str, int] = {}
@@ -121,7 +112,7 @@ class Simulation:
         if self._options.policy is Policy.GRADIENT and (move := next_move(ask, self._options)):
             self._record(SearchMoved(1, Pool.ATTEMPT, move))
             return
-        plan = make_plan(ask, self._options, self._selector, self._models, self._parts.find)
+        plan = make_plan(ask, self._options, self._selector, self._models)
         calls = self._call(plan)
         for index in range(plan.batch if plan.model else 1):
             self._propose(plan, calls, index)
@@ -132,12 +123,8 @@ class Simulation:
         self._asked[operator] = self._asked.get(operator, 0) + 1
         coder = self._coders[plan.model or self._models[0].name]
         partner = self._genomes[plan.inspirations[0].id] if plan.inspirations else None
-        part = plan.part and part_proposal(plan, plan.part)
-        if part:
-            operator, genome, is_broken = part.operator, self._genome_of(part.edits), False
-        else:
-            genome = coder.change(operator, self._genomes[plan.parent.id], partner, self._rng)
-            is_broken = coder.breaks(operator, self._rng)
+        genome = coder.change(operator, self._genomes[plan.parent.id], partner, self._rng)
+        is_broken = coder.breaks(operator, self._rng)
         if genome is None or (operator != "fix" and genome in self._known):
             why = "no use" if genome is None else "the same"
             refused = Objection.REPLY if genome is None else Objection.DUPLICATE
@@ -147,7 +134,7 @@ class Simulation:
         genome = self._prepare(genome, is_broken)
         node = plan.parent.id.child(self._history[plan.parent.id].children + 1)
         self._genomes[node] = genome
-        self._add(node, operator, calls, *place, part.inspirations if part else ())
+        self._add(node, operator, calls, *place)
         self._trials += 1
         if is_broken:
             self._broken.add(node)
@@ -183,22 +170,12 @@ class Simulation:
         calls: tuple[str, ...],
         remaining: int = 0,
         index: int = 0,
-        inspirations: tuple[NodeId, ...] = (),
     ) -> None:
         name = ObjectName(f"{len(self._genomes):040x}")
-        self._texts[name] = program_text(self._genomes[node])
-        place = {"remaining_in_reply": remaining, "index_in_reply": index, "inspirations": inspirations}
+        place = {"remaining_in_reply": remaining, "index_in_reply": index}
         edits = (_PATH,) if node.parent else ()
         named = (node, Pool.ATTEMPT, operator, operator, name, name)
         self._record(NodeAdded(*named, calls=calls, edits=edits, **place))
-
-    def _genome_of(self, edits: Edits) -> Genome:
-        """The program of these edits."""
-        ((_, genome),) = programs(str(edits[_PATH]), self._land.shape.blocks)
-        return within_range(genome, self._land)
-
-    def _fault(self, edits: Edits) -> str | None:
-        return "the same" if self._genome_of(edits) in self._known else None
 
     def _measure(self, node: NodeId) -> None:
         """Run the trial, and under noise as many more as it takes to tell the node from the best one."""

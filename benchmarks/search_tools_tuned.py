@@ -31,8 +31,6 @@ from loopty.engine.protocols import Trial
 RESULTS = Path(__file__).with_name("search_tools_tuned_results.json")
 _SHAPES = 40
 """Of each kind."""
-_BESIDE = [name for name in LOOPTY if name != "loopty"]
-"""Tune mode was measured without parts of changes: so the default with them is left out."""
 _SLICE = 0.03
 _ATTEMPTS = 52
 """More than 60 evaluations pay for, where three proposals of four are tuned."""
@@ -81,7 +79,7 @@ def main() -> None:
     others = json.loads(OTHERS.read_text())
     lines: list[str] = []
     for stratum, seeds in strata.items():
-        rows = [_row(tool, known, others, seeds) for tool in (*_BESIDE, *PEERS)]
+        rows = [_row(tool, known, others, seeds) for tool in (*LOOPTY, *PEERS)]
         lines += [f"**{stratum.capitalize()} roots**, the cost of 60 evaluations each:", "", *_HEAD, *rows, ""]
     print("\n".join(lines))
 

@@ -19,10 +19,11 @@ from pathlib import Path
 from page_tables import difference_table, write_table
 from search import SETTINGS
 from search_landscape import GRID, Genome, Landscape, make_landscape
-from search_simulation import WITHOUT_PARTS, Simulation
+from search_simulation import Simulation
 
 from loopty.domain.objective import Direction
 from loopty.domain.space import Parameter, ParameterKind, Space
+from loopty.proposers.code.code_options import CodeOptions
 from loopty.proposers.tune_samplers import draw_near_best
 from loopty.record.tunings import TunePoint
 
@@ -52,7 +53,7 @@ class TunedSimulation(Simulation):
     """A search whose proposals are tuned on a slice first."""
 
     def __init__(self, land: Landscape, seed: int, part: Slice) -> None:
-        super().__init__(land, WITHOUT_PARTS, seed)
+        super().__init__(land, CodeOptions(), seed)
         self._part = part
         self._tune_rng = random.Random(f"tune {seed}")
 
@@ -89,7 +90,7 @@ def _with_params(genome: Genome, params: dict[str, int]) -> Genome:
 def run_one(job: tuple[str, int]) -> tuple[str, list[float]]:
     name, seed = job
     land, part = make_landscape("random", seed), SLICES[name]
-    simulation = TunedSimulation(land, seed, part) if part else Simulation(land, WITHOUT_PARTS, seed)
+    simulation = TunedSimulation(land, seed, part) if part else Simulation(land, CodeOptions(), seed)
     result = simulation.run(SETTING.budget)
     return f"{name}|{seed}", [round(result.area, 6), round(result.final, 6), result.trials]
 

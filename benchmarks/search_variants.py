@@ -21,7 +21,7 @@ from types import ModuleType
 from page_tables import difference_table
 from search import Setting
 from search_landscape import make_landscape
-from search_simulation import WITHOUT_PARTS, Simulation
+from search_simulation import Simulation
 
 from loopty.domain.model import ModelOption
 from loopty.engine.protocols import Ask
@@ -195,7 +195,7 @@ def run_one(job: tuple[str, str, int]) -> tuple[str, list[float]]:
     setting, rules = GROUPS[group]
     with _in_place(plan, "choose_arm", rules.get(name, choose_arm)):
         land = make_landscape("random", seed)
-        result = Simulation(land, WITHOUT_PARTS, seed, trial_cost=1.0, call_cost=0.0).run(setting.budget)
+        result = Simulation(land, CodeOptions(), seed, trial_cost=1.0, call_cost=0.0).run(setting.budget)
     return f"{group}|{name}|{seed}", [round(result.area, 4), round(result.final, 4)]
 
 

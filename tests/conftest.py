@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, settings
 
 from loopty.attacks.runner import AttackStanding
 from loopty.testing.postgres_server import PostgresServer, find_programs
-from loopty.testing.ray_cluster import RayCluster
-from loopty.testing.s3_server import S3Server, find_rclone
 
 from .clean_environment import Installed, build_wheel, copy_sources, install, make_venv
+from .servers.ray_cluster import RayCluster
+from .servers.s3_server import S3Server, find_rclone
 
 _LONGEST_REASON = 110
 _SECONDS_TO_END = 120

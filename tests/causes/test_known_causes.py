@@ -356,9 +356,9 @@ KNOWN = [
         'mounts = ["data"]',
     ),
     (
-        "FileNotFoundError: [Errno 2] No such file or directory: 'tests/server.pem'",
-        Facts(paths=("tests/server.pem",)),
-        'under [access]: read = ["**", "tests/server.pem"]',
+        "FileNotFoundError: [Errno 2] No such file or directory: 'tests/.env'",
+        Facts(paths=("tests/.env",)),
+        'under [access]: read = ["**", "tests/.env"]',
     ),
     ("cat: /srv/set/x: No such file or directory", Facts(paths=("/srv/set/x",)), 'mounts = ["/srv/set/x"]'),
     (

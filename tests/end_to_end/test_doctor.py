@@ -5,7 +5,6 @@ import json
 import pytest
 
 from .conftest import CODE_TASK
-from .serving import table
 
 KEY = "sk-a-secret-of-the-doctor-tests"
 MODELS = """
@@ -18,9 +17,6 @@ provider = "openai"
 model = "nobody-lists-this"
 url = "https://gateway.invalid/v1"
 key_env = "LOOPTY_TEST_KEY"
-[models.small]
-provider = "local"
-model = "smollm2"
 [roles.evolver]
 model = "big"
 [roles.user]
@@ -63,13 +59,6 @@ def test_each_model_is_listed_with_what_it_needs(found):
             "address": "refused",
             "price": "unknown",
         },
-        "small": {
-            "provider": "local",
-            "client": facts["small"]["client"],
-            "key": "not needed",
-            "price": "free",
-            "weights": "missing",
-        },
         "anthropic:claude-sonnet-4-5": {
             "provider": "anthropic",
             "client": facts["anthropic:claude-sonnet-4-5"]["client"],
@@ -79,22 +68,12 @@ def test_each_model_is_listed_with_what_it_needs(found):
         },
     }
     assert "under [keys] in" in rows["model gate"]["detail"]
-    assert "loopty models --fetch smollm2" in rows["model small"]["detail"]
     assert "set ANTHROPIC_API_KEY" in rows["model anthropic:claude-sonnet-4-5"]["detail"]
     assert code == 1, "the user's model has no key"
     assert rows["model gate"]["needed"] is False, "no role names it"
     assert (rows["role user"]["ok"], rows["role user"]["detail"]) == (True, "anthropic:claude-sonnet-4-5")
     assert rows["role verifier"]["detail"] == "no model"
     assert "the evolver has model big, but the proposer mutate calls no model" in rows["role evolver"]["detail"]
-
-
-def test_a_model_that_cannot_embed_is_reported(found):
-    text = table("models.near", provider="scripted", file="none.jsonl") + table("roles.evolver", model="near")
-    text += table("proposer", kind="llm-code", embedding="anthropic:claude-sonnet-4-5")
-    code, rows = found(text)
-    row = rows["model anthropic:claude-sonnet-4-5"]
-    assert (code, row["ok"]) == (1, False)
-    assert "loopty cannot ask anthropic for embeddings: name a server that speaks OpenAI's API" in row["detail"]
 
 
 def test_without_a_task_the_users_own_models_are_listed(found, code_place):

@@ -216,7 +216,7 @@ def test_an_artifact_gets_access_to_the_machine_only_with_trust(place, elsewhere
 
 
 def test_an_artifact_chooses_no_model(place, elsewhere, monkeypatch):
-    """The benchmark's model belongs to whoever replays: an artifact names neither an address nor weights."""
+    """The benchmark's model belongs to whoever replays: an artifact names no address."""
     place.write("bench.sh", NUMBER_BENCH)
     place.write("src/x.txt", "5\n")
     with vendor() as server:

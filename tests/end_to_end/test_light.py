@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 
-HEAVY = {"asyncio", "genai_prices", "h11", "httpx", "httpx2", "keyring", "optuna", "pydantic_ai", "xllamacpp"}
+HEAVY = {"asyncio", "genai_prices", "h11", "httpx", "httpx2", "keyring", "optuna", "pydantic_ai"}
 MODELS = """
 [models.mini]
 provider = "openai"

@@ -4,9 +4,6 @@ import json
 
 import pytest
 
-from ..models import tiny_gguf
-from ..models.server import ScriptedServer, answer
-from ..models.test_embedding import vectors
 from .conftest import Place
 
 KEY = "sk-a-secret-of-this-test"
@@ -29,9 +26,6 @@ url = "http://127.0.0.1:11434/v1"
 [models.played]
 provider = "scripted"
 file = "script.jsonl"
-[models.small]
-provider = "local"
-model = "smollm2"
 """
 ROLES = """
 [roles.evolver]
@@ -69,7 +63,6 @@ def test_models_are_listed_with_roles_keys_and_prices_and_never_with_a_key(param
     assert "LOOPTY_TEST_NO_KEY" in listed["strange"]["problem"]
     assert listed["strange"]["price"] is None
     assert listed["near"]["key"] == listed["played"]["key"] == "not needed"
-    assert "loopty models --fetch smollm2" in listed["small"]["problem"]
     assert "$2.00 in, $2.00 cached, $8.00 out per million tokens" in text
     assert "unknown: only tokens are counted" in text
     assert "50 requests per minute" in text
@@ -78,14 +71,13 @@ def test_models_are_listed_with_roles_keys_and_prices_and_never_with_a_key(param
 
 def test_outside_a_task_it_lists_the_models_of_the_users_config_file(own):
     configure(own, MODELS)
-    assert {model["name"] for model in own.json("models")} == {"big", "strange", "near", "played", "small"}
+    assert {model["name"] for model in own.json("models")} == {"big", "strange", "near", "played"}
 
 
 def test_without_models_it_says_how_to_get_one(own):
     done = own.loopty("models")
     assert done.stdout == ""
     assert "[models.NAME]" in done.stderr
-    assert "--fetch smollm2" in done.stderr
     assert own.json("models") == []
 
 
@@ -99,21 +91,6 @@ def test_trying_a_model_reports_its_cost(own):
     assert "(9 tokens in, 2 out, $0.00)" in done.stdout
     tried = own.json("models", "--try", "played")
     assert (tried["text"], tried["money_usd"]) == ("ready", 0.0)
-
-
-@pytest.mark.usefixtures("own")
-def test_a_model_that_embeds_is_tried_with_an_embedding(parameter_place):
-    task = (parameter_place.top / "loopty.toml").read_text()
-    with ScriptedServer(answer(vectors([0.5, 0.25]))) as server:
-        stated = f'[models.near]\nprovider = "openai"\nmodel = "e"\nurl = "{server.url}/v1"\n'
-        rung = '[[proposer.rungs]]\nkind = "llm-code"\nembedding = "near"\n'
-        proposer = f'[roles.evolver]\nmodel = "openai:x"\n[proposer]\nkind = "ladder"\n{rung}'
-        parameter_place.write("loopty.toml", f"{task}{stated}{proposer}")
-        done = parameter_place.loopty("models", "--try", "near")
-    assert server.requests[0].path == "/v1/embeddings"
-    assert "openai:e answers after" in done.stdout
-    assert "its vector: [[0.5, 0.25]]" in done.stderr
-    assert "embedding" in parameter_place.loopty("models").stdout
 
 
 def test_a_model_without_an_answer_gives_one_line_and_exit_code_1(own):
@@ -130,25 +107,7 @@ def test_a_model_without_its_key_is_not_tried(own):
     assert "set LOOPTY_TEST_NO_KEY" in own.loopty("models", "--try", "strange", code=2).stderr
 
 
-def test_a_model_from_a_file_answers_without_a_key(own):
-    pytest.importorskip("xllamacpp")
-    tiny_gguf.write_model(own.top / "tiny.gguf")
-    file = json.dumps(str(own.top / "tiny.gguf"))
-    configure(own, f'[models.mine]\nprovider = "local"\nfile = {file}\nsettings = {{ threads = 1 }}\n')
-    tried = own.json("models", "--try", "mine")
-    assert tried["model"] == "local:tiny"
-    assert tried["usage"]["output_tokens"] > 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (("--fetch", "gpt-9"), "loopty cannot fetch weights called 'gpt-9' (it knows smollm2)"),
-        (("--try", "nobody"), "there is no model 'nobody'"),
-        (("--try", "a", "--fetch", "b"), "one at a time"),
-    ],
-)
-def test_misuse_is_reported_in_one_line(arguments, expected, own):
-    done = own.loopty("models", *arguments, code=2)
-    assert expected in done.stderr
+def test_an_unknown_model_is_reported_in_one_line(own):
+    done = own.loopty("models", "--try", "nobody", code=2)
+    assert "there is no model 'nobody'" in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -51,7 +51,7 @@ def overlaps(place) -> int:
     return found
 
 
-@pytest.mark.parametrize("proposer", ["", 'parents = { kind = "tournament" }\n'])
+@pytest.mark.parametrize("proposer", ["", 'parents = { kind = "islands", count = 2 }\n'])
 def test_the_tree_is_the_same_when_the_model_is_faster_and_when_the_trial_is(code_place, proposer):
     trees = []
     for reply_seconds, trial_seconds in ((0.0, 0.4), (0.4, 0.0)):

@@ -12,7 +12,7 @@ from .conftest import CODE_TASK, Place
 from .serving import evolver, model, number, table, vendor
 from .state import events
 
-TRY = '{"reasoning": "it is only a number", "against": [], "verdict": "try"}'
+PASS = '{"reasoning": "it is only a number", "breaks": [], "verdict": "pass"}'
 
 
 def kill_during_requests(place: Place, server: ScriptedServer, requests: int = 1) -> None:
@@ -49,7 +49,7 @@ def test_calls_of_a_killed_process_are_charged_once_and_the_run_continues(code_p
 
 
 def test_a_paid_reply_is_used_by_the_next_process_without_another_request(code_place):
-    with vendor(number(6, 7, 8)) as proposing, vendor(hang, TRY) as verifying:
+    with vendor(number(6, 7, 8)) as proposing, vendor(hang, PASS) as verifying:
         code_place.write(
             "loopty.toml",
             CODE_TASK.format(attempts=3)
@@ -57,11 +57,11 @@ def test_a_paid_reply_is_used_by_the_next_process_without_another_request(code_p
             + "batch = 3\n"
             + model(verifying, "judge")
             + table("roles.verifier", model="judge")
-            + table("verifier", screen=True)
+            + table("verifier", review="flag")
             + table("noise", repeat="never"),
         )
         kill_during_requests(code_place, verifying)
-        assert [event.node for event in events(code_place) if isinstance(event, NodeAdded)] == ["1"]
+        assert "1.3" not in [event.node for event in events(code_place) if isinstance(event, NodeAdded)]
         code_place.loopty("optimize")
     assert len(proposing.requests) == 1
     assert len(verifying.requests) == 4
@@ -72,7 +72,7 @@ def test_a_paid_reply_is_used_by_the_next_process_without_another_request(code_p
     assert {row["name"]: row["sum"]["calls"] for row in spent["role"]} == {"evolver": 1, "verifier": 4}
     for node in ("1.1", "1.3"):
         shown = code_place.json("show", node, "--prompt")["calls"]
-        assert [item["operator"] for item in shown] == ["screen", "diff"], "its screening, and its own call"
-        assert shown[1]["call"] == call
-    (lost,) = code_place.json("show", "1", "--prompt")["calls"]
+        assert [item["operator"] for item in shown] == ["diff", *["review"] * (len(shown) - 1)]
+        assert shown[0]["call"] == call
+    (lost, *_) = code_place.json("show", "1.1", "--prompt")["calls"][1:]
     assert lost["fruitless_reason"] == "its process died", "other verbs must not change it"

@@ -1,14 +1,12 @@
-"""The verifier through the command line: it screens, reviews and compares, and can only object."""
+"""The verifier through the command line: it reviews and compares, and can only object."""
 
 import json
 
 from loopty.domain.pool import Pool
-from loopty.record.proposals import ProposalRefused
 from loopty.record.verdicts import Incumbents
 
 from .conftest import CODE_TASK, NUMBER_BENCH, Place
 from .serving import model, number, table, vendor, words
-from .state import events
 
 
 def verdict(**fields) -> str:
@@ -28,60 +26,46 @@ def verified(place: Place, proposing, verifying, attempts: int, seen: int = 128_
     )
 
 
-def screen(asked: str) -> str:
-    if "+666" in asked:
-        return verdict(against=["it is the number of the beast"], verdict="skip")
-    return verdict(against=[], verdict="try")
-
-
 def review(asked: str) -> str:
     if "+9" in asked:
         return verdict(breaks=["rule 2: no nines"], verdict="fail")
     return verdict(breaks=[], verdict="pass")
 
 
-def both(asked: str) -> str:
-    return screen(asked) if "worth a trial" in asked else review(asked)
-
-
-def test_a_screened_proposal_gets_no_trial_and_a_winner_that_breaks_a_rule_is_rejected(code_place):
-    with vendor(number(666), number(7), number(9), number(8)) as proposing, vendor(both) as verifying:
-        verified(code_place, proposing, verifying, 3, screen=True, review="reject", rules="No nines.")
+def test_a_winner_that_breaks_a_rule_is_rejected(code_place):
+    with vendor(number(7), number(9), number(8)) as proposing, vendor(review) as verifying:
+        verified(code_place, proposing, verifying, 3, review="reject", rules="No nines.")
         done = code_place.loopty("optimize")
     assert "No nines." in words(verifying.requests[0].body)
-    (refused,) = [event for event in events(code_place) if isinstance(event, ProposalRefused)]
-    assert (refused.objection, "number of the beast" in refused.reason) == ("screened", True)
     history = code_place.history()
-    assert [history[node].verdict for node in ("1.1", "1.2", "1.1.1")] == ["kept", "rejected", "kept"]
-    assert Incumbents.of(history.run, Pool.ATTEMPT).best == "1.1.1", "although 1.2 has the better score"
+    assert [history[node].verdict for node in ("1.1", "1.2", "1.3")] == ["kept", "rejected", "kept"]
+    assert Incumbents.of(history.run, Pool.ATTEMPT).best == "1.3", "although 1.2 has the better score"
     assert "rejected @3: the verifier: rule 2: no nines" in done.stderr
     assert code_place.json("status")["verified"] == {
         "passed": 2,
         "disagreements": 1,
         "rejected": 1,
         "unreviewed": 0,
-        "screened": 1,
     }
     shown = " ".join(code_place.loopty("status").stdout.split())
-    assert "3 winners reviewed, disagreed with the metric on 1 (1 rejected); 1 proposal screened out" in shown
+    assert "3 winners reviewed, disagreed with the metric on 1 (1 rejected)" in shown
     calls = {row["name"]: row["sum"]["calls"] for row in code_place.json("spend", "--by", "operator")["operator"]}
-    assert (calls["screen"], calls["review"]) == (4, 3)
+    assert calls["review"] == 3
 
 
 def test_a_verifier_with_a_small_context_sees_as_much_as_fits_and_its_verdict_says_so(code_place):
     code_place.write("bench.sh", NUMBER_BENCH.replace("cat", "head -n 1"))
     code_place.commit()
     long = number("7\n" + "12345\n" * 2_000)
-    with vendor(long) as proposing, vendor(both) as verifying:
-        verified(code_place, proposing, verifying, 1, seen=2_048, screen=True, review="reject")
+    with vendor(long) as proposing, vendor(review) as verifying:
+        verified(code_place, proposing, verifying, 1, seen=2_048, review="reject")
         code_place.loopty("optimize")
-    assert len(verifying.requests) == 2
-    for request in verifying.requests:
-        assert "characters left out" in words(request.body)
-        assert len(words(request.body)) < 4 * 2_048
-    review = code_place.history()["1.1"].review
-    assert review.passed
-    assert "characters of the change)" in review.reason
+    (request,) = verifying.requests
+    assert "characters left out" in words(request.body)
+    assert len(words(request.body)) < 4 * 2_048
+    found = code_place.history()["1.1"].review
+    assert found.passed
+    assert "characters of the change)" in found.reason
 
 
 def test_a_verifier_with_too_small_a_context_is_refused_before_anything_is_paid(code_place):

@@ -8,8 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from loopty.testing.ssh_server import SshServer, find_sshd
-
+from ..servers.ssh_server import SshServer, find_sshd
 from .conftest import ECHO_X, PARAMETER_TASK
 from .test_kill import processes_with
 from .test_workers import assert_sound

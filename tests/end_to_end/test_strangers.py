@@ -149,7 +149,6 @@ def test_an_artifact_with_links_in_loopty_s_folder_is_refused(stranger, mine, tm
 
 MODELS = {
     "an address": {"provider": "openai", "model": "m", "url": "http://127.0.0.1:9/v1"},
-    "weights": {"provider": "local", "file": "weights.gguf"},
     "a provider": {"provider": "anthropic", "model": "m"},
 }
 

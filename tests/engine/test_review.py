@@ -14,14 +14,13 @@ from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
-from loopty.domain.proposal import Objection, Proposal
+from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
 from loopty.engine.protocols import Ask, CommittedFiles
 from loopty.kit import codec
 from loopty.proposers.optuna_samplers import StatelessProposer
 from loopty.record.history import History
-from loopty.record.proposals import ProposalRefused
 from loopty.record.reviews import Reviews
 from loopty.record.trials import TrialCounts, TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
@@ -30,7 +29,7 @@ from loopty.report.node_text import node_text
 from loopty.report.plain_progress import PlainProgress
 from loopty.report.status_text import status_text
 from loopty.report.terminal import Terminal
-from loopty.selectors.tournament import TournamentSelector
+from loopty.selectors.judged_nodes import population
 from loopty.views.goodput import goodput
 from loopty.views.node_detail import detail
 from loopty.views.run_status import status
@@ -316,15 +315,13 @@ async def test_reviews_are_counted_apart_from_trials():
         lambda trial: float(trial.node.order), answer=lambda *_: next(answers), pools=Pools(attempts=4)
     )
     await run.drive()
-    run.recorder.record(lambda _: [ProposalRefused(1, Pool.ATTEMPT, "op", "no", Objection.SCREENED)])
     found = run.status()
-    assert found.verified == VerifierTotals(passed=1, disagreements=1, rejected=1, unreviewed=2, screened=1)
+    assert found.verified == VerifierTotals(passed=1, disagreements=1, rejected=1, unreviewed=2)
     assert [count.pool for count in found.counts] == [Pool.ATTEMPT]
     assert found.count(Pool.ATTEMPT).endings == {"finished": 4}
     shown = " ".join(status_text(found, 200, tally=tally(run.history, 1)).split())
     assert (
-        "verifier 2 winners reviewed, disagreed with the metric on 1 (1 rejected), 2 winners not reviewed; "
-        "1 proposal screened out" in shown
+        "verifier 2 winners reviewed, disagreed with the metric on 1 (1 rejected), 2 winners not reviewed" in shown
     )
     assert goodput(run.history, run.run, 1.0).waste == ()
 
@@ -394,8 +391,8 @@ async def test_a_rejected_node_is_never_a_parent_and_adds_no_uplift():
     run = ReviewedRun(score, answer=cheats, pools=Pools(attempts=6, control=6))
     await run.drive()
     assert run.history[NodeId("1.1")].verdict is Verdict.REJECTED
-    asks = [Ask(run.history, 1, Pool.ATTEMPT, lambda _, n=n: random.Random(n), ()) for n in range(40)]
-    assert "1.1" not in {TournamentSelector().select(ask).node.id for ask in asks}
+    ask = Ask(run.history, 1, Pool.ATTEMPT, random.Random, ())
+    assert "1.1" not in {one.id for one in population(ask)}
     assert uplift(run.history, 1).amount == pytest.approx(0.5 - 0.2)
 
 

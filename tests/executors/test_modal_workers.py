@@ -10,7 +10,8 @@ from modal_proto import api_pb2 as api
 from loopty.domain.errors import Misuse
 from loopty.executors.cluster_spec import ClusterSpec
 from loopty.executors.modal_workers import modal_function, run_modal_container
-from loopty.testing.modal_server import EXIT_CODE, log_in, serve_modal
+
+from ..servers.modal_server import EXIT_CODE, log_in, serve_modal
 
 URL = "loopty://secret@driver:7700/?certificate=" + "a" * 64
 SPEC = ClusterSpec.parse("modal:?gpus=H100:2&cpus=4&minutes=30&install=loopty%3D%3D9.9")

@@ -14,7 +14,6 @@ from loopty.proposers.code.code_options import CodeOptions
 from loopty.proposers.parameters.parameters_options import ParametersOptions
 from loopty.testing.role_model_suite import reservations
 
-from . import tiny_gguf
 from .server import ScriptedServer, refusal
 from .spending import PaidRun
 from .timing import Time
@@ -44,14 +43,12 @@ def test_a_provider_and_its_model_need_no_table(tmp_path):
     assert catalogue.spec("openai:org/a:b").model == "org/a:b"
 
 
-def test_prompts_leave_room_for_a_reply_and_fit_the_trained_context(tmp_path):
-    file = tiny_gguf.write_model(tmp_path / "tiny.gguf")
-    catalogue = Catalogue(
-        {"tiny": ModelSpec("local", file=file.name), "far": ModelSpec("openai", "m")}, {}, tmp_path
-    )
-    assert 0 < catalogue.prompt_tokens("tiny") < tiny_gguf.CONTEXT
+def test_prompts_leave_room_for_a_reply_and_fit_the_context(tmp_path):
+    models = {"near": ModelSpec("openai", "m", context_tokens=256), "far": ModelSpec("openai", "m")}
+    catalogue = Catalogue(models, {}, tmp_path)
+    assert 0 < catalogue.prompt_tokens("near") < 256
     longest = catalogue.prompt_tokens("far")
-    assert longest + ModelSpec("openai").max_output_tokens < ModelSpec("openai").window_tokens
+    assert longest + models["far"].max_output_tokens < models["far"].context_tokens
     assert CodeOptions().within(longest) == CodeOptions()
     assert ParametersOptions().within(longest) == ParametersOptions()
 

@@ -13,7 +13,6 @@ def entry_of(tmp_path):
     """Gives the entry of one model, where keys may not be sent to a gateway."""
 
     def make_entry(spec, **environ):
-        environ = {"XDG_CACHE_HOME": str(tmp_path / "cache"), **environ}
         (entry,) = model_entries(
             {"m": spec}, Roles(), environ, tmp_path, lambda _, s: "not there" if s.url else None
         )
@@ -40,18 +39,6 @@ def test_no_address_is_refused_for_a_model_without_a_key(entry_of):
         assert (entry_of(spec).key, entry_of(spec).address) == ("not needed", "")
 
 
-def test_a_local_models_weights_are_listed_as_there_or_missing(entry_of, tmp_path):
-    entry = entry_of(ModelSpec("local", "smollm2"))
-    assert (entry.weights, entry.problem) == (
-        "missing",
-        "the weights of smollm2 are missing: run loopty models --fetch smollm2",
-    )
-    (tmp_path / "own.gguf").write_bytes(b"")
-    entry = entry_of(ModelSpec("local", file="own.gguf"))
-    assert (entry.weights, entry.problem) == ("there", "")
-    assert entry_of(ModelSpec("openai", "x")).weights == ""
-
-
 def test_a_model_that_a_role_names_is_listed(tmp_path):
     (entry,) = model_entries({}, Roles(user=RoleBudget("openai:x")), {}, tmp_path)
     assert (entry.name, entry.roles) == ("openai:x", ("user",))
@@ -70,34 +57,6 @@ def test_a_script_and_a_folder_of_calls_are_found_from_the_top(tmp_path):
     (tmp_path / "s.jsonl").write_text('{"text": "a"}\n')
     assert client_problem("m", ModelSpec("scripted", file="s.jsonl"), tmp_path) is None
     assert "there is no folder" in client_problem("m", ModelSpec("recorded", file="calls"), tmp_path)
-
-
-def test_a_model_that_cannot_embed_is_reported_without_a_request(tmp_path):
-    pytest.importorskip("pydantic_ai")
-    for spec in (ModelSpec("anthropic", "claude-sonnet-4-5"), ModelSpec("local", "smollm2")):
-        assert f"loopty cannot ask {spec.provider} for embeddings: name a server" in client_problem(
-            "m", spec, tmp_path, embeds=True
-        )
-    assert client_problem("m", ModelSpec("openai", "text-embedding-3-small"), tmp_path, embeds=True) is None
-    (tmp_path / "s.jsonl").write_text('{"text": "[[1.0]]"}\n')
-    assert client_problem("m", ModelSpec("scripted", file="s.jsonl"), tmp_path, embeds=True) is None
-
-
-def test_a_model_that_only_embeds_is_listed_with_its_address(tmp_path):
-    entries = {
-        model.name: model
-        for model in model_entries(
-            {"near": ModelSpec("openai", "e", "http://127.0.0.1:9/v1")},
-            Roles(),
-            {},
-            tmp_path,
-            embedding_models=["near", "openai:text-embedding-3-small"],
-        )
-    }
-    assert (entries["near"].roles, entries["near"].url) == (("embedding",), "http://127.0.0.1:9/v1")
-    known = entries["openai:text-embedding-3-small"]
-    assert (known.roles, known.key) == (("embedding",), "missing")
-    assert known.price, "the price of embedding is known, although it has no price of output"
 
 
 def test_further_models_of_a_role_are_listed_with_it(tmp_path):

@@ -48,7 +48,6 @@ def test_prices_of_the_spec_win():
 @pytest.mark.parametrize(
     "spec",
     [
-        ModelSpec("local", file="m.gguf"),
         ModelSpec("scripted", file="s"),
         ModelSpec("recorded", file="r"),
         ModelSpec("openai", "qwen", url="http://127.0.0.1:8080/v1"),

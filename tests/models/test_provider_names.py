@@ -18,7 +18,7 @@ def test_every_provider_name_of_ours_is_known_to_the_library(name):
         infer_provider_class(name)
 
 
-@pytest.mark.parametrize("name", ["local", "scripted", "openai", "mistral", "bedrock-mantle", "gateway/openai"])
+@pytest.mark.parametrize("name", ["scripted", "openai", "mistral", "bedrock-mantle", "gateway/openai"])
 def test_providers_of_loopty_and_of_the_library_are_known(name):
     assert provider_problem(name) is None
 
@@ -26,10 +26,11 @@ def test_providers_of_loopty_and_of_the_library_are_known(name):
 def test_an_unknown_name_is_reported_with_a_suggestion():
     assert provider_problem("gogle") == "no provider is called 'gogle'; did you mean 'google'?"
     assert provider_problem("OpenAI") == "no provider is called 'OpenAI'; did you mean 'openai'?"
-    assert provider_problem("acme") == (
-        "no provider is called 'acme'; a server that speaks OpenAI's chat API "
-        'is provider = "openai" with its `url`'
-    )
+    for name in ("acme", "local"):
+        assert provider_problem(name) == (
+            f"no provider is called '{name}'; a server that speaks OpenAI's chat API "
+            'is provider = "openai" with its `url`'
+        )
 
 
 def test_without_the_library_only_near_misses_of_known_names_are_reported():

@@ -9,7 +9,7 @@ from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.role_spec import Roles
 from loopty.domain.task import Pools
-from loopty.models.role_allocation import WINDOW, screened_share
+from loopty.models.role_allocation import WINDOW, look_worth
 from loopty.record.nodes import NodeAdded
 from loopty.record.role_shares import RoleFigures, RoleShares, RoleSharesChanged
 from loopty.record.trials import TrialEnded, TrialStarted
@@ -46,15 +46,15 @@ def test_a_static_split_caps_each_role_at_its_share(tmp_path):
     spend(paid, "evolver", 500)
     with pytest.raises(Exhausted, match="50 % of the run's"):
         paid.purse.reserve("evolver", 1, 0.0)
-    spend(paid, "verifier", 200, "screen")
+    spend(paid, "verifier", 200, "judge")
     assert RoleShares.of(paid.run).shares == {}
 
 
 def test_no_share_holds_up_the_review_of_a_winner(tmp_path):
     paid = PaidRun(tmp_path, POOLS, Roles(shares=SPLIT))
-    spend(paid, "verifier", 200, "screen")
+    spend(paid, "verifier", 200, "judge")
     with pytest.raises(Exhausted):
-        paid.purse.reserve("verifier", 1, 0.0, operator="screen")
+        paid.purse.reserve("verifier", 1, 0.0, operator="judge")
     spend(paid, "verifier", 100, "review")
 
 
@@ -87,10 +87,10 @@ def test_a_resumed_run_decides_once_and_the_same(tmp_path):
     assert sum(isinstance(event, RoleSharesChanged) for event in events) == 1
 
 
-def test_the_verifier_reads_more_proposals_the_more_it_objects():
-    assert screened_share(RoleFigures()) == 0.5
-    assert screened_share(RoleFigures(looks=40)) == 0.1
-    assert screened_share(RoleFigures(looks=40, objections=20)) == 1.0
+def test_a_look_of_the_verifier_is_worth_more_the_more_it_objects():
+    assert look_worth(RoleFigures()) == 0.5
+    assert look_worth(RoleFigures(looks=40)) < 0.1
+    assert look_worth(RoleFigures(looks=40, objections=20)) > 1.0
 
 
 def test_spend_shows_the_last_decision_with_its_evidence(tmp_path):

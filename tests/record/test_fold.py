@@ -151,9 +151,8 @@ class RandomRun:
 
     def search_move(self):
         number = SearchLearning.of(self.run, Pool.ATTEMPT).number + self.rng.choice([0, 1, 1])
-        guided = self.rng.random() < 0.3
         config = SearchConfig(0.2, restart=12)
-        move = SearchMove(number, {"batch": 0.5}, {"batch": 0.4}, config, "why", 0.1, 0.2, ("a", "b"), guided)
+        move = SearchMove(number, {"batch": 0.5}, {"batch": 0.4}, config, "why", 0.1, 0.2)
         return SearchMoved(1, Pool.ATTEMPT, move)
 
     def open_or_end_ticket(self):

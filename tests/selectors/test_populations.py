@@ -23,9 +23,7 @@ from loopty.record.verdicts import Incumbents, NodeJudged
 from loopty.selectors.islands import IslandsSelector
 from loopty.selectors.judged_nodes import MOST, population
 from loopty.selectors.map_elites import MapElitesSelector
-from loopty.selectors.novelty_search import NoveltySelector
 from loopty.selectors.pareto import ParetoSelector
-from loopty.selectors.ranked_draws import EpsilonSelector, SoftmaxSelector, TopSelector, UctSelector
 from loopty.selectors.restart import RestartSelector
 from loopty.taskfile.plugins import SELECTORS
 
@@ -102,34 +100,6 @@ def test_the_population_is_the_best_and_bounded(grown):
     assert population(grown.ask())[0].id == f"1.{5 + MOST}"
 
 
-def test_top_draws_from_the_best_few_alike(grown):
-    found = grown.counts(TopSelector(size=2))
-    assert set(found) == {"1.1", "1.2"}
-    assert min(found.values()) > 60
-
-
-def test_epsilon_mostly_takes_the_best(grown):
-    found = grown.counts(EpsilonSelector(epsilon=0.3))
-    assert found["1.1"] > 130
-    assert len(found) == 5
-
-
-def test_softmax_prefers_better_nodes_by_its_temperature(grown):
-    cold, hot = grown.counts(SoftmaxSelector(temperature=0.05)), grown.counts(SoftmaxSelector(temperature=50.0))
-    assert cold["1.1"] > 180
-    assert min(hot[name] for name in ("1", "1.1", "1.5")) > 20
-
-
-def test_uct_leaves_a_node_that_was_changed_often(grown):
-    selector = UctSelector(exploration=0.5)
-    assert selector.select(grown.ask()).node.id == "1.1"
-    for number in range(1, 9):
-        grown.add(f"1.1.{number}", None)
-    selection = selector.select(grown.ask())
-    assert selection.node.id == "1.2"
-    assert "changed 0 times" in selection.reason
-
-
 def test_pareto_finds_the_best_of_each_task_and_nodes_without_tasks_compete_by_their_place(search):
     search.add("1.1", 3.0, **{"tasks.a": 5.0, "tasks.b": 1.0})
     search.add("1.2", 2.5, **{"tasks.a": 1.0, "tasks.b": 4.0})
@@ -169,16 +139,6 @@ def test_map_elites_keeps_the_best_of_a_bad_cell(search):
     assert set(found) == {"1.69", "1.70"}
     reasons = {MapElitesSelector(columns={"size": 10.0}).select(search.ask(seed)).reason for seed in range(20)}
     assert any("2 are filled" in reason for reason in reasons), reasons
-
-
-def test_novelty_takes_a_good_node_that_behaves_unlike_the_others(search):
-    for number, size in enumerate((1.0, 1.1, 1.2, 9.0, 1.3), start=1):
-        search.add(f"1.{number}", 2.0 + number / 100, size=size)
-    selector = NoveltySelector(columns=("size",), share=1.0)
-    assert set(search.counts(selector, 5)) == {"1.5"}, "the baseline has no such column"
-    fresh = Search()
-    fresh.add("1.1", 2.0)
-    assert fresh.counts(NoveltySelector(share=1.0), 5)
 
 
 def test_restart_begins_a_new_line_after_a_drought_and_climbs_only_it(search):

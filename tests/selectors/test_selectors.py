@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Mapping
 
 import pytest
@@ -22,7 +21,6 @@ from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
 from loopty.selectors.best_node import BestSelector
 from loopty.selectors.root import RootSelector
-from loopty.selectors.tournament import TournamentSelector
 from loopty.testing.fakes import object_name
 
 FAST = Metric("latency", Direction.MIN)
@@ -67,33 +65,3 @@ def test_best_and_root_always_answer_the_same(nodes: dict[str, Outcome | None]) 
     (ask,) = asks(events_of(nodes, best="1.2"), 1)
     assert BestSelector().select(ask).node.id == "1.2"
     assert RootSelector().select(ask).node.id == "1"
-
-
-def test_a_tournament_mostly_selects_the_best_and_only_comparable_nodes(
-    nodes: dict[str, Outcome | None],
-) -> None:
-    taken = Counter(TournamentSelector().select(ask).node.id for ask in asks(events_of(nodes), 200))
-    assert set(taken) == {"1.1", "1.2", "1.3"}
-    assert taken["1.2"] > taken["1.1"] > taken["1.3"]
-
-
-def test_a_tournament_without_comparable_nodes_selects_the_baseline(nodes: dict[str, Outcome | None]) -> None:
-    few = {name: nodes[name] for name in ("1", "1.4")}
-    few["1.1"] = few.pop("1.4")
-    (ask,) = asks(events_of(few), 1)
-    assert TournamentSelector().select(ask).node.id == "1"
-
-
-def test_a_tournament_finds_the_few_comparable_nodes_among_many() -> None:
-    crowd: dict[str, Outcome | None] = {f"1.{number}": None for number in range(1, 400)}
-    crowd["1.77"] = latency(3)
-    asked = asks(events_of({"1": latency(5), **crowd}), 50)
-    assert {TournamentSelector().select(ask).node.id for ask in asked} == {"1.77"}
-
-
-def test_a_tournament_of_one_draws_every_comparable_node_equally_often(
-    nodes: dict[str, Outcome | None],
-) -> None:
-    taken = Counter(TournamentSelector(size=1).select(ask).node.id for ask in asks(events_of(nodes), 600))
-    assert set(taken) == {"1.1", "1.2", "1.3"}
-    assert min(taken.values()) > 150

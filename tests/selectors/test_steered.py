@@ -18,8 +18,8 @@ from loopty.record.nodes import NodeAdded
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged, VerdictWithdrawn
 from loopty.selectors.best_node import BestSelector
+from loopty.selectors.islands import IslandsSelector
 from loopty.selectors.judged_nodes import MOST, population
-from loopty.selectors.ranked_draws import TopSelector
 from loopty.selectors.restart import RestartSelector
 from loopty.selectors.root import RootSelector
 from loopty.selectors.steered import SteeredSelector
@@ -65,7 +65,7 @@ def test_no_change_starts_below_a_refuted_node(search):
         "1.1",
         "the best node that may be changed: an audit found that the gain of @3 does not carry over",
     )
-    assert "1.1.1" not in search.counts(SteeredSelector(TopSelector()))
+    assert "1.1.1" not in search.counts(SteeredSelector(IslandsSelector(count=2)))
     assert SteeredSelector(RestartSelector()).select(search.ask()).node.id == "1.1"
     search.add("1.1.2", 2.5)
     assert BEST.select(search.ask()).node.id == "1.1.2", "the search goes on beside it"
@@ -107,7 +107,7 @@ def test_a_directive_builds_on_a_node_and_climbs_below_it(search):
 
 def test_a_node_that_a_person_took_back_is_changed_no_more(search):
     record(search, VerdictWithdrawn(NodeId("1.1.1"), Verdict.DISCARDED, "it is a trick", by_hand=True))
-    assert "1.1.1" not in search.counts(SteeredSelector(TopSelector(size=5)))
+    assert "1.1.1" not in search.counts(SteeredSelector(IslandsSelector(count=2)))
 
 
 def test_a_control_is_not_steered(search):

@@ -60,7 +60,6 @@ def test_a_model_is_defined_and_named_by_roles():
         ('[models.a]\nprovider = "openai"\n', "models.a.model is missing"),
         ('[models.a]\nprovider = "scripted"\n', "models.a.file is missing: the script of replies"),
         ('[models.a]\nprovider = "recorded"\n', "models.a.file is missing: the folder of recorded calls"),
-        ('[models.a]\nprovider = "local"\n', "models.a.file is missing: the GGUF file"),
         (
             '[models.a]\nprovider = "opnai"\n',
             "models.a.provider is unknown: no provider is called 'opnai'; did you",
@@ -83,8 +82,8 @@ def test_a_model_is_defined_and_named_by_roles():
         ),
         (FAST + '[roles.user]\nmodel = "fats"\n', "which is not a known model: known are fast; add [models.fats]"),
         (
-            "[verifier]\nscreen = true\n",
-            'verifier.screen needs a model: name one, as in [roles.verifier] model = "…"',
+            '[verifier]\nreview = "flag"\n',
+            'verifier.review needs a model: name one, as in [roles.verifier] model = "…"',
         ),
         (
             FAST + '[roles.evolver]\nmodel = "fast"\ntrial_tokens = 9\n',
@@ -148,39 +147,6 @@ def test_a_proposer_that_calls_a_model_needs_one_for_the_evolver(proposer, key):
     checker = Checker()
     check_roles(Roles(evolver=RoleBudget("openai:m")), VerifierSpec(), proposer, (), checker)
     assert checker.faults == []
-
-
-@pytest.mark.parametrize(
-    ("proposer", "key"),
-    [
-        (PluginChoice("llm-code", {"embedding": "vectrs"}), "proposer.embedding"),
-        (
-            PluginChoice("ladder", {"rungs": [{"kind": "tpe"}, {"kind": "llm-code", "embedding": "vectrs"}]}),
-            "proposer.rungs.1.embedding",
-        ),
-    ],
-)
-def test_an_embedding_must_be_a_known_model(proposer, key):
-    checker = Checker()
-    roles = Roles(evolver=RoleBudget("vectors"))
-    check_roles(roles, VerifierSpec(), proposer, ("vectors",), checker)
-    (fault,) = checker.faults
-    assert fault.key == key
-    assert fault.message.startswith(
-        "is 'vectrs', which is not a known model: known are vectors; add [models.vectrs]"
-    )
-    for valid in ({"embedding": "vectors"}, {"embedding": "openai:m"}, {"embedding": ""}, {"rungs": 3}):
-        checker = Checker()
-        check_roles(roles, VerifierSpec(), PluginChoice("llm-code", valid), ("vectors",), checker)
-        assert checker.faults == []
-
-
-def test_a_proposer_of_another_package_may_mean_something_else_by_an_embedding():
-    rung = {"kind": "theirs", "embedding": "minilm"}
-    for proposer in (PluginChoice("theirs", {"embedding": "minilm"}), PluginChoice("ladder", {"rungs": [rung]})):
-        checker = Checker()
-        check_roles(Roles(), VerifierSpec(), proposer, (), checker)
-        assert checker.faults == []
 
 
 def test_a_model_in_the_users_config_file_works_for_every_task(write_config, top):

@@ -64,7 +64,6 @@ def test_a_task_with_defaults_asks_for_nothing(tmp_path):
         ),
         ("", f'{MODEL}key_env = "GITHUB_TOKEN"\n', "with the key in GITHUB_TOKEN (models.far)"),
         ("", '[roles.user]\nmodel = "openai:gpt-5-mini"', "openai:gpt-5-mini at openai"),
-        ("", '[models.w]\nprovider = "local"\nfile = "w.gguf"', "the weights 'w.gguf', loaded on this machine"),
         ("", '[models.r]\nprovider = "recorded"\nfile = "/etc"', "replies from '/etc' (models.r)"),
         ("", '[models.s]\nprovider = "scripted"\nfile = "../s.jsonl"', "s.jsonl' (models.s)"),
         ("", f'{AGENT}agent = "codex"', "your login of codex, the network and the services of this machine"),
@@ -90,10 +89,7 @@ def test_a_link_inside_the_repository_does_not_hide_what_it_leads_to(tmp_path):
 
 def test_models_of_the_user_and_of_the_repository_need_no_permission(tmp_path):
     own = {"mine": ModelSpec("openai", "m", url="http://127.0.0.1:9/v1")}
-    tables = (
-        '[roles.user]\nmodel = "mine"\n[models.s]\nprovider = "scripted"\nfile = "s.jsonl"\n'
-        '[models.w]\nprovider = "local"\nmodel = "smollm2"\n'
-    )
+    tables = '[roles.user]\nmodel = "mine"\n[models.s]\nprovider = "scripted"\nfile = "s.jsonl"\n'
     assert requests(tmp_path, "", tables, own) == []
     redefined = '[models.mine]\nprovider = "openai"\nmodel = "m"\nurl = "http://127.0.0.1:10/v1"\n'
     assert requests(tmp_path, "", redefined, own)

@@ -40,7 +40,7 @@ def test_an_evolver_that_proposes_is_not_idle(proposer):
 def test_a_verifier_that_nothing_calls_is_reported_with_the_remedy():
     assert idle(VERIFIER) == {
         Role.VERIFIER: "the verifier has model openai:m, but nothing calls it: "
-        "set screen, review or judged under [verifier]"
+        "set review or judged under [verifier]"
     }
     assert idle(VERIFIER + '[verifier]\nrules = "No tables."\n')
     assert idle(VERIFIER + '[verifier]\nreview = "flag"\n') == {}

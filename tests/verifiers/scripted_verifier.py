@@ -11,7 +11,7 @@ from loopty.testing import fakes
 
 MAX_TOKENS = ModelSpec("openai").prompt_tokens
 """Tokens of the longest prompt for a model of the usual size."""
-SMALL_MAX_TOKENS = [ModelSpec("local", context_tokens=window).prompt_tokens for window in (2048, 4096)]
+SMALL_MAX_TOKENS = [ModelSpec("openai", context_tokens=window).prompt_tokens for window in (2048, 4096)]
 """The same for models with a very small context window."""
 LONG_TEXTS = {
     "code": "+    value = compute(first, second)  # so it is\n" * 2_000,

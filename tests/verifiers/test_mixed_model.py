@@ -27,11 +27,11 @@ def prompt(text):
 async def test_questions_are_shared_by_weight_and_an_equal_one_has_the_same_model():
     mixed, first, second = two("yes", share=0.25)
     for number in range(200):
-        await mixed.ask(prompt(f"change {number}"), "screen", NODE)
+        await mixed.ask(prompt(f"change {number}"), "review", NODE)
     assert 20 < len(second.prompts) < 65, "a fifth of them"
     before = len(first.prompts), len(second.prompts)
     for number in range(200):
-        await mixed.ask(prompt(f"change {number}").with_reply("?", "again"), "screen", NODE)
+        await mixed.ask(prompt(f"change {number}").with_reply("?", "again"), "review", NODE)
     assert (len(first.prompts), len(second.prompts)) == (2 * before[0], 2 * before[1])
 
 

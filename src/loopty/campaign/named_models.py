@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from loopty.campaign.trust_store import TrustStore, refusal_text
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Message, ModelFault, ModelSpec, Prompt, Reply, Role, Speaker
+from loopty.domain.model import Message, ModelFault, ModelSpec, Prompt, Reply, Speaker
 from loopty.domain.role_spec import Roles
 from loopty.kit.dataclass import Record, dataclass
 from loopty.models.catalogue import Catalogue
 from loopty.models.model_list import ModelEntry, model_entries
 from loopty.models.prices import rates_of
-from loopty.taskfile.model_tables import embedding_models, make_key_refusal, user_config_models
+from loopty.taskfile.model_tables import make_key_refusal, user_config_models
 from loopty.taskfile.read import load
 from loopty.taskfile.task_requests import TaskRequest, task_requests
 
@@ -32,18 +32,13 @@ class NamedModels(Record):
     """The directory that their relative paths start from."""
     specs: Mapping[str, ModelSpec]
     roles: Roles
-    embedding: Collection[str] = ()
     requests: tuple[TaskRequest, ...] = ()
     """What the task that defines them asks for beyond the default."""
 
     def entries(self) -> list[ModelEntry]:
         """What is known about each model without asking it."""
         refusal = make_key_refusal(os.environ)
-        return list(model_entries(self.specs, self.roles, os.environ, self.top, refusal, self.embedding))
-
-    def embeds_only(self, name: str) -> bool:
-        """Whether the task asks this model for vectors and never for text."""
-        return name in self.embedding and not any(name in self.roles.of(role).names for role in Role)
+        return list(model_entries(self.specs, self.roles, os.environ, self.top, refusal))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +50,6 @@ class ModelAnswer(Record):
     seconds: float
     money_usd: float | None
     """None where the price is unknown."""
-    embeds: bool
     reply: Reply | ModelFault
     """The reply, or why there is none."""
 
@@ -66,7 +60,7 @@ def named_models(start: Path) -> NamedModels:
         if (folder / TASK_FILE).exists():
             task = load(folder)
             requests = task_requests(task, folder, user_config_models(os.environ))
-            return NamedModels(folder, task.models, task.roles, embedding_models(task.proposer), requests)
+            return NamedModels(folder, task.models, task.roles, requests)
     return NamedModels(start, user_config_models(os.environ), Roles())
 
 
@@ -79,9 +73,7 @@ async def try_model(named: NamedModels, name: str) -> ModelAnswer:
     if not TrustStore(os.environ).is_trusted(named.top, requests):
         raise Misuse(refusal_text(requests))
     catalogue = Catalogue(named.specs, os.environ, named.top, key_refusal=make_key_refusal(os.environ))
-    embeds = named.embeds_only(name)
-    model = catalogue.embedding_model(name) if embeds else catalogue.model(name)
-    rates = rates_of(catalogue.spec(name), embeds=embeds)
+    model, rates = catalogue.model(name), rates_of(catalogue.spec(name))
     start = time.monotonic()
     prompt = Prompt("", (Message(Speaker.ASKER, _QUESTION),), max_output_tokens=_MAX_ANSWER_TOKENS)
     reply: Reply | ModelFault
@@ -90,4 +82,4 @@ async def try_model(named: NamedModels, name: str) -> ModelAnswer:
     except ModelFault as fault:
         reply = fault
     seconds = time.monotonic() - start
-    return ModelAnswer(name, model.name, seconds, rates.cost(reply.usage) if rates else None, embeds, reply)
+    return ModelAnswer(name, model.name, seconds, rates.cost(reply.usage) if rates else None, reply)

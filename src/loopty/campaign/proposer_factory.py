@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from loopty.agents.agent_work import OpenSessions
-from loopty.domain.model import Role
 from loopty.domain.task import PluginChoice, Task
 from loopty.engine.protocols import Proposer, Pruner, Selector
 from loopty.kit import codec
@@ -14,7 +13,7 @@ from loopty.kit.dataclass import dataclass
 from loopty.proposers.context.limits import PromptLimits
 from loopty.proposers.services import Services
 from loopty.selectors.steered import SteeredSelector
-from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin
+from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, Plugins, find_plugin, find_selector
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.node_leftovers import NodeLeftovers
 
@@ -33,17 +32,8 @@ class ProposerFactory:
     agent_sessions: OpenSessions
 
     def proposer(self) -> Proposer:
-        """The proposer of attempts, screened by the verifier where the task asks for that."""
-        proposer = self._make_proposer(self.task.proposer)
-        if not self.task.verifier.screen:
-            return proposer
-        from loopty.verifiers.proposal_screen import ScreenedProposer
-
-        model, limit = self.models.of(Role.VERIFIER), self.models.prompt_tokens(Role.VERIFIER)
-        task, files = self.task, self.files
-        return ScreenedProposer(
-            proposer, model, task.statement, task.verifier.rules, files.writable_files, files.text, limit
-        )
+        """The proposer of attempts."""
+        return self._make_proposer(self.task.proposer)
 
     def control(self) -> Proposer:
         """The proposer of the random control."""
@@ -71,7 +61,6 @@ class ProposerFactory:
             self.models.of,
             self.models.all_of,
             self.models.prompt_tokens,
-            self.models.embedder,
             make_selector,
             self._make_proposer,
             self.agent_sessions,
@@ -84,7 +73,9 @@ def make_selector(choice: str | Mapping[str, Any]) -> Selector:
     """The selector of this kind, or of this table with its `kind` and its options."""
     table = {"kind": choice} if isinstance(choice, str) else choice
     options = {name: value for name, value in table.items() if name != "kind"}
-    selector: Selector = codec.build(SELECTORS[table["kind"]].load_options(), options)
+    plugin = find_selector(table["kind"])
+    assert plugin is not None
+    selector: Selector = codec.build(plugin.load_options(), options)
     return SteeredSelector(selector, takes_versions=table["kind"] != "root")
 
 

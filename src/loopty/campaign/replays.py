@@ -181,7 +181,7 @@ def _task_for_replay(task: Task) -> Task:
 def _require_trust(task: Task, tops: Sequence[Path], trust: bool) -> None:
     """Refuse a benchmark that asks for more than a sandbox with its own files, unless the user trusts it.
 
-    An artifact never chooses which weights are loaded and which server is called, whatever the user trusts.
+    An artifact never chooses which server is called, whatever the user trusts.
     """
     host_paths = (*task.benchmark.mounts, *task.benchmark.data)
     user_models = user_config_models(os.environ)

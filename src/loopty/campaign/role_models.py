@@ -14,11 +14,10 @@ from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
 from loopty.models.purse import RunPurse
-from loopty.taskfile.model_tables import embedding_models, make_key_refusal
+from loopty.taskfile.model_tables import make_key_refusal
 from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
-    from loopty.models.embedding import Embedder
     from loopty.models.endpoint.trial_access import ServeTrial
 
 
@@ -37,8 +36,6 @@ class RoleModels:
         self._catalogue = Catalogue(task.models, os.environ, state.top, key_refusal=make_key_refusal(os.environ))
         self.of = functools.cache(self._role_model)
         """The model of a role; of the verifier, all of them as one. Raises Misuse where it has none to ask."""
-        self.embedder = functools.cache(self._make_embedder)
-        """Turns texts into vectors by the model of this name. Raises Misuse where it cannot be asked."""
 
     def prompt_tokens(self, role: Role) -> int:
         """The longest prompt that the role's model can read and still has room to answer."""
@@ -88,11 +85,7 @@ class RoleModels:
     def price_warnings(self) -> list[str]:
         """One sentence for each model whose price is unknown."""
         names = {name for role in Role for name in self._task.roles.of(role).names}
-        embedding = embedding_models(self._task.proposer) - names
         warnings = [prices.unknown_price(name, self._catalogue.spec(name)) for name in sorted(names)]
-        warnings += [
-            prices.unknown_price(name, self._catalogue.spec(name), embeds=True) for name in sorted(embedding)
-        ]
         return [warning for warning in warnings if warning]
 
     def _role_model(self, role: Role) -> RoleModel:
@@ -101,9 +94,6 @@ class RoleModels:
 
             return MixedModel(self.all_of(role))
         return self._catalogue.role_model(role, self._model_name(role), self.purse, self._archive)
-
-    def _make_embedder(self, name: str) -> Embedder:
-        return self._catalogue.embedder(name, self.purse, self._archive)
 
     def _model_name(self, role: Role) -> str:
         return self._names(role)[0]

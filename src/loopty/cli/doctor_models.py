@@ -12,16 +12,16 @@ from loopty.domain.role_spec import Roles
 from loopty.domain.task import Task
 from loopty.models.catalogue import Catalogue
 from loopty.models.model_factory import FILE_PROVIDERS, client_problem
-from loopty.models.model_list import EMBEDDING, ModelEntry, model_entries
+from loopty.models.model_list import ModelEntry, model_entries
 from loopty.models.prices import FREE
-from loopty.taskfile.model_tables import embedding_models, make_key_refusal, user_config_models
+from loopty.taskfile.model_tables import make_key_refusal, user_config_models
 from loopty.taskfile.unused_roles import idle_roles
 
 
 def task_findings(task: Task, top: Path) -> Iterator[Finding]:
     """The models that the task can name, then its roles."""
     idle = idle_roles(task)
-    yield from _findings(task.models, task.roles, top, idle, embedding_models(task.proposer))
+    yield from _findings(task.models, task.roles, top, idle)
     if any(task.roles.of(role).model for role in Role):
         for role in Role:
             model = ", ".join(task.roles.of(role).names) or "no model"
@@ -38,14 +38,11 @@ def _findings(
     roles: Roles,
     top: Path,
     idle: Collection[Role],
-    embedding: Collection[str] = (),
 ) -> Iterator[Finding]:
     catalogue = Catalogue(specs, os.environ, top)
-    for entry in model_entries(specs, roles, os.environ, top, make_key_refusal(os.environ), embedding):
+    for entry in model_entries(specs, roles, os.environ, top, make_key_refusal(os.environ)):
         spec = catalogue.spec(entry.name)
-        uses = {role == EMBEDDING for role in entry.roles} or {False}
-        problems = (client_problem(entry.name, spec, top, embeds=embeds) for embeds in uses)
-        client = next(filter(None, problems), None)
+        client = client_problem(entry.name, spec, top)
         problem = "; ".join(filter(None, (client, entry.problem)))
         facts = {
             "provider": spec.provider,
@@ -64,5 +61,5 @@ def _findings(
 
 def _facts(entry: ModelEntry) -> dict[str, str]:
     price = "unknown" if entry.price is None else "free" if entry.price == FREE else "known"
-    facts = {"key": entry.key, "address": entry.address, "price": price, "weights": entry.weights}
+    facts = {"key": entry.key, "address": entry.address, "price": price}
     return {fact: state for fact, state in facts.items() if state}

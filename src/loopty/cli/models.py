@@ -13,29 +13,22 @@ from loopty.cli.output import columns, json_option, print_json, say, terminal
 
 _NONE = (
     "no model is configured: add [models.NAME] to loopty.toml or to {own}; "
-    "`loopty models --fetch smollm2` downloads one that needs no key"
+    "one that is served on this machine needs no key: docs/models.md of loopty"
 )
 
 
 @click.command("models")
 @click.option("--try", "model", metavar="NAME", help="Send the model one tiny request, outside of any run.")
-@click.option("--fetch", metavar="NAME", help="Download weights that need no key: smollm2.")
 @json_option
-def command(model: str | None, fetch: str | None, as_json: bool) -> None:
+def command(model: str | None, as_json: bool) -> None:
     """List the models of loopty.toml and of your own configuration: roles, keys, prices, limits.
 
-    A model served on this machine needs no key: provider = "local" with file = "PATH.gguf", or with
-    model = "smollm2" after --fetch smollm2. SmolLM2 has 135 million parameters: enough to see a model in the
-    loop, but far too weak for good results. For Ollama, llama.cpp or vLLM, use provider = "openai" and the
-    server's url.
+    A model served on this machine by llama.cpp, Ollama or vLLM needs no key: provider = "openai" with the
+    server's address in url, such as http://127.0.0.1:8080/v1.
 
     Exits with 1 when the model named by --try gives no answer.
     """
-    if model and fetch:
-        raise click.UsageError("--try and --fetch exclude each other: use one at a time")
-    if fetch:
-        _fetch(fetch, as_json)
-    elif model:
+    if model:
         sys.exit(0 if _try(model, as_json) else 1)
     else:
         _list(as_json)
@@ -82,18 +75,5 @@ def _try(name: str, as_json: bool) -> bool:
     money = "price unknown" if answer.money_usd is None else dollars(answer.money_usd)
     tokens = f"{plural(reply.usage.input_tokens, 'token')} in, {reply.usage.output_tokens:,} out"
     click.echo(f"{answer.model} answers after {duration(answer.seconds)} ({tokens}, {money})")
-    say(cut(f"its vector: {reply.text}" if answer.embeds else reply.text.strip(), columns()))
+    say(cut(reply.text.strip(), columns()))
     return True
-
-
-def _fetch(name: str, as_json: bool) -> None:
-    from loopty.models.weights import KNOWN_WEIGHTS, fetch_weights, weights_file
-
-    weights_file(name, os.environ)  # an unknown name is an error before anything is printed
-    say(f"{name}: {KNOWN_WEIGHTS[name].description}")
-    file = fetch_weights(name, os.environ)
-    if as_json:
-        print_json({"name": name, "file": str(file)})
-        return
-    click.echo(file)
-    say(f'try it: loopty models --try local:{name}; in loopty.toml: [roles.evolver] model = "local:{name}"')

@@ -25,10 +25,6 @@ class Role(StrEnum):
     """Judges proposals and winners."""
 
 
-_WINDOW = 128_000
-_LOCAL_WINDOW = 8_192
-"""A loaded model reserves memory for all of it."""
-
 CACHED_CALL = "cached"
 """The operator of a call that was answered from the cache, at no cost."""
 
@@ -38,8 +34,8 @@ class ModelSpec(Record):
     """One model: where it is served, what it costs, how often it may be called."""
 
     provider: str = option(
-        "`openai` (or any server with its chat API, with `url`), `anthropic`, `google`, `local` (a GGUF "
-        "file), `scripted`, `recorded`, or another that the client library knows."
+        "`openai` (or any server with its chat API, with `url`, also on this machine), `anthropic`, `google`, "
+        "`scripted`, `recorded`, or another that the client library knows."
     )
     model: str = option("The provider's name for the model.", "")
     url: str = option("Address of the server. Default: the provider's own.", "")
@@ -47,14 +43,13 @@ class ModelSpec(Record):
     keyring: str = option(
         "`service/user` of the API key in the system's keyring, used when no variable holds it.", ""
     )
-    file: str = option("The GGUF file, the script of replies, or the folder of recorded calls.", "")
+    file: str = option("The script of replies, or the folder of recorded calls.", "")
     stream: bool = option("Stream replies.", True)
     temperature: float | None = option("Sampling temperature. Default: the provider's.", None, minimum=0)
     max_output_tokens: int = option("Maximum length of a reply in tokens, reasoning included.", 8192, above=0)
-    context_tokens: int | None = option(
-        "Context window, prompt and reply together. Default: 128,000; for a local model 8,192, or fewer if "
-        "it was trained for fewer.",
-        None,
+    context_tokens: int = option(
+        "Context window, prompt and reply together. A server on this machine often has far less.",
+        128_000,
         above=0,
     )
     timeout_seconds: float = option("Time limit of one request.", 300.0, above=0)
@@ -74,15 +69,10 @@ class ModelSpec(Record):
     )
 
     @property
-    def window_tokens(self) -> int:
-        """The longest prompt and reply together, in tokens."""
-        return self.context_tokens or (_LOCAL_WINDOW if self.provider == "local" else _WINDOW)
-
-    @property
     def prompt_tokens(self) -> int:
         """The longest prompt, by loopty's estimate, that the model can read and still has room to answer."""
-        reply = min(self.max_output_tokens, self.window_tokens // 4)
-        return (self.window_tokens - reply) * 3 // 4  # code has more tokens than the estimate says
+        reply = min(self.max_output_tokens, self.context_tokens // 4)
+        return (self.context_tokens - reply) * 3 // 4  # code has more tokens than the estimate says
 
     def display_name(self, name: str) -> str:
         """The model's name in the ledger, where the task calls it `name`."""

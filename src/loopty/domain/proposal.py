@@ -66,8 +66,6 @@ class Objection(StrEnum):
     """It changes a protected path, or lies outside the space."""
     DUPLICATE = "duplicate"
     """The same, or nearly the same, was tried before."""
-    SCREENED = "screened"
-    """The verifier advised against it."""
 
 
 @dataclass(frozen=True, slots=True)

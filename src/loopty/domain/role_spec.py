@@ -90,7 +90,6 @@ class JudgedMetric(Record):
 class VerifierSpec(Record):
     """What the verifier does. It can only reject: it never keeps a node that the metric would not keep."""
 
-    screen: bool = option("Let the verifier see every proposal before its trial and advise against it.", False)
     review: str = option(
         "What happens to a winner that breaks the rules: `off` does not review, `flag` keeps it with a "
         "note, `reject` rejects it.",

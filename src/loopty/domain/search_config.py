@@ -36,7 +36,3 @@ class SearchMove(Record):
     reward_mean: float = 0.0
     """The mean improvement for a token so far, against which the next one is held."""
     reward_spread: float = 0.0
-    directions: tuple[str, ...] = ()
-    """What a guide advises, a line each."""
-    is_guided: bool = False
-    """Whether a guide was asked, also where it gave no usable answer."""

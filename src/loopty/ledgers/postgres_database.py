@@ -19,7 +19,7 @@ from psycopg.pq import TransactionStatus
 
 from loopty.domain.errors import LostLease, Misuse
 from loopty.ledgers.postgres_address import PostgresAddress
-from loopty.ledgers.postgres_layout import CALL_EVENTS, MIGRATIONS
+from loopty.ledgers.postgres_layout import CALL_EVENTS, LAYOUT, VERSION
 from loopty.ledgers.postgres_line import PATIENCE_SECONDS, PostgresLine, is_lost
 from loopty.ledgers.rows import LedgerBusy
 from loopty.record.ledger import WriteLost
@@ -238,20 +238,19 @@ class PostgresDatabase:
         self.line.repeat(lambda: self.line.connection().execute(query, (limit,)))
 
     def _prepare(self) -> None:
-        """Make the tables, where there are none yet, and those of an older layout like the present ones."""
+        """Make the tables, where there are none yet. Raises Misuse where another loopty made them differently."""
         connection, ledger = self.line.connection(), self.line.address.ledger
-        if self._layout_version(connection) == len(MIGRATIONS):
+        if self._layout_version(connection) == VERSION:
             return
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"loopty {ledger}",))
             version = self._layout_version(connection)  # again: another process may have been faster
-            if version > len(MIGRATIONS):
+            if version > VERSION:
                 place = self.line.address.shown
                 raise Misuse(f"{place} was written by a newer loopty (layout {version}): update loopty")
-            connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{ledger}"')
-            for migration in MIGRATIONS[version:]:
-                connection.execute(migration)
-            connection.execute("UPDATE layout SET version = %s", (len(MIGRATIONS),))
+            if not version:
+                connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{ledger}"')
+                connection.execute(LAYOUT)
 
     def _layout_version(self, connection: psycopg.Connection[Any]) -> int:
         name = f'"{self.line.address.ledger}".layout'

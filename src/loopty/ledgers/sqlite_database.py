@@ -15,11 +15,9 @@ from typing import Any, TypeVar
 import apsw
 
 from loopty.domain.errors import Misuse
-from loopty.ledgers.digests import NOTHING, event_digest
-from loopty.ledgers.row_events import EVENT
 from loopty.ledgers.rows import LedgerBusy
 from loopty.ledgers.sqlite_file import BUSY_TIMEOUT_MS, LedgerFile
-from loopty.ledgers.sqlite_layout import CALL_EVENTS, MIGRATIONS, WITH_DIGESTS
+from loopty.ledgers.sqlite_layout import CALL_EVENTS, LAYOUT, VERSION
 
 T = TypeVar("T")
 _MS_OF_A_SHORT_WAIT = 1_000
@@ -121,10 +119,8 @@ class SqliteDatabase:
 
     def _prepare(self) -> None:
         if self.reads_only:
-            if self._version() != len(MIGRATIONS):
-                raise Misuse(
-                    f"{self._file.path} comes from another version and is read-only: make it writable once"
-                )
+            if not self._has_layout():
+                raise Misuse(f"{self._file.path} is empty and read-only: make it writable once")
             return
         if self._switch_to_wal() != "wal":
             raise Misuse(
@@ -132,17 +128,11 @@ class SqliteDatabase:
                 "keep the repository on a local disk"
             )
         self._db.execute("PRAGMA synchronous = FULL")
-        if self._version() == len(MIGRATIONS):
+        if self._has_layout():
             return
         with self._transaction("IMMEDIATE"):
-            version = self._version()  # again: another process may have been faster
-            if version > len(MIGRATIONS):
-                raise Misuse(f"{self._file.path} was written by a newer loopty (schema {version}): update loopty")
-            for migration in MIGRATIONS[version:]:
-                self._db.execute(migration)
-            if version < WITH_DIGESTS:
-                self._add_digests()
-            self._db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+            if not self._has_layout():  # again: another process may have been faster
+                self._db.execute(LAYOUT)
 
     def _switch_to_wal(self) -> str:
         """The journal mode afterwards. Waits for others that do the same, as SQLite itself does not."""
@@ -155,13 +145,10 @@ class SqliteDatabase:
                     raise
                 time.sleep(_SECONDS_BETWEEN_TRIES)
 
-    def _add_digests(self) -> None:
-        """Give the events of an older layout their digests; the pages get theirs when they are rebuilt."""
-        last = NOTHING
-        events: list[Any] = self._db.execute(f"SELECT {EVENT} FROM events ORDER BY number").fetchall()
-        for number, at, kind, body in events:
-            last = event_digest(last, number, at, kind, body)
-            self._db.execute("UPDATE events SET digest = ? WHERE number = ?", (last, number))
-
-    def _version(self) -> int:
-        return int(self._db.execute("PRAGMA user_version").get)
+    def _has_layout(self) -> bool:
+        """Whether the tables are there. Raises Misuse where another loopty made them differently."""
+        version = int(self._db.execute("PRAGMA user_version").get)
+        if version in (0, VERSION):
+            return version == VERSION
+        age, remedy = ("a newer", "update loopty") if version > VERSION else ("an older", "move it away")
+        raise Misuse(f"{self._file.path} was written by {age} loopty (schema {version}): {remedy}")

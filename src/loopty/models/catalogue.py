@@ -7,28 +7,22 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Model, ModelSpec, Role
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.dataclass import Record, dataclass
 from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.keys import key_of
 from loopty.models.meter import Meter, Settlements
 from loopty.models.metered_model import MeteredModel
-from loopty.models.model_factory import FILE_PROVIDERS, make_model, with_file_below
+from loopty.models.model_factory import make_model
 from loopty.models.purse import RunPurse
 from loopty.models.retry import Retry
 from loopty.models.throttle import Clock, Sleep, Throttle
 
-if TYPE_CHECKING:
-    from loopty.models.embedding import Embedder
-
 KeyRefusal = Callable[[str, ModelSpec], str | None]
 """Why the key of a model may not be sent to its server, or None."""
-_VECTOR_SECONDS = 20.0
-"""The longest wait for an embedding model that is out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +87,7 @@ class Catalogue:
 
     def prompt_tokens(self, name: str) -> int:
         """The longest prompt, in tokens, that fits the model's context with room for a reply."""
-        spec = self.spec(name)
-        if spec.provider == "local":
-            from loopty.models.local_model import context_of, gguf_file
-
-            file = gguf_file(name, with_file_below(spec, self._top), self._environ)
-            spec = replace(spec, context_tokens=context_of(file, spec))
-        return spec.prompt_tokens
+        return self.spec(name).prompt_tokens
 
     def role_model(self, role: Role, name: str, purse: RunPurse, archive: Archive) -> MeteredModel:
         """The model as this role calls it. The archive learns which key it must never record."""
@@ -107,36 +95,14 @@ class Catalogue:
         archive.hide(self.key(name))
         return MeteredModel(role, model, parts.spec, self.meter(role, name, purse), archive, parts.retry)
 
-    def embedding_model(self, name: str) -> Model:
-        """The model as a source of embeddings. Raises Misuse when it cannot embed."""
-        spec = self.spec(name)
-        if spec.provider in FILE_PROVIDERS:
-            return self.model(name)
-        return make_model(name, spec, self._top, lambda: self.key(name), embeds=True)
-
-    def embedder(self, name: str, purse: RunPurse, archive: Archive) -> Embedder:
-        """Turns texts into vectors, paid by the evolver. Raises Misuse when the model cannot embed."""
-        from loopty.models.embedding import Embedder
-
-        model, parts, role = self.embedding_model(name), self._parts(name), Role.EVOLVER
-        archive.hide(self.key(name))
-        meter = self.meter(role, name, purse, embeds=True)
-        # A retry of its own: a server may answer but not embed, which is no outage for callers that want text. And
-        # nobody waits long for vectors, because n-gram vectors can stand in for them.
-        patience = min(parts.spec.outage_seconds, _VECTOR_SECONDS)
-        retry = self._make_retry(name, replace(parts.spec, outage_seconds=patience))
-        role_model = MeteredModel(role, model, parts.spec, meter, archive, retry)
-        return Embedder(role_model, parts.spec)
-
-    def meter(self, role: Role, name: str, purse: RunPurse, *, embeds: bool = False) -> Meter:
+    def meter(self, role: Role, name: str, purse: RunPurse) -> Meter:
         """The meter of this role and model. Raises Misuse where money is capped but the price is unknown."""
         parts = self._parts(name)
-        rates = prices.rates_of(parts.spec, embeds=True) if embeds else parts.rates
-        if rates is None:
+        if parts.rates is None:
             prices.require_cap(role, name, parts.spec, purse.remaining(role))
         throttle, settlements = parts.throttle, self._settlements
         model = parts.spec.display_name(name)
-        return Meter(role, model, parts.spec, rates, purse, throttle, settlements, self._clock)
+        return Meter(role, model, parts.spec, parts.rates, purse, throttle, settlements, self._clock)
 
     def retry(self, name: str) -> Retry:
         """The retry layer that all callers of the model share."""

@@ -51,7 +51,7 @@ class RequestSize(Record):
         expected = sum(tokens(text) + _PER_MESSAGE for text in texts)
         maximum = sum(byte_size(text) + _MAX_PER_MESSAGE for text in texts) + _MAX_EXTRA
         longest = prompt.longest_reply(spec.max_output_tokens)
-        room = spec.window_tokens - expected
+        room = spec.context_tokens - expected
         return cls(expected, maximum, min(longest, max(room, USEFUL_OUTPUT)))
 
 

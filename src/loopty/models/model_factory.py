@@ -7,17 +7,14 @@ from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Model, ModelSpec
-from loopty.kit.dataclass import replace
 
 FILE_PROVIDERS = ("scripted", "recorded")
 """Providers that read a file and need no client."""
 _PLACEHOLDER_KEY = "not-looked-for-here"
 
 
-def make_model(
-    name: str, spec: ModelSpec, top: Path, key: Callable[[], str | None], *, embeds: bool = False
-) -> Model:
-    """The model, with `embeds` as a source of vectors. Raises Misuse when loopty cannot ask it."""
+def make_model(name: str, spec: ModelSpec, top: Path, key: Callable[[], str | None]) -> Model:
+    """The model. Raises Misuse when loopty cannot ask it."""
     file = top / Path(spec.file).expanduser()
     match spec.provider:
         case "scripted":
@@ -28,34 +25,16 @@ def make_model(
             from loopty.models.recorded_model import make_recorded_model
 
             return make_recorded_model(name, file)
-        case _ if embeds:
-            from loopty.models.embedding import make_embedding_model
-
-            return make_embedding_model(name, spec, key)
-        case "local":
-            from loopty.models.local_model import make_local_model
-
-            return make_local_model(name, with_file_below(spec, top))
         case _:
             from loopty.models.provider_model import make_provider_model
 
             return make_provider_model(name, spec, key())
 
 
-def client_problem(name: str, spec: ModelSpec, top: Path, *, embeds: bool = False) -> str | None:
-    """Why the model's client is missing, with the remedy, or None. Does not check its key and weights."""
+def client_problem(name: str, spec: ModelSpec, top: Path) -> str | None:
+    """Why the model's client is missing, with the remedy, or None. Does not check its key."""
     try:
-        if spec.provider == "local" and not embeds:
-            from loopty.models.local_model import require_library
-
-            require_library(name)
-        else:
-            make_model(name, spec, top, lambda: _PLACEHOLDER_KEY, embeds=embeds)
+        make_model(name, spec, top, lambda: _PLACEHOLDER_KEY)
     except Misuse as error:
         return str(error)
     return None
-
-
-def with_file_below(spec: ModelSpec, top: Path) -> ModelSpec:
-    """The spec with its file resolved against the task's folder."""
-    return replace(spec, file=str(top / Path(spec.file).expanduser())) if spec.file else spec

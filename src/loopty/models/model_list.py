@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
@@ -11,11 +11,8 @@ from loopty.domain.role_spec import Roles
 from loopty.kit.dataclass import Record, dataclass
 from loopty.models.catalogue import Catalogue, KeyRefusal
 from loopty.models.keys import key_of
-from loopty.models.model_factory import with_file_below
 from loopty.models.prices import FREE_PROVIDERS, Rates, rates_of
 
-EMBEDDING = "embedding"
-"""Takes the place of a role for a model whose vectors compare changes."""
 _NOT_NEEDED = "not needed"
 
 
@@ -27,15 +24,13 @@ class ModelEntry(Record):
     model: str
     """The name that the ledger shows."""
     roles: tuple[str, ...]
-    """The roles that ask it, and `embedding`."""
+    """The roles that ask it."""
     url: str
-    """Where it is served; empty for the provider's own address and for local models."""
+    """Where it is served; empty for the provider's own address and for replies from a file."""
     key: str
     """`there`, `missing` or `not needed`."""
     address: str
     """Whether the key may be sent to the server: `allowed` or `refused`; empty when no key is sent."""
-    weights: str
-    """`there` or `missing`; empty when it is not served locally."""
     problem: str
     """Why it cannot be asked, with the remedy; empty when no problem is known."""
     price: Rates | None
@@ -50,21 +45,17 @@ def model_entries(
     environ: Mapping[str, str],
     top: Path,
     key_refusal: KeyRefusal = lambda *_: None,
-    embedding_models: Collection[str] = (),
 ) -> Iterator[ModelEntry]:
-    """The models of `specs`, and those that roles or `embedding_models` name as `provider:model`."""
+    """The models of `specs`, and those that roles name as `provider:model`."""
     catalogue = Catalogue(specs, environ, top)
     users_by_name: dict[str, list[str]] = {name: [] for name in specs}
     for role in Role:
         for name in roles.of(role).names:
             users_by_name.setdefault(name, []).append(role)
-    for name in embedding_models:
-        users_by_name.setdefault(name, []).append(EMBEDDING)
     for name, users in users_by_name.items():
         spec = catalogue.spec(name)
         key, key_problem = _key_status(name, spec, environ)
         refusal = key_refusal(name, spec) if key != _NOT_NEEDED else None
-        weights_problem = _missing_weights(name, spec, environ, top)
         yield ModelEntry(
             name,
             spec.display_name(name),
@@ -72,9 +63,8 @@ def model_entries(
             spec.url,
             key,
             "" if key == _NOT_NEEDED else "refused" if refusal else "allowed",
-            "" if spec.provider != "local" else "missing" if weights_problem else "there",
-            "; ".join(filter(None, (key_problem, refusal, weights_problem))),
-            rates_of(spec, embeds=set(users) == {EMBEDDING}),
+            "; ".join(filter(None, (key_problem, refusal))),
+            rates_of(spec),
             spec.requests_per_minute,
             spec.tokens_per_minute,
         )
@@ -88,15 +78,3 @@ def _key_status(name: str, spec: ModelSpec, environ: Mapping[str, str]) -> tuple
         return "there" if key_of(name, spec, environ) else _NOT_NEEDED, ""
     except Misuse as error:
         return "missing", str(error)
-
-
-def _missing_weights(name: str, spec: ModelSpec, environ: Mapping[str, str], top: Path) -> str:
-    from loopty.models.local_model import gguf_file
-
-    if spec.provider != "local":
-        return ""
-    try:
-        gguf_file(name, with_file_below(spec, top), environ)
-    except Misuse as error:
-        return str(error)
-    return ""

@@ -13,7 +13,7 @@ from loopty.models.hosts import is_on_loopback
 from loopty.models.spend_caps import Price
 
 _MILLION = 1_000_000
-FREE_PROVIDERS = ("local", "scripted", "recorded")
+FREE_PROVIDERS = ("scripted", "recorded")
 """Providers that send no bill."""
 
 
@@ -52,9 +52,9 @@ class Rates(Record):
 FREE = Rates(0.0, 0.0, 0.0)
 
 
-def rates_of(spec: ModelSpec, *, embeds: bool = False) -> Rates | None:
-    """The model's prices, or None when unknown. With `embeds` a missing price of output counts as 0."""
-    return _rates_from_spec(spec) or _rates_from_list(spec, embeds)
+def rates_of(spec: ModelSpec) -> Rates | None:
+    """The model's prices, or None when unknown."""
+    return _rates_from_spec(spec) or _rates_from_list(spec)
 
 
 def free_model_check(specs: Mapping[str, ModelSpec]) -> Callable[[str], bool]:
@@ -63,9 +63,9 @@ def free_model_check(specs: Mapping[str, ModelSpec]) -> Callable[[str], bool]:
     return lambda model: model.partition(":")[0] in FREE_PROVIDERS or model in known
 
 
-def unknown_price(name: str, spec: ModelSpec, *, embeds: bool = False) -> str | None:
+def unknown_price(name: str, spec: ModelSpec) -> str | None:
     """A sentence that the model's price is unknown, with the remedy; None when it is known."""
-    if rates_of(spec, embeds=embeds) is not None:
+    if rates_of(spec) is not None:
         return None
     return (
         f"model {name} has no known price: only tokens are counted; "
@@ -98,7 +98,7 @@ def _rates_from_spec(spec: ModelSpec) -> Rates | None:
     return FREE if spec.provider in FREE_PROVIDERS or is_on_loopback(spec.url) else None
 
 
-def _rates_from_list(spec: ModelSpec, embeds: bool) -> Rates | None:
+def _rates_from_list(spec: ModelSpec) -> Rates | None:
     try:
         from genai_prices import Usage as Counted
         from genai_prices import calc_price
@@ -110,8 +110,7 @@ def _rates_from_list(spec: ModelSpec, embeds: bool) -> Rates | None:
         price = look_up(Counted(input_tokens=1, output_tokens=1), spec.model, **where).model_price
     except LookupError:
         return None
-    output = 0 if embeds and price.output_mtok is None else price.output_mtok
-    return _rates_with_tiers(price.input_mtok, price.cache_read_mtok, output)
+    return _rates_with_tiers(price.input_mtok, price.cache_read_mtok, price.output_mtok)
 
 
 def _rates_with_tiers(fresh: Any, cached: Any, out: Any) -> Rates | None:

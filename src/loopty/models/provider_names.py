@@ -20,7 +20,6 @@ _NAMES = (
     "heroku",
     "huggingface",
     "litellm",
-    "local",
     "meta",
     "mistral",
     "moonshotai",

@@ -27,7 +27,6 @@ _LEAST, _MOST = 0.5, 1.5
 """How far a share may move from the one that is stated."""
 _STRUGGLE = 0.5
 """From this share of failed trials on, evolution is funded although nothing was gained."""
-_LEAST_SCREENED = 0.1
 _FAILURES = (Ending.FAILED, Ending.TIMED_OUT, Ending.REFUSED)
 
 
@@ -42,11 +41,10 @@ def next_shares(run: Run, roles: Roles) -> RoleSharesChanged | None:
     is_improved = Incumbents.of(run, Pool.ATTEMPT).since_best < window
     struggle = (now.failed - known.figures.failed) / window
     pairs, kept = now.pairs - known.figures.pairs, now.pairs_kept - known.figures.pairs_kept
-    screened = screened_share(now)
     moves = {
         Role.EVOLVER: _STEP if is_improved or struggle >= _STRUGGLE else 1 / _STEP,
         Role.USER: _STEP if pairs else 1 / _STEP,
-        Role.VERIFIER: _STEP if screened >= 0.5 else 1 / _STEP,
+        Role.VERIFIER: _STEP if look_worth(now) >= 0.5 else 1 / _STEP,
     }
     shares = _moved(known.shares or roles.shares, roles.shares, moves)
     spent = Spend.of(run).tokens.get(Role.EVOLVER, 0)
@@ -55,7 +53,7 @@ def next_shares(run: Run, roles: Roles) -> RoleSharesChanged | None:
         f"failed, after {spent:,} tokens of the evolver; {pairs} were measured in pairs, {kept} of them kept; the "
         f"verifier objected in {now.objections} of {now.looks} looks"
     )
-    return RoleSharesChanged(run.number, shares, screened, now, reason)
+    return RoleSharesChanged(run.number, shares, now, reason)
 
 
 def role_figures(run: Run) -> RoleFigures:
@@ -67,14 +65,14 @@ def role_figures(run: Run) -> RoleFigures:
         sum(endings.get(ending, 0) for ending in _FAILURES),
         incumbents.compared,
         incumbents.kept,
-        TrialCounts.of(run, Pool.REVIEW).started + RoleShares.of(run).screens,
-        Reviews.of(run, Pool.ATTEMPT).rejected_by_verifier + proposals.screened,
+        TrialCounts.of(run, Pool.REVIEW).started,
+        Reviews.of(run, Pool.ATTEMPT).rejected_by_verifier,
     )
 
 
-def screened_share(figures: RoleFigures) -> float:
-    """How many proposals the verifier reads: all before its first looks, few while it has no objection."""
-    return min(1.0, max(_LEAST_SCREENED, (1 + 4 * figures.objections) / (2 + figures.looks)))
+def look_worth(figures: RoleFigures) -> float:
+    """How often a look of the verifier finds something: a half before its first looks, less while it has none."""
+    return (1 + 4 * figures.objections) / (2 + figures.looks)
 
 
 def _moved(

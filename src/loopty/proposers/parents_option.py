@@ -2,5 +2,5 @@
 
 PARENTS = (
     "The selector of the node to change (`docs/search.md`). A table sets its options: "
-    '`{ kind = "tournament", size = 8 }`.'
+    '`{ kind = "islands", count = 8 }`.'
 )

@@ -27,7 +27,6 @@ from loopty.record.cohorts import Cohorts
 from loopty.record.directives import Directive
 from loopty.record.node_record import Node
 from loopty.record.notes import Notes
-from loopty.record.search_learning import SearchLearning
 
 _LONGEST_NOTE = 400
 _HEADING_TOKENS = 48
@@ -95,8 +94,6 @@ class PromptContext:
             sections += self._tried_sections(ask, parent, (limit - _tokens_of(sections)) // 2)
         notes = _notes_text(ask, (limit - _tokens_of(sections)) // 6)
         sections += _section("# Notes of other agents", [notes])
-        directions = _directions_text(ask, (limit - _tokens_of(sections)) // 6)
-        sections += _section("# Directions that were not tried yet", [directions])
         sections += self._result_sections(ask, parent, limit - _tokens_of(sections))
         return "\n\n".join(filter(None, sections)) + "\n"
 
@@ -160,13 +157,6 @@ def _notes_text(ask: Ask, limit_tokens: int) -> str:
         about = f" about {ask.history.name(note.node)}" if note.node else ""
         lines.append(f"{note.client}{about}: {one_line(note.text, _LONGEST_NOTE)}")
     return fence_to_budget("notes, a line each, the newest first", "\n".join(lines), limit_tokens)
-
-
-def _directions_text(ask: Ask, limit_tokens: int) -> str:
-    """What a guide advised in a drought: the words of a model, and data as all that is fenced."""
-    lines = SearchLearning.of(ask.history.runs[ask.run], ask.pool).directions
-    label = "ideas of another model, a line each; take one of them where it fits"
-    return fence_to_budget(label, "\n".join(lines), limit_tokens)
 
 
 def _tokens_of(sections: Iterable[str]) -> int:

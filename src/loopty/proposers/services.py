@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from loopty.agents.agent_work import OpenSessions
 from loopty.domain.access import Access
@@ -18,9 +18,6 @@ from loopty.proposers.context.limits import PromptLimits
 from loopty.proposers.file_merge import FileMerge
 from loopty.proposers.prompt_context import PromptContext, PromptContextOptions
 from loopty.record.node_record import Node
-
-if TYPE_CHECKING:
-    from loopty.models.embedding import Embedder
 
 
 class SourceFiles(Protocol):
@@ -63,8 +60,6 @@ class Services:
     """All models of a role, where it may have several."""
     prompt_tokens: Callable[[Role], int]
     """The longest prompt that every model of the role can read."""
-    embedder: Callable[[str], Embedder]
-    """Turns texts into vectors by the model of this name."""
     make_selector: Callable[[str | Mapping[str, Any]], Selector]
     """The selector of this kind, or of this table with its `kind` and its options."""
     make_proposer: Callable[[PluginChoice], Proposer]

@@ -31,7 +31,6 @@ _TABLE = {
     ),
     # as operator_credit, after it
     "search_learning": ("search-moved", "node-added proposal-refused node-judged"),
-    "part_trials": ("", "node-added proposal-refused"),
     "calls": ("call-reserved call-settled", "node-added proposal-refused"),
     "cohorts": ("machine-seen run-rebaselined cohort-opened", ""),
     # before verdicts: it looks at the verdict that changes
@@ -50,7 +49,7 @@ _TABLE = {
     "node_gates": ("gate-added", ""),
     "directives": ("directive-set", ""),
     "budgets": ("budget-changed", ""),
-    "role_shares": ("role-shares-changed", "call-reserved"),
+    "role_shares": ("role-shares-changed", ""),
     "acknowledgements": ("directive-seen", ""),
     "notes": ("note-added", ""),
     "claims": ("", "node-added draft-dropped node-judged verdict-withdrawn"),

@@ -43,8 +43,6 @@ class Proposals(PoolPart):
     """Shortened: the fold is written with every event."""
     fruitless_calls: int = 0
     """Consecutive model calls without a usable proposal."""
-    screened: int = 0
-    """Proposals refused on the verifier's advice."""
     answers: Mapping[str, int] = field(default_factory=dict)
     """Answers by operator, refused ones included."""
 
@@ -68,7 +66,6 @@ class Proposals(PoolPart):
             refused_in_row=self.refused_in_row + 1,
             last_refusal=one_line(event.reason, _LONGEST_REASON),
             fruitless_calls=self.fruitless_calls + calls,
-            screened=self.screened + (event.objection is Objection.SCREENED),
             answers=self._answers_with(event.operator),
         )
 

@@ -18,7 +18,6 @@ from loopty.record.run_record import RunPart
 
 _MOST_FORMS = 128
 """Models times forms: bounded, as all that the fold keeps."""
-_NO_FAULT_OF_THE_FORM = (Objection.SCREENED, Objection.OTHER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def _count(state: FoldState, event: NodeAdded | ProposalRefused, _at: float) -> 
     for call in event.calls:
         reply = unread.get(call)
         if reply and reply.form and not reply.taken:
-            is_usable = isinstance(event, NodeAdded) or event.objection in _NO_FAULT_OF_THE_FORM
+            is_usable = isinstance(event, NodeAdded) or event.objection is Objection.OTHER
             forms = forms.with_reply(reply.model, reply.form, is_usable and call == event.calls[-1])
     if forms is not known:
         state.put_run(run.with_part(forms))

@@ -57,10 +57,6 @@ class SearchLearning(PoolPart):
     """How much the search improves: up to 1 after a gain, and less after each verdict without one."""
     dry: int = 0
     """Verdicts in a row without a new best node."""
-    guided_at: int = 0
-    """How many of these verdicts there were when a guide was asked last."""
-    directions: tuple[str, ...] = ()
-    """What the guide advised, until there is a new best node."""
     answered: int = 0
     """Proposals since the last move, refused ones included."""
     gained: float = 0.0
@@ -90,8 +86,6 @@ def _move(state: FoldState, event: SearchMoved, _at: float) -> None:
         answered=0,
         gained=0.0,
         tokens=0.0,
-        guided_at=known.dry if move.is_guided else known.guided_at,
-        directions=move.directions if move.is_guided else known.directions,
     )
     state.put_run(run.with_pool_part(event.pool, learning))
 
@@ -123,8 +117,6 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
         known,
         signal=round(max(_MEMORY * known.signal, math.sqrt(kept_gain)), 9),
         dry=0 if is_best else known.dry + 1,
-        guided_at=0 if is_best else known.guided_at,
-        directions=() if is_best else known.directions,
         gained=round(known.gained + kept_gain, 9),
         gains=_with_gain(known.gains, node.operator, gain),
     )

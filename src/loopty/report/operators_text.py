@@ -53,8 +53,6 @@ def _learning_facts(learning: SearchLearning) -> Iterator[Fact]:
         f"improvement {learning.signal:.2f} after {plural(learning.dry, 'verdict')} without a new best node",
     )
     yield Fact("why", learning.move.reason if learning.move else "")
-    for direction in learning.directions:
-        yield Fact("direction", direction)
 
 
 def _table(name: str, rows: Sequence[OperatorRow], columns: int, terminal: Terminal) -> list[str]:

@@ -53,7 +53,7 @@ def withdrawn_text(withdrawn: WithdrawnVerdict) -> str:
 
 
 def verifier_text(totals: VerifierTotals) -> str:
-    """`6 winners reviewed, disagreed with the metric on 2 (1 rejected); 3 proposals screened out`."""
+    """`6 winners reviewed, disagreed with the metric on 2 (1 rejected)`."""
     parts = []
     if totals.reviews:
         parts.append(f"{plural(totals.reviews, 'winner')} reviewed")
@@ -62,8 +62,7 @@ def verifier_text(totals: VerifierTotals) -> str:
         parts.append(f"disagreed with the metric on {totals.disagreements:,}{rejected}")
     if totals.unreviewed:
         parts.append(f"{plural(totals.unreviewed, 'winner')} not reviewed")
-    screened = f"{plural(totals.screened, 'proposal')} screened out" if totals.screened else ""
-    return "; ".join(filter(None, (", ".join(parts), screened)))
+    return ", ".join(parts)
 
 
 def review_text(review: Review) -> str:

@@ -15,8 +15,7 @@ from loopty.kit.dataclass import replace
 from loopty.taskfile.schema import WRONG, Checker
 from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
 
-_EMBEDDING_PROPOSER = "llm-code"
-MODEL_PROPOSERS = ("llm-parameters", _EMBEDDING_PROPOSER)
+MODEL_PROPOSERS = ("llm-parameters", "llm-code")
 """Proposers that call the evolver's model."""
 AGENT_PROPOSER = "agent"
 """The proposer that calls the evolver's model if there is one: its caps also hold for the agent's own login."""
@@ -136,7 +135,7 @@ def check_roles(
     _check_further_models(roles, checker)
     named: list[tuple[KeyPath, str]] = [(("roles", role, "model"), roles.of(role).model) for role in Role]
     named += [(("roles", role, "models", name), name) for role in Role for name in roles.of(role).models]
-    for path, model in (*named, *embedding_entries(proposer)):
+    for path, model in named:
         provider, colon, provider_model = model.partition(":")
         if not model or model in known:
             continue
@@ -215,14 +214,12 @@ def _faults(model: ModelSpec) -> Iterator[tuple[str, str]]:
             yield "settings", f"holds {name!r}, which loopty sets itself: use `model` and `max_output_tokens`"
     file_meaning = _FILE_MEANINGS.get(model.provider)
     if not model.provider:
-        yield "provider", "is empty: name who serves the model, such as openai, anthropic, google or local"
+        yield "provider", "is empty: name who serves the model, such as openai, anthropic or google"
     elif problem := _provider_problem(model.provider):
         yield "provider", f"is unknown: {problem}"
     elif file_meaning and not model.file:
         yield "file", f"is missing: {file_meaning}"
-    elif model.provider == "local" and not (model.file or model.model):
-        yield "file", "is missing: the GGUF file"
-    elif model.provider not in ("local", *_FILE_MEANINGS) and not model.model:
+    elif model.provider not in _FILE_MEANINGS and not model.model:
         yield "model", "is missing: the provider's name for the model"
     prices = {"input_usd": model.input_usd, "output_usd": model.output_usd}
     if None in prices.values() and {*prices.values(), model.cached_usd} != {None}:
@@ -259,23 +256,9 @@ def proposer_tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[s
             yield ("proposer", "rungs", index), rung
 
 
-def embedding_entries(proposer: PluginChoice) -> Iterator[tuple[KeyPath, str]]:
-    """The embedding model that the proposer, or each rung, compares changes with, and its key path."""
-    for path, options in proposer_tables(proposer):
-        if options.get("kind") != _EMBEDDING_PROPOSER:
-            continue  # in another package's proposer, `embedding` may mean something else
-        if isinstance(name := options.get("embedding"), str) and name:
-            yield (*path, "embedding"), name
-
-
-def embedding_models(proposer: PluginChoice) -> frozenset[str]:
-    """The names of the embedding models that the proposer or its rungs use."""
-    return frozenset(name for _, name in embedding_entries(proposer))
-
-
 def verifier_use(verifier: VerifierSpec) -> str | None:
     """The first key of `[verifier]` that needs the verifier's model, or None."""
-    used = {"screen": verifier.screen, "review": verifier.review != "off", "judged": bool(verifier.judged)}
+    used = {"review": verifier.review != "off", "judged": bool(verifier.judged)}
     return next((key for key, use in used.items() if use), None)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import Record, dataclass, replace
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +94,10 @@ PRUNERS = Plugins(
 )
 SELECTORS = {
     "best": Plugin("loopty.selectors.best_node:BestSelector"),
-    "tournament": Plugin("loopty.selectors.tournament:TournamentSelector"),
     "root": Plugin("loopty.selectors.root:RootSelector"),
-    "top": Plugin("loopty.selectors.ranked_draws:TopSelector"),
-    "epsilon": Plugin("loopty.selectors.ranked_draws:EpsilonSelector"),
-    "softmax": Plugin("loopty.selectors.ranked_draws:SoftmaxSelector"),
-    "uct": Plugin("loopty.selectors.ranked_draws:UctSelector"),
     "pareto": Plugin("loopty.selectors.pareto:ParetoSelector"),
     "islands": Plugin("loopty.selectors.islands:IslandsSelector"),
     "map-elites": Plugin("loopty.selectors.map_elites:MapElitesSelector"),
-    "novelty": Plugin("loopty.selectors.novelty_search:NoveltySelector"),
     "restart": Plugin("loopty.selectors.restart:RestartSelector"),
 }
 
@@ -131,11 +128,7 @@ def find_plugin(role: str, plugins: Plugins, kind: str) -> Plugin | ExternalPlug
     """The plug-in of this kind, from the table or from another package, or None."""
     if kind in plugins.kinds:
         return plugins.kinds[kind]
-    if role not in EXTERNAL_ROLES:
-        return None
-    from importlib.metadata import entry_points
-
-    found = next(iter(entry_points(group=f"loopty.{role}", name=kind)), None)
+    found = _entry_point(role, kind) if role in EXTERNAL_ROLES else None
     if found is None:
         return None
     loaded = found.load()
@@ -145,6 +138,25 @@ def find_plugin(role: str, plugins: Plugins, kind: str) -> Plugin | ExternalPlug
             "see `loopty.proposers.services`"
         )
     return ExternalPlugin(loaded)
+
+
+def find_selector(kind: object) -> Plugin | None:
+    """The selector of this kind, from the table or from the entry points `loopty.selector` of others, or None."""
+    if not isinstance(kind, str) or kind in SELECTORS:
+        return SELECTORS[kind] if isinstance(kind, str) else None
+    found = _entry_point("selector", kind)
+    if found and not hasattr(found.load(), "select"):
+        raise Misuse(
+            f"the entry point '{kind}' of loopty.selector loads {found.value}, which is no Selector: "
+            "see `loopty.engine.protocols`"
+        )
+    return Plugin(found.value) if found else None
+
+
+def _entry_point(role: str, kind: str) -> EntryPoint | None:
+    from importlib.metadata import entry_points
+
+    return next(iter(entry_points(group=f"loopty.{role}", name=kind)), None)
 
 
 def _load(reference: str) -> Any:

@@ -37,7 +37,8 @@ from loopty.taskfile.model_tables import (
     parse_model_specs,
     user_config_models,
 )
-from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin
+from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin, find_selector
+from loopty.taskfile.removed_names import replacement
 from loopty.taskfile.schema import WRONG, Checker
 from loopty.taskfile.task_cache import keep_data, known_data
 from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
@@ -367,11 +368,12 @@ def _check_rungs(rungs: Any, has_space: bool, checker: Checker) -> None:
 def _check_selector(choice: Any, path: KeyPath, checker: Checker) -> None:
     """A selector is named by its kind, or by a table with its kind and its options."""
     kind = choice.get("kind") if isinstance(choice, dict) else choice
-    if kind not in SELECTORS:
-        checker.add_fault(path, f"must be one of {', '.join(SELECTORS)}, not {kind!r}")
+    if (selector := find_selector(kind)) is None:
+        known = f"must be one of {', '.join(SELECTORS)}, not {kind!r}"
+        checker.add_fault(path, replacement(path, kind) or known)
     elif isinstance(choice, dict):
         options = {name: value for name, value in choice.items() if name != "kind"}
-        checker.read_table(SELECTORS[kind].load_options(), options, path, ("kind",))
+        checker.read_table(selector.load_options(), options, path, ("kind",))
 
 
 def _needs_space(role: str, kind: str) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.dataclass_methods import field_types, fields_of, is_dataclass
 from loopty.kit.str_enum import ENUMS
+from loopty.taskfile.removed_names import replacement
 
 if TYPE_CHECKING:
     from loopty.taskfile.positions import KeyPath
@@ -67,7 +68,11 @@ class Checker:
     def check_keys(self, data: Mapping[str, Any], known: Mapping[str, Any], path: KeyPath) -> None:
         """Note a fault for every unknown key, with the closest known one."""
         for name in data:
-            if name not in known:
+            if name in known:
+                continue
+            if remedy := replacement(path, name):
+                self.add_fault(path, remedy)
+            else:
                 import difflib
 
                 close = difflib.get_close_matches(name, known, n=1)
@@ -130,7 +135,10 @@ class Checker:
     def _convert_scalar(self, hint: Any, value: Any, path: KeyPath) -> Any:
         if issubclass(hint, ENUMS):
             known = [member.value for member in hint]
-            return hint(value) if value in known else self.add_fault(path, f"must be one of {', '.join(known)}")
+            if value in known:
+                return hint(value)
+            remedy = replacement(path, value)
+            return self.add_fault(path, remedy or f"must be one of {', '.join(known)}")
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if hint is float and number and abs(value) <= sys.float_info.max:
             return float(value)

@@ -15,8 +15,8 @@ from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import SandboxSpec, Task
 from loopty.kit.dataclass import dataclass, replace
 from loopty.taskfile.agent_tables import agent_tables
-from loopty.taskfile.model_tables import embedding_entries, proposer_kinds
-from loopty.taskfile.plugins import CONTROLS, PROPOSERS
+from loopty.taskfile.model_tables import proposer_kinds, proposer_tables
+from loopty.taskfile.plugins import CONTROLS, PROPOSERS, SELECTORS
 from loopty.workspaces.git_folders import WORK_FOLDER
 
 _GIT_KEY = "git config "
@@ -63,7 +63,6 @@ def model_requests(task: Task, top: Path, user_models: Mapping[str, ModelSpec]) 
         if user_models.get(name) != spec and (words := _model_words(name, spec, top)):
             yield TaskRequest(f"models.{name}", words)
     named = [(f"roles.{role}.model", name) for role in Role for name in task.roles.of(role).names]
-    named += [(".".join(map(str, path)), name) for path, name in embedding_entries(task.proposer)]
     for key, name in named:
         provider, colon, model = name.partition(":")
         if colon and name not in task.models and (words := _model_words(name, ModelSpec(provider, model), top)):
@@ -71,18 +70,14 @@ def model_requests(task: Task, top: Path, user_models: Mapping[str, ModelSpec]) 
 
 
 def _model_words(name: str, spec: ModelSpec, top: Path) -> str | None:
-    """What a model asks for; None where it only reads files of the repository, or weights that loopty knows."""
+    """What a model asks for; None where it only reads files of the repository."""
     if spec.provider in ("scripted", "recorded"):
         path = _path_outside(top, spec.file)
         return f"replies from {path!r}" if path else None
     # Most tasks name no model and no agent, and every verb reads the task.
     from loopty.models.hosts import is_private
     from loopty.models.keys import key_location
-    from loopty.models.weights import KNOWN_WEIGHTS
 
-    if spec.provider == "local":
-        is_known = not spec.file and spec.model in KNOWN_WEIGHTS
-        return None if is_known else f"the weights {spec.file or spec.model!r}, loaded on this machine"
     key = (
         "no key"
         if is_private(spec.url) and not (spec.key_env or spec.keyring)
@@ -121,6 +116,12 @@ def _plugin_requests(task: Task) -> Iterator[TaskRequest]:
             yield TaskRequest(".".join(map(str, path)), f"the proposer {kind!r} of another package")
     if task.control.kind not in CONTROLS.kinds:
         yield TaskRequest("control.kind", f"the control {task.control.kind!r} of another package")
+    control = (("control",), task.control.options)
+    for path, options in (*proposer_tables(task.proposer), control):
+        choice = options.get("parents", "best")
+        kind = choice.get("kind") if isinstance(choice, Mapping) else choice
+        if kind not in SELECTORS:
+            yield TaskRequest(".".join(map(str, (*path, "parents"))), f"the selector {kind!r} of another package")
 
 
 def _right_requests(task: Task) -> Iterator[TaskRequest]:

@@ -95,7 +95,7 @@ kind = {toml_value(draft.proposer):<28} # for code without a model: mutate; with
                                     # opencode, pi, gemini, qwen, aider, …): docs/agents.md of loopty
 
 # [roles.evolver]                   # the model for llm-code and llm-parameters: docs/models.md of loopty
-# model = "openai:gpt-5-mini"       # reads its key from OPENAI_API_KEY; "local:smollm2" needs none
+# model = "openai:gpt-5-mini"       # reads its key from OPENAI_API_KEY
 # tokens = 500_000                  # the most it may use; or money_usd = 2.0
 """
 

@@ -36,4 +36,4 @@ def _evolver_idle_reason(task: Task) -> str | None:
 def _verifier_idle_reason(task: Task) -> str | None:
     """Why nothing calls the verifier's model, or None."""
     used = verifier_use(task.verifier)
-    return None if used else "nothing calls it: set screen, review or judged under [verifier]"
+    return None if used else "nothing calls it: set review or judged under [verifier]"

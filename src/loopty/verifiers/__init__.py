@@ -1,1 +1,1 @@
-"""The verifier's work: screening proposals, reviewing winners, comparing the artifacts of nodes."""
+"""The verifier's work: reviewing winners, comparing the artifacts of nodes."""

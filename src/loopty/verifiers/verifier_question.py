@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Answer, Message, Prompt, Reply, RoleModel, Speaker
-from loopty.domain.pool import Pool
+from loopty.domain.model import Message, Prompt, RoleModel, Speaker
 from loopty.kit import reply_json
 from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import FENCED_IS_DATA
@@ -45,25 +44,6 @@ def question(duty: str, text: str, fields: Mapping[str, Fields]) -> Prompt:
     """The prompt. The model writes the fields of its answer in this order, reasoning first."""
     schema = reply_json.schema({"reasoning": REASONING, **fields})
     return Prompt(_SYSTEM.format(duty=duty), (Message(Speaker.ASKER, text),), schema)
-
-
-class CallTracker:
-    """A role model that notes the names of its answered calls."""
-
-    def __init__(self, role_model: RoleModel) -> None:
-        self.model = role_model.model
-        self.calls: list[str] = []
-        self._role_model = role_model
-
-    async def ask(
-        self, prompt: Prompt, operator: str, node: NodeId | None = None, pool: Pool | None = None
-    ) -> Answer:
-        answer = await self._role_model.ask(prompt, operator, node, pool)
-        self.calls.append(answer.call)
-        return answer
-
-    def reply_of(self, call: str) -> Reply:
-        return self._role_model.reply_of(call)
 
 
 @dataclass(frozen=True, slots=True)

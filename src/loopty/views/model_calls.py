@@ -105,7 +105,7 @@ def calls_of_run(events: Iterable[Recorded], run: int) -> RunCalls:
 
 
 def calls_of_node(events: Iterable[Recorded], node: Node) -> tuple[ModelCall, ...]:
-    """The calls behind the node's proposal, its screening first; then those in which the verifier looked at it."""
+    """The calls behind the node's proposal; then those in which the verifier looked at it."""
     known = calls_of_run(events, node.id.run).calls
     took = (known[name] for name in node.calls if name in known)
     # A call that led to a proposal was to change this node; it belongs to the proposal's own node.

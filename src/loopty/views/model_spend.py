@@ -117,7 +117,7 @@ def _shares(known: RoleShares) -> str:
     if not known.reason:
         return ""
     parts = ", ".join(f"{role} {100 * share:.0f} %" for role, share in known.shares.items())
-    return f"{parts}; the verifier reads {100 * known.screened:.0f} % of proposals; because {known.reason}"
+    return f"{parts}; because {known.reason}"
 
 
 def _kept_count(history: History, run: int, names: frozenset[str]) -> int:

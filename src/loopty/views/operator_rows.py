@@ -71,7 +71,7 @@ class OperatorReport(Record):
     pool: str
     rows: tuple[OperatorRow, ...]
     kinds: tuple[OperatorRow, ...]
-    """By tag, as `mutate:number` or `part:alone`; what is refused has no tag."""
+    """By tag, as `mutate:number`; what is refused has no tag."""
     diversity: Diversity
     forms: Mapping[str, Mapping[str, FormCount]] = field(default_factory=dict)
     """How often replies were usable, by model and form of answer."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import Record, dataclass
-from loopty.record.proposals import Proposals
 from loopty.record.reviews import Reviews
 from loopty.record.run_record import Run
 from loopty.record.trials import TrialCounts
@@ -13,7 +12,7 @@ from loopty.record.trials import TrialCounts
 
 @dataclass(frozen=True, slots=True)
 class VerifierTotals(Record):
-    """Counts of reviews and screened proposals."""
+    """Counts of reviews."""
 
     passed: int
     """Winners by the metric that it accepted."""
@@ -23,8 +22,6 @@ class VerifierTotals(Record):
     """How many of these were rejected because of its objection."""
     unreviewed: int
     """Winners that it could not be asked about, or for which it gave no usable answer."""
-    screened: int
-    """Proposals that got no trial because it advised against them."""
 
     @property
     def reviews(self) -> int:
@@ -39,6 +36,5 @@ def verifier_totals(run: Run) -> VerifierTotals | None:
         endings.get(Ending.REFUSED, 0),
         Reviews.of(run, Pool.ATTEMPT).rejected_by_verifier,
         endings.get(Ending.FAILED, 0),
-        Proposals.of(run, Pool.ATTEMPT).screened,
     )
-    return totals if totals.reviews or totals.unreviewed or totals.screened else None
+    return totals if totals.reviews or totals.unreviewed else None

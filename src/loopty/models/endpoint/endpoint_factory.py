@@ -19,7 +19,7 @@ from loopty.models.endpoint.endpoint import BENCHMARK, Endpoint, EndpointTerms
 from loopty.models.endpoint.forwarder import Forwarder
 from loopty.models.endpoint.served_model import EndpointModel
 from loopty.models.endpoint.trial_access import ServeTrial, TrialAccess
-from loopty.models.endpoint.upstream import Upstream, local_upstream, upstream_of
+from loopty.models.endpoint.upstream import upstream_of
 from loopty.models.purse import RunPurse
 from loopty.models.spend_caps import Price
 
@@ -58,7 +58,7 @@ def _served_model(
     catalogue: Catalogue, budget: RoleBudget, name: str, role: Role, purse: RunPurse, archive: Archive
 ) -> EndpointModel:
     spec, weight = catalogue.spec(name), budget.weight(name)
-    if (upstream := _upstream(catalogue, name)) is not None:
+    if (upstream := upstream_of(spec.display_name(name), spec, catalogue.key(name))) is not None:
         source = Forwarder(upstream, spec, catalogue.meter(role, name, purse), catalogue.retry(name))
         return EndpointModel(upstream.model, spec, source, weight)
     role_model = catalogue.role_model(role, name, purse, archive)
@@ -68,19 +68,3 @@ def _served_model(
 def _allowance(budget: RoleBudget) -> Price:
     tokens, money_usd = budget.allowance
     return Price(math.inf if tokens is None else tokens, math.inf if money_usd is None else money_usd)
-
-
-def _upstream(catalogue: Catalogue, name: str) -> Upstream | None:
-    spec = catalogue.spec(name)
-    if spec.provider != "local":
-        return upstream_of(spec.display_name(name), spec, catalogue.key(name))
-    from loopty.models.local_model import LocalModel
-
-    model = catalogue.model(name)
-    assert isinstance(model, LocalModel)
-
-    async def server_address() -> tuple[int, str]:
-        address = await model.server_address()
-        return address.port, address.key
-
-    return local_upstream(model.name, server_address)

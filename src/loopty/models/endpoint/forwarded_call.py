@@ -71,9 +71,9 @@ def make_call(request: Request, body: Body, spec: ModelSpec, model: str) -> Forw
     query = "&".join(part for part in request.query.split("&") if _QUERY.fullmatch(part))
     content = json.dumps(body, separators=(",", ":")).encode()
     size, repeatable = request_size(body, longest), is_repeatable(api, body)
-    if size.input > spec.window_tokens:
+    if size.input > spec.context_tokens:
         # Otherwise a cap would be too small for it, which is no fault of the trial.
-        reason = f"the request has about {size.input} tokens, but `context_tokens` is {spec.window_tokens}"
+        reason = f"the request has about {size.input} tokens, but `context_tokens` is {spec.context_tokens}"
         raise RequestRefused(400, "context_length_exceeded", reason)
     # A stream is another answer, and is cached as one; how the client asked for it makes no difference.
     relevant = {name: part for name, part in body.items() if name not in ("stream", "stream_options")}

@@ -15,7 +15,7 @@ from loopty.models.endpoint.cache import LARGEST_REPLY
 from loopty.models.endpoint.charges import Bill, charge
 from loopty.models.endpoint.forwarded_call import ForwardedCall
 from loopty.models.endpoint.provider_faults import ProviderFault, convert_faults, provider_fault, refusal_reason
-from loopty.models.endpoint.upstream import Upstream, UpstreamAddress, visible_headers
+from loopty.models.endpoint.upstream import Upstream, visible_headers
 from loopty.models.endpoint.usage_reader import EventSplitter, UsageReader, is_reply, usage_of
 from loopty.models.http import close_answers, http_client
 from loopty.models.keys import bytes_without_key
@@ -49,7 +49,7 @@ class Forwarder:
         self._meter = meter
         self._retry = retry
         self._client: Any = None
-        self._has_answered = spec.provider == "local"  # loopty itself serves it, so it exists
+        self._has_answered = False
         """Whether the model has answered: a later 'not found' is then about something else in the request."""
 
     async def answer(self, call: ForwardedCall, trial_request: TrialRequest) -> None:
@@ -82,23 +82,23 @@ class Forwarder:
 
     async def _ask_once(self, call: ForwardedCall, trial_request: TrialRequest) -> HttpResponse | _OpenStream:
         """Send one request, paid for on its own. Raises ProviderFault."""
-        address = await self._upstream.address()
+        key = self._upstream.address.key
         async with contextlib.AsyncExitStack() as stack:
             bill = await stack.enter_async_context(charge(self._meter, call, trial_request.subject))
             deadline = asyncio.get_running_loop().time() + self._spec.timeout_seconds
             with convert_faults(bill, self._spec):
                 async with asyncio.timeout_at(deadline):
-                    response = await stack.enter_async_context(self._response(address, call, trial_request))
-                    headers = visible_headers(response.headers, address.key)
+                    response = await stack.enter_async_context(self._response(call, trial_request))
+                    headers = visible_headers(response.headers, key)
                     self._has_answered |= response.status_code < _REFUSED
                     if response.status_code < _REFUSED and _is_stream(response.headers):
-                        return _OpenStream(response, bill, stack.pop_all(), deadline, headers, address.key)
-                    body = bytes_without_key(await response.aread(), address.key)
+                        return _OpenStream(response, bill, stack.pop_all(), deadline, headers, key)
+                    body = bytes_without_key(await response.aread(), key)
             answer = HttpResponse(response.status_code, headers, body)
             if answer.status < _REFUSED:
                 bill.usage, bill.failure = usage_of(call.api, body), ""
                 return answer
-            path, key = urlsplit(self._upstream.url(address, call)).path, address.key
+            path = urlsplit(self._upstream.url(call)).path
             known = self._has_answered
             fault = provider_fault(answer, response.headers, self._spec, path, key, has_answered=known)
             bill.usage = Usage()
@@ -109,14 +109,12 @@ class Forwarder:
             return answer
 
     @contextlib.asynccontextmanager
-    async def _response(
-        self, address: UpstreamAddress, call: ForwardedCall, trial_request: TrialRequest
-    ) -> AsyncIterator[Any]:
+    async def _response(self, call: ForwardedCall, trial_request: TrialRequest) -> AsyncIterator[Any]:
         import httpx2
 
         if self._client is None:
             self._client = http_client(httpx2, _LARGEST_ANSWER, self._spec.timeout_seconds)
-        url, headers = self._upstream.url(address, call), self._upstream.headers(address, trial_request.request)
+        url, headers = self._upstream.url(call), self._upstream.headers(trial_request.request)
         async with (
             close_answers(),
             self._client.stream("POST", url, content=call.content, headers=headers) as response,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 from loopty.domain.model import ModelSpec
 from loopty.kit.dataclass import Record, dataclass, field
@@ -33,8 +33,7 @@ class Upstream(Record):
     model: str
     """The name that the ledger shows."""
     apis: Collection[Api]
-    address: Callable[[], Awaitable[UpstreamAddress]]
-    """Gives the address. Raises ModelFault when a local server fails to start."""
+    address: UpstreamAddress
     key_header: str = "authorization"
 
     def refuse_unsupported(self, call: ForwardedCall) -> None:
@@ -45,47 +44,34 @@ class Upstream(Record):
                 f"the user role's model, {self.model}, does not answer at {call.path}: use {', '.join(self.apis)}",
             )
 
-    def url(self, address: UpstreamAddress, call: ForwardedCall) -> str:
-        path = call.path if address.versionless else call.path.removeprefix(_VERSION)
-        return address.base_url.rstrip("/") + path + (f"?{call.query}" if call.query else "")
+    def url(self, call: ForwardedCall) -> str:
+        path = call.path if self.address.versionless else call.path.removeprefix(_VERSION)
+        return self.address.base_url.rstrip("/") + path + (f"?{call.query}" if call.query else "")
 
-    def headers(self, address: UpstreamAddress, request: Request) -> dict[str, str]:
+    def headers(self, request: Request) -> dict[str, str]:
         """The headers to send: of the benchmark's own only those that select how the API answers."""
         sent = {name: request.headers[name] for name in API_HEADERS if _is_plain(request.headers.get(name, ""))}
         if Api.MESSAGES in self.apis:
             sent.setdefault("anthropic-version", "2023-06-01")
         sent["content-type"] = "application/json"
-        if address.key is not None:
-            sent[self.key_header] = f"Bearer {address.key}" if self.key_header == "authorization" else address.key
+        if (key := self.address.key) is not None:
+            sent[self.key_header] = f"Bearer {key}" if self.key_header == "authorization" else key
         return sent
 
 
 def upstream_of(model: str, spec: ModelSpec, key: str | None) -> Upstream | None:
     """How to forward calls to the provider, or None when loopty cannot."""
 
-    def address_source(versionless: bool) -> Callable[[], Awaitable[UpstreamAddress]]:
-        async def address() -> UpstreamAddress:
-            return UpstreamAddress(spec.url or PROVIDER_URLS[spec.provider], key, versionless)
-
-        return address
+    def address(versionless: bool) -> UpstreamAddress:
+        return UpstreamAddress(spec.url or PROVIDER_URLS[spec.provider], key, versionless)
 
     if spec.provider == "anthropic":
-        return Upstream(model, (Api.MESSAGES,), address_source(versionless=True), "x-api-key")
+        return Upstream(model, (Api.MESSAGES,), address(versionless=True), "x-api-key")
     if spec.provider == "google":
-        return Upstream(model, (Api.GENERATE,), address_source(versionless=True), "x-goog-api-key")
+        return Upstream(model, (Api.GENERATE,), address(versionless=True), "x-goog-api-key")
     if spec.provider in _LIKE_OPENAI:
-        return Upstream(model, _OPENAI, address_source(versionless=False))
+        return Upstream(model, _OPENAI, address(versionless=False))
     return None
-
-
-def local_upstream(model: str, server_address: Callable[[], Awaitable[tuple[int, str]]]) -> Upstream:
-    """A server of loopty on loopback: `server_address` gives its port and key, and starts it if need be."""
-
-    async def address() -> UpstreamAddress:
-        port, key = await server_address()
-        return UpstreamAddress(f"http://127.0.0.1:{port}", key)
-
-    return Upstream(model, (Api.CHAT, Api.RESPONSES, Api.MESSAGES), address)
 
 
 def visible_headers(headers: Mapping[str, str], key: str | None) -> dict[str, str]:

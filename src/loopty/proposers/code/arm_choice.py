@@ -20,7 +20,7 @@ PRIOR = (1.0, 3.0)
 """One node that became the best and three that were worth nothing: what is believed of an arm before its first."""
 
 
-WITHOUT_MODEL = (Operator.MUTATE, Operator.MERGE, Operator.PART)
+WITHOUT_MODEL = (Operator.MUTATE, Operator.MERGE)
 """Operators that are one arm, because they ask no model, or only where git finds conflicts."""
 
 

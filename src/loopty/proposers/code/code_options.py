@@ -29,8 +29,6 @@ class Operator(StrEnum):
     """Take over the changes of another good node: by git, or by the model where both changed the same lines."""
     MUTATE = "mutate"
     """A seeded random edit of the parent, which asks no model."""
-    PART = "part"
-    """One part of another good node's change, or the parent without a part of its own; asks no model."""
 
 
 class Policy(StrEnum):
@@ -45,9 +43,9 @@ class Policy(StrEnum):
 class CodeOptions(Record):
     parents: str | Mapping[str, Any] = option(PARENTS, "best")
     operators: tuple[Operator, ...] = option(
-        "How to ask for a change: `diff`, `rewrite`, `fix`, `draft`, `crossover`, `merge`, `part`, `mutate`"
+        "How to ask for a change: `diff`, `rewrite`, `fix`, `draft`, `crossover`, `merge`, `mutate`"
         " (`docs/models.md`).",
-        (Operator.DIFF, Operator.REWRITE, Operator.FIX, Operator.DRAFT, Operator.PART),
+        (Operator.DIFF, Operator.REWRITE, Operator.FIX, Operator.DRAFT),
         filled=True,
     )
     policy: Policy = option(
@@ -71,12 +69,6 @@ class CodeOptions(Record):
         1.0,
         above=0,
     )
-    guide_after: int = option(
-        "With `gradient`: verdicts without a new best node before the strongest model suggests directions; "
-        "0: never.",
-        40,
-        minimum=0,
-    )
     batch: int = option("How many proposals one call asks for.", 1, minimum=1, below=17)
     file_tokens: int = option("Maximum tokens of the files that the model sees.", 16_000, minimum=256)
     form: str = option(
@@ -95,10 +87,6 @@ class CodeOptions(Record):
         0.97,
         above=0,
         below=1.001,
-    )
-    embedding: str = option(
-        "The model whose embeddings compare changes. Default: changes are compared by characters.",
-        "",
     )
     briefing: PromptContextOptions = option(
         "How much context the model gets besides the files.", PromptContextOptions()

@@ -51,7 +51,7 @@ def first_prompt(
     answer: AnswerForm,
 ) -> Prompt:
     """The prompt for this plan."""
-    parts = [program_text(plan.parent, context, files)]
+    parts = [_program_text(plan.parent, context, files)]
     for node in plan.inspirations:
         shown = "\n\n".join(map(_file_text, other_files))
         parts.append(f"# The other program: the files in which node {node.name} differs\n\n{shown}")
@@ -59,7 +59,7 @@ def first_prompt(
     return Prompt(_SYSTEM, (Message(Speaker.ASKER, "\n\n".join(parts)),), form=answer.name)
 
 
-def program_text(node: Node, context: str, files: FileView) -> str:
+def _program_text(node: Node, context: str, files: FileView) -> str:
     """The context and the files of a node, as every prompt shows them."""
     return f"{context.rstrip(chr(10))}\n\n{_files_text(node.name, files)}"
 

@@ -21,18 +21,14 @@ from loopty.proposers.code import code_prompts, code_replies
 from loopty.proposers.code.arm_gradient import gain_bias
 from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
 from loopty.proposers.code.form_choice import choose_form
-from loopty.proposers.code.guide import SearchGuide
 from loopty.proposers.code.merges import merge_proposal
 from loopty.proposers.code.node_texts import TextCache
 from loopty.proposers.code.novelty import Novelty
-from loopty.proposers.code.part_finder import PartFinder
-from loopty.proposers.code.part_proposals import part_proposal
 from loopty.proposers.code.plan import Plan, make_plan
 from loopty.proposers.code.proposal_checks import ProposalChecks
 from loopty.proposers.code.reply_faults import ProposalFault, parse_fault
 from loopty.proposers.code.reply_suggestions import CheckedReply, inspirations_of, make_suggestion
-from loopty.proposers.code.search_moves import MOST_BATCH
-from loopty.proposers.code.similarity import Embed
+from loopty.proposers.code.search_moves import MOST_BATCH, next_move
 from loopty.proposers.code.source_files import FileViews
 from loopty.proposers.file_merge import MergeFiles
 from loopty.proposers.mutate import mutate_node
@@ -68,7 +64,6 @@ class CodeProposer:
         text: Callable[[str, str], str | None],
         refusal: Callable[[Node, Proposal], str | None],
         merge_files: MergeFiles,
-        embed: Embed | None = None,
         width: int = 1,
     ) -> None:
         self.width = width
@@ -80,19 +75,17 @@ class CodeProposer:
         self._context = context
         texts = TextCache(text)
         self._file_views = FileViews(writable, readable, texts, options.file_tokens)
-        self._checks = ProposalChecks(self._file_views, texts, refusal, Novelty(texts, embed, options.similarity))
-        self._part_finder = PartFinder(texts, self._checks.fault_of_edits)
+        self._checks = ProposalChecks(self._file_views, texts, refusal, Novelty(texts, options.similarity))
         self._mutate = functools.partial(mutate_node, writable=writable, text=text)
         self._unread = UnreadReplies(tuple(Operator))
         self._open_questions = 0
-        learns = options.policy is Policy.GRADIENT
-        self._guide = SearchGuide(models, options, self._best_program) if learns else None
-        self._most_items = MOST_BATCH if learns else options.batch
+        self._learns = options.policy is Policy.GRADIENT
+        self._most_items = MOST_BATCH if self._learns else options.batch
 
     async def propose(self, ask: Ask) -> Proposal | Refusal | SearchMove | None:
         if unread := self._unread.take(ask):
-            return await self._from_unread(ask, unread)
-        if self._guide and (move := await self._guide.next_move(ask)):
+            return self._from_unread(ask, unread)
+        if self._learns and (move := next_move(ask, self._options)):
             return move
         self._open_questions += 1
         try:
@@ -100,7 +93,7 @@ class CodeProposer:
         except Exhausted:
             # A parallel question that spent the last of the budget may have brought, or may yet bring, several.
             if unread := self._unread.take(ask):
-                return await self._from_unread(ask, unread)
+                return self._from_unread(ask, unread)
             if self._open_questions == 1:
                 raise
             return None
@@ -109,16 +102,14 @@ class CodeProposer:
 
     async def _from_new_call(self, ask: Ask) -> Proposal | Refusal:
         """The first proposal of a new call."""
-        plan = make_plan(ask, self._options, self._selector, self._model_options, self._part_finder.find)
+        plan = make_plan(ask, self._options, self._selector, self._model_options)
         if plan.operator is Operator.MUTATE:
             return self._from_mutation(ask, plan)
-        if plan.part:
-            return part_proposal(plan, plan.part)
         if plan.operator is Operator.MERGE and (merged := merge_proposal(ask, plan, self._merge_files)):
             return merged
         prompt = self._prompt(ask, plan)
         answer = await self._ask_model(ask, plan, prompt)
-        checked = await self._check_reply(ask, plan, answer.reply)
+        checked = self._check_reply(ask, plan, answer.reply)
         calls: tuple[str, ...] = (answer.call,)
         if fault := checked.fault:
             options, text = self._options, answer.reply.text
@@ -133,7 +124,7 @@ class CodeProposer:
             except Outage:
                 self._unread.put(ask, answer.call, 0, 1)  # otherwise its refusal would never be recorded
                 raise
-            checked = await self._check_reply(ask, plan, answer.reply)
+            checked = self._check_reply(ask, plan, answer.reply)
             calls = (*calls, answer.call)
         remaining = 0 if checked.fault else len(checked.items) - 1
         self._unread.put(ask, answer.call, 1, remaining)
@@ -168,14 +159,7 @@ class CodeProposer:
         context = self._context.text(ask, plan.parent)
         return code_prompts.first_prompt(plan, context, files, other_files, answer)
 
-    def _best_program(self, ask: Ask) -> str:
-        """The best node as prompts show it."""
-        best = ask.best
-        return code_prompts.program_text(
-            best, self._context.text(ask, best), self._file_views.of(ask.history, best)
-        )
-
-    async def _check_reply(self, ask: Ask, plan: Plan, reply: Reply) -> CheckedReply:
+    def _check_reply(self, ask: Ask, plan: Plan, reply: Reply) -> CheckedReply:
         items = code_replies.parse_items(reply.text, reply.whole, self._most_items)
         if not items:
             fault = parse_fault(
@@ -186,18 +170,18 @@ class CodeProposer:
             return CheckedReply([code_replies.EMPTY_ITEM], [fault])
         results: list[Edits | ProposalFault] = []
         for item in items:
-            results.append(await self._edits(ask, plan, item))
+            results.append(self._edits(ask, plan, item))
             if not isinstance(results[-1], ProposalFault):
                 break
         return CheckedReply(items, results)
 
-    async def _edits(self, ask: Ask, plan: Plan, item: code_replies.ReplyItem) -> Edits | ProposalFault:
+    def _edits(self, ask: Ask, plan: Plan, item: code_replies.ReplyItem) -> Edits | ProposalFault:
         try:
-            return await self._checks.edits(ask, plan.operator, plan.parent, item)
+            return self._checks.edits(ask, plan.operator, plan.parent, item)
         except ProposalFault as fault:
             return fault
 
-    async def _from_unread(self, ask: Ask, unread: UnreadItem) -> Proposal | Refusal:
+    def _from_unread(self, ask: Ask, unread: UnreadItem) -> Proposal | Refusal:
         """The proposal of an item of an earlier reply."""
         operator, calls = Operator(unread.operator), (unread.call,)
         try:
@@ -214,7 +198,7 @@ class CodeProposer:
         parent = ask.history[unread.node]
         inspirations = inspirations_of(ask, parent, unread.call)
         plan = Plan(operator, parent, _SAME_REPLY, inspirations, arm_reason=_SAME_REPLY)
-        edits = await self._edits(ask, plan, items[unread.index])
+        edits = self._edits(ask, plan, items[unread.index])
         return make_suggestion(plan, items[unread.index], edits, calls, remaining, unread.index)
 
 
@@ -230,6 +214,5 @@ def make_proposer(options: CodeOptions, services: Services) -> CodeProposer:
         files.text,
         files.refusal,
         files.merge,
-        services.embedder(options.embedding) if options.embedding else None,
         services.width,
     )

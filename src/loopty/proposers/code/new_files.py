@@ -46,7 +46,7 @@ def apply_changes(
     if not changed:
         raise ProposalFault(Objection.DUPLICATE, "it changes nothing", "The files would be the same as before.")
     for path, text in changed.items():
-        check_text(path, before[path] or "", text or "")
+        _check_text(path, before[path] or "", text or "")
     return changed
 
 
@@ -72,7 +72,7 @@ def _changeable_text(text: str) -> str:
         return text
 
 
-def check_text(path: str, before: str, after: str) -> None:
+def _check_text(path: str, before: str, after: str) -> None:
     """Raises ProposalFault where a changed file could not run, or holds what belongs to a reply."""
     if stray := _separators(after) - _separators(before):
         raise apply_fault(f"{path} would hold a separator of the reply's form: {next(iter(stray))}")

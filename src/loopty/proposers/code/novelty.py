@@ -18,7 +18,7 @@ from loopty.kit.dataclass import Record, dataclass
 from loopty.proposers.code.node_texts import Origin, TextCache, origin_of
 from loopty.proposers.code.normal_form import normalise
 from loopty.proposers.code.reply_faults import ProposalFault
-from loopty.proposers.code.similarity import Embed, Similarity, ngram_vectors
+from loopty.proposers.code.similarity import similarity
 from loopty.record.history import History
 from loopty.record.node_record import Node
 
@@ -44,23 +44,21 @@ class _LineChange(Record):
 class Novelty:
     """Knows the content of the nodes of each pool; reads each node once."""
 
-    def __init__(self, texts: TextCache, embed: Embed | None, max_similarity: float) -> None:
+    def __init__(self, texts: TextCache, max_similarity: float) -> None:
         self._texts = texts
-        self._similarities = [Similarity(source) for source in (embed, ngram_vectors) if source]
-        """The better one first; n-grams are always available."""
         self._max_similarity = max_similarity
         self._digests: dict[tuple[str, str], str] = {}
         self._node_by_key: dict[tuple[int, Pool, ContentKey], NodeId] = {}
         self._nodes_seen: dict[tuple[int, Pool], int] = {}
         self._changes: dict[NodeId, _LineChange] = {}
 
-    async def check(self, ask: Ask, parent: Node, edits: Edits) -> None:
+    def check(self, ask: Ask, parent: Node, edits: Edits) -> None:
         """Raises ProposalFault when the parent with these edits equals, or almost equals, an existing node."""
-        self.check_new(ask, parent, edits)
+        self._check_new(ask, parent, edits)
         if self._max_similarity < 1:
-            await self._compare(ask, parent, self._change(origin_of(ask.history, parent), _texts(edits)))
+            self._compare(ask, parent, self._change(origin_of(ask.history, parent), _texts(edits)))
 
-    def check_new(self, ask: Ask, parent: Node, edits: Edits) -> None:
+    def _check_new(self, ask: Ask, parent: Node, edits: Edits) -> None:
         """Raises ProposalFault when the parent with these edits equals an existing node."""
         self._add_new_nodes(ask)
         origin = origin_of(ask.history, parent)
@@ -73,7 +71,7 @@ class Novelty:
         if twin := self._node_by_key.get((ask.run, ask.pool, key)):
             raise _duplicate(f"apart from comments and white space it is the same as {ask.history.name(twin)}")
 
-    async def _compare(self, ask: Ask, parent: Node, change: _LineChange) -> None:
+    def _compare(self, ask: Ask, parent: Node, change: _LineChange) -> None:
         """Raises ProposalFault when the change is too similar to another change to the same parent.
 
         Failed changes do not count: they may be tried again with a small difference.
@@ -84,14 +82,12 @@ class Novelty:
             # A change with another number is another experiment, even when the texts are almost equal.
             if (other := self._change_of(ask.history, node)).numbers == change.numbers
         }
-        if not others:
-            return
-        for similarity in self._similarities:
-            if closest := await similarity.closest((change.removed, change.added), others):
-                if closest.similarity > self._max_similarity:
-                    name, figure = ask.history.name(closest.node), closest.similarity
-                    raise _duplicate(f"it is almost the same as {name} (similarity {figure:.3f})")
-                return
+        own = (change.removed, change.added)
+        figures = {node: similarity(own, other) for node, other in others.items()}
+        closest = max(figures, key=lambda node: (figures[node], node), default=None)
+        if closest and (figure := figures[closest]) > self._max_similarity:
+            name = ask.history.name(closest)
+            raise _duplicate(f"it is almost the same as {name} (similarity {figure:.3f})")
 
     def _add_new_nodes(self, ask: Ask) -> None:
         """Read the nodes that are new since the last call."""

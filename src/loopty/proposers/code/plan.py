@@ -10,7 +10,6 @@ from loopty.engine.protocols import Ask, Selector
 from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.proposers.code.arm_choice import choose_arm
 from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
-from loopty.proposers.code.part_finder import FindPart, FoundPart
 from loopty.proposers.code.partners import merge_partners, partners
 from loopty.record.calls import Reservation, Spend, UnreadReply
 from loopty.record.node_record import Node
@@ -32,31 +31,25 @@ class Plan(Record):
     parent_reason: str
     inspirations: tuple[Node, ...] = ()
     model: str = ""
-    """The model to ask; empty for `mutate` and `part`."""
+    """The model to ask; empty for `mutate`."""
     arm_reason: str = ""
     """Why this operator and this model."""
     batch: int = 1
     """Proposals of the call."""
-    part: FoundPart | None = None
-    """What `part` proposes."""
 
 
-def make_plan(
-    ask: Ask, options: CodeOptions, selector: Selector, models: Sequence[ModelOption], find_part: FindPart
-) -> Plan:
+def make_plan(ask: Ask, options: CodeOptions, selector: Selector, models: Sequence[ModelOption]) -> Plan:
     """A plan with an operator that applies now and a model; a diff of the parent when no operator applies."""
     selection = selector.select(ask)
     parent = selection.node
     failed = node_to_fix(ask) if Operator.FIX in options.operators else None
     others = partners(ask, parent) if Operator.CROSSOVER in options.operators else []
     mergeable = merge_partners(ask, parent) if Operator.MERGE in options.operators else []
-    part = find_part(ask, parent) if Operator.PART in options.operators else None
     unusable = {
         Operator.FIX: failed is None or (selection.is_directed and not failed.id.is_within(parent.id)),
         Operator.DRAFT: selection.is_directed,
         Operator.CROSSOVER: not others,
         Operator.MERGE: not mergeable,
-        Operator.PART: part is None,
     }
     usable = [operator for operator in options.operators if not unusable.get(operator)]
     choice = choose_arm(ask, options, usable or [Operator.DIFF], models, selection.operator)
@@ -69,8 +62,6 @@ def make_plan(
             return replace(plan, inspirations=(ask.rng.choice(others),))
         case Operator.MERGE:
             return replace(plan, inspirations=(ask.rng.choice(mergeable),), model=models[0].name)
-        case Operator.PART:
-            return replace(plan, part=part)
         case Operator.DRAFT:
             return replace(plan, parent=ask.root, parent_reason="a draft starts from the baseline")
         case _:

@@ -8,7 +8,7 @@ from loopty.domain.proposal import Edits, Objection, Proposal
 from loopty.engine.protocols import Ask
 from loopty.proposers.code import code_replies
 from loopty.proposers.code.code_options import Operator
-from loopty.proposers.code.new_files import apply_changes, check_text
+from loopty.proposers.code.new_files import apply_changes
 from loopty.proposers.code.node_texts import TextCache, origin_of
 from loopty.proposers.code.novelty import Novelty
 from loopty.proposers.code.reply_faults import ProposalFault
@@ -31,7 +31,7 @@ class ProposalChecks:
         self._refusal = refusal
         self._novelty = novelty
 
-    async def edits(self, ask: Ask, operator: Operator, parent: Node, item: code_replies.ReplyItem) -> Edits:
+    def edits(self, ask: Ask, operator: Operator, parent: Node, item: code_replies.ReplyItem) -> Edits:
         """The item's edits of the parent's files. Raises ProposalFault with what is wrong with the item."""
         files = self._file_views.of(ask.history, parent)
         changes = code_replies.parse_changes(item, files.known, files.only_writable)
@@ -43,20 +43,8 @@ class ProposalChecks:
         self._check_writable(parent, files, {change.path for change in changes}, read)
         edits = apply_changes(changes, read, frozenset() if operator is Operator.DRAFT else files.not_fully_shown)
         self._check_access(parent, edits)
-        await self._novelty.check(ask, parent, edits)
+        self._novelty.check(ask, parent, edits)
         return edits
-
-    def fault_of_edits(self, ask: Ask, parent: Node, edits: Edits) -> str | None:
-        """Why edits that no model wrote are not worth a trial; None where they are."""
-        origin = origin_of(ask.history, parent)
-        try:
-            for path, text in edits.items():
-                check_text(path, self._texts.text(origin.commit(path), path) or "", str(text))
-            self._check_access(parent, edits)
-            self._novelty.check_new(ask, parent, edits)
-        except ProposalFault as fault:
-            return fault.reason
-        return None
 
     def _check_writable(
         self, parent: Node, files: FileView, paths: Iterable[str], read: Callable[[str], str | None]

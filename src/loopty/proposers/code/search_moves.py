@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from loopty.domain.search_config import SearchConfig, SearchMove
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.dataclass import Record, dataclass
 from loopty.proposers.code.code_options import CodeOptions
 from loopty.record.search_learning import SearchLearning
 
@@ -62,18 +62,6 @@ def next_move(ask: Ask, options: CodeOptions) -> SearchMove | None:
     if known.answered < WINDOW:
         return None
     return _move_on(ask, known, known.move)
-
-
-def with_directions(move: SearchMove, directions: tuple[str, ...], reason: str) -> SearchMove:
-    """The same move with what a guide advised."""
-    return replace(move, reason=f"{move.reason}; {reason}", directions=directions, is_guided=True)
-
-
-def unchanged_move(ask: Ask) -> SearchMove:
-    """A move that changes no value, for what a guide advises between two moves."""
-    last = SearchLearning.of(ask.history.runs[ask.run], ask.pool).move
-    assert last is not None
-    return replace(last, number=last.number + 1, reason="the values stay", directions=(), is_guided=False)
 
 
 def _first_move(ask: Ask, options: CodeOptions) -> SearchMove:
