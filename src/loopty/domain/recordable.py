@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loopty.domain.declared_types import cut_words, misfit
 from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.proposal import Proposal
 from loopty.kit.dataclass import replace
 
 
@@ -29,3 +30,9 @@ def recordable(outcome: Outcome) -> Outcome:
     has_failed = type(outcome.ending) is Ending and outcome.ending is not Ending.FINISHED
     ending = outcome.ending if has_failed else Ending.FAILED
     return Outcome(ending, reason=cut_words(f"its result cannot be recorded: {fault}"))
+
+
+def fault_of(proposal: Proposal) -> str | None:
+    """Why the ledger would not take this proposal: asked before it becomes a commit."""
+    fault = misfit(replace(proposal, edits=dict.fromkeys(proposal.edits)))
+    return f"it cannot be recorded: {fault}" if fault else None

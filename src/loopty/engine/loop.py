@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 
 from loopty.domain.anchors_spec import NO_ANCHORS, Anchors
 from loopty.domain.curve import Row
-from loopty.domain.declared_types import cut_words, misfit
+from loopty.domain.declared_types import cut_words
 from loopty.domain.errors import Exhausted, Misuse, Taken
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, ProposerStall, Refusal, RungChange
+from loopty.domain.recordable import fault_of
 from loopty.domain.search_config import SearchMove
 from loopty.domain.task import Pools
 from loopty.engine import budget, decisions
@@ -26,7 +27,6 @@ from loopty.engine.run_control import RunControl
 from loopty.engine.session_limits import Finish, SessionLimits
 from loopty.engine.trial_runner import TrialRunner
 from loopty.judge.tuning import promised_nodes
-from loopty.kit.dataclass import replace
 from loopty.kit.event_waits import EventWaits
 from loopty.record.event import Event
 from loopty.record.history import History
@@ -344,11 +344,7 @@ class Loop:
     def _commit(self, proposal: Proposal) -> CommittedFiles | str:
         """The proposal as a commit, or why it is not allowed."""
         parent = self.history[proposal.parent]
-        if (
-            reason := parent_refusal(parent)
-            or _record_refusal(proposal)
-            or self._workspaces.refusal(parent, proposal)
-        ):
+        if reason := parent_refusal(parent) or fault_of(proposal) or self._workspaces.refusal(parent, proposal):
             return reason
         return self._workspaces.commit(parent, proposal.edits, f"{proposal.operator}: {proposal.summary}")
 
@@ -380,9 +376,3 @@ class Loop:
         """Why no pool can start another trial."""
         why = self._exhausted.get(Pool.ATTEMPT) or self._limits.why_idle()
         return why or f"{self._proposers[Pool.ATTEMPT].name} has nothing to propose"
-
-
-def _record_refusal(proposal: Proposal) -> str | None:
-    """Why the ledger would not take this proposal: asked before it becomes a commit."""
-    fault = misfit(replace(proposal, edits=dict.fromkeys(proposal.edits)))
-    return f"it cannot be recorded: {fault}" if fault else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from loopty.domain.declared_types import cut_words
 from loopty.domain.errors import Exhausted
 from loopty.domain.gate_spec import Gate
 from loopty.domain.launch import SandboxError
@@ -130,16 +129,13 @@ class TrialRunner:
             await self._wait_for_start(cancel)
             outcome = recordable(await self._outcome(trial, on_metrics, cancel))
         except (Outage, Exhausted, SandboxError) as error:
-            reason = cut_words(str(error))
-            outcome = Outcome(Ending.CANCELLED, reason=reason)
+            outcome = recordable(Outcome(Ending.CANCELLED, reason=str(error)))
             if not _is_blameless(trial, error):
-                self._conclude(self._record(lambda history: decisions.lose_trial(history, node, number, reason)))
+                self._conclude(self._record(lambda h: decisions.lose_trial(h, node, number, outcome.reason)))
             raise
         finally:
             await self._recorder.wait_for_ledger()
-            recorded = self._record(
-                lambda history: decisions.end_trial(history, node, number, outcome, self.judging)
-            )
+            recorded = self._record(lambda h: decisions.end_trial(h, node, number, outcome, self.judging))
         return recorded
 
     async def _wait_for_start(self, cancel: asyncio.Event) -> None:
