@@ -46,6 +46,7 @@ class Bench:
     """A benchmark's files, a candidate's files, and where a trial of them runs."""
 
     root: Path
+    outcome_of_root: Outcome | None = field(default=None, init=False)
     gates: tuple[Gate, ...] = ()
     sandbox: Sandbox = field(default_factory=Bubblewrap)
     tampering: str | None = None
@@ -99,7 +100,7 @@ class Bench:
 
     def _trial(self) -> Trial:
         node = Node(NodeId("1.2"), Pool.ATTEMPT, "o", "", "commit", "tree", 0.0, order=1, position=0)
-        return Trial(node, node, 3, Pool.ATTEMPT, 7, self.gates)
+        return Trial(node, replace(node, outcome=self.outcome_of_root), 3, Pool.ATTEMPT, 7, self.gates)
 
     @contextmanager
     def stage(self, _trial: Trial) -> Iterator[Stage]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from loopty.domain.launch import SandboxError
-from loopty.domain.outcome import Ending, Integrity
+from loopty.domain.outcome import KNOWN_INPUTS, Ending, Integrity
 from loopty.sandboxes.unsafe import Unsafe
 
 SQUARE = "def solve(x):\n    return x * x\n"
@@ -32,6 +32,39 @@ async def test_a_function_of_the_candidate_is_scored(bench: Any) -> None:
     outcome = await bench.run(SCORE, SQUARE)
     assert (outcome.ending, outcome.metrics) == (Ending.FINISHED, {"score": 9.0}), outcome
     assert outcome.integrity is Integrity.STRONG
+
+
+TIMED = """
+import sys
+from loopty_sdk import Run, candidate
+with candidate("program.py:solve") as solve:
+    solve.call_many([(3,), (NUMBER,)])
+COMMAND = candidate.run(["python3", "-c", "print(1)"])
+with candidate.open(["cat"]) as cat:
+    cat.exchange(b"TEXT", 2)
+Run().finish(LOOK)
+"""
+
+
+def timed(number: int = 4, text: str = "ab", look: str = "solve.seconds") -> str:
+    return TIMED.replace("NUMBER", str(number)).replace("TEXT", text).replace("LOOK", look)
+
+
+@pytest.mark.parametrize("look", ["solve.seconds", "solve.seconds_each[0]", "COMMAND.seconds", "cat.seconds"])
+async def test_a_candidate_that_is_timed_on_inputs_that_it_knows_has_weak_integrity(bench: Any, look: str) -> None:
+    first = bench.outcome_of_root = await bench.run(timed(look=look), SQUARE)
+    assert (first.ending, first.integrity, first.unenforced) == (Ending.FINISHED, Integrity.STRONG, ()), first
+    again = await bench.run(timed(look=look), SQUARE)
+    assert (again.integrity, again.unenforced) == (Integrity.WEAK, (KNOWN_INPUTS,)), again
+    assert again.weakness == KNOWN_INPUTS
+    for others in (timed(5, look=look), timed(text="ac", look=look)):
+        assert (await bench.run(others, SQUARE)).integrity is Integrity.STRONG
+
+
+async def test_a_candidate_whose_time_nobody_looks_at_may_get_the_same_inputs(bench: Any) -> None:
+    bench.outcome_of_root = await bench.run(timed(look="1"), SQUARE)
+    again = await bench.run(timed(look="1"), SQUARE)
+    assert (again.integrity, again.timed_inputs) == (Integrity.STRONG, "")
 
 
 async def test_integrity_is_weak_without_isolation(bench: Any) -> None:

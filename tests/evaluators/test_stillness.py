@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from loopty.domain.launch import Exit, Freezer, Launch
-from loopty.domain.outcome import Integrity
-from loopty.evaluators.candidate_stillness import NOT_FROZEN
+from loopty.domain.outcome import NOT_FROZEN, Integrity
 from loopty.sandboxes import cgroup
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.cgroup import Cgroup

@@ -7,6 +7,7 @@ import sys
 import time
 
 from . import frames, values
+from .asked import note_inputs, note_time
 from .errors import CandidateError
 from .wire import Deadline
 
@@ -42,10 +43,20 @@ class Function:
             _finish_at_exit(self)
         self._session: Session | None = None
         self._last_session: Session | None = None
-        self.seconds = 0.0
+        self._seconds = 0.0
+        self._seconds_each: tuple[float, ...] = ()
+
+    @property
+    def seconds(self) -> float:
         """How long the last call took, by the benchmark's clock, without the start of the process."""
-        self.seconds_each: tuple[float, ...] = ()
+        note_time()
+        return self._seconds
+
+    @property
+    def seconds_each(self) -> tuple[float, ...]:
         """How long each call of the last `call_many` took. Only the sum is certain: a candidate may work ahead."""
+        note_time()
+        return self._seconds_each
 
     @property
     def cpu_seconds(self) -> float:
@@ -58,6 +69,7 @@ class Function:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Call the function and return its value. Raises CandidateError when it gives none."""
         question = values.encode((args, named))
+        note_inputs([question])
         return self._ask(self._started_session(), frames.CALL, question, self._call_seconds)
 
     def call_many(self, calls: Iterable[Sequence[Any]]) -> list[Any]:
@@ -69,6 +81,7 @@ class Function:
         questions = [values.encode((tuple(args), {})) for args in calls]
         if not questions:
             return []
+        note_inputs(questions)
         session = self._started_session()
         try:
             return self._exchange_many(session, questions)
@@ -127,7 +140,7 @@ class Function:
         try:
             message = frames.frame(nonce, kind, question)
             kind, raw = self._answer(session, message, nonce, Deadline(seconds))
-            self.seconds = time.perf_counter() - started_at
+            self._seconds = time.perf_counter() - started_at
         finally:
             session.freeze()
         return self._value(session, kind, raw, question)
@@ -149,7 +162,7 @@ class Function:
                     break  # the candidate's process stops here, too
         finally:
             session.freeze()
-        self.seconds, self.seconds_each = moment - started_at, tuple(seconds_each)
+        self._seconds, self._seconds_each = moment - started_at, tuple(seconds_each)
         results = []
         for index, (kind, raw) in enumerate(answers):
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 # What only one kind of call needs is imported by that call: a short trial notices each file.
+from .asked import note_inputs, note_time
 from .errors import CandidateError, limit_text, no_cpu_time
 
 TYPE_CHECKING = False
@@ -20,8 +21,7 @@ LARGEST_ANSWER = 16 << 20
 class CommandResult:
     """What a command of the candidate printed, and how it ended.
 
-    `seconds` runs from its start to its end, by the clock of the process that started it; `stderr` is the last
-    line of its standard error.
+    `stderr` is the last line of its standard error.
     """
 
     def __init__(self, name: str, stdout: bytes, end: ProcessEnd) -> None:
@@ -29,12 +29,19 @@ class CommandResult:
         self._cpu_seconds = end.cpu_seconds
         self.stdout = stdout
         self.code = end.code
-        self.seconds = end.seconds
+        self._seconds = end.seconds
         self.stderr = end.stderr
+
+    @property
+    def seconds(self) -> float:
+        """From its start to its end, by the clock of the process that started it."""
+        note_time()
+        return self._seconds
 
     @property
     def cpu_seconds(self) -> float:
         """The CPU time of all its processes. Raises CandidateError where nothing measured it."""
+        note_time()
         if self._cpu_seconds is None:
             raise CandidateError("refused", no_cpu_time(self._name))
         return self._cpu_seconds
@@ -97,6 +104,7 @@ class Candidate:
         from .wire import Deadline, OverTime, Wire
 
         process = start_process(argv, seconds, memory_mb, env)
+        note_inputs([input])
         wire = Wire(process.channel)
         try:
             printed = wire.drain(input, limit, Deadline(seconds))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from .asked import note_inputs, note_time
 from .errors import CandidateError, limit_text, no_cpu_time
 from .start_candidate import start_process
 from .wire import ChannelClosed, Deadline, OverTime, Wire
@@ -39,8 +40,13 @@ class Session:
         self._is_frozen = held
         self._cpu_before: float | None = 0.0
         self._cpu_after: float | None = 0.0
-        self.seconds = 0.0
+        self._seconds = 0.0
+
+    @property
+    def seconds(self) -> float:
         """How long the last exchange took, by the benchmark's clock."""
+        note_time()
+        return self._seconds
 
     @property
     def cpu_seconds(self) -> float:
@@ -48,6 +54,7 @@ class Session:
 
         Raises CandidateError where nothing measures it.
         """
+        note_time()
         if self._cpu_before is None or self._cpu_after is None:
             raise CandidateError("refused", no_cpu_time(self._name))
         return self._cpu_after - self._cpu_before
@@ -69,6 +76,7 @@ class Session:
         return self._exchange_once(b"", size)
 
     def _exchange_once(self, question: bytes, size: int) -> bytes:
+        note_inputs([question])
         self.thaw()
         try:
             return self.exchange_until(question, size, Deadline(self._exchange_seconds))
@@ -99,7 +107,7 @@ class Session:
             raise self.end_with_error("crashed", "ended without an answer") from None
         except OverTime:
             raise self.end_with_error("time", f"took more than {deadline.seconds:g} s") from None
-        self.seconds = time.perf_counter() - started_at
+        self._seconds = time.perf_counter() - started_at
         return answer
 
     def end_with_error(self, kind: str, message: str) -> CandidateError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from loopty.domain.outcome import Integrity
+from loopty.domain.outcome import KNOWN_INPUTS, Integrity
 from loopty.views.audit_rows import AuditRow
 from loopty.views.run_status import RunState, RunStatus
 from loopty.views.uplift import Uplift, UpliftWords
@@ -76,7 +76,9 @@ def _integrity(status: RunStatus) -> dict[str, str]:
     best = status.best
     if best is None or best.over_baseline is None:  # the baseline itself proves nothing
         return _check("integrity", "missing", "no best node yet")
-    if best.integrity is Integrity.WEAK and best.edited:
+    if best.weakness == KNOWN_INPUTS and best.edited:
+        return _check("integrity", "fail", "timed on inputs that it knew", "draw other inputs each time")
+    if best.weakness and best.edited:
         return _check("integrity", "fail", "not isolated", "set isolated = true")
     is_strong = best.integrity is Integrity.STRONG
     detail = f"integrity {best.integrity}" if best.integrity else ""

@@ -31,6 +31,10 @@ class Integrity(StrEnum):
     WEAK = "weak"
 
 
+NOT_FROZEN = "the candidate could run between calls: its processes cannot be stopped here"
+KNOWN_INPUTS = "the candidate was timed on inputs that it had been given before, and could remember their answers"
+
+
 class Verdict(StrEnum):
     KEPT = "kept"
     DISCARDED = "discarded"
@@ -87,6 +91,17 @@ class Outcome(Record):
     artifacts_left_out: int = 0
     """Files that were not kept: too large, too many, links, or names that are not plain."""
 
+    timed_inputs: str = ""
+    """A digest of the inputs on which an isolated candidate was timed; empty where it was not."""
+
     @property
     def is_finished(self) -> bool:
         return self.ending is Ending.FINISHED
+
+    @property
+    def weakness(self) -> str:
+        """Why its integrity is weak, in words; empty where it is not."""
+        if self.integrity is not Integrity.WEAK:
+            return ""
+        known = (words for words in self.unenforced if words in (NOT_FROZEN, KNOWN_INPUTS))
+        return next(known, "the candidate could reach the code that scored it")

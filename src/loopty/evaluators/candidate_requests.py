@@ -2,6 +2,7 @@
 
 {"start": {"argv": [...], "env": {...}, "seconds": 5.0, "memory_mb": 512, "held": true}}    only argv is required
 {"read": {"path": "kernel.c", "limit": 65536}}
+{"timed": "0123…"}    candidates were timed, and this is the digest of what they were asked
 
 Once a candidate is started, the same connection carries {"freeze": true} and {"freeze": false}: stop all its
 processes, and let them go on. One that is held starts when it is first to go on.
@@ -21,6 +22,7 @@ from loopty.kit.untrusted_files import Unreadable
 LARGEST_REQUEST = 1 << 16
 SERVER = "loopty:serve"
 _LARGEST_FILE = 64 << 20
+_LONGEST_DIGEST = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,15 @@ class ReadRequest(Record):
     limit: int
 
 
-def parse_request(raw: bytes, seconds: float, memory_mb: int) -> StartRequest | ReadRequest:
+@dataclass(frozen=True, slots=True)
+class TimedRequest(Record):
+    """Note that candidates were timed."""
+
+    inputs: str
+    """A digest of what they were asked."""
+
+
+def parse_request(raw: bytes, seconds: float, memory_mb: int) -> StartRequest | ReadRequest | TimedRequest:
     """The request. A start gets at most this time and memory, and exactly that by default. Raises Unreadable."""
     match untrusted_files.json_object(raw):
         case {"start": dict(fields), **rest} if not rest:
@@ -53,8 +63,10 @@ def parse_request(raw: bytes, seconds: float, memory_mb: int) -> StartRequest | 
             if not 0 <= limit <= _LARGEST_FILE:
                 raise Unreadable(f"has a limit that is not between 0 and {_LARGEST_FILE}")
             return ReadRequest(path, limit)
+        case {"timed": str(inputs), **rest} if not rest and inputs.isalnum() and len(inputs) <= _LONGEST_DIGEST:
+            return TimedRequest(inputs)
         case _:
-            raise Unreadable("is neither a start nor a read")
+            raise Unreadable("is neither a start nor a read, nor a digest of inputs")
 
 
 def parse_freeze(raw: bytes) -> bool:

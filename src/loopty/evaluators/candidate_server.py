@@ -112,6 +112,9 @@ class CandidateServer:
                 if len(channels) != 1:
                     raise Unreadable("starts a candidate but passes no socket for it")
                 await _send(connection, await self._run_candidate(start, channels[0], connection))
+            case candidate_requests.TimedRequest(inputs):
+                self.conduct.timed_inputs = inputs
+                await _send(connection, {})
             case candidate_requests.ReadRequest(path, limit):
                 content = await asyncio.to_thread(
                     candidate_files.content, self._stage.candidate, self._limits.tree, path, limit

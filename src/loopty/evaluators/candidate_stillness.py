@@ -14,17 +14,18 @@ from loopty.kit.dataclass import dataclass
 
 _GONE = (errno.ENOENT, errno.ENODEV)
 """The group of the processes was removed, because they are dead."""
-NOT_FROZEN = "the candidate could run between calls: its processes cannot be stopped here"
 
 
 @dataclass
 class CandidateConduct:
-    """What the candidates of one command did outside calls."""
+    """What loopty knows of the candidates of one command."""
 
     outside_cpu_seconds: float = 0.0
     """The CPU that they used after an answer and before the next call."""
     is_frozen: bool = True
     """Whether they could always be stopped."""
+    timed_inputs: str = ""
+    """A digest of what they were asked, where the benchmark looked at their time."""
 
 
 class CandidateStillness:

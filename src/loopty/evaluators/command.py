@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from loopty.domain.benchmark_spec import Benchmark, Limits
 from loopty.domain.gate_spec import Gate, When, command_gates, metric_refusal
 from loopty.domain.launch import Exit, Mount, Sandbox, SandboxError, Stop, WarmProcessLost
-from loopty.domain.outcome import Ending, Integrity, Outcome
+from loopty.domain.outcome import KNOWN_INPUTS, NOT_FROZEN, Ending, Integrity, Outcome
 from loopty.domain.pool import GateScope
 from loopty.engine.protocols import MakeStage, OnMetrics, Stage, Trial
 from loopty.evaluators import cascade_climb, contract, harvest
 from loopty.evaluators.artifact_copies import ARTIFACTS, has_artifacts, keep_artifacts
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command, FindTampering, TamperingFound
-from loopty.evaluators.candidate_stillness import NOT_FROZEN
+from loopty.evaluators.candidate_stillness import CandidateConduct
 from loopty.evaluators.cascade_climb import CascadeClimb
 from loopty.evaluators.contract import SandboxPaths
 from loopty.evaluators.harvest import PrintedError
@@ -239,9 +239,7 @@ class CommandEvaluator:
             rows_left_out=watch.stream.rows_left_out,
             outside_cpu_seconds=round(end.conduct.outside_cpu_seconds, 6),
         )
-        if end.conduct.is_frozen:
-            return outcome
-        return replace(outcome, unenforced=(NOT_FROZEN,), integrity=Integrity.WEAK)
+        return _with_conduct(trial, outcome, end.conduct)
 
     def _outcome(self, stage: Stage, watch: MetricsWatch, end: Exit, seconds: float, cancelled: bool) -> Outcome:
         metrics = watch.last_metrics
@@ -282,6 +280,15 @@ class CommandEvaluator:
         keep = stage.keep if stage.keep and is_small else stage.folder.write_files
         keep({RESULT: parsed.document})
         return ParsedResult({**parsed.metrics, **(row | parsed.metrics)}, parsed.directions)
+
+
+def _with_conduct(trial: Trial, outcome: Outcome, conduct: CandidateConduct) -> Outcome:
+    """The outcome with what an isolated candidate could have done, although it ran apart."""
+    first, inputs = trial.root.outcome, conduct.timed_inputs
+    is_known = bool(inputs) and first is not None and first.timed_inputs == inputs
+    weak = (*(() if conduct.is_frozen else (NOT_FROZEN,)), *((KNOWN_INPUTS,) if is_known else ()))
+    outcome = replace(outcome, timed_inputs=inputs)
+    return replace(outcome, unenforced=weak, integrity=Integrity.WEAK) if weak else outcome
 
 
 async def _with_artifacts(trial: Trial, stage: Stage, outcome: Outcome) -> Outcome:

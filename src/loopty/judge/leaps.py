@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from loopty.domain.outcome import Integrity, Verdict
+from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import BY_HAND
 from loopty.kit.dataclass import replace
@@ -28,14 +28,14 @@ def hold_leap(history: History, ruling: NodeJudged) -> NodeJudged:
     is_attempt = ruling.verdict is Verdict.KEPT and node.id.parent is not None and node.pool is Pool.ATTEMPT
     if not is_attempt or ruling.against is None or node.outcome is None:
         return ruling
-    could_cheat = node.outcome.integrity is Integrity.WEAK and node.tree != history[run.root].tree
+    could_cheat = bool(node.outcome.weakness) and node.tree != history[run.root].tree
     if not could_cheat or node.operator == BY_HAND or (node.review and node.review.passed):
         return ruling
     largest, found = Incumbents.of(run, node.pool).largest_gain, score_gain(history, node, ruling.against)
     if found is None or not (leap := _leap(found, largest)):
         return ruling
     why = (
-        f"{leap}, and the candidate could reach the code that scored it; "
+        f"{leap}, and {node.outcome.weakness}; "
         f"look at `loopty diff {node.name}`, then `loopty accept {node.name} --why TEXT`"
     )
     return replace(ruling, verdict=Verdict.HELD, reason=why)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from loopty.causes.explanation import Explanation
-from loopty.domain.outcome import Effect, Integrity, Outcome
+from loopty.domain.outcome import Effect, Outcome
 from loopty.domain.pool import Pool
 from loopty.record.node_record import RECENT_SAMPLES
 from loopty.report.cascade_text import climb_text
@@ -31,10 +31,7 @@ from loopty.report.tune_text import tuned_text
 from loopty.views.node_detail import MetricDetail, NodeDetail
 from loopty.views.score_change import ScoreChange
 
-_INTEGRITY = {
-    Integrity.STRONG: "strong: the candidate ran apart from the code that scored it",
-    Integrity.WEAK: "weak: the candidate ran in the benchmark's own sandbox",
-}
+_STRONG = "strong: the candidate ran apart from the code that scored it"
 _NOTABLE_CPU = 0.1
 """Seconds between calls from which they are shown; stopping a candidate takes some."""
 _WITH_BASELINE = 50
@@ -121,7 +118,7 @@ def _facts(detail: NodeDetail, folder: str, explanation: Explanation | None) -> 
         if outcome.artifacts or outcome.artifacts_left_out:
             yield Fact("artifacts", _artifacts(outcome))
         if outcome.integrity:
-            yield Fact("integrity", _INTEGRITY[outcome.integrity])
+            yield Fact("integrity", f"weak: {outcome.weakness}" if outcome.weakness else _STRONG)
         if outcome.rows_left_out:
             yield Fact("curve", f"{plural(outcome.rows_left_out, 'row')} left out; metrics.csv has them all")
         if outcome.outside_cpu_seconds >= _NOTABLE_CPU:

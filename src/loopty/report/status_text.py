@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from loopty.causes.explanation import Explanation
-from loopty.domain.outcome import Ending, Integrity
+from loopty.domain.outcome import KNOWN_INPUTS, NOT_FROZEN, Ending
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import replace
 from loopty.report.agents_text import agents_lines
@@ -40,6 +40,11 @@ _ENDING_NAMES: dict[str, str] = {
     Ending.REFUSED: "rejected by a gate",
     Ending.STOPPED: "stopped by a stage",
 }
+_REMEDIES = {
+    KNOWN_INPUTS: "let the benchmark draw other inputs for each measurement",
+    NOT_FROZEN: "use a machine with cgroups of version 2",
+}
+"""What to do where integrity is weak although the benchmark is isolated."""
 
 
 def status_text(
@@ -107,12 +112,10 @@ def awaited_text(awaited: AwaitedModel) -> str:
 
 def integrity_text(status: RunStatus) -> str:
     """A warning if the best node could have cheated; empty if only its parameters differ."""
-    weak = status.best is not None and status.best.edited and status.best.integrity is Integrity.WEAK
-    return (
-        "weak: the candidate could reach the code that scored it; set isolated = true to separate them"
-        if weak
-        else ""
-    )
+    if status.best is None or not (status.best.edited and status.best.weakness):
+        return ""
+    weakness = status.best.weakness
+    return f"weak: {weakness}; {_REMEDIES.get(weakness, 'set isolated = true to separate them')}"
 
 
 def _headline(status: RunStatus, columns: int, terminal: Terminal) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopty.domain.objective import Direction
-from loopty.domain.outcome import Integrity, Verdict
+from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import one_line
@@ -180,8 +180,8 @@ def _verification(summary: RunSummary) -> Iterator[Part]:
             facts.append(f"verdict on the last step: {node.verdict}, {one_line(node.reason, _LINE)}")
         if winner.gates:
             facts.append(f"gates that it passed: {one_line(', '.join(gate.name for gate in winner.gates), _LINE)}")
-        if node.outcome and node.outcome.integrity is Integrity.WEAK:
-            facts.append("integrity is weak: the candidate could reach the code that scored it; read the diff")
+        if node.outcome and node.outcome.weakness:
+            facts.append(f"integrity is weak: {node.outcome.weakness}; read the diff")
         if node.withdrawn:
             facts.append(f"its verdict was withdrawn: {one_line(node.withdrawn.why, _LINE)}")
         if node.review:

@@ -27,6 +27,8 @@ class AgainstBaseline(Record):
     edited: bool
     """Whether its files differ from the baseline's."""
     integrity: Integrity | None
+    weakness: str
+    """Why the integrity is weak, in words."""
     handle: int = 0
 
 
@@ -40,5 +42,14 @@ def against_baseline(
         return None
     change = over_baseline(history, record.id, fingerprint, metric)
     edited = record.tree != history[history.runs[record.id.run].root].tree
-    score, integrity = result.outcome.metrics[metric.name], result.outcome.integrity
-    return AgainstBaseline(record.id, score, change, record.params, edited, integrity, record.handle)
+    outcome = result.outcome
+    return AgainstBaseline(
+        node=record.id,
+        score=outcome.metrics[metric.name],
+        over_baseline=change,
+        params=record.params,
+        edited=edited,
+        integrity=outcome.integrity,
+        weakness=outcome.weakness,
+        handle=record.handle,
+    )
