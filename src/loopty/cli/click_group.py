@@ -7,7 +7,7 @@ import importlib
 import click
 
 from loopty.cli.declare import Verb
-from loopty.cli.verbs import FOR_PROGRAMS, VERBS, verb_module
+from loopty.cli.verbs import FOR_PROGRAMS, GROUPS, VERBS, verb_module
 from loopty.version import __version__
 
 
@@ -24,8 +24,12 @@ class Verbs(click.Group):
         return command.for_click() if isinstance(command, Verb) else command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Verbs"):
-            formatter.write_dl([row for row in VERBS.items() if row[0] not in FOR_PROGRAMS])
+        width = max(map(len, VERBS))
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(f"{verb:{width}}", words) for verb, words in group.items() if verb not in FOR_PROGRAMS]
+                )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
