@@ -23,12 +23,15 @@ UNREADABLE = (ArithmeticError, AttributeError, IndexError, KeyError, RecursionEr
 """What reading a page raises that no version of loopty wrote."""
 
 
+LEDGER_REMEDY = (
+    "Put back a copy of it, or move it away to begin a new one (`loopty ledger` says where it is); the commits of "
+    "nodes are in git, whatever the ledger says"
+)
+
+
 def damaged_page(what: str) -> Misuse:
     """The error for a page that cannot be read."""
-    return Misuse(
-        f"the ledger was changed by hand: the record of {what} is damaged. Put back a copy of it; the commits of "
-        "nodes are in git, whatever the ledger says"
-    )
+    return Misuse(f"the ledger was changed by hand: the record of {what} is damaged. {LEDGER_REMEDY}")
 
 
 def facts_key(block: int) -> str:

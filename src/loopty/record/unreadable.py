@@ -13,7 +13,7 @@ from loopty.domain.declared_types import cut_words
 from loopty.domain.errors import Misuse
 from loopty.kit.dataclass import dataclass, field, replace
 from loopty.record.event import Event, Recorded
-from loopty.record.pages import damaged_page
+from loopty.record.pages import LEDGER_REMEDY, damaged_page
 from loopty.record.run_record import RunPart
 
 if TYPE_CHECKING:
@@ -68,5 +68,5 @@ def refuse_unreadable(state: FoldState) -> None:
     if text := unreadable_text(state):
         raise Misuse(
             f"{text}: nothing is added to this ledger, because what that event did would be undone or done twice. "
-            "Put back a copy of the ledger; reading it goes on to work, and the commits of nodes are in git"
+            f"{LEDGER_REMEDY}. Until then it can be read"
         )
