@@ -1,6 +1,7 @@
 """The processes that run the tests in parallel."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +35,10 @@ def test_one_that_hangs_also_after_its_limit_fails_and_all_others_run(tmp_path):
     folder = tmp_path / "tests"
     folder.mkdir()
     (folder / "conftest.py").write_text(conftest.replace("_SECONDS_TO_END = 120", "_SECONDS_TO_END = 1"))
-    (folder / "clean_environment.py").write_bytes(CONFTEST.with_name("clean_environment.py").read_bytes())
+    shutil.copy(CONFTEST.with_name("clean_environment.py"), folder)
+    shutil.copytree(
+        CONFTEST.with_name("servers"), folder / "servers", ignore=shutil.ignore_patterns("__pycache__")
+    )
     (folder / "test_hanging.py").write_text(TESTS)
     options = ["timeout=3", "timeout_method=signal", "asyncio_mode=auto", "faulthandler_timeout=60"]
     command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "-p", "no:cacheprovider"]

@@ -1,5 +1,6 @@
 """A record that does not have the types and sizes that it declares is named, with the place of the fault."""
 
+import gc
 import timeit
 
 import pytest
@@ -83,3 +84,15 @@ def test_words_are_cut_visibly_and_can_be_written():
 def test_the_check_of_a_trial_takes_far_less_than_a_millisecond():
     event = ended(metrics={f"tasks.{number}": 0.5 for number in range(20)})
     assert min(timeit.repeat(lambda: misfit(event), number=100, repeat=5)) / 100 < 0.000_5
+
+
+def test_a_check_leaves_no_circle_that_would_keep_a_ledger_open():
+    record = ended(metrics={"score": 1.0}, step=None)
+    gc.collect()
+    gc.disable()
+    try:
+        assert misfit(record) is None
+        assert misfit(ended(integrity="strong"))
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -35,7 +35,7 @@ def test_points_of_a_reply_are_tried_one_by_one_and_unusable_ones_are_refused(pa
     asked = [request.body["messages"] for request in server.requests]
     assert [len(messages) for messages in asked] == [2, 2, 4, 2, 4]
     assert "is the same as @2" in asked[2][-1]["content"]
-    assert "is the same as 1\n" in asked[2][-1]["content"]
+    assert "is the same as @1\n" in asked[2][-1]["content"]
 
     history = parameter_place.history()
     assert [history[node].params["x"] for node in ("1.1", "1.2", "1.3")] == [0.25, 1.0, 0.875]

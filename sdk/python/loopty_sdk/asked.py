@@ -6,36 +6,39 @@ from trial to trial. So loopty hears this digest where the benchmark looks at th
 
 from __future__ import annotations
 
-import os
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-_VARIABLE = "LOOPTY_CANDIDATE"
 _LENGTH_BYTES = 8
 _DIGEST_BYTES = 16
 
 
 class _Asked:
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[str], None]) -> None:
         from _blake2 import blake2b  # hashlib takes ten times as long to import
 
+        self._tell = tell
         self.digest = blake2b(digest_size=_DIGEST_BYTES)
         self.is_timed = False
 
     def tell(self) -> None:
-        from .start_candidate import tell_timed
-
-        tell_timed(self.digest.hexdigest())
+        self._tell(self.digest.hexdigest())
 
 
 _asked: _Asked | None = None
 
 
+def begin(tell: Callable[[str], None]) -> None:
+    """Begin the digest, because loopty runs the candidates. `tell` gets it if the benchmark looks at their time."""
+    global _asked
+    if _asked is None:
+        _asked = _Asked(tell)
+
+
 def note_inputs(inputs: Iterable[bytes]) -> None:
     """Add to the digest what a candidate is asked next."""
-    if asked := _asked_so_far():
+    if (asked := _asked) is not None:
         for content in inputs:
             asked.digest.update(len(content).to_bytes(_LENGTH_BYTES, "little"))
             asked.digest.update(content)
@@ -43,16 +46,8 @@ def note_inputs(inputs: Iterable[bytes]) -> None:
 
 def note_time() -> None:
     """Note that the benchmark looks at a candidate's time: loopty hears of it when the benchmark ends."""
-    asked = _asked_so_far()
-    if asked and not asked.is_timed:
+    if (asked := _asked) is not None and not asked.is_timed:
         import atexit
 
         asked.is_timed = True
         atexit.register(asked.tell)
-
-
-def _asked_so_far() -> _Asked | None:
-    global _asked
-    if _asked is None and _VARIABLE in os.environ:
-        _asked = _Asked()
-    return _asked

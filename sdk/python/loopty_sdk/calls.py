@@ -68,9 +68,9 @@ class Function:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Call the function and return its value. Raises CandidateError when it gives none."""
-        question = values.encode((args, named))
+        question, session = values.encode((args, named)), self._started_session()
         note_inputs([question])
-        return self._ask(self._started_session(), frames.CALL, question, self._call_seconds)
+        return self._ask(session, frames.CALL, question, self._call_seconds)
 
     def call_many(self, calls: Iterable[Sequence[Any]]) -> list[Any]:
         """Call the function once for each of these positional arguments; returns the values, in this order.
@@ -81,8 +81,8 @@ class Function:
         questions = [values.encode((tuple(args), {})) for args in calls]
         if not questions:
             return []
-        note_inputs(questions)
         session = self._started_session()
+        note_inputs(questions)
         try:
             return self._exchange_many(session, questions)
         except CandidateError as error:

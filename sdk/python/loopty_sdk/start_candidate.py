@@ -6,7 +6,7 @@ import os
 import select
 import sys
 
-from .asked import note_inputs
+from . import asked
 from .errors import CandidateError
 from .json_text import encode
 from .process import Process, ProcessEnd
@@ -34,7 +34,10 @@ def start_process(
     One that is `held` starts when it is first thawed; only loopty can hold it.
     """
     if path := os.environ.get("LOOPTY_CANDIDATE"):
-        note_inputs(word.encode(errors="surrogateescape") for word in (*argv, *(env or {}), *(env or {}).values()))
+        asked.begin(tell_timed)
+        asked.note_inputs(
+            word.encode(errors="surrogateescape") for word in (*argv, *(env or {}), *(env or {}).values())
+        )
         request = {"argv": list(argv), "seconds": seconds, "memory_mb": memory_mb, "env": env}
         request["held"] = held or None
         return _SandboxedProcess(path, {name: value for name, value in request.items() if value is not None})

@@ -18,7 +18,6 @@ from loopty.campaign.mode_settings import ModeSettings
 from loopty.campaign.reader import CampaignReader
 from loopty.campaign.subagent_edits import CALLS_FILE, note_edits_of_director
 from loopty.domain.agent_mode import AgentMode, ModeSource
-from loopty.domain.ids import NodeId
 from loopty.hosts.hook_call import HookCall, HookMoment
 from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.safe_folder import SafeFile
@@ -76,7 +75,7 @@ def answer_hook(call: HookCall, environ: Mapping[str, str] = os.environ) -> dict
     if call.moment is HookMoment.START:
         return _announcement(call, modes)
     if call.moment is HookMoment.TOOL_DONE:
-        reply = _after_tool(call, sessions, calls, modes, now)
+        reply = _after_tool(call, reader, sessions, calls, modes, now)
         if not call.is_subagent:
             note_edits_of_director(state, calls)
         return reply
@@ -98,15 +97,20 @@ def _announcement(call: HookCall, modes: ModeSettings) -> dict[str, Any]:
 
 
 def _after_tool(
-    call: HookCall, sessions: HostSessions, calls: HostCalls, modes: ModeSettings, now: float
+    call: HookCall,
+    reader: CampaignReader,
+    sessions: HostSessions,
+    calls: HostCalls,
+    modes: ModeSettings,
+    now: float,
 ) -> dict[str, Any]:
     before = sessions.find(call.session, now)
     if call.uses_loopty:
         sessions.put(call.session, HostSession(now, 0 if before is None or call.submits else before.nudges))
     if call.uses_loopty or before or call.is_subagent:
         mode = modes.setting(AgentMode.SUBAGENTS_ONLY)
-        drafts = [NodeId(name) for name in call.opened] if mode.is_on else []
-        calls.end(call, drafts, mode.source is ModeSource.INSTRUCTION)
+        opened = reader.history.nodes_of_handles(call.opened) if mode.is_on else {}
+        calls.end(call, opened.values(), mode.source is ModeSource.INSTRUCTION)
     return {}
 
 

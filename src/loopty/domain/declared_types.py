@@ -66,7 +66,9 @@ def cut_words(text: str, limit: int = LONGEST_WORDS) -> str:
 def _check_of(hint: Any) -> _Check:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return functools.partial(_check_any, tuple(map(_check_of, arguments)))
+        kinds = tuple(_check_of(each) for each in arguments if each is not type(None))
+        check = functools.partial(_check_any, kinds)
+        return functools.partial(_check_optional, check) if type(None) in arguments else check
     if origin is tuple:
         return functools.partial(_check_items, _check_of(arguments[0]))
     if origin is not None:
@@ -119,14 +121,17 @@ def _check_items(check: _Check, item: Any) -> int:
 
 
 def _check_any(checks: tuple[_Check, ...], item: Any) -> int:
-    first: Misfit | None = None
-    for check in checks:
+    first, *others = checks
+    for check in others:
         try:
             return check(item)
-        except Misfit as found:
-            first = first or found
-    assert first
-    raise first
+        except Misfit:  # without a name: a frame that holds its own exception holds all frames above it, too
+            continue
+    return first(item)
+
+
+def _check_optional(check: _Check, item: Any) -> int:
+    return 1 if item is None else check(item)
 
 
 def _check_member(cls: type, item: Any) -> int:
@@ -180,12 +185,6 @@ def _check_bool(item: Any) -> int:
     return 1
 
 
-def _check_none(item: Any) -> int:
-    if item is not None:
-        raise Misfit(f"is {_named(item)}, not null")
-    return 1
-
-
 def _check_amount(check: _Check, item: Any) -> int:
     size = check(item)
     if item is not None and not 0 <= item <= _LARGEST_AMOUNT:
@@ -205,5 +204,4 @@ _PLAIN: dict[Any, _Check] = {
     int: _check_int,
     float: _check_float,
     bool: _check_bool,
-    type(None): _check_none,
 }

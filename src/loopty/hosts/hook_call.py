@@ -48,7 +48,7 @@ _EDITS = frozenset(
 )
 _PATHS = ("file_path", "notebook_path", "absolute_path", "path", "filePath")
 _OUR_TOOLS = ("mcp__loopty__", "mcp_loopty_", "loopty_", "loopty tool ", "loopty/tool ")
-_OPENED = re.compile(r"Opened ([0-9]+(?:\.[0-9]+)+) #")
+_OPENED = re.compile(r"Opened @([0-9]{1,18}):")
 _PATCH = re.compile(r"\bpatch\b[\\\"']*\s*[:=]")
 _SUBMIT = ("loopty__submit", "loopty_submit", "loopty tool submit", "loopty/tool submit")
 
@@ -71,8 +71,8 @@ class HookCall(Record):
     submits_patch: bool = False
     name_of_call: str = ""
     """The same before and after the tool."""
-    opened: tuple[str, ...] = ()
-    """The drafts that the tool has opened."""
+    opened: tuple[int, ...] = ()
+    """The drafts that the tool has opened, as in `@431`."""
 
     @property
     def is_edit(self) -> bool:
@@ -107,7 +107,7 @@ class HookCall(Record):
             submits,
             submits and bool(_PATCH.search(whole)),
             f"{session} {agent} {number}",
-            tuple(_OPENED.findall(json.dumps(fields.get("tool_response")))),
+            tuple(map(int, _OPENED.findall(json.dumps(fields.get("tool_response"))))),
         )
 
     def refuse_tool(self, reason: str) -> dict[str, Any]:

@@ -68,6 +68,7 @@ def main(order_file: int, connection_number: int) -> None:
     # Trials inherit the handler: setting one takes Python longer than starting a command.
     handle_deaths()
     _serve(order, root, own_pid, connection)
+    os._exit(0)  # at once: as long as it lives, it holds on to the file systems of its trials
 
 
 def _serve(order: LauncherOrder, root: SharedRoot, own_pid: int, connection: _socket.socket) -> None:
