@@ -30,7 +30,7 @@ _asked: _Asked | None = None
 
 
 def begin(tell: Callable[[str], None]) -> None:
-    """Begin the digest, because loopty runs the candidates. `tell` gets it if the benchmark looks at their time."""
+    """Begin the digest: loopty runs the candidates. `tell` gets it if the benchmark looks at their time."""
     global _asked
     if _asked is None:
         _asked = _Asked(tell)
