@@ -68,3 +68,10 @@ def test_a_refusal_and_a_wrong_address_are_explained(collector):
         send_spans(spans_of(Story()), f"{address}/wrong", "repo", 1)
     with pytest.raises(Misuse, match="no address of a collector"):
         send_spans(spans_of(Story()), "file:///etc/passwd", "repo", 1)
+
+
+@pytest.mark.parametrize("address", ["http://[", "http://user:word@127.0.0.1:1"])
+def test_an_address_that_is_none_is_refused_without_showing_it(address):
+    with pytest.raises(Misuse, match="no address of a collector") as found:
+        send_spans([], address, "repo", 1)
+    assert "word@" not in str(found.value)
