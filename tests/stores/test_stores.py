@@ -80,8 +80,10 @@ def test_a_directory_as_deep_as_its_file_system_allows_is_listed(tmp_path):
         os.close(top)
         top = below
     os.close(top)
-    assert [entry.name for entry in store.entries("nodes/")] == ["nodes/a/1"]
-    subprocess.run(["rm", "-rf", tmp_path / "store"], check=True)  # too deep for Python's own
+    try:
+        assert [entry.name for entry in store.entries("nodes/")] == ["nodes/a/1"]
+    finally:
+        subprocess.run(["rm", "-rf", tmp_path / "store"], check=True)  # too deep for Python's own
 
 
 def test_a_full_or_read_only_directory_says_what_to_do(tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from loopty.views.trial_rows import TrialRow
 _BATCH = 500
 _SECONDS = 30.0
 _LONGEST = 4_000
+_LATEST = 2.0**63 / 1e9
 _OK, _ERROR = 1, 2
 
 
@@ -104,11 +105,15 @@ def _plain(span: TelemetrySpan, trace: str) -> dict[str, Any]:
         "spanId": _digest(f"{trace} {span.key}", 8),
         "name": span.name,
         "kind": 1,
-        "startTimeUnixNano": str(round(span.started_at * 1e9)),
-        "endTimeUnixNano": str(round(span.ended_at * 1e9)),
+        "startTimeUnixNano": _nanoseconds(span.started_at),
+        "endTimeUnixNano": _nanoseconds(span.ended_at),
         "attributes": _attributes(span.attributes),
         "status": {"code": _ERROR if span.is_failed else _OK},
     }
+
+
+def _nanoseconds(at: float) -> str:
+    return str(round(min(max(0.0, at), _LATEST) * 1e9))
 
 
 def _attributes(values: Mapping[str, Cell]) -> list[dict[str, Any]]:
