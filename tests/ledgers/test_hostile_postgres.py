@@ -58,6 +58,7 @@ def test_no_answer_of_a_server_is_a_traceback_or_has_no_end(about, lie):
 
     with postgres_talker(answer) as url, pytest.raises(Misuse) as found:
         use(url)
+    assert "connection failed" not in str(found.value), "the lie was heard"
     assert len(str(found.value)) < 700
     assert str(found.value).isprintable()
     assert "word" not in str(found.value).replace("password", "")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 TEXT, WHOLE, REAL = 25, 20, 701
 """The types of columns."""
 _SSL = struct.pack("!I", 80877103)
-_SETTINGS = {"server_version": "15.1", "client_encoding": "UTF8", "default_transaction_read_only": "off"}
+_SETTINGS = {"server_version": "15.1", "default_transaction_read_only": "off", "in_hot_standby": "off"}
 
 
 def message(kind: bytes, content: bytes = b"") -> bytes:

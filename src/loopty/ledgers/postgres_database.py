@@ -51,7 +51,11 @@ class PostgresDatabase:
         self.owner: str | None = None
         self.token: int | None = None
         self._writes = 0
-        self.line.repeat(self._prepare)
+        try:
+            self.line.repeat(self._prepare)
+        except BaseException:
+            self.line.drop()
+            raise
 
     def close(self) -> None:
         """Give up the lease, and the connection."""
