@@ -229,3 +229,20 @@ def test_a_count_of_aider_without_end_is_bounded():
     (event,) = aider.read_line(f"Tokens: {'9' * 500}k sent, {'9' * 500}M received. Cost: ${'9' * 500} message")
     assert misfit(event.usage) is None
     assert event.cost_usd == 1e9
+
+
+@pytest.mark.parametrize("name", ["--help", "a\0b", "\ud800", "a b", "a\n", "\x1b]0;owned\x07", "x" * 10_000])
+def test_a_name_that_no_program_could_get_is_no_session(name):
+    stream = AgentStream(acp.read_line)
+    stream.feed(json.dumps({"loopty_session": "sess_1"}) + "\n")
+    stream.feed(json.dumps({"loopty_session": name}) + "\n")
+    assert stream.session == "sess_1"
+
+
+@pytest.mark.parametrize("value", ["NaN", "-1", "1e999", '"9"', "true", "1" + "0" * 400, "[" * 500 + "]" * 500])
+def test_no_claim_of_an_agent_is_a_cost_or_a_count_that_cannot_be(value):
+    stream = AgentStream(acp.read_line)
+    cost = f'{{"sessionUpdate": "usage_update", "cost": {{"currency": "USD", "amount": {value}}}}}'
+    stream.feed(f'{{"method": "session/update", "params": {{"update": {cost}}}}}\n')
+    stream.feed(f'{{"result": {{"stopReason": "end_turn", "usage": {{"totalTokens": {value}}}}}}}\n')
+    assert (stream.cost_usd, stream.usage, stream.end) == (0.0, Usage(), AgentEnd.CLEAN)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.exporters.otlp_spans import call_spans, send_spans, trial_spans
+from loopty.exporters.otlp_spans import TelemetrySpan, call_spans, send_spans, trial_spans
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.views.trial_rows import trial_rows
 
@@ -68,3 +68,20 @@ def test_a_refusal_and_a_wrong_address_are_explained(collector):
         send_spans(spans_of(Story()), f"{address}/wrong", "repo", 1)
     with pytest.raises(Misuse, match="no address of a collector"):
         send_spans(spans_of(Story()), "file:///etc/passwd", "repo", 1)
+
+
+@pytest.mark.parametrize("address", ["http://[", "http://user:word@127.0.0.1:1"])
+def test_an_address_that_is_none_is_refused_without_showing_it(address):
+    with pytest.raises(Misuse, match="no address of a collector") as found:
+        send_spans([], address, "repo", 1)
+    assert "word@" not in str(found.value)
+
+
+def test_no_time_of_a_trial_breaks_a_span(collector):
+    address, got = collector
+    times = (-1.0, 1e300, float("nan"))
+    assert (
+        send_spans([TelemetrySpan("n", "k", at, at, False, {"a": 10**30}) for at in times], address, "r", 1) == 3
+    )
+    spans = got[0][1]["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    assert [int(span["endTimeUnixNano"]) < 2**64 for span in spans] == [True, True, True]

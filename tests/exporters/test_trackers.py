@@ -11,6 +11,9 @@ import sys
 
 import pytest
 
+from ..servers.raw_server import raw_server
+
+HOSTILE_ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 17\r\nConnection: close\r\n\r\n{"experiment": 5}'
 ROWS = """
 import json, sys
 from pathlib import Path
@@ -60,6 +63,30 @@ print(json.dumps([sent, sorted((r.info.run_name, r.data.metrics, r.data.params, 
             ["1.2#1", {"score": 2.0}, {"lr": "0.2"}, "FINISHED"],
         ],
     ]
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("mlflow"), reason="mlflow is not installed")
+def test_neither_hostile_names_nor_a_hostile_server_stop_the_export_with_a_traceback(tmp_path):
+    with raw_server(HOSTILE_ANSWER) as (port, _):
+        found = run(
+            f"""
+from loopty.domain.errors import Misuse
+from loopty.exporters.mlflow_runs import export_to_mlflow
+from loopty.kit.dataclass import replace
+names = ["/../x", "a/../b", "", "a\\nb", "m" * 5_000, "\\ud800", "loss/train"]
+params, metrics = dict.fromkeys(names, "\\ud800"), dict.fromkeys(names, 1.0)
+bad = replace(rows[0], summary="\\ud800", params=params, metrics=metrics)
+sent = export_to_mlflow([bad, rows[1]], "sqlite:///m.db", "x")
+try:
+    export_to_mlflow(rows, "http://127.0.0.1:{port}", "x")
+except Misuse as error:
+    print(json.dumps([sent, str(error)]))
+""",
+            tmp_path,
+            MLFLOW_DISABLE_TELEMETRY="true",
+        )
+    assert found[0] == 2
+    assert "refused: Failed to parse" in found[1]
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("wandb"), reason="wandb is not installed")

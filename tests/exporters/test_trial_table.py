@@ -8,6 +8,7 @@ import pytest
 from loopty.domain.errors import Misuse
 from loopty.domain.pool import Pool
 from loopty.exporters.trial_table import write_trial_table
+from loopty.kit.dataclass import replace
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.views.trial_rows import trial_rows
 
@@ -37,6 +38,22 @@ def test_no_cell_is_a_formula(tmp_path):
     write_trial_table(rows_of(story_of_trials()), tmp_path / "t.csv")
     row = list(csv.DictReader(io.StringIO((tmp_path / "t.csv").read_text())))[1]
     assert (row["summary"], row["param.kind"]) == ("'=cmd()", "'-x")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("value", ["\ud800", "a\0\x1b]0;owned\x07\r", 10**30, 10**400, "\n=cmd()", "\uff1dcmd()"])
+def test_no_value_breaks_a_table_and_none_reaches_a_terminal_raw(tmp_path, ending, value):
+    if ending == "parquet":
+        pytest.importorskip("arro3.io")
+    story = Story()
+    story.ends(story.adds("1"), 2.0)
+    rows = [replace(row, summary=str(value), params={str(value)[:9]: value}) for row in rows_of(story)]
+    write_trial_table([*rows, replace(rows[0], params={str(value)[:9]: 0.5})], tmp_path / f"t.{ending}")
+    raw = (tmp_path / f"t.{ending}").read_bytes()
+    if ending == "csv":
+        assert not set(raw) & {0, 7, 27}
+        assert b',"\n=' not in raw
+        assert ",\uff1d".encode() not in raw
 
 
 def test_a_parquet_file_has_the_same_table_with_types(tmp_path):

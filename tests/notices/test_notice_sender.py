@@ -102,3 +102,29 @@ def test_a_fault_in_the_table_is_named(tmp_path):
     environ = config(tmp_path, '[notify]\nwebhok = "x"\non = ["never"]\n')
     with pytest.raises(Misuse, match="webhook"):
         user_notice_settings(environ)
+
+
+HOSTILE = [
+    "$(touch owned)`touch owned`;touch owned",
+    "a\r\nX-Owned: yes\r\n\r\nPOST /",
+    "\ud800",
+    "\x1b]0;owned\x07",
+    "-rf",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_text_of_a_notice_is_run_or_becomes_a_header(tmp_path, monkeypatch, web, text):
+    monkeypatch.chdir(tmp_path)
+    address, got, _ = web
+    notice = Notice(NoticeKind.HELD, 1, "title", text, text, text)
+    assert send_notice(NoticeSettings(webhook=address, command=writer(tmp_path / "got")), notice) == []
+    assert got[0]["detail"] == json.loads((tmp_path / "got").read_text())["detail"] == text
+    assert [path.name for path in tmp_path.iterdir()] == ["got"]
+
+
+@pytest.mark.parametrize("title", ["a\0b", "\ud800", "x" * (1 << 20)])
+def test_a_title_that_no_program_can_get_is_a_failure_and_no_crash(title):
+    notice = Notice(NoticeKind.HELD, 1, title, "text")
+    (failure,) = send_notice(NoticeSettings(command=(sys.executable, "-c", "")), notice)
+    assert failure.startswith("the command did not take a notice")

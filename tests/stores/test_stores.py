@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -15,6 +16,8 @@ from loopty.stores.s3_address import S3Address, S3Keys, find_keys
 from loopty.stores.s3_signature import signed_headers
 from loopty.stores.s3_store import S3Store
 from loopty.testing.store_suite import StoreConformance
+
+from ..servers.raw_server import raw_server
 
 
 class TestDirectoryStore(StoreConformance):
@@ -64,6 +67,23 @@ def test_no_link_in_a_directory_is_followed(tmp_path):
         with pytest.raises(StoreFault):
             store.get(name, 100)
     assert (outside / "file").read_bytes() == b"mine"
+
+
+def test_a_directory_as_deep_as_its_file_system_allows_is_listed(tmp_path):
+    store = DirectoryStore(tmp_path / "store")
+    store.prepare()
+    store.put("nodes/a/1", b"-")
+    top = os.open(tmp_path / "store/nodes", os.O_RDONLY)
+    for _ in range(1_200):
+        os.mkdir("d", dir_fd=top)
+        below = os.open("d", os.O_RDONLY, dir_fd=top)
+        os.close(top)
+        top = below
+    os.close(top)
+    try:
+        assert [entry.name for entry in store.entries("nodes/")] == ["nodes/a/1"]
+    finally:
+        subprocess.run(["rm", "-rf", tmp_path / "store"], check=True)  # too deep for Python's own
 
 
 def test_a_full_or_read_only_directory_says_what_to_do(tmp_path, monkeypatch):
@@ -129,6 +149,66 @@ def test_a_listing_goes_on_page_by_page(s3_store):
     s3_store._ask = answer
     assert [entry.name for entry in s3_store.entries("nodes/")] == ["nodes/a/1", "nodes/a/2"]
     assert next(s3_store.entries("nodes/")).changed_at == 1767323045.0
+
+
+def store_at(port: int) -> S3Store:
+    return S3Store(
+        S3Address.parse(f"s3://bucket/x?endpoint=http://127.0.0.1:{port}", {}), lambda: S3Keys("a", "b")
+    )
+
+
+def ok(content: bytes, status: bytes = b"200 OK") -> bytes:
+    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (status, len(content), content)
+
+
+TOKEN = b"<NextContinuationToken>%s</NextContinuationToken>"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%s\r\nabc"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\x1b]0;owned\x07 no HTTP\r\n\r\n",
+        CHUNKED % b"-5",
+        CHUNKED % b"fffffffffffffffff",
+        ok(b"x" * (17 << 20)),
+        ok(b"<Code>" + b"A\x1b" * 100_000 + b"</Code>", b"500 No"),
+        ok(b"", b"307 Go\r\nLocation: http://127.0.0.1:1/"),
+        ok(TOKEN % b"again"),
+    ],
+)
+def test_a_hostile_server_gets_a_fault_in_one_line(answer, monkeypatch):
+    monkeypatch.setattr("loopty.stores.s3_store._MOST_NAMES", 20_000)
+    with raw_server(answer) as (port, _), pytest.raises(StoreFault) as found:
+        list(store_at(port).entries("nodes/"))
+    assert str(found.value).isprintable()
+    assert len(str(found.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"<Contents>" * 300_000,
+        b"<Contents><Key>" * 200_000,
+        TOKEN % (b"&#" + b"9" * 5_000 + b";"),
+        b'<!DOCTYPE l [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]><Contents><Key>&b;</Key></Contents>',
+    ],
+)
+def test_a_listing_that_is_made_to_cost_much_costs_little(content):
+    start = time.monotonic()
+    with raw_server(ok(content)) as (port, _):
+        assert list(store_at(port).entries("nodes/")) == []
+    assert time.monotonic() - start < 5
+
+
+def test_a_server_that_never_comes_to_an_end_holds_up_nobody(monkeypatch):
+    monkeypatch.setattr("loopty.stores.s3_store._TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr("loopty.stores.s3_store._SLOWEST_BYTES", 1 << 40)
+    with (
+        raw_server(b"HTTP/1.1 100 Continue\r\n\r\n", 0.01) as (port, _),
+        pytest.raises(StoreFault, match="reached"),
+    ):
+        store_at(port).get("commits/a", 10)
 
 
 def test_wrong_keys_and_a_missing_bucket_are_named(s3, monkeypatch):

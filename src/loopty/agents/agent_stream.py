@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -13,6 +14,8 @@ from loopty.kit.str_enum import StrEnum
 _LONGEST_LINE = 4 << 20
 _LONGEST_TEXT = 1 << 16
 _MAX_COUNT = 10**9
+_SESSION = re.compile(r"(?!-)[!-~]{1,500}")
+"""The name of a session is an argument, or a variable, of the program that resumes it."""
 
 
 class AgentEnd(StrEnum):
@@ -109,7 +112,7 @@ class AgentStream:
 
     def apply(self, event: AgentEvent) -> None:
         """Take in one event."""
-        self.session = event.session or self.session
+        self.session = event.session if _SESSION.fullmatch(event.session) else self.session
         if event.text:
             before = self.text if event.is_continued else ""
             self.text = (before + event.text)[-_LONGEST_TEXT:]

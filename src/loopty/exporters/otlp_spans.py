@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.exporters.trial_table import Cell, cells
 from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.web_post import post_json
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.event import Recorded
 from loopty.version import __version__
@@ -21,6 +20,7 @@ from loopty.views.trial_rows import TrialRow
 _BATCH = 500
 _SECONDS = 30.0
 _LONGEST = 4_000
+_LATEST = 2.0**63 / 1e9
 _OK, _ERROR = 1, 2
 
 
@@ -69,9 +69,12 @@ def call_spans(events: Iterable[Recorded], run: int) -> Iterator[TelemetrySpan]:
 
 def send_spans(spans: Iterable[TelemetrySpan], address: str, repository: str, run: int) -> int:
     """Send spans to a collector in batches; how many. Raises Misuse where it does not take them."""
-    parts = urllib.parse.urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise Misuse(f"{address!r} is no address of a collector: it looks like http://127.0.0.1:4318")
+    try:
+        parts = urllib.parse.urlsplit(address)
+    except ValueError:
+        parts = urllib.parse.urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.netloc or "@" in parts.netloc:
+        raise Misuse("this is no address of a collector: it looks like http://127.0.0.1:4318, without a password")
     url = address if parts.path.strip("/") else f"{parts.scheme}://{parts.netloc}/v1/traces"
     trace, count, batch = _digest(f"{repository} {run}", 16), 0, []
     for span in spans:
@@ -89,15 +92,11 @@ def _post(url: str, spans: list[dict[str, Any]], repository: str) -> None:
     resource = {"attributes": _attributes({"service.name": "loopty", "loopty.repository": repository})}
     scope = {"name": "loopty", "version": __version__}
     body = {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": spans}]}]}
-    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=_SECONDS):
-            pass
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise Misuse(f"the collector at {url} answered {error.code}: is it one for OTLP over HTTP?") from None
+        post_json(url, json.dumps(body).encode(), _SECONDS)
     except OSError as error:
-        raise Misuse(f"no collector answers at {url} ({error}): start it, or name another address") from None
+        remedy = "start one for OTLP over HTTP, or name another address"
+        raise Misuse(f"the collector at {url} took no spans ({error}): {remedy}") from None
 
 
 def _plain(span: TelemetrySpan, trace: str) -> dict[str, Any]:
@@ -106,11 +105,15 @@ def _plain(span: TelemetrySpan, trace: str) -> dict[str, Any]:
         "spanId": _digest(f"{trace} {span.key}", 8),
         "name": span.name,
         "kind": 1,
-        "startTimeUnixNano": str(round(span.started_at * 1e9)),
-        "endTimeUnixNano": str(round(span.ended_at * 1e9)),
+        "startTimeUnixNano": _nanoseconds(span.started_at),
+        "endTimeUnixNano": _nanoseconds(span.ended_at),
         "attributes": _attributes(span.attributes),
         "status": {"code": _ERROR if span.is_failed else _OK},
     }
+
+
+def _nanoseconds(at: float) -> str:
+    return str(round(min(max(0.0, at), _LATEST) * 1e9))
 
 
 def _attributes(values: Mapping[str, Cell]) -> list[dict[str, Any]]:

@@ -11,13 +11,15 @@ from loopty.domain.errors import Misuse
 from loopty.kit.atomic_file import write_atomically
 from loopty.kit.dataclass_methods import fields_of
 from loopty.kit.own_installation import extra_command
+from loopty.kit.printable import escape_hidden
 from loopty.views.trial_rows import TrialRow
 
 Cell = str | int | float | bool | None
 
 _NESTED = ("params", "metrics")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """How a cell begins that spreadsheets run."""
+_INTEGER_BITS = 63
 _PARQUET_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64"}
 
 
@@ -40,16 +42,25 @@ def column_names(rows: Sequence[TrialRow]) -> list[str]:
     facts = [field.name for field in fields_of(TrialRow) if field.name not in _NESTED]
     params = dict.fromkeys(f"param.{name}" for row in rows for name in row.params)
     metrics = dict.fromkeys(f"metric.{name}" for row in rows for name in row.metrics)
-    return [*facts, *params, *metrics]
+    return [escape_hidden(name) for name in (*facts, *params, *metrics)]
 
 
 def cells(row: TrialRow) -> Mapping[str, Cell]:
     """The row's cells by column."""
-    return {
+    raw = {
         **{field.name: getattr(row, field.name) for field in fields_of(TrialRow) if field.name not in _NESTED},
         **{f"param.{name}": value for name, value in row.params.items()},
         **{f"metric.{name}": value for name, value in row.metrics.items()},
     }
+    return {escape_hidden(name): _portable(value) for name, value in raw.items()}
+
+
+def _portable(cell: Cell) -> Cell:
+    """The cell as every format and terminal can hold it: hidden characters are visible, integers have 64 bits."""
+    if isinstance(cell, str):
+        return escape_hidden(cell)
+    is_large = isinstance(cell, int) and cell.bit_length() > _INTEGER_BITS
+    return str(cell) if is_large else cell
 
 
 def _csv(rows: Sequence[TrialRow]) -> bytes:

@@ -31,6 +31,7 @@ def export_to_wandb(rows: Iterable[TrialRow], project: str, name: str, folder: P
             count += 1
         run.finish()
     except (wandb.Error, OSError) as error:
+        words = next(iter(str(error).splitlines()), type(error).__name__)
         remedy = "`--offline` keeps the run on this machine, for `wandb sync` later"
-        raise Misuse(f"Weights & Biases refused: {str(error).splitlines()[0][:300]}; {remedy}") from None
+        raise Misuse(f"Weights & Biases refused: {words[:300]}; {remedy}") from None
     return count

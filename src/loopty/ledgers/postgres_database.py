@@ -20,7 +20,7 @@ from psycopg.pq import TransactionStatus
 from loopty.domain.errors import LostLease, Misuse
 from loopty.ledgers.postgres_address import PostgresAddress
 from loopty.ledgers.postgres_layout import CALL_EVENTS, LAYOUT, VERSION
-from loopty.ledgers.postgres_line import PATIENCE_SECONDS, PostgresLine, is_lost
+from loopty.ledgers.postgres_line import PATIENCE_SECONDS, PostgresLine, is_lost, sound_answers
 from loopty.ledgers.rows import LedgerBusy
 from loopty.record.ledger import WriteLost
 
@@ -51,7 +51,11 @@ class PostgresDatabase:
         self.owner: str | None = None
         self.token: int | None = None
         self._writes = 0
-        self.line.repeat(self._prepare)
+        try:
+            self.line.repeat(self._prepare)
+        except BaseException:
+            self.line.drop()
+            raise
 
     def close(self) -> None:
         """Give up the lease, and the connection."""
@@ -66,6 +70,7 @@ class PostgresDatabase:
     def now(self) -> float:
         return self.line.now()
 
+    @sound_answers()
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
         if self._transaction is not None:
             return self._transaction.execute(_text(query), parameters).fetchall()
@@ -133,6 +138,7 @@ class PostgresDatabase:
         if unnamed is not None:
             self.line.repeat(lambda: self._remove_lease(unnamed))
 
+    @sound_answers()
     def _add_lease(self) -> None:
         connection = self.line.connection()
         connection.execute("DELETE FROM leases WHERE expires < clock_timestamp() - interval '1 day'")
@@ -145,6 +151,7 @@ class PostgresDatabase:
     def _remove_lease(self, token: int) -> None:
         self.line.connection().execute("DELETE FROM leases WHERE token = %s", (token,))
 
+    @sound_answers()
     def _begin_write(self) -> None:
         connection = self.line.connection()
         if self.token is None:
@@ -237,6 +244,7 @@ class PostgresDatabase:
         query = "SELECT set_config('lock_timeout', %s, false)"
         self.line.repeat(lambda: self.line.connection().execute(query, (limit,)))
 
+    @sound_answers()
     def _prepare(self) -> None:
         """Make the tables, where there are none yet. Raises Misuse where another loopty made them differently."""
         connection, ledger = self.line.connection(), self.line.address.ledger

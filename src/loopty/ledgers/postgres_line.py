@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import psycopg
@@ -29,6 +30,7 @@ _PASSES = re.compile(
 """Of libpq's own words for a server that may answer soon; a password or a name that is wrong stays wrong."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 _MOST_REPEATS = 20
+_LONGEST_WORDS = 300
 _AWAY = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow, errors.ReadOnlySqlTransaction)
 """Answers of a server that goes down, comes up, or has become a standby: the next connection may find another."""
 # A transaction that its process forgot (a pause, a cut cable) ends before others have waited for the lock in vain.
@@ -58,7 +60,20 @@ def is_lost(error: psycopg.Error, connection: psycopg.Connection[Any] | None) ->
 
 
 def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    """The server's words, or libpq's: others may speak on that port."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:_LONGEST_WORDS]
+
+
+@contextlib.contextmanager
+def sound_answers() -> Iterator[None]:
+    """Raise Misuse where an answer has no row, another type or no text: perhaps no ledger is there."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError) as error:
+        raise Misuse(
+            "the server of the ledger gives answers that are none of a ledger in PostgreSQL "
+            f"({type(error).__name__}): check its address"
+        ) from error
 
 
 def _steady_seconds() -> float:
@@ -169,6 +184,7 @@ class PostgresLine:
             time.sleep(pause * random.uniform(0.5, 1.0))  # drivers do not come back all at once
             pause = min(2 * pause, _LONGEST_PAUSE)
 
+    @sound_answers()
     def _open(self) -> psycopg.Connection[Any]:
         given = psycopg.conninfo.conninfo_to_dict(self.address.url)
         options: dict[str, Any] = {name: value for name, value in _CONNECTION.items() if name not in given}
@@ -179,7 +195,10 @@ class PostgresLine:
             query = f"SELECT extract(epoch FROM clock_timestamp())::float8, {calls}"
             before = _steady_seconds()
             found = connection.execute(query, [part for pair in settings.items() for part in pair]).fetchall()
-            self._clock_offset = found[0][0] - (before + _steady_seconds()) / 2
+            offset = found[0][0] - (before + _steady_seconds()) / 2
+            if not math.isfinite(offset):
+                raise ValueError("a clock without a time")
+            self._clock_offset = offset
         except BaseException:
             connection.close()
             raise

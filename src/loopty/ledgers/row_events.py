@@ -8,7 +8,7 @@ from typing import Any
 from loopty.kit.dataclass import Record, dataclass
 from loopty.ledgers.digests import NOTHING, event_digest, seal_digest
 from loopty.ledgers.row_pages import RowPages
-from loopty.ledgers.rows import RowDatabase
+from loopty.ledgers.rows import RowDatabase, next_place
 from loopty.record.event import Recorded
 from loopty.record.pages import Page
 
@@ -25,7 +25,7 @@ def event_rows(db: RowDatabase, after: int, columns: str = EVENT, only: str = ""
     query = f"SELECT {columns} FROM events WHERE number > ? {only} ORDER BY number LIMIT ?"
     while rows := db.rows(query, (after, _AT_ONCE)):
         yield from rows
-        after = rows[-1][0]
+        after = next_place(rows, after)
 
 
 @dataclass(frozen=True, slots=True)

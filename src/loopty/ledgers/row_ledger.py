@@ -46,7 +46,7 @@ class RowLedger:
         """The last event, inside the lock; the database is asked only where another process has written since."""
         if lock.tail and self._mark is not None and self._database.content_mark() == self._mark:
             return lock.tail.number
-        version, number, seal = self._database.row(_FOLD_AND_LAST_EVENT)
+        version, number, seal = self._database.row(_FOLD_AND_LAST_EVENT) or (None, None, None)
         _refuse_other_fold(version)
         lock.start(number or 0, seal)
         return number or 0
@@ -156,10 +156,15 @@ class RowLedger:
         return number, seal
 
     def _fold_version(self) -> int:
-        return int(self._database.row("SELECT version FROM fold")[0])
+        (version,) = self._database.row("SELECT version FROM fold") or (None,)
+        if type(version) is not int:
+            raise Misuse(
+                "the ledger's database does not say which fold its pages have: it is damaged, or no ledger"
+            )
+        return version
 
 
-def _refuse_other_fold(version: int) -> None:
+def _refuse_other_fold(version: object) -> None:
     """Write no page of this version among those of another one."""
     if version != FOLD_VERSION:
         raise Misuse(

@@ -9,7 +9,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.ledgers.digests import NOTHING, digest_sum, page_digest, replace_in_sum
 from loopty.ledgers.pool_places import LONGEST_WALK, PoolPlaces
-from loopty.ledgers.rows import RowDatabase
+from loopty.ledgers.rows import RowDatabase, next_place
 from loopty.record.pages import FACTS_KEY, RUN_KEY, Page, facts_key
 
 _AT_ONCE = 10_000
@@ -169,7 +169,7 @@ class RowPages:
         last = 0
         while rows := self._db.rows(query, (last, _AT_ONCE)):
             yield rows
-            last = rows[-1][0]
+            last = next_place(rows, last)
 
     def _body(self, key: str) -> str | None:
         rows = self._db.rows(f"SELECT {_CHECKED} FROM pages WHERE key = ?", (key,))

@@ -54,3 +54,11 @@ class RowDatabase(Protocol):
     def short_waits(self) -> AbstractContextManager[None]:
         """Inside, `write` raises LedgerBusy after a second."""
         ...
+
+
+def next_place(rows: Sequence[Any], last: int) -> int:
+    """The first column of the last row, from which to read on. Raises Misuse where that would never end."""
+    place = rows[-1][0]
+    if type(place) is not int or place <= last:
+        raise Misuse("the ledger's database gives rows that do not follow each other: it is damaged, or no ledger")
+    return place

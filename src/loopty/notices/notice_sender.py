@@ -11,12 +11,11 @@ import shutil
 import subprocess
 import sys
 import threading
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterator
 
 from loopty.kit import codec
+from loopty.kit.web_post import post_json
 from loopty.notices.notice import Notice, NoticeSettings
 
 _SECONDS = 10.0
@@ -91,14 +90,7 @@ def _send_to_desktop(notice: Notice) -> None:
 def _send_to_web(address: str, notice: Notice) -> None:
     if urllib.parse.urlsplit(address).scheme not in ("http", "https"):
         raise ValueError("its address must begin with https:// or http://")
-    headers = {"Content-Type": "application/json", "User-Agent": "loopty"}
-    request = urllib.request.Request(address, _plain_text(notice), headers, method="POST")
-    try:
-        with urllib.request.urlopen(request, timeout=_SECONDS):
-            pass
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise OSError(f"the server answered {error.code}") from None
+    post_json(address, _plain_text(notice), _SECONDS)
 
 
 def _send_to_command(argv: tuple[str, ...], notice: Notice) -> None:

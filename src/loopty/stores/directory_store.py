@@ -92,8 +92,8 @@ class DirectoryStore:
         except FileNotFoundError:
             return
         for name, status in sorted(found, key=lambda item: item[0]):
-            if status is None or not is_store_name(name):
-                continue  # removed just now, or not ours: a file that is being written
+            if status is None or not is_store_name("/".join((*steps, name))):
+                continue  # removed just now, or not ours: a file that is being written, folders without end
             if stat.S_ISDIR(status.st_mode):
                 yield from self._entries_below([*steps, name])
             elif stat.S_ISREG(status.st_mode):

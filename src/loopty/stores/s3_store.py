@@ -11,7 +11,9 @@ import contextlib
 import html
 import http.client
 import re
+import socket
 import ssl
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -24,8 +26,12 @@ from loopty.stores.s3_signature import query_text, signed_headers
 from loopty.stores.store_names import MARK, MARK_TEXT, is_store_name, require_name
 
 _CONNECT_SECONDS, _TIMEOUT_SECONDS = 10.0, 60.0
+_SLOWEST_BYTES = 1 << 18
+"""A second: slower servers are given up, because one that sends a byte a minute meets every other time limit."""
 _LARGEST_ANSWER = 16 << 20
-_ENTRY = re.compile(r"<Contents>(.*?)</Contents>", re.DOTALL)
+_LONGEST_TEXT = 2_000
+"""Characters of a name, a time or a token in an answer."""
+_MOST_NAMES, _NAMES_OF_PAGE = 5_000_000, 1_000
 _REMEDIES = {
     "NoSuchBucket": "make the bucket, or correct its name",
     "InvalidAccessKeyId": "check AWS_ACCESS_KEY_ID",
@@ -37,6 +43,8 @@ _REMEDIES = {
     "XMinioStorageFull": "free some space there",
     "MethodNotAllowed": "see that the bucket can be written",
 }
+_BROKEN = (OSError, http.client.HTTPException, ValueError)
+"""What comes of a connection or a server that is broken; the last one of a wrong size of a part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +89,22 @@ class S3Store:
 
     def entries(self, prefix: str) -> Iterator[StoredEntry]:
         top, go_on = f"{self._address.prefix}{require_name(prefix.rstrip('/'))}/", ""
-        while True:
+        left = _MOST_NAMES
+        while left > 0:
             query = {"list-type": "2", "prefix": top} | ({"continuation-token": go_on} if go_on else {})
             answer = self._ask("GET", "", query)
             if answer.status != 200:
                 raise self._fault(answer)
-            for entry in _ENTRY.findall(answer.content.decode(errors="replace")):
+            found = answer.content.decode(errors="replace").split("<Contents>")[1:]
+            left -= max(len(found), _NAMES_OF_PAGE)
+            for entry in found:
                 name = _text(entry, "Key").removeprefix(self._address.prefix)
                 if is_store_name(name) and name.startswith(prefix):
                     yield StoredEntry(name, _seconds(_text(entry, "LastModified")))
             go_on = _text(answer.content, "NextContinuationToken")
             if not go_on:
                 return
+        raise StoreFault(f"the list of names in the store {self.shown} does not end: see what its server says")
 
     def remove(self, name: str) -> None:
         answer = self._ask("DELETE", require_name(name))
@@ -113,15 +125,16 @@ class S3Store:
                 connection = self._idle.pop()
             except IndexError:
                 break
-            with contextlib.suppress(OSError, http.client.HTTPException), self._in_use(connection):
+            with contextlib.suppress(*_BROKEN), self._in_use(connection):
                 return self._exchange(connection, method, name, query or {}, content, limit_bytes)
         try:
             connection = self._connect()
             with self._in_use(connection):
                 return self._exchange(connection, method, name, query or {}, content, limit_bytes)
-        except (OSError, http.client.HTTPException) as error:
+        except _BROKEN as error:
+            words = str(error) if isinstance(error, OSError) else ""  # others quote the server
             raise StoreFault(
-                f"the store {self.shown} cannot be reached ({str(error) or type(error).__name__}): see that its "
+                f"the store {self.shown} cannot be reached ({words or type(error).__name__}): see that its "
                 "server runs, and that this machine may connect to it"
             ) from None
 
@@ -133,7 +146,8 @@ class S3Store:
         except BaseException:
             connection.close()
             raise
-        self._idle.append(connection)
+        if connection.sock:  # else the server wished to close it
+            self._idle.append(connection)
 
     def _exchange(
         self,
@@ -149,7 +163,12 @@ class S3Store:
         headers = signed_headers(
             method, address.host, path, query, content, self._find_keys(), address.region, time.time()
         )
-        connection.request(method, f"{path}?{query_text(query)}" if query else path, content or None, headers)
+        seconds = _TIMEOUT_SECONDS + max(limit_bytes, len(content)) / _SLOWEST_BYTES
+        with _ended_after(seconds, connection.sock):
+            connection.request(method, f"{path}?{query_text(query)}" if query else path, content or None, headers)
+            return self._read(connection, name, limit_bytes)
+
+    def _read(self, connection: http.client.HTTPConnection, name: str, limit_bytes: int) -> _Answer:
         with connection.getresponse() as response:
             limit = limit_bytes if response.status == 200 else _LARGEST_ANSWER
             found = response.read(limit + 1)
@@ -175,15 +194,32 @@ class S3Store:
         return StoreFault(f"the store {self.shown} refuses ({name}): {remedy}")
 
 
+@contextlib.contextmanager
+def _ended_after(seconds: float, connection: socket.socket) -> Iterator[None]:
+    """Break the connection after so long."""
+    timer = threading.Timer(seconds, _break_off, [connection])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _break_off(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)  # not TLS's own, which others may not call
+
+
 def _close_all(connections: list[http.client.HTTPConnection]) -> None:
     while connections:
         connections.pop().close()
 
 
 def _text(content: bytes | str, tag: str) -> str:
-    """What stands between this tag, the first time; empty where it is missing."""
+    """What stands between this tag, the first time; empty where it is missing or too long."""
     text = content if isinstance(content, str) else content[:_LARGEST_ANSWER].decode(errors="replace")
-    found = re.search(rf"<{tag}>([^<]*)</{tag}>", text)
+    found = re.search(rf"<{tag}>([^<]{{,{_LONGEST_TEXT}}})</{tag}>", text)
     return html.unescape(found[1]) if found else ""
 
 

@@ -71,7 +71,10 @@ class McpServer:
             self._refuse(None, _PARSE, "no JSON")
             return
         for each in message if isinstance(message, list) else [message]:  # one revision allows batches
-            self._handle(each)
+            try:
+                self._handle(each)
+            except RecursionError:  # what could just be read may be too deep to be written
+                self._refuse(None, _INVALID, "the message is nested too deep")
 
     def _handle(self, message: object) -> None:
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
@@ -84,6 +87,9 @@ class McpServer:
             # goes on in any case, and its result is there for the next `wait`.
             return
         number, method = message["id"], message["method"]
+        if number is not None and type(number) not in (int, str):
+            self._refuse(None, _INVALID, "an id is a number or a text")
+            return
         params = message.get("params")
         params = params if isinstance(params, dict) else {}
         if method == "initialize":

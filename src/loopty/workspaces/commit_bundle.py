@@ -19,7 +19,8 @@ from loopty.workspaces.git_command import GitCommand
 from loopty.workspaces.git_session import GitError
 
 LARGEST_BUNDLE = 512 << 20
-_LONGEST_CHAIN = 20_000
+_LONGEST_CHAIN, _LARGEST_CHAIN = 20_000, 2 * LARGEST_BUNDLE
+"""Of bundles that wait in memory for those that they build on: who made them may have invented those."""
 _REF = "refs/loopty/commit"
 _OBJECT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MOST_LOOSE = 5_000
@@ -71,13 +72,14 @@ def unpack_bundle_of(
     `get` finds bundles, `has` says whether a commit is here already. Raises StoreFault where one is damaged.
     """
     found: dict[str, CommitBundle] = {}
-    wanted = [commit]
+    wanted, left = [commit], _LARGEST_CHAIN
     while wanted:
         name = wanted.pop()
         if name in found or has(name):
             continue
         content = get(name)
-        if content is None or len(found) > _LONGEST_CHAIN:
+        left -= len(content or b"")
+        if content is None or left < 0 or len(found) > _LONGEST_CHAIN:
             if name == commit:
                 return False
             raise StoreFault(

@@ -154,6 +154,8 @@ def decode_files(raw: bytes) -> dict[str, bytes]:
     head, _, rest = zlib.decompress(raw).partition(b"\n")
     files, start = {}, 0
     for name, size in json.loads(head).items():
+        if size < 0:
+            raise ValueError("a file has less than nothing")
         files[name] = rest[start : start + size]
         start += size
     return files

@@ -63,6 +63,6 @@ def decode_folder(raw: bytes) -> StoredFolder:
         large = {path: LargeFile(str(digest), int(size)) for path, (digest, size) in rows.items()}
         if not all(map(is_clean_path, (*small, *large))):
             raise ValueError("it names files outside")
-    except (ValueError, TypeError, AttributeError, zlib.error) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError, OverflowError, zlib.error) as error:
         raise StoreFault(f"a folder in the store cannot be read: {error}") from None
     return StoredFolder(small, large)
