@@ -56,6 +56,7 @@ async def test_a_candidate_that_is_timed_on_inputs_that_it_knows_has_weak_integr
     assert (first.ending, first.integrity, first.unenforced) == (Ending.FINISHED, Integrity.STRONG, ()), first
     again = await bench.run(timed(look=look), SQUARE)
     assert (again.integrity, again.unenforced) == (Integrity.WEAK, (KNOWN_INPUTS,)), again
+    assert not (bench.folder / "stderr.log").exists()
     assert again.weakness == KNOWN_INPUTS
     for others in (timed(5, look=look), timed(text="ac", look=look)):
         assert (await bench.run(others, SQUARE)).integrity is Integrity.STRONG

@@ -114,7 +114,7 @@ class CandidateServer:
                 await _send(connection, await self._run_candidate(start, channels[0], connection))
             case candidate_requests.TimedRequest(inputs):
                 self.conduct.timed_inputs = inputs
-                await _send(connection, {})
+                await _send(connection, {"noted": 1})
             case candidate_requests.ReadRequest(path, limit):
                 content = await asyncio.to_thread(
                     candidate_files.content, self._stage.candidate, self._limits.tree, path, limit
