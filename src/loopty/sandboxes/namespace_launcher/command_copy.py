@@ -10,6 +10,7 @@ import os
 import sys
 from types import ModuleType
 
+from loopty.sandboxes.namespace_launcher.copy_end import CopyEnd
 from loopty.sandboxes.namespace_launcher.launch_order import CommandOrder, WarmOrder
 from loopty.sandboxes.namespace_launcher.warm_imports import WarmImports, has_first_folder
 
@@ -33,6 +34,7 @@ class CommandCopy:
         self.line = b"\0".join(os.fsencode(word) for word in (*order.interpreter, *words))
         """What others see in /proc."""
         self.name = os.path.basename(os.fsencode(order.interpreter[0]))
+        self._end = CopyEnd(imports.module_identities)
         sys.argv = ["-c", *words[2:]] if words[0] == "-c" else [*words]
         if hasattr(sys, "orig_argv"):  # since Python 3.10
             sys.orig_argv = [*order.interpreter, *words]
@@ -46,7 +48,7 @@ class CommandCopy:
             # A file of the trial has the name of a module that the copy has: then it starts as any other command.
             os.execvp(order.argv[0], order.argv)
         imports.prepare(place)
-        sys.exit(_run(self._words))
+        self._end.end_process(_run(self._words))
 
 
 def _first_search_folder(command: tuple[str, ...]) -> str | None:

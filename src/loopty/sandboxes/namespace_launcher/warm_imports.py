@@ -26,6 +26,8 @@ class WarmImports:
         self._printed: dict[int, bytes] = {}
         self._changed_variables: frozenset[str] = frozenset()
         self._names: frozenset[str] = frozenset()
+        self.module_identities: frozenset[int] = frozenset()
+        """Which modules a command finds loaded."""
 
     def load(self) -> str:
         """Import the modules; returns why they cannot be shared, or an empty text."""
@@ -49,6 +51,7 @@ class WarmImports:
         """Do what is the same for all copies: whatever a copy looks at becomes memory of its own."""
         for name in [name for name in sys.modules if _is_own(name)]:
             del sys.modules[name]
+        self.module_identities = frozenset(map(id, sys.modules.values()))
         # Outside the installation there may be other files in a trial than when the search path was read.
         installation = (sys.prefix, sys.base_prefix, sys.exec_prefix)
         for path in [path for path in sys.path_importer_cache if not path.startswith(installation)]:
