@@ -3,8 +3,9 @@
 import contextlib
 import socket
 import struct
-import threading
 from collections.abc import Callable, Iterator
+
+from .raw_server import threaded_server
 
 TEXT, WHOLE, REAL = 25, 20, 701
 """The types of columns."""
@@ -55,12 +56,5 @@ def postgres_talker(answer: Callable[[str], bytes]) -> Iterator[str]:
                 replies = {b"P": message(b"1"), b"B": message(b"2"), b"S": message(b"Z", b"I")}
                 connection.sendall(replies.get(kind, message(b"Z", b"I") if kind == b"Q" else b""))
 
-    def accept() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=accept, daemon=True).start()
-        yield f"postgresql://me:word@127.0.0.1:{listener.getsockname()[1]}/d?sslmode=disable"
-        listener.shutdown(socket.SHUT_RDWR)
+    with threaded_server(serve) as port:
+        yield f"postgresql://me:word@127.0.0.1:{port}/d?sslmode=disable"
