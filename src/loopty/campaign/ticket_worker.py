@@ -11,7 +11,6 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.ticket_desk import end_ticket
@@ -35,13 +34,6 @@ class _HeldTicket(Record):
     number: int
     ticket: OpenTicket
     starts: int
-
-
-def run_open_tickets(start: Path) -> None:
-    """Run open tickets until none is left that nobody works on. Returns at once where there are workers enough."""
-    worker = TicketWorker(CampaignContext.open(start, lambda _: None))
-    while worker.work():
-        continue
 
 
 class TicketWorker:

@@ -142,9 +142,6 @@ class RecordFeed:
                 changed[run] = fold.apply(self.history, events)
         return changed
 
-    def has_fold(self, run: int) -> bool:
-        return run in self._folds
-
     def _forget(self, run: int) -> None:
         self._folds.pop(run, None)
         self._call_events.pop(run, None)

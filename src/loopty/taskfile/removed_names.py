@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from loopty.taskfile.positions import KeyPath
 
-_BEST = 'use "best", which it never led, or bring it as a plug-in (docs/search.md)'
+_BEST = 'use "best", which did at least as well, or bring it as a plug-in (docs/search.md)'
 _REMOVED = {
     "parents.tournament": _BEST,
     "parents.top": _BEST,

@@ -16,16 +16,12 @@ class CommandLine:
     def __init__(self) -> None:
         with open("/proc/self/stat", "rb") as file:  # noqa: PTH123 - without pathlib, see the other modules
             fields = file.read().rpartition(b")")[2].split()
-        self.start, end = int(fields[_ARGUMENTS_START]), int(fields[_ARGUMENTS_END])
-        self._size = end - self.start
+        self._start, end = int(fields[_ARGUMENTS_START]), int(fields[_ARGUMENTS_END])
+        self._size = end - self._start
 
     def replace(self, words: bytes, name: bytes) -> None:
         """Show other words, as many as there is room for, and another name of the process."""
-        ctypes.memmove(self.start, self.filled_with(words), self._size)
+        # The last byte stays zero: the kernel reads on otherwise.
+        ctypes.memmove(self._start, words[: self._size - 1].ljust(self._size, b"\0"), self._size)
         text = ctypes.create_string_buffer(name)
         prctl(_PR_SET_NAME, ctypes.addressof(text))
-
-    def filled_with(self, words: bytes) -> bytes:
-        """Everything from `start` on when it shows these words."""
-        # The last byte stays zero: the kernel reads on otherwise.
-        return words[: self._size - 1].ljust(self._size, b"\0")

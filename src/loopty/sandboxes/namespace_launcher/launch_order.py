@@ -187,13 +187,8 @@ class SourceOrder:
 def dump_order(order: LauncherOrder | TrialOrder | WarmOrder | SourceOrder) -> int:
     """A file in memory with the order."""
     fields = {name: getattr(order, name) for name in order.__slots__}
-    return file_in_memory("loopty-order", marshal.dumps(fields, _MARSHAL_VERSION))
-
-
-def file_in_memory(name: str, content: bytes) -> int:
-    """A new file with this content, which has a name only for those who ask which files a process has open."""
-    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
-    os.write(descriptor, content)
+    descriptor = os.memfd_create("loopty-order", os.MFD_CLOEXEC)
+    os.write(descriptor, marshal.dumps(fields, _MARSHAL_VERSION))
     return descriptor
 
 
