@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from loopty.campaign.rebaseline_here import Rebaseline
     from loopty.campaign.replays import Replay
     from loopty.campaign.task_trust import TaskHere
+    from loopty.campaign.trial_export import TrialExport
     from loopty.campaign.verdict_changes import VerdictChange
     from loopty.campaign.winner_branch import NodeBranch, WinnerBranch
     from loopty.campaign.winner_params import WinnerParams
@@ -401,6 +402,12 @@ class Campaign(CampaignReader):
 
         Recorder(self.record.ledger, self.record.ledger.now).record(decide)
         self.__dict__.pop("record", None)
+
+    def trial_export(self, run: int | None = None) -> TrialExport:
+        """Open the trials of a run, for tables and other programs."""
+        from loopty.campaign.trial_export import TrialExport
+
+        return TrialExport(self.record, self.newest_run(run))
 
     def export(self, node: str, to: Path | None = None, force: bool = False) -> ExportedArtifact:
         """Pack a node as an artifact, by default among loopty's own files."""

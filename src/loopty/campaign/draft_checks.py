@@ -6,10 +6,10 @@ import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from loopty.campaign.explanations import known_cause
 from loopty.campaign.measured_noise import MeasuredNoise
+from loopty.campaign.this_host import known_cause
 from loopty.causes.explanation import Explanation
 from loopty.causes.missing_libraries import NO_TEST_RAN
 from loopty.causes.test_counts import has_built_nothing, has_run_no_tests, is_only_usage
@@ -20,7 +20,6 @@ from loopty.taskfile.template import write_task_file
 
 if TYPE_CHECKING:
     from loopty.campaign.by_hand import CheckResult
-    from loopty.campaign.campaign import Campaign
 
 _NOISE_SECONDS = 30.0
 _MOST_RUNS = 5
@@ -41,10 +40,18 @@ class TimedCheck(Record):
         return self.seconds - self.result.outcome.seconds
 
 
+class _Facade(Protocol):
+    """What of the facade checks need."""
+
+    def trust(self, only_task_file: bool = False) -> object: ...
+
+    def check(self, node: str | None = None, unsafe: bool = False) -> CheckResult: ...
+
+
 class DraftChecks:
     """Checks drafts in the repository around a folder."""
 
-    def __init__(self, campaign: Callable[[], Campaign], path: Path, unsafe: bool) -> None:
+    def __init__(self, campaign: Callable[[], _Facade], path: Path, unsafe: bool) -> None:
         self._campaign = campaign
         self._path = path
         self._unsafe = unsafe

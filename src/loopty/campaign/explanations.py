@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from loopty.campaign.saved_record import SavedRecord
 from loopty.causes.explanation import Explanation
-from loopty.domain.errors import Misuse
 from loopty.domain.outcome import Ending, Verdict
+from loopty.kit.by_name import by_name
 from loopty.record.node_record import Node
 
 if TYPE_CHECKING:
     from loopty.causes.cause import Cause
     from loopty.domain.task import Task
 
-_KEYS_OF_STAGES = {"command", "timeout_seconds", "result", "direction"}
+_KNOWN_CAUSE = "loopty.campaign.this_host:known_cause"
 _NO_FAILURE = (Ending.FINISHED, Ending.PRUNED, Ending.STOPPED, Ending.CANCELLED)
 
 
@@ -51,22 +51,7 @@ def explain_node(record: SavedRecord, node: Node) -> Explanation | None:
 def known_cause(
     top: Path, reason: str, lines: Sequence[str], task: Task | None = None, output: str = ""
 ) -> Cause | None:
-    """The known cause of a failure of the user's own code, or None."""
-    # Imported here: a verb that shows a node without a failure must start fast.
-    from loopty.campaign.this_host import ThisHost
-    from loopty.causes.failure import Failure
-    from loopty.causes.known_causes import explain_failure
-    from loopty.taskfile.read import load
-    from loopty.workspaces.repository import Repository
-
-    try:
-        task = task or load(top)
-    except Misuse:
-        return None
-    # The verdict of a baseline says how its trial ended before it says why.
-    plain = reason.removeprefix(f"{Ending.FAILED}: ").removeprefix(f"{Ending.TIMED_OUT}: ")
-    cause = explain_failure(Failure(plain, tuple(lines), task, output), ThisHost(Repository.open(top)))
-    is_of_stage = any(plain.startswith(f"stage {stage.name}: ") for stage in task.benchmark.cascade)
-    if cause and is_of_stage and any(setting.key in _KEYS_OF_STAGES for setting in cause.settings):
-        return None  # the remedy would change the benchmark, and a stage has these keys itself
-    return cause
+    """Return the known cause of a failure of the user's own code, or None."""
+    # By its name: the rules are a feature above this floor, and a verb that shows no failure must start fast.
+    found: Cause | None = by_name(_KNOWN_CAUSE)(top, reason, lines, task, output)
+    return found

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from loopty.campaign.ledger_choice import LedgerChoice
     from loopty.campaign.mode_settings import ModeSettings
     from loopty.campaign.queries import NodeDiff, Report
-    from loopty.campaign.trial_export import TrialExport
     from loopty.causes.explanation import Explanation
     from loopty.domain.gate_spec import Gate
     from loopty.record.history import History
@@ -243,12 +242,6 @@ class CampaignReader:
         from loopty.campaign.queries import spend_report
 
         return spend_report(self.record, self.newest_run(run))
-
-    def trial_export(self, run: int | None = None) -> TrialExport:
-        """The trials of a run, for tables and other programs."""
-        from loopty.campaign.trial_export import TrialExport
-
-        return TrialExport(self.record, self.newest_run(run))
 
     def operators(self, run: int | None = None) -> OperatorReport:
         """What each operator, model and kind of change brought and cost, and how diverse the newest ones are."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelOption, Role, RoleModel
 from loopty.domain.task import Task
+from loopty.kit.by_name import by_name
 from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
@@ -18,6 +19,7 @@ from loopty.taskfile.model_tables import make_key_refusal
 from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
+    from loopty.domain.role_spec import RoleBudget
     from loopty.models.endpoint.trial_access import ServeTrial
 
 
@@ -62,9 +64,7 @@ class RoleModels:
         budget = self._task.roles.user
         if not budget.model:
             return None
-        from loopty.models.endpoint.endpoint_factory import make_endpoint
-
-        return make_endpoint(self._catalogue, budget, self.purse, self._archive, self._replies)
+        return self._endpoint(budget)
 
     @property
     def archive(self) -> Archive:
@@ -76,11 +76,12 @@ class RoleModels:
         budget = self._task.roles.evolver
         if not budget.model:
             return None
-        from loopty.models.endpoint.endpoint_factory import make_endpoint
+        return self._endpoint(budget, Role.EVOLVER, operator)
 
-        return make_endpoint(
-            self._catalogue, budget, self.purse, self._archive, self._replies, Role.EVOLVER, operator
-        )
+    def _endpoint(self, budget: RoleBudget, *role: str) -> ServeTrial:
+        make_endpoint = by_name("loopty.models.endpoint.endpoint_factory:make_endpoint")
+        serve: ServeTrial = make_endpoint(self._catalogue, budget, self.purse, self._archive, self._replies, *role)
+        return serve
 
     def price_warnings(self) -> list[str]:
         """One sentence for each model whose price is unknown."""

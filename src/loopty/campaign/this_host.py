@@ -8,16 +8,22 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from loopty.causes.cause import Cause
+from loopty.causes.failure import Failure
 from loopty.causes.host_facts import Submodule
+from loopty.causes.known_causes import explain_failure
 from loopty.domain.access import is_clean_path
 from loopty.domain.errors import Misuse
+from loopty.domain.outcome import Ending
+from loopty.domain.task import Task
 from loopty.executors.this_capacity import this_capacity
 from loopty.kit.source_text import source_text
 from loopty.sandboxes.devices import find_devices
 from loopty.sandboxes.toolchain import is_shown_by_default, user_toolchain
+from loopty.taskfile.read import load
 from loopty.workspaces.python_build import PythonBuild
 from loopty.workspaces.repository import Repository
 from loopty.workspaces.repository_facts import cmake_of
@@ -38,6 +44,24 @@ _TOOL_FOLDERS = (
 """Where installers put programs that only an interactive shell knows."""
 _LIBRARY_FOLDERS = ("/usr/local/lib", "/usr/local/cuda/lib64", "/opt/*/lib", "~/miniconda3/lib", "~/anaconda3/lib")
 _SOURCE_FOLDERS = ("src", "lib", "python", "", "tests", "test")
+_KEYS_OF_STAGES = {"command", "timeout_seconds", "result", "direction"}
+
+
+def known_cause(
+    top: Path, reason: str, lines: Sequence[str], task: Task | None = None, output: str = ""
+) -> Cause | None:
+    """The known cause of a failure of the user's own code, or None."""
+    try:
+        task = task or load(top)
+    except Misuse:
+        return None
+    # The verdict of a baseline says how its trial ended before it says why.
+    plain = reason.removeprefix(f"{Ending.FAILED}: ").removeprefix(f"{Ending.TIMED_OUT}: ")
+    cause = explain_failure(Failure(plain, tuple(lines), task, output), ThisHost(Repository.open(top)))
+    is_of_stage = any(plain.startswith(f"stage {stage.name}: ") for stage in task.benchmark.cascade)
+    if cause and is_of_stage and any(setting.key in _KEYS_OF_STAGES for setting in cause.settings):
+        return None  # the remedy would change the benchmark, and a stage has these keys itself
+    return cause
 
 
 class ThisHost:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from loopty.domain.errors import Misuse
+from loopty.kit.by_name import by_name
 from loopty.kit.quoted_path import unquote_path
 from loopty.record.ledger import Ledger
 
@@ -29,9 +29,8 @@ def open_ledger(url: str) -> Ledger:
 
         shown = without_password(url) if "@" in url else url
         raise Misuse(f"{shown!r} names no ledger: its scheme must be one of {', '.join(kinds)}")
-    module, _, name = kinds[scheme].partition(":")
     try:
-        open_url: Any = getattr(importlib.import_module(module), name)
+        open_url: Any = by_name(kinds[scheme])
     except ModuleNotFoundError as error:
         if error.name and error.name.partition(".")[0] == "loopty":
             raise

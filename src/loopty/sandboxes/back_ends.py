@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 
 from loopty.domain.launch import Sandbox
 from loopty.domain.task import SandboxSpec
+from loopty.kit.by_name import by_name
 from loopty.kit.records import Record
 
 
@@ -20,8 +20,7 @@ class BackEndEntry(Record):
     """Whether no process of a trial lives on: the kernel kills a namespace of processes as a whole."""
 
     def load_make(self) -> Callable[[SandboxSpec], Sandbox]:
-        module, _, name = self.make.partition(":")
-        loaded: Callable[[SandboxSpec], Sandbox] = getattr(importlib.import_module(module), name)
+        loaded: Callable[[SandboxSpec], Sandbox] = by_name(self.make)
         return loaded
 
 

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from loopty.domain.errors import Misuse
 from loopty.domain.shared_store import StoredEntry, StoreFault
 from loopty.kit.atomic_file import write_atomically
 from loopty.stores.store_names import MARK, MARK_TEXT, is_store_name, require_name
@@ -25,6 +26,14 @@ _REMEDIES = {
     errno.EACCES: "correct the permissions",
     errno.EPERM: "correct the permissions",
 }
+
+
+def open_place(place: str) -> DirectoryStore:
+    """Open the store in this directory. Raises Misuse where it can be none."""
+    path = Path(place).expanduser()
+    if "://" in place or not path.is_absolute():
+        raise Misuse(f"{place!r} names no store: write an absolute path, or s3://BUCKET/PREFIX")
+    return DirectoryStore(path)
 
 
 class DirectoryStore:

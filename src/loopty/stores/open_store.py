@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
-from loopty.domain.errors import Misuse
 from loopty.domain.shared_store import SharedStore
+from loopty.kit.by_name import by_name
+
+STORES = {
+    "s3": "loopty.stores.s3_store:open_place",
+    "": "loopty.stores.directory_store:open_place",
+}
+"""Scheme of the place → what opens it; any other place is a directory, or none."""
 
 
 def open_store(place: str) -> SharedStore:
-    """The store at this place. Raises Misuse where it can be none."""
-    if place.startswith("s3://"):
-        from loopty.stores.s3_address import S3Address, find_keys
-        from loopty.stores.s3_store import S3Store
-
-        return S3Store(S3Address.parse(place, os.environ), lambda: find_keys(os.environ, Path.home()))
-    from loopty.stores.directory_store import DirectoryStore
-
-    path = Path(place).expanduser()
-    if "://" in place or not path.is_absolute():
-        raise Misuse(f"{place!r} names no store: write an absolute path, or s3://BUCKET/PREFIX")
-    return DirectoryStore(path)
+    """Open the store at this place. Raises Misuse where it can be none."""
+    scheme, found, _ = place.partition("://")
+    store: SharedStore = by_name(STORES.get(scheme if found else "", STORES[""]))(place)
+    return store

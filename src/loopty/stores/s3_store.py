@@ -10,6 +10,7 @@ import calendar
 import contextlib
 import html
 import http.client
+import os
 import re
 import socket
 import ssl
@@ -17,11 +18,12 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from urllib.parse import quote
 
 from loopty.domain.shared_store import StoredEntry, StoreFault
 from loopty.kit.records import Record
-from loopty.stores.s3_address import S3Address, S3Keys
+from loopty.stores.s3_address import S3Address, S3Keys, find_keys
 from loopty.stores.s3_signature import query_text, signed_headers
 from loopty.stores.store_names import MARK, MARK_TEXT, is_store_name, require_name
 
@@ -50,6 +52,11 @@ _BROKEN = (OSError, http.client.HTTPException, ValueError)
 class _Answer(Record):
     status: int
     content: bytes
+
+
+def open_place(place: str) -> S3Store:
+    """Open the store at this URL, with the keys of the user. Raises Misuse where it can be none."""
+    return S3Store(S3Address.parse(place, os.environ), lambda: find_keys(os.environ, Path.home()))
 
 
 class S3Store:

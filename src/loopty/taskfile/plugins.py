@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Misuse
+from loopty.kit.by_name import by_name
 from loopty.kit.records import Record, replace
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ class Plugin(Record):
     """Whether the task must have parameters."""
 
     def load_options(self) -> type[Any]:
-        loaded: type[Any] = _load(self.options)
+        loaded: type[Any] = by_name(self.options)
         return loaded
 
     def load_make(self) -> Callable[..., Any]:
-        loaded: Callable[..., Any] = _load(self.make)
+        loaded: Callable[..., Any] = by_name(self.make)
         return loaded
 
 
@@ -155,8 +155,3 @@ def _entry_point(role: str, kind: str) -> EntryPoint | None:
     from importlib.metadata import entry_points
 
     return next(iter(entry_points(group=f"loopty.{role}", name=kind)), None)
-
-
-def _load(reference: str) -> Any:
-    module, _, name = reference.partition(":")
-    return getattr(importlib.import_module(module), name)
