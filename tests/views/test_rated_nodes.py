@@ -5,12 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopty.domain.errors import Misuse
-from loopty.domain.pool import SEARCH_POOLS
+from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.pool import SEARCH_POOLS, Pool
 from loopty.kit import codec
 from loopty.kit.records import replace
 from loopty.ledgers.memory import MemoryLedger
 from loopty.record.cohorts import Cohorts
 from loopty.record.node_facts import make_block
+from loopty.record.trials import TrialEnded
 from loopty.views.rated_nodes import rate_whole, rated_nodes
 from loopty.views.score_points import Mark, points
 
@@ -37,13 +39,19 @@ def plain(node):
     return (*node[:-1], codec.plain(replace(node.kind, record=None)))
 
 
-def test_plain_nodes_are_rated_without_their_pages():
-    story = Story()
+@pytest.mark.parametrize("baseline", [1.0, None])
+def test_plain_nodes_are_rated_without_their_pages(baseline):
+    story = Story(baseline=baseline)
     for number in range(50):
-        story.tries("1", 0.5 + number / 100)
+        tried = story.adds("1")
+        story.starts(tried)
+        story.tell(TrialEnded(tried, 1, Outcome(Ending.FINISHED, {"score": number / 100})))
     history, read = story.history_and_reads()
-    assert len(rated_nodes(history, 1).nodes) == 51
+    rated = rated_nodes(history, 1).nodes
+    assert len(rated) == 51
     assert set(read) <= {"1"}
+    whole = [rate_whole(history, node, "") for node in history.nodes(1, Pool.ATTEMPT)]
+    assert [plain(node) for node in rated] == [plain(node) for node in whole]
 
 
 def test_facts_of_a_node_that_does_not_exist_are_an_error_in_one_line():

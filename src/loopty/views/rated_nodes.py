@@ -176,7 +176,9 @@ class _Rating:
         pool, ending = _POOLS.get(facts.pool), facts.ending
         if facts.run != self._run.number or pool is None:
             return _LEFT_OUT
-        if not facts.is_plain or (ending is not None and (self._metric is None or facts.metric != self._metric)):
+        if not facts.is_plain or (
+            ending is not None and self._metric is not None and facts.metric != self._metric
+        ):
             return _DECODED
         is_measured, is_here = ending == Ending.FINISHED, facts.fingerprint == self._present
         is_comparable = is_measured and is_here and facts.verdict not in UNRANKED
