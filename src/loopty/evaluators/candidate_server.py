@@ -115,12 +115,12 @@ class CandidateServer:
                 self.conduct.timed_inputs = inputs
                 await _send(connection, {"noted": 1})
             case candidate_requests.ReadRequest(path, limit):
-                content = await asyncio.to_thread(
+                held = await asyncio.to_thread(
                     candidate_files.content, self._stage.candidate, self._limits.tree, path, limit
                 )
-                await _send(connection, {"size": len(content)})
-                for first in range(0, len(content), _PACKET_BYTES):
-                    packet = content[first : first + _PACKET_BYTES]
+                await _send(connection, {"size": len(held)})
+                for first in range(0, len(held), _PACKET_BYTES):
+                    packet = held[first : first + _PACKET_BYTES]
                     await asyncio.get_running_loop().sock_sendall(connection, packet)
 
     async def _run_candidate(
