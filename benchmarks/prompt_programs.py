@@ -4,8 +4,10 @@ Each has a short history: a change that was better, one that was worse and one t
 nothing but the program, so that one trial tells whether a change is better.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from loopty.kit.records import replace
 
 
 class Step(NamedTuple):

@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import optuna
@@ -26,6 +25,7 @@ from loopty.engine.protocols import Ask, CommittedFiles, OnMetrics, Proposer, Tr
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.trial_runner import TrialRunner
 from loopty.judge.verdict_rules import Judging
+from loopty.kit.records import replace
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.purse import RunPurse
 from loopty.proposers.grid import GridOptions, GridProposer

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from search_landscape import CONSTANTS, GRID, Genome, Landscape
+
+from loopty.kit.records import replace
 
 TOKENS = {"diff": 1.0, "rewrite": 1.7, "crossover": 2.0, "fix": 1.2, "draft": 1.5, "mutate": 0.0}
 """Tokens of a call, relative to a diff's."""

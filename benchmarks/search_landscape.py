@@ -9,8 +9,10 @@ from __future__ import annotations
 import functools
 import math
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from loopty.kit.records import replace
 
 CONSTANTS = 2  # per block
 GRID = 40  # constants are 0..GRID

@@ -6,9 +6,10 @@ It imports nothing of loopty, because the evaluators of other tools use it in th
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from search_landscape import CONSTANTS, GRID, Genome, Landscape, random_shape
+
+from loopty.kit.records import replace
 
 UNFINISHED = "assert not 'this change was left unfinished'"
 """The line that makes a program fail."""

@@ -25,7 +25,7 @@ from loopty.domain.objective import Metric
 from loopty.domain.outcome import Verdict
 from loopty.domain.task import Noise
 from loopty.judge.pairs import MeasureAgain, Rules, judge_pairs
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.record.node_record import Pairing
 from loopty.record.verdicts import NodeJudged
 

@@ -14,7 +14,6 @@ import multiprocessing
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -25,6 +24,7 @@ from search_simulation import Simulation
 
 from loopty.domain.model import ModelOption
 from loopty.engine.protocols import Ask
+from loopty.kit.records import replace
 from loopty.proposers.code import arm_choice, plan
 from loopty.proposers.code.arm_choice import ArmChoice, choose_arm
 from loopty.proposers.code.arm_prices import ArmPrices

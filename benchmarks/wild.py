@@ -29,7 +29,7 @@ import time
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ from wild_development import development_version, fetch_development, install_cra
 from wild_page import write_page
 from wild_preparation import PreparationError, prepare, run_bounded
 from wild_types import WildRepository, WildResult
+
+from loopty.kit.records import replace
 
 HERE = Path(__file__).parent
 NAMES = HERE / "wild_names.toml"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import dataclasses
 import itertools
 import os
 import pty
@@ -29,6 +28,7 @@ from loopty.attacks.folder_state import paths_below
 from loopty.attacks.runner import AttackStanding, run_attacks
 from loopty.attacks.suite import ATTACKS
 from loopty.domain.launch import Bounds, Exit, Launch, Sandbox
+from loopty.kit.records import replace
 from loopty.kit.trial_user import trial_owner
 from loopty.sandboxes import bubblewrap, bubblewrap_options, cgroup, namespace_gaps, resource_usage, trial_view
 from loopty.sandboxes.bubblewrap import Bubblewrap
@@ -52,7 +52,7 @@ class HigherBounds:
 
     async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:
         bounds = Bounds(seconds=30, memory_mb=600, processes=128, output_mb=64, disk_mb=300)
-        return await Bubblewrap().run(dataclasses.replace(launch, bounds=bounds), cancel)
+        return await Bubblewrap().run(replace(launch, bounds=bounds), cancel)
 
 
 def with_higher_bounds(_: object) -> Sandbox:
@@ -277,7 +277,7 @@ CARELESS: dict[str, Callable[[Arena], None]] = {
 @pytest.mark.parametrize("name", CARELESS)
 async def test_an_attack_gets_through_to_careless_code(name, monkeypatch):
     monkeypatch.setattr(runner, "_LIMIT_SECONDS", 5.0)
-    await assert_it_gets_through(Bubblewrap(), dataclasses.replace(BY_NAME[name], after=CARELESS[name]))
+    await assert_it_gets_through(Bubblewrap(), replace(BY_NAME[name], after=CARELESS[name]))
 
 
 # Only root could do these, and no attack runs as root. So the test itself does what the attack would do, and shows
@@ -291,7 +291,7 @@ AS_ROOT: dict[str, Callable[[Arena], None]] = {
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can do it")
 @pytest.mark.parametrize("name", AS_ROOT)
 async def test_the_arena_would_notice_an_attack_by_root(name):
-    await assert_it_gets_through(Bubblewrap(), dataclasses.replace(BY_NAME[name], after=AS_ROOT[name]))
+    await assert_it_gets_through(Bubblewrap(), replace(BY_NAME[name], after=AS_ROOT[name]))
 
 
 AT_A_TERMINAL = """

@@ -8,7 +8,7 @@ from loopty.campaign.gate_changes import with_shorter_gate
 from loopty.campaign.task_prover import TaskProver
 from loopty.campaign.this_host import ThisHost
 from loopty.domain.outcome import Ending, Outcome
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.taskfile.read import load
 from loopty.taskfile.task_draft import GateDraft, TaskDraft
 

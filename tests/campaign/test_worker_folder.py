@@ -15,7 +15,7 @@ from loopty.executors.frames import Frame, LinkLost
 from loopty.executors.worker_client import _read_welcome
 from loopty.executors.worker_order import FileChange, WorkerOrder, message
 from loopty.kit import codec
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import json
 import subprocess
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from loopty.causes.host_facts import Submodule
 from loopty.causes.known_causes import explain_failure
 from loopty.causes.missing_libraries import NO_TEST_RAN
 from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
+from loopty.kit.records import replace
 from loopty.taskfile.read import parse
 
 

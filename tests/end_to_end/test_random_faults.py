@@ -17,7 +17,7 @@ import pytest
 
 from loopty.domain.outcome import Ending
 from loopty.executors.worker_url import WorkerUrl
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.record.trials import TrialEnded
 from loopty.record.workers import LeaseLost, TrialLeased
 

@@ -167,8 +167,7 @@ def test_an_artifact_chooses_no_model_whatever_the_user_trusts(stranger, tmp_pat
 
 def repack(place, tree, tmp_path):
     """The artifact of node 1 with another tree in place of its own."""
-    from dataclasses import replace
-
+    from loopty.kit.records import replace
     from loopty.kit.safe_folder import SafeFolder
     from loopty.workspaces.artifact import open_artifact
     from loopty.workspaces.artifact_pack import pack_artifact

@@ -1,7 +1,5 @@
 """A gain that is too good to be true is held, where the candidate could have cheated."""
 
-from dataclasses import replace
-
 import pytest
 
 from loopty.campaign import hand_decisions
@@ -12,6 +10,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
+from loopty.kit.records import replace
 from loopty.record.verdicts import Incumbents
 from loopty.report.closing_text import closing_text
 from loopty.testing.fakes import object_name

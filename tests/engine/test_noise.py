@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import itertools
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -19,6 +18,7 @@ from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit import codec
+from loopty.kit.records import replace
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.trials import TrialCounts, Trials, TrialStarted

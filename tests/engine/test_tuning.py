@@ -8,7 +8,7 @@ from loopty.domain.task import Pools
 from loopty.domain.tune_spec import Tune
 from loopty.engine import decisions
 from loopty.judge.tuning import Tuning
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.proposers.tune_samplers import draw_near_best
 from loopty.record.families import decode_event, encode_event
 from loopty.record.trials import TrialCounts, TrialEnded, TrialStarted

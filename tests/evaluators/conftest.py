@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,7 @@ from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators.command import CommandEvaluator
 from loopty.evaluators.contract import SandboxPaths
 from loopty.evaluators.gates import GateResult
+from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.trial_user import trial_owner
 from loopty.models.endpoint.trial_access import ServeTrial

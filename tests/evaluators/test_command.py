@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ from loopty.domain.pool import Pool
 from loopty.engine.protocols import OnMetrics, Stage, Trial
 from loopty.evaluators.command import CommandEvaluator
 from loopty.evaluators.contract import SandboxPaths
+from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.trial_user import trial_owner
 from loopty.record.node_record import Node

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from textwrap import indent
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from loopty.domain.launch import Exit, Freezer, Launch
 from loopty.domain.outcome import NOT_FROZEN, Integrity
+from loopty.kit.records import replace
 from loopty.sandboxes import cgroup
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.cgroup import Cgroup

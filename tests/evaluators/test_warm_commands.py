@@ -10,7 +10,7 @@ from loopty.domain.pool import Pool
 from loopty.engine.protocols import Trial
 from loopty.evaluators.python_command import PythonCommand
 from loopty.evaluators.warm_commands import WarmCommands
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.record.node_record import Node
 
 NODE = Node(NodeId("1"), Pool.ATTEMPT, "o", "", "commit", "tree", 0.0, order=1, position=0)

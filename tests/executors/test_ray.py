@@ -14,7 +14,7 @@ from loopty.executors.ray_placement import Placement, PlacementOrder, Unusable, 
 from loopty.executors.ray_workers import RayPlacer
 from loopty.executors.worker_door import WorkerDoor
 from loopty.executors.worker_url import WorkerUrl
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.testing.executor_suite import ExecutorConformance
 from loopty.testing.pool_harness import TOKEN, PoolHarness

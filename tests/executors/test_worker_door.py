@@ -9,7 +9,7 @@ from loopty.domain.errors import Misuse
 from loopty.executors.frames import LinkLost
 from loopty.executors.worker_door import WorkerDoor, connect
 from loopty.executors.worker_url import WorkerUrl, parse_address
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
 
 

@@ -72,7 +72,7 @@ def test_neither_hostile_names_nor_a_hostile_server_stop_the_export_with_a_trace
             f"""
 from loopty.domain.errors import Misuse
 from loopty.exporters.mlflow_runs import export_to_mlflow
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 names = ["/../x", "a/../b", "", "a\\nb", "m" * 5_000, "\\ud800", "loss/train"]
 params, metrics = dict.fromkeys(names, "\\ud800"), dict.fromkeys(names, 1.0)
 bad = replace(rows[0], summary="\\ud800", params=params, metrics=metrics)

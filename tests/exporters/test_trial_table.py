@@ -8,7 +8,7 @@ import pytest
 from loopty.domain.errors import Misuse
 from loopty.domain.pool import Pool
 from loopty.exporters.trial_table import write_trial_table
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.views.trial_rows import trial_rows
 

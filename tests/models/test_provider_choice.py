@@ -3,12 +3,12 @@
 import importlib.util
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelFault, ModelSpec
+from loopty.kit.records import replace
 from loopty.models.provider_model import make_provider_model
 
 from .server import ScriptedServer, refusal, stream

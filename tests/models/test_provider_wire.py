@@ -3,12 +3,13 @@
 import asyncio
 import gc
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from loopty.domain.model import Message, ModelSpec, Prompt, Reply, Speaker, Usage
+from loopty.kit.records import replace
 from loopty.models.provider_model import make_provider_model
 
 from .server import ScriptedServer, answer, stalled_stream, stream

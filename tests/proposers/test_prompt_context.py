@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +17,7 @@ from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
 from loopty.engine.protocols import Ask
+from loopty.kit.records import replace
 from loopty.kit.token_count import tokens
 from loopty.proposers.context.goal import objective_text
 from loopty.proposers.context.limits import PromptLimits

@@ -2,7 +2,6 @@
 
 import random
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import apsw
@@ -22,6 +21,7 @@ from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.judge.verdict_rules import Judging
 from loopty.kit import codec
+from loopty.kit.records import replace
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.acknowledgements import DirectiveSeen

@@ -6,6 +6,7 @@ import json
 import types
 import typing
 from collections.abc import Mapping
+from enum import Enum
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -24,8 +25,7 @@ from loopty.executors.frames import LinkLost
 from loopty.executors.worker_order import TrialReport, pack_report, unpack_report
 from loopty.judge.verdict_rules import Judging
 from loopty.kit import codec
-from loopty.kit.dataclass_methods import field_types, fields_of, is_dataclass
-from loopty.kit.str_enum import ENUMS
+from loopty.kit.records import field_types, fields_of, is_record
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.cohorts import MachineSeen
@@ -79,10 +79,10 @@ def typed_values(hint, spice):
     if origin is not None:
         assert issubclass(origin, Mapping)
         return st.dictionaries(values(arguments[0], False), values(arguments[1], spice), max_size=2)
-    if is_dataclass(hint):
+    if is_record(hint):
         hints = field_types(hint)
         return st.builds(hint, **{each.name: values(hints[each.name], spice) for each in fields_of(hint)})
-    if issubclass(hint, ENUMS):
+    if issubclass(hint, Enum):
         return st.sampled_from(list(hint))
     return NAMES[hint] if hint in NAMES else PLAIN[hint]
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from loopty.kit import codec
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.record.calls import Reservation, Spend
 from loopty.record.entry_pages import BLOCK_SIZE, LONG
 from loopty.record.run_pages import RunPages

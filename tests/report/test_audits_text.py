@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 
 from loopty.domain.ids import NodeId
+from loopty.kit.records import replace
 from loopty.report.audits_text import audits_text
 from loopty.report.columns import width
 from loopty.report.terminal import Terminal

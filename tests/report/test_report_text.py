@@ -12,7 +12,7 @@ from loopty.domain.objective import Direction
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.record.sessions import SessionStalled, SessionStarted
 from loopty.record.trials import TrialEnded
 from loopty.report.best_text import leaderboard_text

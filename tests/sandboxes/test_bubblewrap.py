@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from loopty.domain.launch import SandboxError
+from loopty.kit.records import replace
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.testing.sandbox_suite import BoundConformance, IsolationConformance, SandboxConformance
 
@@ -21,6 +20,6 @@ class TestBubblewrap(SandboxConformance, IsolationConformance, BoundConformance)
 
 async def test_the_message_about_a_missing_bubblewrap_has_the_remedy(harness, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    missing = dataclasses.replace(harness, sandbox=Bubblewrap())
+    missing = replace(harness, sandbox=Bubblewrap())
     with pytest.raises(SandboxError, match="apt install bubblewrap"):
         await missing.run(harness.launch("/bin/true"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import os
 
@@ -11,6 +10,7 @@ import pytest
 
 from loopty.domain.launch import Bounds, Launch, Protection, SandboxError
 from loopty.domain.task import SandboxSpec
+from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.sandboxes import choice
 from loopty.sandboxes.landlock_supervisor import landlock_domain
@@ -121,4 +121,4 @@ def test_a_cache_that_cannot_be_written_is_no_problem(tmp_path):
 
 def test_the_image_is_part_of_the_cache_key():
     spec = SandboxSpec(image="one")
-    assert choice._cache_key(spec) != choice._cache_key(dataclasses.replace(spec, image="other"))
+    assert choice._cache_key(spec) != choice._cache_key(replace(spec, image="other"))

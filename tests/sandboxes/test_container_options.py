@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 
 from loopty.domain.launch import Bounds, Launch, Mount, SandboxError
+from loopty.kit.records import replace
 from loopty.sandboxes.container_engine import ContainerEngine, EngineKind, Image
 from loopty.sandboxes.container_options import ContainerSetup, run_options
 from loopty.sandboxes.container_seccomp import narrow_profile, write_profile
 
 PODMAN = ContainerEngine("/usr/bin/podman", EngineKind.PODMAN, False, frozenset({"memory", "pids"}), True, False)
-DOCKER = dataclasses.replace(PODMAN, program="/usr/bin/docker", kind=EngineKind.DOCKER)
+DOCKER = replace(PODMAN, program="/usr/bin/docker", kind=EngineKind.DOCKER)
 SETUP = ContainerSetup(
     PODMAN, Image("sha256:1234", ()), False, (61000, 61001), {"nofile": "10:20", "nproc": "30:30"}
 )
@@ -31,7 +31,7 @@ TMPFS = "tmpfs-size=8388608,tmpfs-mode=1777,notmpcopyup,U=true"
 def options_for(
     launch: Launch = LAUNCH, engine: ContainerEngine = PODMAN, mounted: tuple[str, ...] = (), **changes: object
 ) -> list[str]:
-    setup = dataclasses.replace(SETUP, engine=engine, **changes)  # type: ignore[arg-type]
+    setup = replace(SETUP, engine=engine, **changes)  # type: ignore[arg-type]
     return run_options(setup, launch, "loopty-1", [Path(point) for point in mounted])
 
 
@@ -40,7 +40,7 @@ def mounts(words: list[str]) -> list[str]:
 
 
 def with_mounts(*shown: Mount, scratch: tuple[str, ...] = ()) -> Launch:
-    return dataclasses.replace(LAUNCH, mounts=shown, scratch=scratch)
+    return replace(LAUNCH, mounts=shown, scratch=scratch)
 
 
 def test_the_command_is_exact_and_the_image_is_named_by_its_content():
@@ -70,22 +70,22 @@ def test_the_engine_enforces_the_bounds_that_it_can():
     words = options_for()
     assert {"--memory=536870912", "--memory-swap=536870912", "--pids-limit=33"} <= set(words)
     assert {"--ulimit=core=0:0", "--ulimit=fsize=8388608:8388608", "--ulimit=nofile=10:20"} <= set(words)
-    bare = options_for(engine=dataclasses.replace(PODMAN, controllers=frozenset()))
+    bare = options_for(engine=replace(PODMAN, controllers=frozenset()))
     assert not any(word.startswith(("--memory", "--pids-limit")) for word in bare)
 
 
 def test_processes_are_bounded_by_a_limit_where_it_counts_one_container_only():
     assert "--ulimit=nproc=30:30" in options_for()
-    words = options_for(engine=dataclasses.replace(PODMAN, counts_processes=True))
+    words = options_for(engine=replace(PODMAN, counts_processes=True))
     assert [word for word in words if "nproc" in word] == ["--ulimit=nproc=33:33"]
 
 
 def test_only_a_launch_that_asks_for_the_network_has_it():
-    assert "--network=none" not in options_for(dataclasses.replace(LAUNCH, network=True))
+    assert "--network=none" not in options_for(replace(LAUNCH, network=True))
 
 
 def test_a_rootless_podman_keeps_the_user():
-    rootless = dataclasses.replace(PODMAN, rootless=True)
+    rootless = replace(PODMAN, rootless=True)
     assert "--userns=keep-id" in options_for(engine=rootless)
     assert not any(word.startswith("--userns") for word in options_for() + options_for(engine=DOCKER))
 
@@ -97,19 +97,17 @@ def test_gpus_are_passed_with_the_option_of_each_engine():
 
 def test_standard_input_is_open_only_for_a_channel():
     assert "--interactive" not in options_for()
-    assert "--interactive" in options_for(dataclasses.replace(LAUNCH, channel=5))
+    assert "--interactive" in options_for(replace(LAUNCH, channel=5))
 
 
 def test_values_of_variables_are_not_on_the_command_line():
-    words = options_for(
-        dataclasses.replace(LAUNCH, env={"TOKEN": "secret", "GOOGLE_API_KEY": "secret", "EMPTY": ""})
-    )
+    words = options_for(replace(LAUNCH, env={"TOKEN": "secret", "GOOGLE_API_KEY": "secret", "EMPTY": ""}))
     assert {"--env=TOKEN", "--env=GOOGLE_API_KEY", "--env=EMPTY"} <= set(words)
     assert not any("secret" in word for word in words)
 
 
 def test_variables_that_the_engine_itself_would_read_get_their_value_on_the_command_line():
-    words = options_for(dataclasses.replace(LAUNCH, env={"PATH": "/bin", "LD_LIBRARY_PATH": "/lib"}))
+    words = options_for(replace(LAUNCH, env={"PATH": "/bin", "LD_LIBRARY_PATH": "/lib"}))
     assert {"--env=PATH=/bin", "--env=LD_LIBRARY_PATH=/lib", "--env=HOME=/tmp"} <= set(words)
 
 

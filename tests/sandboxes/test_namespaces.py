@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 import random
 import secrets
@@ -18,6 +17,7 @@ import pytest
 
 import loopty
 from loopty.domain.launch import SandboxError
+from loopty.kit.records import replace
 from loopty.sandboxes import cgroup
 from loopty.sandboxes.bubblewrap import Bubblewrap
 from loopty.sandboxes.launcher import Launcher
@@ -103,17 +103,17 @@ async def test_a_file_that_cannot_be_executed_gives_126(harness_of):
 async def test_a_launch_may_have_more_mounts_than_one_message_carries(harness_of):
     harness = harness_of(Namespaces())
     launch = harness.launch("/bin/sh", "-c", "ls -d /many/* | wc -l")
-    many = tuple(dataclasses.replace(launch.mounts[0], target=f"/many/{number}") for number in range(500))
-    assert (await harness.run(dataclasses.replace(launch, mounts=(*launch.mounts, *many)))).out == "500\n"
+    many = tuple(replace(launch.mounts[0], target=f"/many/{number}") for number in range(500))
+    assert (await harness.run(replace(launch, mounts=(*launch.mounts, *many)))).out == "500\n"
 
 
 async def test_a_mount_point_behind_a_link_is_refused(harness_of):
     harness = harness_of(Namespaces())
     (harness.tree / "link").symlink_to("/edit")
     launch = harness.launch("/bin/true")
-    behind = dataclasses.replace(launch.mounts[0], target="/tree/link/inside")
+    behind = replace(launch.mounts[0], target="/tree/link/inside")
     with pytest.raises(SandboxError, match="/tree/link/inside"):
-        await harness.run(dataclasses.replace(launch, mounts=(*launch.mounts, behind)))
+        await harness.run(replace(launch, mounts=(*launch.mounts, behind)))
     assert list(harness.edit.iterdir()) == []
 
 

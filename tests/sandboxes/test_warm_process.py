@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import gc
 import os
 import random
@@ -18,6 +17,7 @@ import pytest
 
 import loopty
 from loopty.domain.launch import Launch, Mount, SandboxError, WarmProcessLost, WarmStart
+from loopty.kit.records import replace
 from loopty.sandboxes import cgroup
 from loopty.sandboxes.launcher import Launcher
 from loopty.sandboxes.namespaces import Namespaces
@@ -83,8 +83,8 @@ class Trials:
             (),
             self.reasons.append,
         )
-        warm = dataclasses.replace(warm, **warm_fields)
-        return dataclasses.replace(launch, mounts=(*launch.mounts, packages), warm=warm)
+        warm = replace(warm, **warm_fields)
+        return replace(launch, mounts=(*launch.mounts, packages), warm=warm)
 
     async def run(self, *words: object, **fields: object):
         return await self.harness.run(self.launch(*words, **fields))
@@ -93,7 +93,7 @@ class Trials:
         """The same script as a copy and by itself."""
         copy = await self.run(script, imports)
         assert self.reasons == []
-        return copy, await self.harness.run(dataclasses.replace(self.launch(script), warm=None))
+        return copy, await self.harness.run(replace(self.launch(script), warm=None))
 
     @property
     def processes(self) -> list[int]:
@@ -175,10 +175,10 @@ async def test_a_script_ends_as_it_does_when_it_starts_by_itself(script, trials)
 @pytest.mark.parametrize("arguments", [("-m", "bench", "word"), ("-m", "nowhere"), ("absent.py",)])
 async def test_a_module_and_a_script_that_is_missing(arguments, trials):
     launch = trials.launch("import sys; print(sys.argv, __name__, __spec__.name, sys.path); 1 / 0")
-    launch = dataclasses.replace(launch, argv=(PYTHON, *arguments))
-    alone = await trials.harness.run(dataclasses.replace(launch, warm=None))
-    warm = dataclasses.replace(launch.warm, arguments=arguments)
-    copy = await trials.harness.run(dataclasses.replace(launch, warm=warm))
+    launch = replace(launch, argv=(PYTHON, *arguments))
+    alone = await trials.harness.run(replace(launch, warm=None))
+    warm = replace(launch.warm, arguments=arguments)
+    copy = await trials.harness.run(replace(launch, warm=warm))
     assert trials.reasons == []
     assert (copy.exit.code, copy.out, copy.err) == (alone.exit.code, alone.out, alone.err)
 
@@ -200,8 +200,8 @@ async def test_a_module_of_a_package_runs_as_it_always_does(trials):
     arguments = ("-m", "package.tool", "word")
     imports = (("runpy", (), ()), ("package", (), ()))
     launch = trials.launch(imports=imports, arguments=arguments)
-    launch = dataclasses.replace(launch, argv=(PYTHON, *arguments))
-    alone = await trials.harness.run(dataclasses.replace(launch, warm=None))
+    launch = replace(launch, argv=(PYTHON, *arguments))
+    alone = await trials.harness.run(replace(launch, warm=None))
     assert "ZeroDivisionError" in alone.err
     copy = await trials.harness.run(launch)
     assert trials.reasons == []
@@ -365,7 +365,7 @@ def search_for(*words: bytes) -> str:
 async def test_a_copy_has_not_the_order_of_another_trial_in_its_memory(trials):
     mark = secrets.token_hex(16).encode()
     launch = trials.launch("print('ran')")
-    launch = dataclasses.replace(launch, env={**launch.env, "MARK": mark.decode()})
+    launch = replace(launch, env={**launch.env, "MARK": mark.decode()})
     assert (await trials.harness.run(launch)).out == "ran\n"
     result = await trials.run(search_for(mark, b"PYTHONPATH"))
     assert (result.out, result.err, trials.reasons) == ("[1]\n", "", [])

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -16,6 +15,7 @@ from loopty.domain.task import Noise, Pools
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles, Trial
 from loopty.kit.fence import FENCED_IS_DATA
+from loopty.kit.records import replace
 from loopty.record.trials import TrialCounts
 from loopty.record.verdicts import Incumbents
 from loopty.verifiers.winner_review import WinnerReviewer

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from loopty.domain.errors import Misuse
 from loopty.domain.pool import SEARCH_POOLS
 from loopty.kit import codec
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.ledgers.memory import MemoryLedger
 from loopty.record.cohorts import Cohorts
 from loopty.record.node_facts import make_block

@@ -9,7 +9,7 @@ from loopty.domain.objective import Direction
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise, Pools
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.record.sessions import SessionStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.report.live_frame import remaining_seconds

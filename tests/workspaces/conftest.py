@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.space import Space
 from loopty.domain.task import Audit, Noise, PluginChoice, Pools, SandboxSpec, Task
 from loopty.engine.protocols import CommittedFiles
+from loopty.kit.records import replace
 from loopty.record.node_record import Node
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.repository import Repository

@@ -28,6 +28,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
 from loopty.domain.outcome import Effect, Ending, Integrity, Outcome, Verdict
 from loopty.engine.protocols import CommittedFiles
+from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Result
 from loopty.workspaces.artifact import open_artifact, unpack_artifact
@@ -153,8 +154,8 @@ def test_common_tools_can_read_an_artifact(winner, tmp_path):
 
 
 def test_weak_integrity_is_recorded_too(winner):
-    weak = dataclasses.replace(winner.manifest.outcome, integrity=Integrity.WEAK)
-    manifest = dataclasses.replace(winner.manifest, outcome=weak)
+    weak = replace(winner.manifest.outcome, integrity=Integrity.WEAK)
+    manifest = replace(winner.manifest, outcome=weak)
     assert json.loads(manifest.text)["outcome"]["integrity"] == "weak"
 
 

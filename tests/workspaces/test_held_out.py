@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from loopty.domain.benchmark_spec import Benchmark
 from loopty.domain.errors import Misuse
 from loopty.domain.task import Audit
 from loopty.kit import globs
+from loopty.kit.records import replace
 from loopty.workspaces.held_out import HeldOutSplit
 
 from .conftest import User

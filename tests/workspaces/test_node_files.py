@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from loopty.domain.objective import Objective
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Edits, Proposal
+from loopty.kit.records import replace
 from loopty.ledgers.memory import MemoryLedger
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +20,7 @@ from loopty.domain.launch import SandboxError
 from loopty.domain.pool import Pool
 from loopty.domain.rig import Rig
 from loopty.engine.protocols import Trial
+from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.record.history import History
 from loopty.workspaces.exports import export_commit

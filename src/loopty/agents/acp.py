@@ -8,7 +8,7 @@ from loopty.agents import any_command
 from loopty.agents.agent_driver import AgentCommand, AgentDriver, AgentOrder
 from loopty.agents.agent_stream import AgentEnd, AgentEvent, count, input_text, json_fields, money, table, words
 from loopty.domain.model import Usage
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 
 _ENDED = ("completed", "failed")
 _LIMITS = ("max_tokens", "max_turn_requests")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from loopty.agents.agent_stream import AgentEvent, ReadLine
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record, field
 
 QUIET = {
     "DO_NOT_TRACK": "1",
@@ -21,7 +21,6 @@ THINKS_SILENTLY = 240.0
 """Seconds. For an agent that prints nothing while its model thinks; less where loopty sees its requests."""
 
 
-@dataclass(frozen=True, slots=True)
 class AgentEndpoint(Record):
     """The metered model that loopty serves to one session: an address on loopback, and a key for it alone."""
 
@@ -39,7 +38,6 @@ class AgentEndpoint(Record):
         return dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"), self.key)
 
 
-@dataclass(frozen=True, slots=True)
 class AgentOrder(Record):
     """One start of an agent."""
 
@@ -62,7 +60,6 @@ class AgentOrder(Record):
     """The files that may be changed, for agents that must be told which to open."""
 
 
-@dataclass(frozen=True, slots=True)
 class AgentCommand(Record):
     """How to start the agent."""
 
@@ -78,7 +75,6 @@ def _read_no_result(_content: bytes) -> Iterable[AgentEvent]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
 class AgentDriver(Record):
     """One coding agent."""
 

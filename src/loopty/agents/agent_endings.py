@@ -6,8 +6,8 @@ import re
 
 from loopty.agents.agent_stream import AgentEnd, AgentStream
 from loopty.agents.stall import Stall, StallKind
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import one_line
+from loopty.kit.records import Record
 
 _LONGEST_REASON = 300
 _UNAVAILABLE = re.compile(
@@ -23,7 +23,6 @@ _UNAVAILABLE = re.compile(
 _REFUSED = re.compile(r"content.?(?:policy|filter)|safety|refus(?:al|ed to)|violat\w+ .*polic", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
 class SessionEnd(Record):
     """How a session ended, and why; a clean end needs no reason."""
 

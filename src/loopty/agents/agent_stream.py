@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 from typing import Any
 
 from loopty.domain.model import Usage
-from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.str_enum import StrEnum
+from loopty.kit.records import Record
 
 _LONGEST_LINE = 4 << 20
 _LONGEST_TEXT = 1 << 16
@@ -33,7 +33,6 @@ class AgentEnd(StrEnum):
     """It hung, went in circles or lost its process: nothing is known about what it would have proposed."""
 
 
-@dataclass(frozen=True, slots=True)
 class AgentEvent(Record):
     """What one line of the stream says; every field may be empty."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from loopty.agents.agent_driver import AgentDriver
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 
 ANY_COMMAND = "command"
 AGENTS = {

@@ -14,12 +14,11 @@ from loopty.domain.ids import NodeId
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import Ask
 from loopty.kit import codec
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.agent_accounts import Configuration
 from loopty.record.node_record import Node
 
 
-@dataclass(frozen=True, slots=True)
 class AgentChoice(Record):
     """Which agent works, and how."""
 
@@ -53,7 +52,6 @@ class AgentChoice(Record):
         return ("/bin/sh", "-c", self.command) if isinstance(self.command, str) else self.command
 
 
-@dataclass(frozen=True, slots=True)
 class AgentWork(Record):
     """What a session left."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.str_enum import StrEnum
+from enum import StrEnum
+
+from loopty.kit.records import Record
 
 
 class StallKind(StrEnum):
@@ -31,7 +32,6 @@ class StallKind(StrEnum):
     """The effects of its last changes are smaller than the noise."""
 
 
-@dataclass(frozen=True, slots=True)
 class Stall(Record):
     """What was seen, and for how long it had lasted when it was seen."""
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from loopty.agents.agent_driver import SIGN_OF_LIFE, AgentDriver
 from loopty.agents.stall_watch import StallLimits
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 _SHORTEST_WINDOW = 50.0
 
 
 @dataclass(frozen=True, slots=True)
-class StallOptions(Record):
+class StallOptions:
     """When a session of a coding agent counts as stalled."""
 
     watch: bool = option("Stop stalled sessions before their time limit, and resume each once.", True)

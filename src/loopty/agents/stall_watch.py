@@ -7,8 +7,8 @@ from collections import Counter
 
 from loopty.agents.agent_stream import AgentEvent
 from loopty.agents.stall import Stall, StallKind
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import one_line
+from loopty.kit.records import Record
 
 _CHARACTERS_PER_TOKEN = 4
 _BUSY_SHARE = 0.05
@@ -20,7 +20,6 @@ _MOST_REMEMBERED = 4096
 _OUR_COMMAND = re.compile(r"(?:^|[\s\"'&|;(])(?:[\w./-]*/)?loopty +(?:tool +)?(?:run|submit|wait|try|check)\b")
 
 
-@dataclass(frozen=True, slots=True)
 class StallLimits(Record):
     """When a session counts as stalled."""
 
@@ -33,7 +32,6 @@ class StallLimits(Record):
     """How long its model may take to begin with an answer; None where it sends nothing before it is done."""
 
 
-@dataclass(frozen=True, slots=True)
 class Vitals(Record):
     """What is known about an agent at one moment, besides its stream."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from loopty.attacks.threats import Threat
 from loopty.domain.launch import Bounds, Freezer, Mount, Protection
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 if TYPE_CHECKING:
     from loopty.attacks.arena import Arena
@@ -20,7 +20,6 @@ def no_obstacle() -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
 class SecondLaunch(Record):
     """A later launch, with one more mount, on the leftovers of the first. Refusing it counts as held."""
 
@@ -28,7 +27,6 @@ class SecondLaunch(Record):
     mount: Callable[[Arena], Mount]
 
 
-@dataclass(frozen=True, slots=True)
 class Attack(Record):
     """A Python script to run inside the sandbox, for Python 3.8 and later, with the standard library only.
 

@@ -8,10 +8,9 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 
-@dataclass(frozen=True, slots=True)
 class FileState(Record):
     """One file or directory at one moment."""
 

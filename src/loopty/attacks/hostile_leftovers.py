@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from loopty.attacks import host_side
 from loopty.attacks.attack import BOUNDS, Attack
 from loopty.attacks.threats import Threat
+from loopty.kit.records import replace
 
 _AT_EVERY_OUTPUT = """
 import socket, stat
@@ -117,7 +116,7 @@ ATTACKS = (
             Threat.HARVEST,
             None,
             script,
-            dataclasses.replace(BOUNDS, disk_mb=64),
+            replace(BOUNDS, disk_mb=64),
             after=host_side.process_leftovers,
         )
         for name, script in _LEFTOVERS.items()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from loopty.attacks.attack import BOUNDS, Attack
 from loopty.attacks.threats import Threat
 from loopty.domain.launch import Protection
+from loopty.kit.records import replace
 
 _FORKS = {
     "start too many processes": """
@@ -239,21 +238,19 @@ for _ in range(8):
 
 ATTACKS = (
     *(
-        Attack(name, Threat.FORKS, Protection.FORKS, script, dataclasses.replace(BOUNDS, processes=16))
+        Attack(name, Threat.FORKS, Protection.FORKS, script, replace(BOUNDS, processes=16))
         for name, script in _FORKS.items()
     ),
     *(
-        Attack(
-            name, Threat.MEMORY, Protection.MEMORY, script, dataclasses.replace(BOUNDS, memory_mb=64, disk_mb=40)
-        )
+        Attack(name, Threat.MEMORY, Protection.MEMORY, script, replace(BOUNDS, memory_mb=64, disk_mb=40))
         for name, script in _MEMORY.items()
     ),
     *(
-        Attack(name, Threat.DISK, Protection.DISK, script, dataclasses.replace(BOUNDS, disk_mb=4))
+        Attack(name, Threat.DISK, Protection.DISK, script, replace(BOUNDS, disk_mb=4))
         for name, script in _DISK.items()
     ),
     *(
-        Attack(name, Threat.DISK, Protection.DISK, script, dataclasses.replace(BOUNDS, disk_mb=1))
+        Attack(name, Threat.DISK, Protection.DISK, script, replace(BOUNDS, disk_mb=1))
         for name, script in _NAMES.items()
     ),
     Attack("flood the output", Threat.OUTPUT, None, _FLOOD.format(1)),

@@ -7,14 +7,14 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable
+from enum import StrEnum
 
 from loopty.attacks.arena import Arena
 from loopty.attacks.attack import Attack
 from loopty.attacks.folder_state import regular_file_content
 from loopty.attacks.suite import ATTACKS
 from loopty.domain.launch import Exit, Freezer, Launch, Sandbox, SandboxError
-from loopty.kit.dataclass import Record, dataclass, replace
-from loopty.kit.str_enum import StrEnum
+from loopty.kit.records import Record, replace
 from loopty.sandboxes.toolchain import Toolchain, user_toolchain
 
 _AT_ONCE = 2
@@ -38,7 +38,6 @@ class AttackStanding(StrEnum):
     """It never made its attempt, which proves nothing."""
 
 
-@dataclass(frozen=True, slots=True)
 class AttackResult(Record):
     """The result of one attack: what it achieved, what refused it, or why it was not tried."""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from loopty.attacks.attack import BOUNDS, Attack
 from loopty.attacks.threats import Threat
 from loopty.domain.launch import Protection
+from loopty.kit.records import replace
 
 # Forked twice, in a session of its own, ignoring signals, without an environment variable to identify it. It
 # reports when it runs, and exits by itself after a minute.
@@ -47,13 +46,13 @@ ATTACKS = (
         Threat.SURVIVORS,
         Protection.SURVIVORS,
         _DAEMON.format(_CLOSE_OUTPUT, "time.sleep(60)"),
-        bounds=dataclasses.replace(BOUNDS, seconds=2),
+        bounds=replace(BOUNDS, seconds=2),
     ),
     Attack(
         "leave a daemon when memory is full",
         Threat.SURVIVORS,
         Protection.SURVIVORS,
         _DAEMON.format(_CLOSE_OUTPUT, "taken = b'x' * (80 << 20)\ntime.sleep(60)"),
-        bounds=dataclasses.replace(BOUNDS, seconds=10, memory_mb=64),
+        bounds=replace(BOUNDS, seconds=10, memory_mb=64),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopty.kit.str_enum import StrEnum
+from enum import StrEnum
 
 
 class Threat(StrEnum):

@@ -15,7 +15,7 @@ from loopty.domain.declared_types import cut_words
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Message, Prompt, Reply, Role, Speaker, Usage
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.models.archive import Archive
 from loopty.models.purse import RunPurse
 from loopty.record.agent_accounts import AgentAccounts, AgentBenched, AgentPartEnded, AgentSearchStalled
@@ -27,7 +27,6 @@ from loopty.record.recorder import Recorder
 _MOST_DOUBLINGS = 6
 
 
-@dataclass(frozen=True, slots=True)
 class PartCost(Record):
     """What one start of an agent used."""
 
@@ -39,7 +38,6 @@ class PartCost(Record):
     """When it started, by the monotonic clock."""
 
 
-@dataclass(frozen=True, slots=True)
 class AgentBooks(Record):
     """Books the sessions of one configuration."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
 from loopty.agents.agent_table import load_driver
 from loopty.agents.agent_work import AgentChoice
@@ -20,7 +21,6 @@ from loopty.domain.launch import Sandbox
 from loopty.domain.task import SandboxSpec, Task
 from loopty.executors.process_locks import ProcessLocks
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass
 from loopty.kit.safe_folder import SafeFile
 from loopty.record.node_record import Node
 from loopty.record.recorder import Recorder

@@ -19,7 +19,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.launch import Bounds, Launch, Mount, Sandbox, Stop
 from loopty.evaluators.tree_command import OutputFollower, TreeCommand
 from loopty.kit import untrusted_files
-from loopty.kit.dataclass import Record, dataclass, field, replace
+from loopty.kit.records import Record, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.sandboxes.command_programs import command_programs
 from loopty.sandboxes.program_folders import program_folders
@@ -48,7 +48,6 @@ _STDERR_BYTES = 1 << 14
 _LARGEST_RESULT = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
 class AgentJob(Record):
     """One start of an agent."""
 
@@ -80,7 +79,6 @@ class AgentJob(Record):
         return f"errors-{self.part}"
 
 
-@dataclass(frozen=True, slots=True)
 class AgentRun(Record):
     """What an agent said, and how it ended."""
 

@@ -14,14 +14,13 @@ from loopty.agents.agent_driver import AgentDriver
 from loopty.agents.agent_work import AgentChoice
 from loopty.kit import untrusted_files
 from loopty.kit.atomic_file import write_atomically
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 
 _LARGEST = 4 << 20
 
 
-@dataclass(frozen=True, slots=True)
 class AgentLogin(Record):
     """What of the user's home and environment an agent may use."""
 

@@ -11,13 +11,12 @@ from loopty.domain.errors import LooptyError
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.kit import codec
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFile, SafeFolder
 
 _RECORD = "session.json"
 
 
-@dataclass(frozen=True, slots=True)
 class AgentRecord(Record):
     """One session."""
 
@@ -44,7 +43,6 @@ class AgentRecord(Record):
     has_ended: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class SessionFolder(Record):
     """The folder of one session."""
 

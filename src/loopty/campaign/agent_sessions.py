@@ -22,7 +22,7 @@ from loopty.campaign.agent_start import ServedModel, ServedTools, SessionStart, 
 from loopty.campaign.session_tools import SessionTools
 from loopty.domain.model import Outage, Usage
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.records import Record, replace
 from loopty.kit.unix_socket import listen
 from loopty.models.meter import CANCELLED
 from loopty.record.calls import STALLED, Spend
@@ -38,7 +38,6 @@ _BACKLOG = 128
 _INTERRUPTED = "its process ended before it did"
 
 
-@dataclass(frozen=True, slots=True)
 class _Part(Record):
     """How one start of an agent ended."""
 

@@ -11,7 +11,7 @@ from loopty.campaign.agent_launcher import HOME, PROMPT_FILE, TREE, AgentJob, Ag
 from loopty.campaign.agent_login import AgentLogin
 from loopty.campaign.agent_records import AgentRecord, SessionFolder
 from loopty.domain.model import Usage
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.node_record import Node
 from loopty.workspaces.agent_trees import AgentTrees
 
@@ -27,7 +27,6 @@ _CONTINUE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class SessionStart(Record):
     """A session that is about to start, or to go on."""
 
@@ -50,7 +49,6 @@ class SessionStart(Record):
         return go_on if self.session else f"{record.prompt}\n{go_on}\n"
 
 
-@dataclass(frozen=True, slots=True)
 class ServedModel(Record):
     """The model that loopty serves to one start of an agent."""
 
@@ -63,7 +61,6 @@ class ServedModel(Record):
         return self.access.open_requests > 0
 
 
-@dataclass(frozen=True, slots=True)
 class ServedTools(Record):
     """The tools that loopty serves to one start of an agent."""
 

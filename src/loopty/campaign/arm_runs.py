@@ -20,7 +20,7 @@ from loopty.campaign.trust_store import refusal_text
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.engine.session_limits import Finish
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.taskfile.toml_file import parse_toml, read_text
 from loopty.taskfile.toml_text import lay_over, toml_text
 from loopty.views.arm_comparison import ArmRow, GainCurve, arm_rows, curve_of
@@ -33,7 +33,6 @@ _POOLS = {"attempts": "attempts", "seconds": "wall_seconds", "tokens": "tokens",
 _ENDLESS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
 class ArmBudget(Record):
     """What each search may spend."""
 
@@ -46,7 +45,6 @@ class ArmBudget(Record):
         return float(max(round(share), 1)) if self.unit in ("attempts", "tokens") else share
 
 
-@dataclass(frozen=True, slots=True)
 class ArmSearch(Record):
     """One search of a comparison: an arm on a task with a seed, in its own copy."""
 
@@ -56,7 +54,6 @@ class ArmSearch(Record):
     copy: Path
 
 
-@dataclass(frozen=True, slots=True)
 class ArmReport(Record):
     """A comparison, as far as it has come."""
 

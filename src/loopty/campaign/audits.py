@@ -20,7 +20,7 @@ from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.task import Audit, Task
 from loopty.engine import decisions
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.record.ledger import Ledger
@@ -40,7 +40,6 @@ _EXAMPLE = """for example
   command = "python3 bench.py data/held-out.csv\""""
 
 
-@dataclass(frozen=True, slots=True)
 class AuditReport(Record):
     """Every look of a run at the split, oldest first; the last `new` of them were made now."""
 

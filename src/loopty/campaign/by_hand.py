@@ -25,7 +25,7 @@ from loopty.engine import decisions
 from loopty.engine.protocols import Trial
 from loopty.engine.trial_runner import TrialRunner
 from loopty.judge.verdict_rules import Judging
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.records import Record, replace
 from loopty.kit.safe_folder import SafeFile
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -41,7 +41,6 @@ _LOG_END = 1 << 18
 """Bytes of a log in which the cause of a failure is looked for."""
 
 
-@dataclass(frozen=True, slots=True)
 class CheckResult(Record):
     """One run of the real benchmark that changed no state."""
 

@@ -15,7 +15,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.worker_outage import WorkerOutage
 from loopty.engine.trial_runner import TrialRunner
 from loopty.executors.worker_pool import WorkerPool
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.record.cohorts import CohortOpened, Cohorts, RunRebaselined
 from loopty.record.event import Event, Recorded
 from loopty.record.history import History

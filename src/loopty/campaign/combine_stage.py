@@ -16,7 +16,7 @@ from loopty.domain.space import Params
 from loopty.domain.task import Pools, Task
 from loopty.engine.protocols import CommittedFiles
 from loopty.evaluators.artifact_copies import ARTIFACTS, LARGEST_FILE
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.record.calls import Spend
 from loopty.record.event import Event
 from loopty.record.frozen_pools import FrozenPool, PoolFrozen, PoolMember

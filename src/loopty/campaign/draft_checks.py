@@ -14,7 +14,7 @@ from loopty.causes.explanation import Explanation
 from loopty.causes.missing_libraries import NO_TEST_RAN
 from loopty.causes.test_counts import has_built_nothing, has_run_no_tests, is_only_usage
 from loopty.domain.outcome import Outcome
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.records import Record, replace
 from loopty.taskfile.task_draft import TaskDraft
 from loopty.taskfile.template import write_task_file
 
@@ -29,7 +29,6 @@ _NOTHING_BUILT = "the command ended well, and nothing was compiled"
 _ONLY_USAGE = "the command ended well, and only printed how it is used: give it its arguments, with --command"
 
 
-@dataclass(frozen=True, slots=True)
 class TimedCheck(Record):
     """A check, and how long it took."""
 

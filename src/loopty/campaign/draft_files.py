@@ -14,7 +14,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.proposal import Edits, Proposal
 from loopty.domain.space import Params
 from loopty.engine.protocols import CommittedFiles
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.workspaces.drafts import Drafts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopty.campaign.proven_task import ProvenTask
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.taskfile.task_draft import TaskDraft
 
 _MOST_DRAFTS = 6

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from loopty.campaign.gate_changes import TaskChange
 from loopty.causes.cause import Cause, Reach, Setting
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.taskfile.task_draft import TaskDraft
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from loopty.causes.absent_results import WALL_SECONDS
 from loopty.domain.objective import SCORE, Direction, Metric
 from loopty.domain.outcome import Outcome
 from loopty.domain.score_names import direction_of
-from loopty.kit.dataclass import replace
 from loopty.kit.printed_numbers import NUMBER
+from loopty.kit.records import replace
 from loopty.taskfile.task_draft import TaskDraft
 
 COMBINED = ("combined_score", "metrics.combined_score")

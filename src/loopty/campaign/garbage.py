@@ -15,7 +15,7 @@ from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.ids import NodeId
 from loopty.domain.shared_store import StoreFault
 from loopty.executors.process_locks import ProcessLocks
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.recorder import Recorder
@@ -31,7 +31,6 @@ DEFAULT_AGE_SECONDS = 14 * 86_400.0
 _NODES_PER_EVENT = 500
 
 
-@dataclass(frozen=True, slots=True)
 class GarbageRules(Record):
     """Which garbage goes: what is older than this, the oldest first, until nodes and build caches fit."""
 
@@ -40,7 +39,6 @@ class GarbageRules(Record):
     """The size that they may have together; None: all that is old enough goes."""
 
 
-@dataclass(frozen=True, slots=True)
 class Garbage(Record):
     """What would go, or has gone."""
 

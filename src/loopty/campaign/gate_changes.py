@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.records import Record, replace
 from loopty.taskfile.task_draft import GateDraft, TaskDraft
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ _LONG_SECONDS = 30.0
 _TIMES_THE_BENCHMARK = 5.0
 
 
-@dataclass(frozen=True, slots=True)
 class TaskChange(Record):
     """Something that `init` changed in the draft, with the reason."""
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from loopty.domain.ids import NodeId
 from loopty.hosts.hook_call import HookCall
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record, field
 from loopty.kit.safe_folder import SafeFile
 
 _MOST_BYTES = 1 << 19
@@ -27,7 +27,6 @@ _OTHER_CLOCK_SECONDS = 0.1
 """Those of a network's file system come from another machine."""
 
 
-@dataclass(frozen=True, slots=True)
 class CallTime(Record):
     """From the begin of a call to its end."""
 
@@ -41,7 +40,6 @@ class CallTime(Record):
         return self.begin - _OTHER_CLOCK_SECONDS <= moment <= self.end + _OTHER_CLOCK_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
 class HostWork(Record):
     """The calls of agents in their hosts, and the drafts that they opened while edits were for subagents."""
 

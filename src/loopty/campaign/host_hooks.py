@@ -19,7 +19,7 @@ from loopty.campaign.reader import CampaignReader
 from loopty.campaign.subagent_edits import CALLS_FILE, note_edits_of_director
 from loopty.domain.agent_mode import AgentMode, ModeSource
 from loopty.hosts.hook_call import HookCall, HookMoment
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.records import Record, replace
 from loopty.kit.safe_folder import SafeFile
 
 _SESSIONS = "host_sessions.json"
@@ -29,7 +29,6 @@ _MOST_NUDGES = 3
 _DRIVES_SECONDS = 12 * 3600.0
 
 
-@dataclass(frozen=True, slots=True)
 class HostSession(Record):
     """A session of a host that uses loopty's tools."""
 

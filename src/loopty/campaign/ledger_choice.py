@@ -7,14 +7,13 @@ file, which may be a stranger's and could send the record elsewhere.
 from __future__ import annotations
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.ledgers.open_ledger import SERVERS, open_ledger
 from loopty.ledgers.postgres_address import has_password, without_password
 from loopty.stores.open_store import open_store
 from loopty.workspaces.state_folder import LEDGER_VARIABLE, STORE_VARIABLE, StateFolder
 
 
-@dataclass(frozen=True, slots=True)
 class LedgerPlace(Record):
     """The ledger in use."""
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.kit.later_pattern import later_pattern
 from loopty.record.history import History
 from loopty.record.run_record import Run
 
 BEST, BASELINE = "best", "baseline"
-_HANDLE = later_pattern(r"([#@]?)([1-9][0-9]{0,17})")
+_HANDLE = re.compile(r"([#@]?)([1-9][0-9]{0,17})")
 """`#` is never printed: a shell takes it for a comment."""
-_FOLDER_NAME = later_pattern(r"\d+\.x\d+\.[0-9a-f]+")
+_FOLDER_NAME = re.compile(r"\d+\.x\d+\.[0-9a-f]+")
 
 
 def newest_run(history: History, run: int | None = None) -> int:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import statistics
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 
-@dataclass(frozen=True, slots=True)
 class MeasuredNoise(Record):
     """How much the score varied over a few checked runs."""
 

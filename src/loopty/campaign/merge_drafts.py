@@ -11,14 +11,13 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.records import Record, replace
 from loopty.record.node_record import Node
 from loopty.record.node_refusals import parent_refusal
 from loopty.record.removed_files import require_files
 from loopty.record.verdicts import Incumbents
 
 
-@dataclass(frozen=True, slots=True)
 class MergedDraft(Record):
     """The draft of a merge, and what its author has to decide."""
 

@@ -12,7 +12,7 @@ from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Message, ModelFault, ModelSpec, Prompt, Reply, Speaker
 from loopty.domain.role_spec import Roles
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.models.catalogue import Catalogue
 from loopty.models.model_list import ModelEntry, model_entries
 from loopty.models.prices import rates_of
@@ -24,7 +24,6 @@ _QUESTION = "Answer with the one word: ready"
 _MAX_ANSWER_TOKENS = 64
 
 
-@dataclass(frozen=True, slots=True)
 class NamedModels(Record):
     """The models that can be named in one place."""
 
@@ -41,7 +40,6 @@ class NamedModels(Record):
         return list(model_entries(self.specs, self.roles, os.environ, self.top, refusal))
 
 
-@dataclass(frozen=True, slots=True)
 class ModelAnswer(Record):
     """A model's answer to one tiny request."""
 

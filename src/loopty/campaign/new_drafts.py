@@ -17,7 +17,7 @@ from loopty.domain.proposal import BY_HAND, Proposal
 from loopty.domain.space import Params, Space, Value
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -26,7 +26,6 @@ from loopty.record.verdicts import Incumbents
 from loopty.workspaces.drafts import Drafts
 
 
-@dataclass(frozen=True, slots=True)
 class DraftClaim(Record):
     """Who opens a draft, and for what."""
 
@@ -38,7 +37,6 @@ class DraftClaim(Record):
     """Raises Misuse where the same is in work already. Nobody writes to the ledger meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
 class Draft(Record):
     """A new node that is still being edited."""
 

@@ -10,7 +10,7 @@ from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
@@ -23,7 +23,6 @@ from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
 
 
-@dataclass(frozen=True, slots=True)
 class ExportedArtifact(Record):
     """Where a node was packed."""
 

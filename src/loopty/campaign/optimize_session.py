@@ -9,6 +9,7 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from loopty.agents.agent_work import AgentChoice, AgentSessions
@@ -28,7 +29,7 @@ from loopty.engine.protocols import Proposer
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.session_limits import Finish
 from loopty.executors.this_capacity import this_capacity
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.records import replace
 from loopty.kit.safe_folder import keep_open
 from loopty.models.throttle import Throttle
 from loopty.proposers.versions_proposer import VersionsProposer

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loopty.agents.agent_work import OpenSessions
 from loopty.domain.task import PluginChoice, Task
 from loopty.engine.protocols import Proposer, Pruner, Selector
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass
 from loopty.proposers.context.limits import PromptLimits
 from loopty.proposers.services import Services
 from loopty.selectors.steered import SteeredSelector

@@ -11,14 +11,13 @@ from loopty.campaign.measured_noise import MeasuredNoise
 from loopty.domain.objective import SCORE
 from loopty.domain.outcome import Ending
 from loopty.domain.score_names import direction_of
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.taskfile.task_draft import TaskDraft
 
 if TYPE_CHECKING:
     from loopty.campaign.by_hand import CheckResult
 
 
-@dataclass(frozen=True, slots=True)
 class ProvenTask(Record):
     """The draft after its checks, and what the last check gave."""
 

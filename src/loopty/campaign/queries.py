@@ -13,7 +13,7 @@ from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.space import Value
 from loopty.domain.task import Task, digest
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
 from loopty.record.owners import Owners
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from loopty.views.verdict_tally import Tally
 
 
-@dataclass(frozen=True, slots=True)
 class Report(Record):
     """A run at a glance: chart, best nodes, status, what its time gave, and which parameters matter."""
 
@@ -55,13 +54,11 @@ class Report(Record):
     """The scores against the parameter that was asked for, else against the most important one."""
 
 
-@dataclass(frozen=True, slots=True)
 class ParamChange(Record):
     before: Value | None
     after: Value | None
 
 
-@dataclass(frozen=True, slots=True)
 class NodeDiff(Record):
     """What a node changed, in files and parameters."""
 

@@ -18,7 +18,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
 from loopty.engine.trial_runner import TrialRunner
 from loopty.judge.judge import is_noise_known
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.cohorts import Cohorts, RunRebaselined
 from loopty.record.event import Event
 from loopty.record.history import History
@@ -27,7 +27,6 @@ from loopty.record.sessions import Session
 from loopty.record.verdicts import Incumbents
 
 
-@dataclass(frozen=True, slots=True)
 class Rebaseline(Record):
     """A run that continues on this machine."""
 

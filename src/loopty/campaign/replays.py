@@ -26,7 +26,7 @@ from loopty.domain.proposal import Proposal
 from loopty.domain.role_spec import RoleBudget, Roles
 from loopty.domain.task import PluginChoice, Task
 from loopty.engine import decisions
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.records import Record, replace
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Event
@@ -42,7 +42,6 @@ from loopty.workspaces.manifest import Manifest
 _NO_PROPOSER = PluginChoice("mutate")
 
 
-@dataclass(frozen=True, slots=True)
 class Replay(Record):
     """A node measured again, beside its record."""
 
@@ -69,7 +68,6 @@ class Replay(Record):
         return self.reproduction.is_same and not self.task_differences
 
 
-@dataclass(frozen=True, slots=True)
 class _Record(Record):
     """A node that can be measured in this context, and what was measured before."""
 

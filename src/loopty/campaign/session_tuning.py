@@ -22,8 +22,8 @@ from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
 from loopty.engine.budget import trial_refusal
-from loopty.kit.dataclass import replace
 from loopty.kit.fence import fence_text
+from loopty.kit.records import replace
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node

@@ -20,7 +20,7 @@ from loopty.causes.explanation import Explanation
 from loopty.domain.objective import SCORE, Direction
 from loopty.domain.outcome import Ending
 from loopty.domain.score_names import direction_of
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.records import Record, replace
 from loopty.taskfile.task_draft import TaskDraft
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ _TIMEOUT = "timeout_seconds"
 _DIRECTION = "direction"
 
 
-@dataclass(frozen=True, slots=True)
 class RepairedDraft(Record):
     """A draft after the remedies that were found, and its last check."""
 

@@ -7,14 +7,13 @@ from pathlib import Path
 
 from loopty.campaign.trust_store import Permission, TrustStore
 from loopty.domain.task import Task
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.taskfile.model_tables import user_config_models
 from loopty.taskfile.read import load
 from loopty.taskfile.task_requests import TaskRequest, git_requests, task_requests
 from loopty.workspaces.repository import Repository
 
 
-@dataclass(frozen=True, slots=True)
 class TaskHere(Record):
     """The task of one repository, and what it asks for: read once for all that a verb asks about it."""
 

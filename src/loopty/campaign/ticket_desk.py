@@ -17,7 +17,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.space import Params, Space, Value
 from loopty.engine.budget import trial_refusal
 from loopty.engine.protocols import CommittedFiles
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -27,7 +27,6 @@ _MOST_OPEN = 64
 _MOST_OF_CLIENT = 16
 
 
-@dataclass(frozen=True, slots=True)
 class _Subject(Record):
     """What is measured: files, and the values of parameters where they are not the node's own."""
 

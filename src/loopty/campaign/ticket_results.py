@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.kit import codec
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record, field
 from loopty.kit.safe_folder import SafeFile
 from loopty.record.tickets import TicketMode, ticket_name
 from loopty.workspaces.state_folder import StateFolder
@@ -17,7 +17,6 @@ LOG_BYTES = 1 << 20
 """The most that is kept of the output of a command that was tried."""
 
 
-@dataclass(frozen=True, slots=True)
 class TicketResult(Record):
     """The result of a ticket; that of an attempt is the node's own record."""
 

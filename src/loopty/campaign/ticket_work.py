@@ -21,7 +21,7 @@ from loopty.domain.outcome import Ending
 from loopty.engine.protocols import Trial
 from loopty.evaluators.gates import GateResult
 from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.record.node_record import Node
 from loopty.record.tickets import OpenTicket, TicketMode
 

@@ -17,7 +17,7 @@ from loopty.campaign.ticket_desk import end_ticket
 from loopty.campaign.ticket_results import TicketFiles, TicketResult
 from loopty.campaign.ticket_work import TicketWork
 from loopty.domain.errors import LooptyError
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFile
 from loopty.record.tickets import OpenTicket, Tickets
 
@@ -26,7 +26,6 @@ _MOST_STARTS = 3
 _OPEN = os.O_RDWR | os.O_CREAT
 
 
-@dataclass(frozen=True, slots=True)
 class _HeldTicket(Record):
     """A ticket that this worker has locked."""
 

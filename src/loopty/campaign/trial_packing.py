@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.campaign.context import CampaignContext
 from loopty.domain.rig import Rig
 from loopty.engine.protocols import CommittedFiles, Trial
 from loopty.executors.worker_order import FileChange, PackedOrder, RigPackage, WorkerOrder
-from loopty.kit.dataclass import dataclass
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.workspaces.git_bundle import write_bundle
 from loopty.workspaces.stages import results_folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,8 @@ from loopty.domain.launch import Mount, Sandbox
 from loopty.domain.machine import Machine
 from loopty.domain.rig import Rig
 from loopty.kit import codec
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.program_answers import ProgramAnswers
+from loopty.kit.records import Record
 from loopty.record.history import History
 from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.sandboxes.command_programs import command_programs, python_of
@@ -255,7 +256,6 @@ class TrialSetup:
         return this_machine(sandbox, python, facts, compiler=compiler, others=known, answers=self._answers)
 
 
-@dataclass(frozen=True, slots=True)
 class _TrialPrograms(Record):
     """The programs and environments that trials see."""
 

@@ -17,13 +17,12 @@ from pathlib import Path
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.kit.atomic_file import write_atomically
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.taskfile.task_requests import TaskRequest
 
 _LARGEST_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
 class Permission(Record):
     """What the user allowed the task of one repository."""
 

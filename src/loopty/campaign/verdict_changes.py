@@ -15,7 +15,7 @@ from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Trial
 from loopty.judge import withdrawals
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
@@ -23,7 +23,6 @@ from loopty.record.node_record import Node
 from loopty.record.verdicts import Incumbents, NodeReopened, NodeRestored, VerdictWithdrawn
 
 
-@dataclass(frozen=True, slots=True)
 class VerdictChange(Record):
     """What a withdrawal changed."""
 

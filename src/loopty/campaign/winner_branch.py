@@ -10,14 +10,13 @@ from loopty.campaign.saved_record import SavedRecord
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import score_metric
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.removed_files import require_files
 from loopty.workspaces.git_session import GitError
 
 
-@dataclass(frozen=True, slots=True)
 class WinnerBranch(Record):
     """A branch that holds a node's whole change as one commit."""
 
@@ -46,7 +45,6 @@ def make_winner_branch(
     return WinnerBranch(node, name, commit, onto)
 
 
-@dataclass(frozen=True, slots=True)
 class NodeBranch(Record):
     """A branch at a node's own commit."""
 

@@ -13,13 +13,12 @@ from loopty.campaign.winner_branch import applicable_node
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.space import Value
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFile, SafeFolder
 
 _LARGEST_FILE = 16 << 20
 
 
-@dataclass(frozen=True, slots=True)
 class WinnerParams(Record):
     """The parameters of a node, and the file that has them now."""
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.campaign.trial_setup import TrialSetup
@@ -23,7 +24,7 @@ from loopty.domain.task import Noise, PluginChoice, Pools, Task
 from loopty.engine.protocols import CommittedFiles, Executor, Trial
 from loopty.executors.fingerprint import machine_drift
 from loopty.executors.worker_order import LONGEST_FILES, RigPackage, TrialReport, WorkerOrder
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.node_record import Node

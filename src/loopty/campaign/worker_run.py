@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.campaign.trust_store import user_state_folder
@@ -20,7 +21,6 @@ from loopty.executors.frames import Link, LinkLost
 from loopty.executors.worker_client import WorkerClient
 from loopty.executors.worker_door import connect
 from loopty.executors.worker_url import WorkerUrl
-from loopty.kit.dataclass import dataclass
 
 _LONGEST_PAUSE = 10.0
 _MOST_FOLDERS = 1000

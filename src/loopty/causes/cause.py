@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+from enum import StrEnum
 
-from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.str_enum import StrEnum
+from loopty.kit.records import Record
 
 SettingValue = str | int | float | bool | tuple[str, ...]
 
@@ -22,7 +22,6 @@ class Reach(StrEnum):
     """Other files of this machine, or the network."""
 
 
-@dataclass(frozen=True, slots=True)
 class Setting(Record):
     """One line of loopty.toml."""
 
@@ -43,7 +42,6 @@ class Setting(Record):
         return f"[[{self.table}]]" if "." in self.table else f"[{self.table}]"
 
 
-@dataclass(frozen=True, slots=True)
 class Cause(Record):
     """Why a trial failed, in one sentence, and what to do about it."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 MAX_LINES = 5
 _LONGEST_LINE = 200
@@ -36,7 +36,6 @@ _FIRST_MATCH_COUNTS = tuple(
 """From the most to the least certain sign of an error."""
 
 
-@dataclass(frozen=True, slots=True)
 class ErrorLines(Record):
     """The line that names the error, and up to five lines around it."""
 

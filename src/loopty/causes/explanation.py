@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from loopty.causes.cause import Cause
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 
-@dataclass(frozen=True, slots=True)
 class Explanation(Record):
     """What is known about a failure."""
 

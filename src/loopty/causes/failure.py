@@ -8,14 +8,13 @@ import shlex
 from loopty.causes.cause import Setting, SettingValue
 from loopty.domain.gate_spec import Gate
 from loopty.domain.task import Task
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 TREE = "/loopty/tree/"
 """Where trials see the repository; with some sandboxes the same folder is below a temporary one."""
 _IN_TREE = re.compile(r"^.*?/(?:loopty/tree|loopty/benchmark)/")
 
 
-@dataclass(frozen=True, slots=True)
 class Failure(Record):
     """Why a trial failed, as its record has it."""
 

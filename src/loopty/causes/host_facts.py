@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 
-@dataclass(frozen=True, slots=True)
 class Submodule(Record):
     """A repository inside the repository."""
 

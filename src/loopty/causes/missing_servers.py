@@ -8,10 +8,9 @@ from loopty.causes.cause import Cause
 from loopty.causes.failure import Failure
 from loopty.causes.host_facts import HostFacts
 from loopty.causes.system_packages import PackageInstaller
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 
-@dataclass(frozen=True, slots=True)
 class _Server(Record):
     program: str
     pattern: str

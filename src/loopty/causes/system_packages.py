@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from loopty.causes.host_facts import HostFacts
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 _MANAGERS = {
     "apt-get": ("apt-get install -y", 0),
@@ -96,7 +96,6 @@ def is_known_library(name: str) -> bool:
     return any(re.fullmatch(key, name, re.IGNORECASE) for key in LIBRARIES)
 
 
-@dataclass(frozen=True, slots=True)
 class PackageInstaller(Record):
     """The package manager of a machine."""
 

@@ -7,7 +7,7 @@ import posixpath
 from loopty.causes.cause import Cause, Reach, Setting
 from loopty.causes.failure import Failure
 from loopty.causes.host_facts import HostFacts
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 
 _MORE = 4
 _MEMORY = (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import click
 
 from loopty.cli.output import columns, json_option, print_json, say, terminal, trust_option, unsafe_option
+from loopty.kit.records import as_dict
 
 
 @click.command("ab")
@@ -70,7 +70,7 @@ def command(
         runs.run(say, trust, unsafe)
     found = runs.report()
     if as_json:
-        print_json(dataclasses.asdict(found))
+        print_json(as_dict(found))
         return
     from loopty.report.arms_text import arms_text
 

@@ -195,7 +195,7 @@ def _sandbox_spec(kind: str | None = None) -> SandboxSpec:
     A task that asks for more than the user allows gets the default: its image, for example, is not tried.
     """
     from loopty.domain.task import SandboxSpec
-    from loopty.kit.dataclass import replace
+    from loopty.kit.records import replace
 
     task = _load_task()
     is_refused = bool(_requests()) and not here().is_trusted()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record, field
 
 
-@dataclass(frozen=True, slots=True)
 class Finding(Record):
     """One thing that doctor looked at. A thing that only an option needs is no failure when it is missing."""
 

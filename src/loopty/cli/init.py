@@ -14,7 +14,7 @@ import click
 from loopty.cli.init_questions import DIRECTIONS, Questions
 from loopty.cli.output import here, json_option, print_json, say, say_paragraph, unsafe_option
 from loopty.cli.time_span import TimeSpan
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 
 if TYPE_CHECKING:
     from loopty.campaign.proven_task import ProvenTask

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import click
 
 from loopty.cli.output import columns, json_option, print_json, say, terminal
+from loopty.kit.records import as_dict
 
 _NONE = (
     "no model is configured: add [models.NAME] to loopty.toml or to {own}; "
@@ -41,7 +41,7 @@ def _list(as_json: bool) -> None:
 
     entries = named_models(Path.cwd()).entries()
     if as_json:
-        print_json([dataclasses.asdict(entry) for entry in entries])
+        print_json([as_dict(entry) for entry in entries])
     elif entries:
         click.echo(models_text(entries, columns(), terminal()))
     else:
@@ -70,7 +70,7 @@ def _try(name: str, as_json: bool) -> bool:
             "seconds": answer.seconds,
             "money_usd": answer.money_usd,
         }
-        print_json({**facts, **dataclasses.asdict(reply)})
+        print_json({**facts, **as_dict(reply)})
         return True
     money = "price unknown" if answer.money_usd is None else dollars(answer.money_usd)
     tokens = f"{plural(reply.usage.input_tokens, 'token')} in, {reply.usage.output_tokens:,} out"

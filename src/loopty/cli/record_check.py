@@ -6,10 +6,9 @@ from typing import Any
 
 from loopty.campaign.reader import CampaignReader
 from loopty.cli.output import say
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 
-@dataclass(frozen=True, slots=True)
 class RecordCheck(Record):
     """A check of the newest events and nodes, and of everything that was read before."""
 

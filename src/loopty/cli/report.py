@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import shutil
 import sys
 import time
@@ -24,6 +23,7 @@ from loopty.cli.output import (
 from loopty.cli.record_check import RecordCheck, check_record
 from loopty.domain.errors import Misuse
 from loopty.kit.collection_pause import pause_collection
+from loopty.kit.records import as_dict
 from loopty.report.control_codes import control_code
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def _watch(run: int | None, top: int, parameter: str | None) -> None:
 def _show_operators(campaign: Campaign, run: int | None, as_json: bool) -> None:
     found = campaign.operators(run)
     if as_json:
-        print_json(dataclasses.asdict(found))
+        print_json(as_dict(found))
         return
     from loopty.report.operators_text import operators_text
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from loopty.cli.output import (
     terminal,
 )
 from loopty.domain.ids import NodeId
+from loopty.kit.records import as_dict
 
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
@@ -98,7 +98,7 @@ def _call_row(call: ModelCall) -> dict[str, Any]:
         "at": call.at,
         "tokens": call.tokens,
         "money_usd": call.money_usd,
-        "usage": dataclasses.asdict(settled.usage) if settled and settled.usage else None,
+        "usage": as_dict(settled.usage) if settled and settled.usage else None,
         "settled": settled is not None,
         "failure": settled.failure if settled else "",
         "lost": settled.lost if settled else False,
@@ -113,6 +113,6 @@ def _call_row(call: ModelCall) -> dict[str, Any]:
 
 def _text_row(record: CallRecord | None) -> dict[str, Any]:
     return {
-        "prompt": dataclasses.asdict(record.prompt) if record else None,
-        "reply": dataclasses.asdict(record.reply) if record and record.reply else None,
+        "prompt": as_dict(record.prompt) if record else None,
+        "reply": as_dict(record.reply) if record and record.reply else None,
     }

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from loopty.cli import declare
 from loopty.cli.output import columns, here, json_option, print_json, run_option, terminal
+from loopty.kit.records import as_dict
 
 
 @declare.command("spend")
@@ -24,7 +23,7 @@ def command(by: str | None, run: int | None, as_json: bool) -> None:
     campaign = here()
     found = campaign.spend(run)
     if as_json:
-        print_json(dataclasses.asdict(found))
+        print_json(as_dict(found))
         return
     from loopty.report.spend_text import spend_text
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from loopty.dashboard.marks import POOLS, mark_of, mark_of_kind
 from loopty.domain.outcome import Verdict
-from loopty.kit.named_tuple import NamedTuple
 from loopty.record.node_facts import FactsBlock
 from loopty.views.rated_nodes import RatedBlock, RatedKind, RatedNode
 

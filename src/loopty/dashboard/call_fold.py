@@ -5,9 +5,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque
+from dataclasses import dataclass, field
 
 from loopty.domain.model import CACHED_CALL
-from loopty.kit.dataclass import dataclass, field
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.event import Recorded
 from loopty.record.proposals import ProposalRefused

@@ -26,7 +26,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.domain.task import Audit, Task
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.nodes import NodeCount
 from loopty.record.sessions import Session
 from loopty.record.trials import TrialCounts
@@ -47,7 +47,6 @@ class Missing(Exception):  # noqa: N818
     """There is no such path."""
 
 
-@dataclass(frozen=True, slots=True)
 class Encoded(Record):
     """An answer as it is sent."""
 

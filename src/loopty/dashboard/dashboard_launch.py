@@ -19,13 +19,12 @@ from pathlib import Path
 from loopty.dashboard.dashboard_server import DashboardServer
 from loopty.dashboard.page_access import Address, PageAccess
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 LOOPBACK = "127.0.0.1"
 _START_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
 class DashboardOptions(Record):
     """Where the dashboard listens, and how."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from loopty.dashboard.dashboard_api import DashboardApi, encode
 from loopty.dashboard.marks import MARKS
 from loopty.dashboard.record_feed import RecordFeed
 from loopty.domain.errors import LooptyError
-from loopty.kit.dataclass import dataclass, field
 
 T = TypeVar("T")
 InThread = Callable[[Callable[[], T]], Awaitable[T]]

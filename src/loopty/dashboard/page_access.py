@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.models.endpoint.http_exchange import Request
 
 TOKEN_HEADER = "x-loopty-token"
@@ -20,7 +20,6 @@ class NotAllowed(Exception):  # noqa: N818 - it is an answer, not an error of ou
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
 class Address(Record):
     """Where the dashboard listens, and by which names it may be reached."""
 

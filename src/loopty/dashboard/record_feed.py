@@ -13,7 +13,7 @@ from typing import Any
 from loopty.campaign.reader import CampaignReader
 from loopty.dashboard.run_fold import RunFold, needs_new_fold
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.record.run_record import Run
@@ -25,7 +25,6 @@ _MOST_EVENTS = 20_000
 _CALLS_AT_ONCE = 2_000
 
 
-@dataclass(frozen=True, slots=True)
 class FoldProgress(Record):
     """How far the record is read."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -13,7 +14,6 @@ from loopty.dashboard.marks import KEPT, MARKS, POOLS
 from loopty.dashboard.run_fold import RunFold
 from loopty.domain.pool import Pool
 from loopty.domain.task import Task
-from loopty.kit.dataclass import dataclass, field
 from loopty.record.history import History
 from loopty.record.proposals import Proposals
 from loopty.record.rungs import LadderState

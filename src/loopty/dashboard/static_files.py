@@ -6,7 +6,7 @@ import gzip
 import re
 from pathlib import Path
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 STATIC = Path(__file__).parent / "static"
 _TYPES = {
@@ -30,7 +30,6 @@ _MISSING = """<!doctype html><html lang="en"><meta charset="utf-8"><title>loopty
 """
 
 
-@dataclass(frozen=True, slots=True)
 class StaticFile(Record):
     """A file of the page as it is sent."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from loopty.kit import globs
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.file_system_names import name_as_read
 from loopty.kit.option import option
 
@@ -25,7 +25,7 @@ _KEY_ENDINGS = (".pem", ".key", ".p12", ".pfx")
 
 
 @dataclass(frozen=True, slots=True)
-class Access(Record):
+class Access:
     """Rules over repository paths; a rule is a file, a directory or a glob."""
 
     write: tuple[str, ...] = option("Files that a proposal may change, add or delete.", (), glob=True)

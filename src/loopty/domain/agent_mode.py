@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.str_enum import StrEnum
+from enum import StrEnum
+
+from loopty.kit.records import Record
 
 
 class AgentMode(StrEnum):
@@ -24,7 +25,6 @@ class ModeSource(StrEnum):
     NOBODY = "the default"
 
 
-@dataclass(frozen=True, slots=True)
 class ModeSetting(Record):
     """Whether a mode is on, and who said so."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import Record, dataclass
+from dataclasses import dataclass
+from enum import StrEnum
+
 from loopty.kit.option import option
-from loopty.kit.str_enum import StrEnum
 
 
 class AgentRight(StrEnum):
@@ -18,7 +19,7 @@ class AgentRight(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class AgentRights(Record):
+class AgentRights:
     """How coding agents work through loopty's tools, and what they may do besides making experiments."""
 
     may: tuple[AgentRight, ...] = option(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import Record, dataclass
+from dataclasses import dataclass
+
 from loopty.kit.option import option
 
 MOST_VERSIONS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Anchors(Record):
+class Anchors:
     """Past versions that are measured beside the baseline, and whether audits steer the choice of parents."""
 
     versions: tuple[str, ...] = option(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from loopty.domain.cascade_spec import CascadeStage
 from loopty.domain.launch import Bounds
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 
 @dataclass(frozen=True, slots=True)
-class Benchmark(Record):
+class Benchmark:
     """The command that scores a candidate."""
 
     command: str | tuple[str, ...] = option(
@@ -93,7 +93,7 @@ class Benchmark(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits(Record):
+class Limits:
     """The limits of one trial."""
 
     memory_mb: int = option("Memory of the whole process tree.", 2048, above=0)

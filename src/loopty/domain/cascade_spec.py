@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from loopty.domain.objective import SCORE, Metrics
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
+from loopty.kit.records import Record
 
 
 @dataclass(frozen=True, slots=True)
-class CascadeStage(Record):
+class CascadeStage:
     """A cheap command that reports a metric, and the bounds that a candidate must meet to get further."""
 
     name: str = option("The stage's name in reasons and reports.", filled=True)
@@ -49,7 +50,6 @@ class CascadeStage(Record):
         return None
 
 
-@dataclass(frozen=True, slots=True)
 class StageResult(Record):
     """What one stage of the cascade measured in a trial. It is never ranked: stages measure different things."""
 

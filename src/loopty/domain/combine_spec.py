@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from loopty.domain.space import Parameter
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 POOL_FOLDER = "loopty-pool"
@@ -14,7 +14,7 @@ POOL_FOLDER = "loopty-pool"
 
 
 @dataclass(frozen=True, slots=True)
-class Combine(Record):
+class Combine:
     """The second stage: when the search is over or stalls, it combines artifacts of its best, diverse nodes."""
 
     write: tuple[str, ...] = option(

@@ -6,10 +6,9 @@ import bisect
 from collections.abc import Mapping, Sequence
 
 from loopty.domain.objective import Direction, Directions, Metric
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 
-@dataclass(frozen=True, slots=True)
 class Row(Record):
     """One complete row of the metrics stream."""
 
@@ -17,7 +16,6 @@ class Row(Record):
     metrics: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
 class Curve(Record):
     """The most important metric of one trial over its steps, oldest first."""
 

@@ -14,15 +14,14 @@ from typing import Any
 
 from loopty.domain.proposal import Edits
 from loopty.domain.space import Parameter, ParameterKind, Params, Space, Value
-from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.later_pattern import later_pattern
+from loopty.kit.records import Record
 
 MARK = "loopty parameter:"
-_LINE = later_pattern(r"^[ \t]*(?:#+|//+|--|;+|%+|!|/\*+|\*|<!--)[ \t]*" + MARK + "(.*)$", re.MULTILINE)
+_LINE = re.compile(r"^[ \t]*(?:#+|//+|--|;+|%+|!|/\*+|\*|<!--)[ \t]*" + MARK + "(.*)$", re.MULTILINE)
 """A comment of any language that begins with the mark; prose about it is none."""
 MOST_DECLARED = 12
 _KEYS = {"type", "low", "high", "log", "step", "choices", "default"}
-_NAME = later_pattern(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
 _LONGEST_LINE = 600
 _LONGEST_TEXT = 80
 _MOST_CHOICES = 32
@@ -35,7 +34,6 @@ class DeclarationFault(ValueError):  # noqa: N818
     """What is wrong with a declaration, and how to fix it."""
 
 
-@dataclass(frozen=True, slots=True)
 class DeclaredParameter(Record):
     """A parameter, and the file that declares it."""
 

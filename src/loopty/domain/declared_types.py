@@ -12,11 +12,11 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
+from enum import Enum
 from typing import Any
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass_methods import field_types, fields_of, is_dataclass
-from loopty.kit.str_enum import ENUMS
+from loopty.kit.records import field_types, fields_of, is_record
 
 LONGEST_TEXT = 100_000
 """Characters of one text."""
@@ -73,13 +73,13 @@ def _check_of(hint: Any) -> _Check:
         return functools.partial(_check_items, _check_of(arguments[0]))
     if origin is not None:
         return functools.partial(_check_mapping, *map(_check_of, arguments))
-    if is_dataclass(hint):
+    if is_record(hint):
         hints = field_types(hint)
         checks = [(each.name, _check_of_field(each.name, hints[each.name])) for each in fields_of(hint)]
         return functools.partial(_check_fields, hint, checks)
     if hint in _PLAIN:
         return _PLAIN[hint]
-    if issubclass(hint, ENUMS):
+    if issubclass(hint, Enum):
         return functools.partial(_check_member, hint)
     return functools.partial(_check_name, hint)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopty.domain.evidence import median, noise_floor
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 NEWEST = 4
 """So many measurements have to agree."""
@@ -22,7 +22,6 @@ _LEAST_SHARE = 0.01
 _VALUE = "value"
 
 
-@dataclass(frozen=True, slots=True)
 class Drift(Record):
     """A change of what a machine measures of one node."""
 

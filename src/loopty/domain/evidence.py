@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from loopty.domain.shrinkage import shrunk_gain
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 # With Gaussian noise s, the share tanh(m·|gain| / 2s²) grows fastest when the candidate is better by m; here m is
 # 1.5 s. Smaller gains need more pairs than anybody pays for; larger ones win with any boldness.
@@ -36,7 +36,6 @@ _NEIGHBOURS = 3
 _MEDIAN_DIFFERENCE = 0.9538725524
 
 
-@dataclass(frozen=True, slots=True)
 class Evidence(Record):
     """The evidence of the pairs so far. Stop when one of the last three is true, else measure another pair."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import Record, dataclass
+from dataclasses import dataclass
+
 from loopty.kit.option import option
 
 MOST_WORKERS = 4096
@@ -10,7 +11,7 @@ MOST_WORKERS = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutorSpec(Record):
+class ExecutorSpec:
     """Where trials run."""
 
     kind: str = option(

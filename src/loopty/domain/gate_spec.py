@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
 from loopty.domain.objective import Metrics
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
-from loopty.kit.str_enum import StrEnum
 
 
 class When(StrEnum):
@@ -17,7 +17,7 @@ class When(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Gate(Record):
+class Gate:
     """A command that must exit with 0, or a metric that must lie within bounds."""
 
     name: str = option("The gate's name in verdicts.")

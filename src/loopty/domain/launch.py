@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from loopty.domain.errors import LooptyError
-from loopty.kit.dataclass import Record, dataclass, field
-from loopty.kit.str_enum import StrEnum
+from loopty.kit.records import Record, field
 
 if TYPE_CHECKING:
     import asyncio  # importing it takes a third of the time that a reading verb needs to start
 
 
-@dataclass(frozen=True, slots=True)
 class Mount(Record):
     """A host path shown inside the sandbox at `target`."""
 
@@ -23,7 +22,6 @@ class Mount(Record):
     writable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Bounds(Record):
     """The limits of one execution."""
 
@@ -59,7 +57,6 @@ class Freezer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
 class Connection(Record):
     """One connection of a process to another: what it has sent and received so far, in bytes."""
 
@@ -71,7 +68,6 @@ class Connection(Record):
     """Whether the other side has not answered yet."""
 
 
-@dataclass(frozen=True, slots=True)
 class WarmStart(Record):
     """How a Python command starts as a copy of a process that has imported its packages already."""
 
@@ -89,11 +85,10 @@ class WarmStart(Record):
     """Names of modules of the repository: a module of such a name is never shared."""
     folders: tuple[str, ...]
     """Folders that are empty in its sandbox: its search path has them only when they exist."""
-    on_cold: Callable[[str], None] = field(compare=False)
+    on_cold: Callable[[str], None]
     """Called with the reason when the command starts by itself instead."""
 
 
-@dataclass(frozen=True, slots=True)
 class Launch(Record):
     """A command, its view of the file system, and its bounds."""
 
@@ -132,7 +127,6 @@ class Stop(StrEnum):
     CANCELLED = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
 class Exit(Record):
     """How an execution ended. `stop` is None when the command ended by itself."""
 
@@ -172,7 +166,6 @@ class Protection(StrEnum):
     """Start more processes than its limit."""
 
 
-@dataclass(frozen=True, slots=True)
 class Gap(Record):
     """A protection that a back end lacks here, wholly or in part, in words for a person."""
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record, field
 
 
-@dataclass(frozen=True, slots=True)
 class Leftovers(Record):
     """The files of a node's folder, shortened. Programs and models wrote them, so they are shown fenced."""
 

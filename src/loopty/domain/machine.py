@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.short_digest import sha256
 
 
-@dataclass(frozen=True, slots=True)
 class Machine(Record):
     """The known facts about a machine and about the tools that trials find on it."""
 

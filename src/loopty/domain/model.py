@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import PurePath
 from typing import Any, Protocol
 
 from loopty.domain.errors import LooptyError
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
-from loopty.kit.str_enum import StrEnum
+from loopty.kit.records import Record
 
 
 class Role(StrEnum):
@@ -30,7 +31,7 @@ CACHED_CALL = "cached"
 
 
 @dataclass(frozen=True, slots=True)
-class ModelSpec(Record):
+class ModelSpec:
     """One model: where it is served, what it costs, how often it may be called."""
 
     provider: str = option(
@@ -85,7 +86,6 @@ class ModelSpec(Record):
         return (*served, self.temperature, self.max_output_tokens, dict(self.settings))
 
 
-@dataclass(frozen=True, slots=True)
 class Usage(Record):
     """Tokens of one call. Cached tokens are part of the input, reasoning is part of the output."""
 
@@ -104,7 +104,6 @@ class Speaker(StrEnum):
     MODEL = "model"
 
 
-@dataclass(frozen=True, slots=True)
 class Message(Record):
     """One message of a conversation."""
 
@@ -112,7 +111,6 @@ class Message(Record):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
 class Prompt(Record):
     """Exactly what a model is sent."""
 
@@ -139,7 +137,6 @@ class Prompt(Record):
         return Prompt(self.system, (*self.messages, *more), self.schema, self.max_output_tokens, self.form)
 
 
-@dataclass(frozen=True, slots=True)
 class Reply(Record):
     """What a model answered."""
 
@@ -186,7 +183,6 @@ class Model(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
 class Answer(Record):
     """A paid reply, with the name of the call under which prompt and reply are saved."""
 
@@ -194,7 +190,6 @@ class Answer(Record):
     reply: Reply
 
 
-@dataclass(frozen=True, slots=True)
 class ModelOption(Record):
     """A model that may be asked."""
 

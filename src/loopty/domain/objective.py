@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
-from loopty.kit.str_enum import StrEnum
+from loopty.kit.records import Record
 
 SCORE = "score"
 WEIGHTED_SUM = "weighted sum"
@@ -29,7 +30,7 @@ class Direction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Metric(Record):
+class Metric:
     """One metric of the objective."""
 
     name: str = option("The metric's name: `score`, a CSV column, or `tasks.ID`.")
@@ -51,7 +52,7 @@ Directions = Mapping[str, Direction]
 
 
 @dataclass(frozen=True, slots=True)
-class Objective(Record):
+class Objective:
     """How two results compare. If the task lists no metrics, those that the benchmark reports count."""
 
     direction: Direction = option(
@@ -102,7 +103,6 @@ def metrics_fault(metrics: Metrics, wanted: tuple[Metric, ...]) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
 class Gain(Record):
     """How much better one result is than another; negative is worse, zero is equal."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 
 from loopty.domain.cascade_spec import StageResult
 from loopty.domain.objective import Direction
-from loopty.kit.dataclass import Record, dataclass, field
-from loopty.kit.str_enum import StrEnum
+from loopty.kit.records import Record, field
 
 
 class Ending(StrEnum):
@@ -46,7 +46,6 @@ class Verdict(StrEnum):
     """Its gain is too good to be true: it becomes the best only when a person accepts it."""
 
 
-@dataclass(frozen=True, slots=True)
 class Effect(Record):
     """How much better a node is than the incumbent, from paired measurements."""
 
@@ -60,7 +59,6 @@ class Effect(Record):
     error_rate: float
 
 
-@dataclass(frozen=True, slots=True)
 class Outcome(Record):
     """The result of one trial. `metrics` is empty unless the benchmark reported some; nothing is invented."""
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loopty.domain.evidence import median
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 LEVEL = 0.95
 FEWEST_PAIRS = 6
 """With fewer pairs no interval has the level."""
 
 
-@dataclass(frozen=True, slots=True)
 class PairedEstimate(Record):
     """A gain with its interval."""
 

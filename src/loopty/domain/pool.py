@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.str_enum import StrEnum
+from enum import StrEnum
+
+from loopty.kit.records import Record
 
 
 class GateScope(StrEnum):
@@ -15,7 +16,6 @@ class GateScope(StrEnum):
     NONE = "none"
 
 
-@dataclass(frozen=True, slots=True)
 class PoolRules(Record):
     """What holds for the trials of one pool."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 
 from loopty.domain.ids import NodeId
 from loopty.domain.search_config import SearchMove
 from loopty.domain.space import Params, Value
 from loopty.kit import codec
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record, field
 from loopty.kit.short_digest import sha256
-from loopty.kit.str_enum import StrEnum
 
 Edits = Mapping[str, str | bytes | None]
 """New content by path; None deletes the file."""
@@ -20,7 +20,6 @@ BY_HAND = "hand"
 """The operator of a change that a person made."""
 
 
-@dataclass(frozen=True, slots=True)
 class Proposal(Record):
     """The next experiment."""
 
@@ -37,9 +36,9 @@ class Proposal(Record):
     """How many proposals follow it in the reply of the last call."""
     index_in_reply: int = 0
     """Its index among the proposals of the last call, from 0."""
-    parent_reason: str = field(default="", compare=False)
+    parent_reason: str = ""
     """Why its selector chose the parent."""
-    arm_reason: str = field(default="", compare=False)
+    arm_reason: str = ""
     """Why its operator and its model were chosen."""
     author: str = ""
     """The client that opened it; empty for a person or a proposer."""
@@ -68,7 +67,6 @@ class Objection(StrEnum):
     """The same, or nearly the same, was tried before."""
 
 
-@dataclass(frozen=True, slots=True)
 class Refusal(Record):
     """A proposal without a trial. It is recorded, and no attempt is charged."""
 
@@ -82,7 +80,6 @@ class Refusal(Record):
     """Why its operator and its model were chosen."""
 
 
-@dataclass(frozen=True, slots=True)
 class RungChange(Record):
     """A ladder goes to another rung."""
 
@@ -91,7 +88,6 @@ class RungChange(Record):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class ProposerStall(Record):
     """A proposer did not get on. Its account is in the ledger; it is asked again, and no attempt is charged."""
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 _FEWEST = 4
 _NORMAL_QUANTILE = 1.645
 
 
-@dataclass(frozen=True, slots=True)
 class RankCorrelation(Record):
     """Spearman's coefficient with its 90 % interval."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loopty.domain.declared_types import cut_words, misfit
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.proposal import Proposal
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 
 
 def with_short_words(outcome: Outcome) -> Outcome:

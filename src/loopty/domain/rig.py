@@ -5,10 +5,9 @@ from __future__ import annotations
 from loopty.domain.access import Access
 from loopty.domain.benchmark_spec import Benchmark, Limits
 from loopty.domain.task import Audit, SandboxSpec
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 
-@dataclass(frozen=True, slots=True)
 class Rig(Record):
     """How trials are run. An evaluator is built from it, here or elsewhere (`campaign/trial_setup.py`)."""
 

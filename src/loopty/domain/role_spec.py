@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from loopty.domain.model import Role
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 
 @dataclass(frozen=True, slots=True)
-class RoleBudget(Record):
+class RoleBudget:
     """A role's model, and what it may spend."""
 
     model: str = option("A name under `[models]`, or `provider:model`.", "")
@@ -50,7 +50,7 @@ class RoleBudget(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Roles(Record):
+class Roles:
     """The roles that use models, one table each: `[roles.evolver]`, `[roles.user]`, `[roles.verifier]`."""
 
     evolver: RoleBudget = option("Proposes changes.", RoleBudget())
@@ -75,7 +75,7 @@ class Roles(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedMetric(Record):
+class JudgedMetric:
     """A metric from the verifier: how often it prefers a node's artifact to the baseline's."""
 
     name: str = option("Name of the metric; list it under [[objective.metrics]] to make it count.")
@@ -87,7 +87,7 @@ class JudgedMetric(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class VerifierSpec(Record):
+class VerifierSpec:
     """What the verifier does. It can only reject: it never keeps a node that the metric would not keep."""
 
     review: str = option(

@@ -6,8 +6,10 @@ makes before the results of all are looked at again, as many as cost and noise a
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import Record, dataclass
+from dataclasses import dataclass
+
 from loopty.kit.option import option
+from loopty.kit.records import Record
 
 MOST_AT_ONCE = 8
 """More trials at once tell a proposer less before it is asked again."""
@@ -22,7 +24,7 @@ _MEMORY_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceProfile(Record):
+class ResourceProfile:
     """What one trial of the baseline uses, measured by `loopty init --probe`."""
 
     seconds: float = option("Duration of one trial, in seconds; 0: not measured.", 0.0, minimum=0)
@@ -35,7 +37,6 @@ class ResourceProfile(Record):
     )
 
 
-@dataclass(frozen=True, slots=True)
 class Capacity(Record):
     """What a machine has."""
 
@@ -43,7 +44,6 @@ class Capacity(Record):
     memory_mb: int
 
 
-@dataclass(frozen=True, slots=True)
 class ExclusiveUse(Record):
     """What only some trials can use at a time."""
 
@@ -53,7 +53,6 @@ class ExclusiveUse(Record):
     """How often the model that proposes may be asked."""
 
 
-@dataclass(frozen=True, slots=True)
 class RoundSize(Record):
     """How many trials run at once, and what bounds them."""
 
@@ -61,7 +60,6 @@ class RoundSize(Record):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class RoundDepth(Record):
     """How many submissions one agent makes in a round, and what bounds them."""
 
@@ -69,7 +67,6 @@ class RoundDepth(Record):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class AttemptFigures(Record):
     """What is known about an attempt."""
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 
-@dataclass(frozen=True, slots=True)
 class SearchConfig(Record):
     """What the next proposals follow."""
 
@@ -21,7 +20,6 @@ class SearchConfig(Record):
     """Proposals of one call."""
 
 
-@dataclass(frozen=True, slots=True)
 class SearchMove(Record):
     """A proposer changes how it searches. The record keeps it, and the proposer is asked again."""
 

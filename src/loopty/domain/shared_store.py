@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 
 class StoreFault(Misuse):
     """The store is away, full, read-only or refuses. What it should have got is kept here meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
 class StoredEntry(Record):
     """A content in the store."""
 

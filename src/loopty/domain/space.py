@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 
-from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.option import option
-from loopty.kit.str_enum import StrEnum
+from loopty.kit.records import Record, field
 
 Value = float | int | str | bool
 Params = Mapping[str, Value]
@@ -21,7 +22,7 @@ class ParameterKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter(Record):
+class Parameter:
     """One parameter."""
 
     type: ParameterKind = option("`float`, `int` or `categorical`.")
@@ -129,7 +130,6 @@ class Parameter(Record):
         return list(dict.fromkeys(map(self.at, fractions)))
 
 
-@dataclass(frozen=True, slots=True)
 class Space(Record):
     """All parameters of a task by name, in the order of the task file."""
 

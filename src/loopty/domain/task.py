@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from loopty.domain.access import Access
@@ -30,8 +31,8 @@ from loopty.domain.round_size import (
 from loopty.domain.space import Space
 from loopty.domain.tune_spec import Tune
 from loopty.kit import codec
-from loopty.kit.dataclass import Record, dataclass, field, replace
 from loopty.kit.option import option
+from loopty.kit.records import Record, field, replace
 from loopty.kit.short_digest import sha256
 
 Criteria = Mapping[str, str]
@@ -39,7 +40,7 @@ Criteria = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Pools(Record):
+class Pools:
     """The budget of a run."""
 
     attempts: int = option("Number of proposals to try; the baseline does not count.", 100, minimum=0)
@@ -73,7 +74,7 @@ class Pools(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Noise(Record):
+class Noise:
     """How the judge tells a gain from noise."""
 
     repeat: str = option(
@@ -111,7 +112,7 @@ class Noise(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Audit(Record):
+class Audit:
     """The held-out split, which the search never sees."""
 
     command: str | tuple[str, ...] = option(
@@ -129,7 +130,7 @@ class Audit(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class SandboxSpec(Record):
+class SandboxSpec:
     """The sandbox of trials, and the protections that it must provide."""
 
     kind: str = option(
@@ -149,7 +150,6 @@ class SandboxSpec(Record):
     )
 
 
-@dataclass(frozen=True, slots=True)
 class PluginChoice(Record):
     """A plug-in by name, with its own options."""
 
@@ -157,7 +157,6 @@ class PluginChoice(Record):
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class Task(Record):
     """The whole task."""
 

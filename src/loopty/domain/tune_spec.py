@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import Record, dataclass
+from dataclasses import dataclass
+
 from loopty.kit.option import option
 
 SAMPLERS = ("local", "random", "tpe", "gp")
 
 
 @dataclass(frozen=True, slots=True)
-class Tune(Record):
+class Tune:
     """Tune mode: parameters of a code change are tuned on a slice first. Off without `slice`."""
 
     slice: str = option(

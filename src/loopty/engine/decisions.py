@@ -14,7 +14,7 @@ from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import GateScope, Pool
 from loopty.domain.proposal import Objection, Proposal, identity
 from loopty.engine.protocols import CommittedFiles
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.record.calls import CallSettled, Spend
 from loopty.record.event import Event
 from loopty.record.history import History

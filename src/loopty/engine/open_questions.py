@@ -13,7 +13,7 @@ from loopty.domain.executor_spec import MOST_WORKERS
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Suggestion
 from loopty.engine.protocols import Ask, CommittedFiles, Proposer, Purse
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.proposals import Proposals
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
@@ -23,7 +23,6 @@ Pace = Callable[[], Coroutine[Any, Any, None]]
 """Waits until the next proposal may be asked for."""
 
 
-@dataclass(frozen=True, slots=True)
 class Question(Record):
     """A question as it was asked."""
 
@@ -35,7 +34,6 @@ class Question(Record):
     """Whether no slot was free for a trial of the answer."""
 
 
-@dataclass(frozen=True, slots=True)
 class ReadyAnswer(Record):
     """A suggestion that waits until a trial can start."""
 

@@ -7,6 +7,7 @@ import os
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from loopty.domain.anchors_spec import NO_ANCHORS, Anchors
@@ -21,7 +22,7 @@ from loopty.domain.objective import Directions
 from loopty.domain.outcome import Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Edits, Proposal, Suggestion
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record, field
 from loopty.kit.safe_folder import SafeFolder
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -115,7 +116,6 @@ class Proposer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
 class Selection(Record):
     """The node to change next, and why it was chosen."""
 
@@ -141,7 +141,6 @@ class Pruner(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
 class Trial(Record):
     """One bounded execution of a node."""
 
@@ -152,7 +151,7 @@ class Trial(Record):
     pool: Pool
     seed: int
     gates: tuple[Gate, ...] = ()
-    token: str = field(default_factory=lambda: os.urandom(16).hex(), compare=False)
+    token: str = field(default_factory=lambda: os.urandom(16).hex())
     """Names what the candidate may see of the trial, such as its folder: it tells neither node nor role."""
     slice: str = ""
     """What a tune trial measures instead of everything; empty for every other trial."""
@@ -160,7 +159,6 @@ class Trial(Record):
     """The fingerprint of the machine that has to run it; empty where any machine may."""
 
 
-@dataclass(frozen=True, slots=True)
 class Stage(Record):
     """The folders and mounts of one trial, made before it and removed after it."""
 
@@ -226,7 +224,6 @@ class Reviewer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
 class CommittedFiles(Record):
     """The files of a node as a git commit and its tree."""
 

@@ -9,7 +9,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.task import Noise, Pools
 from loopty.engine import budget
 from loopty.judge.confirmation import seconds_to_confirm
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.budgets import pools_in_force
 from loopty.record.calls import Spend
 from loopty.record.recorder import Recorder
@@ -18,7 +18,6 @@ from loopty.record.trials import TrialCounts
 from loopty.record.verdicts import Incumbents
 
 
-@dataclass(frozen=True, slots=True)
 class Finish(Record):
     """How a session ended. `sound` is False when nothing succeeded."""
 

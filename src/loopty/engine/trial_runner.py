@@ -16,7 +16,7 @@ from loopty.domain.worker_outage import TrialLosesWorkers, WorkerOutage
 from loopty.engine import decisions
 from loopty.engine.protocols import Executor, OnMetrics, Reviewer, Trial, Workspaces
 from loopty.judge.verdict_rules import Judging
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Event
 from loopty.record.history import History

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from pathlib import Path
 
 from loopty.kit import untrusted_files
-from loopty.kit.later_pattern import later_pattern
 from loopty.kit.safe_folder import SafeFolder, UnsafePath
 from loopty.kit.untrusted_files import Unreadable
 
@@ -17,7 +17,7 @@ MOST_FILES = 32
 LARGEST_FILE = 8 << 20
 LARGEST_TOTAL = 32 << 20
 _MOST_LISTED = 1_000
-_NAME = later_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def has_artifacts(source: SafeFolder) -> bool:

@@ -15,7 +15,7 @@ from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators import contract
 from loopty.evaluators.candidate_stillness import CandidateConduct
 from loopty.evaluators.contract import SandboxPaths
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFile
 from loopty.kit.temporary_folder import temporary_folder
 
@@ -33,7 +33,6 @@ class TamperingFound(Exception):  # noqa: N818 - a finding about the trial, whic
     """What changed in the benchmark while one of its commands ran."""
 
 
-@dataclass(frozen=True, slots=True)
 class Command(Record):
     """One command of the benchmark."""
 
@@ -48,7 +47,6 @@ class Command(Record):
     """Whether it may start as a copy of a warm process."""
 
 
-@dataclass(frozen=True, slots=True)
 class CommandEnd(Record):
     """How a command ended, and what the candidates that it called did outside its calls."""
 
@@ -199,7 +197,6 @@ class BenchmarkRunner:
             yield _CandidateAccess({"LOOPTY_CANDIDATE": target}, (Mount(socket, target),), candidates.conduct)
 
 
-@dataclass(frozen=True, slots=True)
 class _CandidateAccess(Record):
     env: Mapping[str, str]
     mounts: tuple[Mount, ...]

@@ -15,7 +15,7 @@ from typing import Protocol
 from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command
 from loopty.evaluators.contract import SandboxPaths
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
 
 _SECONDS = 60.0

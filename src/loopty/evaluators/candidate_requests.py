@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loopty.kit import untrusted_files
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.untrusted_files import Unreadable
 
 LARGEST_REQUEST = 1 << 16
@@ -25,7 +25,6 @@ _LARGEST_FILE = 64 << 20
 _LONGEST_DIGEST = 128
 
 
-@dataclass(frozen=True, slots=True)
 class StartRequest(Record):
     """Start the candidate."""
 
@@ -37,7 +36,6 @@ class StartRequest(Record):
     """Whether it starts only when the benchmark first lets it go on."""
 
 
-@dataclass(frozen=True, slots=True)
 class ReadRequest(Record):
     """Return the bytes of one of the candidate's files."""
 
@@ -45,7 +43,6 @@ class ReadRequest(Record):
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
 class TimedRequest(Record):
     """Note that candidates were timed."""
 

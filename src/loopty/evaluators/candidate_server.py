@@ -21,7 +21,7 @@ from loopty.domain.launch import Exit, Launch, Mount, Sandbox, SandboxError, Sto
 from loopty.engine.protocols import Stage
 from loopty.evaluators import candidate_files, candidate_requests, harvest
 from loopty.evaluators.candidate_stillness import CandidateConduct, CandidateStillness
-from loopty.kit.dataclass import Record, dataclass, field, replace
+from loopty.kit.records import Record, field, replace
 from loopty.kit.safe_folder import SafeFile
 from loopty.kit.unix_socket import listen
 from loopty.kit.untrusted_files import Unreadable
@@ -33,7 +33,6 @@ _MAX_CONNECTIONS = 32
 _PACKET_BYTES = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
 class CandidateLimits(Record):
     """The limits and the environment that all launches of a candidate share."""
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+from dataclasses import dataclass
 
 from loopty.domain.launch import Freezer
-from loopty.kit.dataclass import dataclass
 
 _GONE = (errno.ENOENT, errno.ENODEV)
 """The group of the processes was removed, because they are dead."""

@@ -15,11 +15,10 @@ from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators import contract
 from loopty.evaluators.benchmark_runner import Command
 from loopty.evaluators.contract import SandboxPaths
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.records import Record, replace
 from loopty.kit.safe_folder import SafeFolder
 
 
-@dataclass(frozen=True, slots=True)
 class CascadeClimb(Record):
     """How far a trial got: the stages that ran, and its outcome where it does not go on to the benchmark."""
 

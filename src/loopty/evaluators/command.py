@@ -25,7 +25,7 @@ from loopty.evaluators.metrics_watch import MetricsWatch
 from loopty.evaluators.result import ParsedResult
 from loopty.evaluators.result_formats import load_format
 from loopty.evaluators.trial_output import RESULT, TrialOutput
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.kit.untrusted_files import Unreadable
 
 if TYPE_CHECKING:

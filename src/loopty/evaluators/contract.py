@@ -8,12 +8,11 @@ from loopty.domain.pool import Pool
 from loopty.engine.protocols import Trial
 from loopty.evaluators.result_formats import load_format
 from loopty.evaluators.trial_output import RESULT
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 METRICS, STOP = "metrics.csv", "stop"
 
 
-@dataclass(frozen=True, slots=True)
 class SandboxPaths(Record):
     """The paths of a trial's files and sockets inside its sandbox."""
 

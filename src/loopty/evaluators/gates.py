@@ -14,10 +14,9 @@ from loopty.evaluators import contract, harvest
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command
 from loopty.evaluators.contract import SandboxPaths
 from loopty.evaluators.harvest import PrintedError
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 
-@dataclass(frozen=True, slots=True)
 class GateResult(Record):
     """The result of a gate: `refusal` is None when the node passes."""
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from loopty.kit import untrusted_files
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
 from loopty.kit.untrusted_files import Unreadable
 
@@ -51,7 +51,6 @@ class TraceCopies:
             self._bytes_left -= len(raw)
 
 
-@dataclass(frozen=True, slots=True)
 class PrintedError(Record):
     """What a command printed about its failure."""
 

@@ -18,7 +18,7 @@ from loopty.domain.outcome import Ending, Outcome
 from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators.benchmark_runner import Command
 from loopty.evaluators.contract import SandboxPaths
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.kit.unix_socket import listen
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 _SHELL = ("/bin/sh", "-c")
 # A line that the shell only splits into words.
@@ -14,7 +14,6 @@ _PYTHON = re.compile(r"(?:[^-][^\s]*/)?python[0-9.]*")
 _OPTIONS = {"-B", "-E", "-I", "-O", "-OO", "-P", "-S", "-s", "-u"}
 
 
-@dataclass(frozen=True, slots=True)
 class PythonCommand(Record):
     """An interpreter with its options, and what it runs: a script, or `-m` and a module, with its arguments."""
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from loopty.domain.objective import SCORE, Direction
 from loopty.domain.score_names import best_score_name
-from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.not_finite import not_finite_text
+from loopty.kit.records import Record, field
 from loopty.kit.untrusted_files import Unreadable, is_printable_name, json_object
 
 _MAX_TASKS = 10_000
@@ -21,7 +21,6 @@ _MAX_NAMES = 8
 _DEEPEST_KEY = 8
 
 
-@dataclass(frozen=True, slots=True)
 class ParsedResult(Record):
     """What a benchmark reported."""
 

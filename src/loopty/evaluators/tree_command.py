@@ -9,14 +9,13 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import IO
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 Write = Callable[[str], object]
 _PERIOD_SECONDS = 0.05
 _CHUNK_BYTES = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
 class TreeCommand(Record):
     """A command, and where its output goes."""
 
@@ -27,7 +26,6 @@ class TreeCommand(Record):
     """None: the time of the benchmark."""
 
 
-@dataclass(frozen=True, slots=True)
 class TreeCommandEnd(Record):
     """How the command ended."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from loopty.kit import untrusted_files
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFolder, UnsafePath
 from loopty.kit.untrusted_files import Unreadable
 
@@ -18,7 +18,6 @@ _MAX_ENTRIES = 20_000
 _DEEPEST_FOLDER = 16
 
 
-@dataclass(frozen=True, slots=True)
 class TrialOutput(Record):
     """The outbox of a trial whose processes are dead, and what it printed."""
 

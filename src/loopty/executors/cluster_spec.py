@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from urllib.parse import parse_qsl
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import dataclass, field
 
 _OPTIONS = {
     "slurm": ("cpus", "gpus", "minutes", "folder", "cluster"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 from loopty.domain.errors import Misuse
 from loopty.executors.cluster_spec import ClusterSpec
@@ -16,7 +17,6 @@ from loopty.executors.ray_workers import NoteNodes, RayPlacer
 from loopty.executors.rented_workers import requirement
 from loopty.executors.sky_workers import run_sky_worker, sky_python
 from loopty.executors.slurm_workers import run_slurm_worker
-from loopty.kit.dataclass import dataclass
 from loopty.kit.own_installation import extra_command
 
 _RUNNERS: Mapping[str, Callable[[ClusterSpec, str], Awaitable[str]]] = {

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loopty.domain.errors import LooptyError
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 _SIZES = struct.Struct("!II")
 _CHUNK = 1 << 16
@@ -25,7 +25,6 @@ class LinkLost(LooptyError):  # noqa: N818 - named after what happened
     """The other end is gone, or does not speak this protocol."""
 
 
-@dataclass(frozen=True, slots=True)
 class Frame(Record):
     """One message."""
 

@@ -16,7 +16,7 @@ from loopty.domain.machine import Machine
 from loopty.domain.outcome import Ending, Outcome
 from loopty.engine.protocols import OnMetrics, Trial
 from loopty.executors.shared_slots import SharedSlots
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.kit.temporary_top import temporary_top
 from loopty.kit.user_cache import is_own, make_own_folder, user_cache
 

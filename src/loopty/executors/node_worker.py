@@ -10,9 +10,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import IO
 
-from loopty.kit.dataclass import dataclass
 from loopty.kit.temporary_top import temporary_top
 
 WORKER = ("-m", "loopty", "worker", "--trust", "--patience", "120")

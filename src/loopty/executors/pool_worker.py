@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import dataclass, field
 from typing import Any
 
 from loopty.domain.curve import Row
@@ -15,7 +16,6 @@ from loopty.engine.protocols import OnMetrics
 from loopty.executors.frames import LONGEST_HEAD, Frame, Link, LinkLost, send_beats, wait_for_silence
 from loopty.executors.worker_order import LONGEST_FILES, PackedOrder, TrialReport, message, unpack_report
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass, field
 
 CANCEL_SECONDS = 20.0
 """How long a worker may take to stop a trial."""

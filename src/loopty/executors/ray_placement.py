@@ -17,11 +17,12 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from loopty.executors.node_worker import WORKER, WorkerEnd, run_worker
 from loopty.executors.worker_url import WorkerUrl
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.records import replace
 from loopty.record.workers import worker_name_on
 
 _ANSWER_SECONDS = 10.0

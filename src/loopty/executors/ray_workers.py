@@ -8,6 +8,7 @@ import json
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from loopty.domain.declared_types import misfit
@@ -16,7 +17,6 @@ from loopty.executors.cluster_spec import ClusterSpec
 from loopty.executors.last_line import last_line
 from loopty.executors.node_worker import WORKER
 from loopty.kit import codec
-from loopty.kit.dataclass import dataclass
 from loopty.record.workers import ClusterNode
 
 # Not with -m: Ray finds a function on the nodes by the name of its module.

@@ -15,7 +15,7 @@ from loopty.domain.rig import Rig
 from loopty.domain.space import Value
 from loopty.executors.frames import LinkLost
 from loopty.kit import codec
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record, field
 
 LONGEST_FILES = 256 << 20
 """The most bytes of files that a worker may send back for one trial."""
@@ -23,7 +23,6 @@ _MOST_FILES = 10_000
 _LONGEST_NAME = 1_000
 
 
-@dataclass(frozen=True, slots=True)
 class RigPackage(Record):
     """What a worker needs before its first trial: how trials run, and the files that they change."""
 
@@ -34,7 +33,6 @@ class RigPackage(Record):
     """Only to tell runs apart: each has its own baseline."""
 
 
-@dataclass(frozen=True, slots=True)
 class FileChange(Record):
     """One file of a node that differs from the baseline; its content is in the message's block."""
 
@@ -44,7 +42,6 @@ class FileChange(Record):
     """As in git; empty where the node has no such file."""
 
 
-@dataclass(frozen=True, slots=True)
 class WorkerOrder(Record):
     """One trial, as a worker gets it."""
 
@@ -61,7 +58,6 @@ class WorkerOrder(Record):
     """Of the node, for what the worker says."""
 
 
-@dataclass(frozen=True, slots=True)
 class PackedOrder(Record):
     """An order with the content of its files, one after the other."""
 
@@ -69,7 +65,6 @@ class PackedOrder(Record):
     block: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
 class TrialReport(Record):
     """How a trial ended on a worker, with the files that it left: logs, metrics, result, traces."""
 

@@ -9,6 +9,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 from loopty.domain.declared_types import misfit
 from loopty.domain.executor_spec import MOST_WORKERS
@@ -19,7 +20,7 @@ from loopty.engine.protocols import OnMetrics, Trial
 from loopty.executors.frames import LONGEST_HEAD, SHORT, Frame, Link, LinkLost
 from loopty.executors.pool_worker import PoolWorker, TrialFault
 from loopty.executors.worker_order import PackedOrder, RigPackage, message
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.records import replace
 from loopty.record.event import Event
 from loopty.record.workers import LeaseLost, TrialLeased, WorkerDrifted, WorkerJoined, WorkerLeft
 from loopty.version import __version__

@@ -6,20 +6,22 @@ import re
 from urllib.parse import parse_qs, urlsplit
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record
 
 SCHEME = "loopty"
 
 
-@dataclass(frozen=True, slots=True)
 class WorkerUrl(Record):
     """Everything that a worker needs to know of a driver. Who has it may join."""
 
     host: str
     port: int
-    token: str = field(repr=False)
+    token: str
     certificate: str
     """SHA-256 of the driver's certificate: the worker trusts no other."""
+
+    def __repr__(self) -> str:
+        return f"WorkerUrl(host={self.host!r}, port={self.port})"  # the token is for no log
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

@@ -10,7 +10,7 @@ from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.exporters.trial_table import Cell, cells
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.web_post import post_json
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.event import Recorded
@@ -24,7 +24,6 @@ _LATEST = 2.0**63 / 1e9
 _OK, _ERROR = 1, 2
 
 
-@dataclass(frozen=True, slots=True)
 class TelemetrySpan(Record):
     """Something that took time."""
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.kit.atomic_file import write_atomically
-from loopty.kit.dataclass_methods import fields_of
 from loopty.kit.own_installation import extra_command
 from loopty.kit.printable import escape_hidden
+from loopty.kit.records import fields_of
 from loopty.views.trial_rows import TrialRow
 
 Cell = str | int | float | bool | None

@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 LARGEST_BYTES = 4 << 20
 
@@ -53,7 +53,6 @@ _PATCH = re.compile(r"\bpatch\b[\\\"']*\s*[:=]")
 _SUBMIT = ("loopty__submit", "loopty_submit", "loopty tool submit", "loopty/tool submit")
 
 
-@dataclass(frozen=True, slots=True)
 class HookCall(Record):
     """One call of a hook."""
 

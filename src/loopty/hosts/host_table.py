@@ -14,7 +14,7 @@ from loopty.hosts.json_entry import JsonEntry
 from loopty.hosts.plugin_entry import PluginEntry
 from loopty.hosts.settings_entry import SettingsEntry
 from loopty.hosts.toml_entry import TomlEntry
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 SERVER = "loopty"
 _CALL_SECONDS = 600
@@ -30,7 +30,6 @@ _TIMED = {"PostToolUse": f"{_EDITS}|{_OUR_CALLS}"}
 _GEMINI_HOOKS = {"SessionStart": "*", "AfterTool": _OUR_CALLS, "AfterAgent": "*"}
 
 
-@dataclass(frozen=True, slots=True)
 class UserPlaces(Record):
     """The user's home, and the variables that move the folders of hosts."""
 
@@ -42,7 +41,6 @@ class UserPlaces(Record):
         return moved if moved.is_absolute() else self.home / default
 
 
-@dataclass(frozen=True, slots=True)
 class AgentHost(Record):
     """One host. `entries` gets the command that serves the tools, as a list of words."""
 

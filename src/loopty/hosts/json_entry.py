@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 
-@dataclass(frozen=True, slots=True)
 class JsonEntry(Record):
     """A value below the keys; with `is_member`, the keys lead to a list that has it as a member."""
 

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 _FOLDER = Path(__file__).parent / "plugins"
 _OWN_LINE = "// Written by `loopty install`"
 
 
-@dataclass(frozen=True, slots=True)
 class PluginEntry(Record):
     """A plug-in that comes with loopty. `program` is loopty's command, as a list of words."""
 

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 _BEGIN = "# Written by `loopty install`; `loopty uninstall` removes it."
 _END = "# End of what `loopty install` wrote."
 _BLOCK = re.compile(rf"\n?^{re.escape(_BEGIN)}$.*?^{re.escape(_END)}\n?", re.MULTILINE | re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
 class TomlEntry(Record):
     """A table with text, numbers and lists of text."""
 

@@ -12,7 +12,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
 from loopty.judge.first_look import judge_first_result
 from loopty.judge.pairs import MeasureAgain, Rules, judge_pairs
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node

@@ -7,7 +7,7 @@ import math
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import BY_HAND
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.record.history import History
 from loopty.record.verdicts import Incumbents, NodeJudged, ScoreGain, score_gain
 

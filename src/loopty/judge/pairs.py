@@ -11,7 +11,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import WEIGHTED_SUM, Gain, Metric, gain, gains_beyond_tolerance, is_weighted
 from loopty.domain.outcome import Effect, Verdict
 from loopty.domain.task import Noise
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.records import Record, replace
 from loopty.record.node_record import Pairing
 from loopty.record.verdicts import NodeJudged
 
@@ -21,7 +21,6 @@ _CERTAIN = 1e3
 """A difference in a metric that never varied, in units of noise."""
 
 
-@dataclass(frozen=True, slots=True)
 class MeasureAgain(Record):
     """No verdict yet: measure this node once more. `incumbent` is set while the two are compared in pairs."""
 
@@ -29,7 +28,6 @@ class MeasureAgain(Record):
     incumbent: NodeId | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Rules(Record):
     """How two results are compared."""
 

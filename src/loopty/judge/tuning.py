@@ -12,7 +12,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import identity
 from loopty.domain.space import Params, Space, Value
 from loopty.domain.tune_spec import Tune
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.event import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -25,7 +25,6 @@ DrawPoint = Callable[[Space, Sequence[TunePoint], Direction, "random.Random"], d
 """Draws the next point from those that were measured. The same points and generator give the same answer."""
 
 
-@dataclass(frozen=True, slots=True)
 class Tuning(Record):
     """How this task tunes its proposals."""
 

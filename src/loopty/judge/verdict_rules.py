@@ -5,14 +5,13 @@ from __future__ import annotations
 from loopty.domain.proposal import BY_HAND
 from loopty.domain.task import Noise, Pools
 from loopty.judge.tuning import Tuning
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.records import Record, replace
 from loopty.record.node_record import Node
 
 FIRST_LOOK_OF_FREE_PROPOSALS = 1.0
 """In units of the noise. Chosen by whole simulated nights (docs/research/judge.md)."""
 
 
-@dataclass(frozen=True, slots=True)
 class Judging(Record):
     """What verdicts depend on besides the history."""
 

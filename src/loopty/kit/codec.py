@@ -1,4 +1,4 @@
-"""Frozen dataclasses to plain data and back, driven by their type hints."""
+"""Records to plain data and back, driven by their type hints."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from typing import Any, TypeVar
 
-from loopty.kit.dataclass_methods import MISSING, field_types, fields_of, is_dataclass
-from loopty.kit.str_enum import ENUMS
+from loopty.kit.records import field_types, fields_of, is_record
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
@@ -47,16 +47,16 @@ _encode = _make_encode()
 
 
 def stated_fields(value: Any) -> list[tuple[str, Any]]:
-    """The fields of a dataclass that are not at their default, in their order: those that `plain` writes."""
+    """List the fields of a record that are not at their default, in their order: those that `plain` writes."""
     cls: type = type(value)
-    fields = ((name, default, getattr(value, name)) for name, default in _defaults(cls))
+    fields = ((name, default, getattr(value, name)) for name, default in fields_of(cls))
     return [(name, item) for name, default, item in fields if item is not default and item != default]
 
 
 def every_field(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass as plain data, also those at their default: the same keys for every value."""
+    """Turn the fields of a record into plain data, also those at their default: the same keys for every value."""
     cls: type = type(value)
-    return {name: plain(getattr(value, name)) for name, _ in _defaults(cls)}
+    return {name: plain(getattr(value, name)) for name, _ in fields_of(cls)}
 
 
 def _flattener(cls: type) -> Convert:
@@ -67,15 +67,15 @@ def _flattener(cls: type) -> Convert:
 
 
 def _build_flattener(cls: type) -> Convert:
-    if is_dataclass(cls):
-        names = [name for name, _ in _defaults(cls)]
+    if is_record(cls):
+        names = [name for name, _ in fields_of(cls)]
         # With a single name, attrgetter would return the value itself, not a tuple.
         values = (
             operator.attrgetter(*names) if len(names) > 1 else lambda value: [getattr(value, n) for n in names]
         )
-        return functools.partial(_fields, values, _defaults(cls))
-    if issubclass(cls, ENUMS):
-        return lambda value: value.value
+        return functools.partial(_fields, values, fields_of(cls))
+    if issubclass(cls, Enum):
+        return operator.attrgetter("value")
     if issubclass(cls, _PLAIN_TYPES):  # before the question for Mapping, which asks all its subclasses in turn
         return _same
     if issubclass(cls, Mapping):
@@ -93,7 +93,9 @@ def _flatten_mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
     return data
 
 
-def _fields(values: Callable[[Any], Iterable[Any]], defaults: list[tuple[str, Any]], value: Any) -> dict[str, Any]:
+def _fields(
+    values: Callable[[Any], Iterable[Any]], defaults: Iterable[tuple[str, Any]], value: Any
+) -> dict[str, Any]:
     known, data = _FLATTENERS, {}
     for (name, default), item in zip(defaults, values(value), strict=True):
         if item is not default and item != default:
@@ -103,7 +105,7 @@ def _fields(values: Callable[[Any], Iterable[Any]], defaults: list[tuple[str, An
 
 
 def build(cls: Callable[..., T], data: Mapping[str, Any]) -> T:
-    """The dataclass that `plain` turned into this data. Unknown keys come from a later version and are ignored."""
+    """Make the record that `plain` turned into this data, without the keys of later versions."""
     plan = _plan(typing.cast(type, cls))
     return cls(
         **{
@@ -115,21 +117,8 @@ def build(cls: Callable[..., T], data: Mapping[str, Any]) -> T:
 
 
 @functools.cache
-def _defaults(cls: type) -> list[tuple[str, Any]]:
-    return [
-        (
-            field.name,
-            field.default_factory()
-            if field.default_factory is not MISSING
-            else field.default,  # MISSING equals nothing, so a required field is always written
-        )
-        for field in fields_of(cls)
-    ]
-
-
-@functools.cache
 def _plan(cls: type) -> dict[str, Convert]:
-    """How each field of a dataclass is read."""
+    """Say how each field of a record is read."""
     hints = field_types(cls)
     return {field.name: _converter(hints[field.name]) for field in fields_of(cls)}
 
@@ -150,10 +139,10 @@ def _converter(hint: Any) -> Convert:
         if key is value is _same:
             return _same
         return lambda items: {key(name): value(item) for name, item in items.items()}
-    if is_dataclass(hint):
+    if is_record(hint):
         kind = typing.cast(type, hint)
         return lambda item: build(kind, item)
-    if isinstance(hint, type) and (issubclass(hint, ENUMS) or (issubclass(hint, str) and hint is not str)):
+    if isinstance(hint, type) and (issubclass(hint, Enum) or (issubclass(hint, str) and hint is not str)):
         # A text whose type knows what a record may hold is checked as it is read.
         return typing.cast(Convert, getattr(hint, "from_record", hint))
     return _same

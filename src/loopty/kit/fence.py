@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 
-from loopty.kit.later_pattern import later_pattern
 from loopty.kit.scrub import NOTE, poses_as_instruction, scrub_text, strip_hidden
 
 FENCED_IS_DATA = (
@@ -17,7 +16,7 @@ FENCED_IS_DATA = (
 
 _LONGEST_LABEL = 1_200
 """Characters. Enough for the longest path, because a file is edited by its name."""
-_TAG = later_pattern(r"<(?=\s*/?\s*data-)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=\s*/?\s*data-)", re.IGNORECASE)
 _LEFT_OUT = "[... {:,} characters left out ...]"
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
+from typing import NamedTuple
 
-from loopty.kit.later_pattern import later_pattern
-from loopty.kit.named_tuple import NamedTuple
-
-_MARKER = later_pattern(r"EVOLVE-BLOCK-(START|END)\b")
+_MARKER = re.compile(r"EVOLVE-BLOCK-(START|END)\b")
 # Any comment opener counts, in any language: a false marker only freezes text, a missed one would unfreeze it.
-_OPENER = later_pattern(r"(?:#|//|!|--|\(\*|;|%|/\*)[ \t#/!*;%-]*\Z")
+_OPENER = re.compile(r"(?:#|//|!|--|\(\*|;|%|/\*)[ \t#/!*;%-]*\Z")
 
 
 class Span(NamedTuple):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING, field
 from typing import Any
-
-from loopty.kit.dataclass import field
-from loopty.kit.dataclass_methods import MISSING
 
 
 def option(doc: str, default: Any = MISSING, **checks: Any) -> Any:

@@ -6,9 +6,9 @@ escaped as well, because with them code reads differently from what it does (tro
 
 from __future__ import annotations
 
-from loopty.kit.later_pattern import later_pattern
+import re
 
-_UNUSUAL = later_pattern(r"[^\x20-\x7e\n\t]")
+_UNUSUAL = re.compile(r"[^\x20-\x7e\n\t]")
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 """Controls, formats (direction, zero width, tags), lone surrogates, private use, line and paragraph separators."""
 

@@ -13,14 +13,13 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from loopty.kit.later_pattern import later_pattern
 from loopty.kit.safe_folder import SafeFile
 
 _SECONDS = 60
 """A busy machine may take long to start a program, and without its answer it would look like another machine."""
 _MOST_KEPT = 64
 _HEAD_BYTES = 4096
-_PYENV_ROOT = later_pattern(rb'^export PYENV_ROOT="(/[^"\n]+)"$', re.MULTILINE)
+_PYENV_ROOT = re.compile(rb'^export PYENV_ROOT="(/[^"\n]+)"$', re.MULTILINE)
 
 
 class ProgramAnswers:

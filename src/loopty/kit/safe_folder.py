@@ -18,8 +18,8 @@ from pathlib import Path
 
 from loopty.kit import kept_handles
 from loopty.kit.atomic_file import write_atomically, write_whole
-from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.kept_handles import KeptHandle
+from loopty.kit.records import Record, replace
 from loopty.kit.tree_removal import remove_tree
 from loopty.kit.trial_user import trial_owner
 
@@ -52,7 +52,6 @@ def keep_open(*folders: SafeFolder) -> Iterator[None]:
         yield
 
 
-@dataclass(frozen=True, slots=True)
 class SafeFolder(Record):
     """A directory below a root. Only the root may be reached through links; it is the caller's to choose."""
 
@@ -257,7 +256,6 @@ class SafeFolder(Record):
                     _copy(self.file(name), source, target.file(name), copy)
 
 
-@dataclass(frozen=True, slots=True)
 class SafeFile(Record):
     """A regular file in a safe folder."""
 

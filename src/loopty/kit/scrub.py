@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 import unicodedata
-
-from loopty.kit.later_pattern import later_pattern
 
 _LONGEST_CACHED = 1_000
 """Characters of the longest line whose check is cached."""
 
 NOTE = "[a line that reads like an instruction was removed]"
 
-_ESCAPES = later_pattern(
+_ESCAPES = re.compile(
     r"\x1b\][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)?"  # a terminal title or link
     r"|\x1b[PX^_][^\x1b\n]{0,4096}(?:\x1b\\)?"
     r"|(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,16}[@-~]?"  # colours, the cursor
     r"|\x1b[ -/]{0,4}[0-~]?"
 )
-_BREAKS = later_pattern(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_BREAKS = re.compile(r"\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Letters and marks that show nothing, besides those in the categories below."""
-_SELECTORS = later_pattern("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 """Variation selectors choose how the previous letter looks; a row of them can spell a hidden text."""
 _HIDDEN = ("Cc", "Cf", "Cs", "Co")
 """Control characters, direction and zero-width marks, lone surrogates, private-use characters."""
@@ -38,7 +37,7 @@ _ROLES = "system|assistant|human|developer"
 _FEW = r"(?:\W+\w{1,40}){0,4}?\W+"
 """A few words in between."""
 
-_ANYWHERE = later_pattern(
+_ANYWHERE = re.compile(
     "|".join(
         (
             # Ignore all previous instructions.
@@ -75,14 +74,14 @@ _ANYWHERE = later_pattern(
         )
     )
 )
-_HINT = later_pattern(
+_HINT = re.compile(
     "ignor|disregard|forget|overrid|bypass|discard|follow|obey|you|pretend|instruction|attention|dear|note|message"
     "|<|\\[|_of_turn|end|response|user|##|" + _ROLES
 )
 """No pattern can match without one of these, and looking for them is ten times faster."""
 _MARKS = r"^[\s>*_+|/;%!\-]*"
 """Marks of quotes, lists, diffs and comments, which may precede a heading."""
-_AT_START = later_pattern(
+_AT_START = re.compile(
     rf"{_MARKS}#?[\s*_]*\[?(?:{_ROLES})\]?(?:\s*(?:prompt|message|instructions?))?[\s*_]*:"
     rf"|{_MARKS}#{{2,}}[\s*_]*(?:\w{{1,20}}\s+)?(?:instructions?|user|response|{_ROLES})[\s*_]*(?::|$)"
 )

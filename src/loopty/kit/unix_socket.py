@@ -9,11 +9,10 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFolder
 
 
-@dataclass(frozen=True, slots=True)
 class ListeningSocket(Record):
     """A non-blocking listening socket and its path."""
 

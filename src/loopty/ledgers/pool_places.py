@@ -7,8 +7,9 @@ the walk leaves marks, and the next one begins at the nearest.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from loopty.domain.pool import Pool
-from loopty.kit.named_tuple import NamedTuple
 from loopty.ledgers.rows import RowDatabase, whole_number
 
 LONGEST_WALK = 8_192

@@ -6,7 +6,7 @@ import re
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 _LEDGER = "ledger"
 """The parameter of the URL that names one of several ledgers in a database; the server never sees it."""
@@ -15,7 +15,6 @@ _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _SECRETS = {"password", "sslpassword", "passfile"}
 
 
-@dataclass(frozen=True, slots=True)
 class PostgresAddress(Record):
     """Where a ledger is."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.ledgers.digests import NOTHING, event_digest, seal_digest
 from loopty.ledgers.row_pages import RowPages
 from loopty.ledgers.rows import RowDatabase, next_place
@@ -28,7 +28,6 @@ def event_rows(db: RowDatabase, after: int, columns: str = EVENT, only: str = ""
         after = next_place(rows, after)
 
 
-@dataclass(frozen=True, slots=True)
 class Tail(Record):
     """The digests after the last event."""
 

@@ -18,8 +18,8 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Prompt, Reply
 from loopty.kit import codec
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.journal import Journal
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFolder
 from loopty.models.keys import is_secret, without_key
 
@@ -28,7 +28,6 @@ _CALL_NAME = re.compile(rb'"call":"([^"]*)"')
 """The first match in a line is the name of its call."""
 
 
-@dataclass(frozen=True, slots=True)
 class CallRecord(Record):
     """One call. A call without a reply failed; `failure` says why."""
 

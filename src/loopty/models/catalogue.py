@@ -10,7 +10,7 @@ from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Model, ModelSpec, Role
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.keys import key_of
@@ -25,7 +25,6 @@ KeyRefusal = Callable[[str, ModelSpec], str | None]
 """Why the key of a model may not be sent to its server, or None."""
 
 
-@dataclass(frozen=True, slots=True)
 class _ModelParts(Record):
     """What all role models of one model share."""
 

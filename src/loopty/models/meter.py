@@ -12,7 +12,7 @@ from loopty.domain.errors import Crowded, Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.model import ModelSpec, Prompt, Role, Usage
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.token_count import byte_size, tokens
 from loopty.models.allowance import Allowance
 from loopty.models.prices import FREE, Rates
@@ -35,7 +35,6 @@ _CHECK_SECONDS = 1.0
 """Between two checks of what other processes have settled."""
 
 
-@dataclass(frozen=True, slots=True)
 class RequestSize(Record):
     """The tokens of a request: estimated input, maximum input, and the longest reply."""
 
@@ -55,7 +54,6 @@ class RequestSize(Record):
         return cls(expected, maximum, min(longest, max(room, USEFUL_OUTPUT)))
 
 
-@dataclass(frozen=True, slots=True)
 class Subject(Record):
     """What a call is for, as the ledger records it."""
 
@@ -70,7 +68,6 @@ class Subject(Record):
     """The form of answer that is asked for."""
 
 
-@dataclass(frozen=True, slots=True)
 class ReservedCall(Record):
     """A call that may be sent now. It must be settled, whatever happens."""
 

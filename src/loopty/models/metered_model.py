@@ -6,7 +6,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Answer, Message, Model, ModelFault, ModelSpec, Prompt, Reply, Role, Usage
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.kit.token_count import tokens
 from loopty.models.archive import Archive
 from loopty.models.meter import CANCELLED, Meter, RequestSize, ReservedCall, Subject

@@ -8,7 +8,7 @@ from pathlib import Path
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.role_spec import Roles
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.models.catalogue import Catalogue, KeyRefusal
 from loopty.models.keys import key_of
 from loopty.models.prices import FREE_PROVIDERS, Rates, rates_of
@@ -16,7 +16,6 @@ from loopty.models.prices import FREE_PROVIDERS, Rates, rates_of
 _NOT_NEEDED = "not needed"
 
 
-@dataclass(frozen=True, slots=True)
 class ModelEntry(Record):
     """One model. It never includes the key itself."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from loopty.domain.model import ModelSpec
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record, field
 from loopty.models.hosts import PROVIDER_URLS, host_of
 from loopty.models.keys import key_variables
 
@@ -15,7 +15,6 @@ _PORTS = {"http": 80, "https": 443}
 _FOR_LOOPTY = "LOOPTY"
 
 
-@dataclass(frozen=True, slots=True)
 class Permits(Record):
     """Models and keys in the user's own configuration."""
 

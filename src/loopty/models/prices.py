@@ -8,7 +8,7 @@ from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec, Role, Usage
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record, field
 from loopty.models.hosts import is_on_loopback
 from loopty.models.spend_caps import Price
 
@@ -17,7 +17,6 @@ FREE_PROVIDERS = ("scripted", "recorded")
 """Providers that send no bill."""
 
 
-@dataclass(frozen=True, slots=True)
 class Rates(Record):
     """Prices of a million tokens, in US dollars."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelFault, Prompt, Reply
 from loopty.kit import codec
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.models.archive import Archive
 

@@ -12,14 +12,13 @@ from loopty.domain.declared_types import misfit
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelFault, Prompt, Reply, Usage
 from loopty.kit import codec
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.token_count import tokens
 
 ScriptLine = str | Reply | ModelFault
 """One line of a script: a reply, or a fault to raise."""
 
 
-@dataclass(frozen=True, slots=True)
 class DelayedLine(Record):
     """A line of a script that takes this long to answer."""
 

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator
 
 from loopty.domain.role_spec import Roles
 from loopty.domain.task import Pools
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.budgets import pools_in_force
 from loopty.record.calls import Reservation, Spend
 from loopty.record.role_shares import RoleShares
 from loopty.record.run_record import Run
 
 
-@dataclass(frozen=True, slots=True)
 class Price(Record):
     """Tokens and money."""
 
@@ -22,7 +21,6 @@ class Price(Record):
     money_usd: float
 
 
-@dataclass(frozen=True, slots=True)
 class _Cap(Record):
     """One limit, and how much of it is used."""
 

@@ -6,8 +6,7 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
-
-from loopty.kit.dataclass import dataclass
+from dataclasses import dataclass
 
 Clock = Callable[[], float]
 """Seconds since an arbitrary moment."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.str_enum import StrEnum
+from dataclasses import dataclass
+from enum import StrEnum
+
+from loopty.kit.records import Record
 
 
 class NoticeKind(StrEnum):
@@ -17,7 +19,6 @@ class NoticeKind(StrEnum):
     TEST = "test"
 
 
-@dataclass(frozen=True, slots=True)
 class Notice(Record):
     """What happened, in a line and in a sentence."""
 
@@ -31,7 +32,7 @@ class Notice(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class NoticeSettings(Record):
+class NoticeSettings:
     """Where notices go. They are the user's own, never a task file's: a clone must not run or call anything."""
 
     desktop: bool = False

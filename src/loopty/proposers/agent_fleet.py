@@ -11,7 +11,7 @@ from loopty.agents.agent_work import AgentChoice, AgentSessions
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Outage
 from loopty.engine.protocols import Ask, Selector
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.proposers.prompt_context import PromptContext
 from loopty.record.agent_accounts import AgentAccount, AgentAccounts
 
@@ -19,7 +19,6 @@ _REST_SECONDS = 300.0
 """How long an agent whose model is unavailable gets no work, where others can go on."""
 
 
-@dataclass(frozen=True, slots=True)
 class FleetMember(Record):
     """One way of using a coding agent, and its share of the work."""
 

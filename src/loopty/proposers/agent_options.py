@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from loopty.agents.agent_table import OF_ONE_AGENT, STREAMS, TEXT
 from loopty.agents.agent_work import AgentChoice
 from loopty.agents.stall_options import StallOptions
 from loopty.kit import codec
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 from loopty.proposers.prompt_context import PromptContextOptions
 
 
 @dataclass(frozen=True, slots=True)
-class AgentOptions(Record):
+class AgentOptions:
     agent: str = option(
         "The coding agent: `codex`, `claude`, `opencode`, `pi`, `gemini`, `qwen`, `aider`, "
         "`mini-swe-agent`, `acp`, or `command` (`docs/agents.md`).",

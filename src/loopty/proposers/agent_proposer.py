@@ -12,8 +12,8 @@ from loopty.domain.model import Outage
 from loopty.domain.proposal import Objection, Proposal, ProposerStall, Refusal
 from loopty.engine.protocols import Ask
 from loopty.kit import globs
-from loopty.kit.dataclass import replace
 from loopty.kit.fence import one_line
+from loopty.kit.records import replace
 from loopty.proposers.agent_fleet import AgentFleet, FleetMember
 from loopty.proposers.agent_options import AgentOptions
 from loopty.proposers.agent_prompt import agent_prompt, agent_summary

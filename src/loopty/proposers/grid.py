@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Exhausted
@@ -10,7 +11,6 @@ from loopty.domain.parameter_grid import ParameterGrid
 from loopty.domain.proposal import Proposal
 from loopty.domain.space import Space
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 from loopty.proposers.params_text import params_line
 from loopty.proposers.shared_pool import parameter_parent, turn
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class GridOptions(Record):
+class GridOptions:
     points: int = option("Values per numeric parameter, ends included.", 5, minimum=1)
 
 

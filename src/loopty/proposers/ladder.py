@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Crowded, Exhausted, Misuse
@@ -11,8 +12,8 @@ from loopty.domain.model import Outage
 from loopty.domain.proposal import RungChange, Suggestion
 from loopty.domain.task import PluginChoice
 from loopty.engine.protocols import Ask, Proposer
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
+from loopty.kit.records import Record
 from loopty.record.rungs import LadderState
 from loopty.record.trials import TrialCounts, Trials
 from loopty.record.verdicts import Incumbents
@@ -25,7 +26,7 @@ _MAX_FAILED_STAYS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class LadderOptions(Record):
+class LadderOptions:
     rungs: tuple[Mapping[str, Any], ...] = option(
         "The proposers from cheap to broad: tables with `kind`, its options and, if it differs, `patience`."
     )
@@ -42,7 +43,6 @@ class LadderOptions(Record):
     )
 
 
-@dataclass(frozen=True, slots=True)
 class Rung(Record):
     """One proposer of a ladder."""
 

@@ -10,7 +10,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.history import History
 from loopty.record.node_facts import FactsKind
 
@@ -23,7 +23,6 @@ _CAP = 300
 _WORST = float("-inf")
 
 
-@dataclass(frozen=True, slots=True)
 class LearnedNodes(Record):
     """The nodes of one pool that a sampler that has seen every verdict would know."""
 

@@ -10,7 +10,7 @@ from loopty.domain.model import Prompt, Role, RoleModel
 from loopty.domain.proposal import Objection, Proposal, Refusal, identity
 from loopty.domain.space import Params, Space
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.records import Record, replace
 from loopty.proposers.parameters.parameter_prompts import configurations_prompt, retry_text
 from loopty.proposers.parameters.parameter_replies import ParameterReply, parse_reply
 from loopty.proposers.parameters.parameters_options import ParametersOptions
@@ -29,7 +29,6 @@ _LONGEST_REASON, _LONGEST_ANSWER = 600, 8_000
 """Characters."""
 
 
-@dataclass(frozen=True, slots=True)
 class _OpenReply(Record):
     """A reply, and how many of its points are already taken."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.proposal import Proposal
 from loopty.engine.protocols import Ask, Selector
-from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.option import option
+from loopty.kit.records import replace
 from loopty.proposers.parents_option import PARENTS
 from loopty.record.node_record import Node
 
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class MutateOptions(Record):
+class MutateOptions:
     parents: str | Mapping[str, Any] = option(PARENTS, "best")
 
 
 @dataclass(frozen=True, slots=True)
-class MutateControlOptions(Record):
+class MutateControlOptions:
     """As a control it has no memory, unless the task says so: it is what a search is compared with."""
 
     parents: str | Mapping[str, Any] = option(PARENTS, "root")

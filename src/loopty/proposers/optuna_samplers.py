@@ -15,8 +15,8 @@ from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.proposal import Proposal
 from loopty.domain.space import Parameter, ParameterKind, Space, Value
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.own_installation import extra_command
+from loopty.kit.records import Record, field
 from loopty.proposers.learned_nodes import best_and_newest, is_too_long, learned_nodes
 from loopty.proposers.params_text import params_line
 from loopty.proposers.shared_pool import parameter_parent, turn
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 _QUIET = {"warn_independent_sampling": False}
 
 
-@dataclass(frozen=True, slots=True)
 class SamplerSpec(Record):
     """How to make one of Optuna's samplers."""
 

@@ -6,15 +6,16 @@ The fixed sentences are never cut: in a small window there is less about the sea
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 
 from loopty.domain.access import Access
 from loopty.domain.ids import NodeId
 from loopty.domain.leftovers import Leftovers
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.fence import one_line
 from loopty.kit.option import option
+from loopty.kit.records import replace
 from loopty.kit.token_budget import fence_to_budget
 from loopty.kit.token_count import tokens
 from loopty.proposers.context.experiments import ExperimentDigest
@@ -34,7 +35,7 @@ _HEADING_TOKENS = 48
 
 
 @dataclass(frozen=True, slots=True)
-class PromptContextOptions(Record):
+class PromptContextOptions:
     """How much context a prompt has."""
 
     tokens: int = option("Maximum length of the context, in tokens.", 12_000, minimum=2_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from loopty.agents.agent_work import OpenSessions
@@ -13,7 +14,6 @@ from loopty.domain.proposal import Proposal
 from loopty.domain.space import Space
 from loopty.domain.task import PluginChoice
 from loopty.engine.protocols import Proposer, Selector
-from loopty.kit.dataclass import dataclass
 from loopty.proposers.context.limits import PromptLimits
 from loopty.proposers.file_merge import FileMerge
 from loopty.proposers.prompt_context import PromptContext, PromptContextOptions

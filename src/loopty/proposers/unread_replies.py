@@ -6,11 +6,10 @@ from collections.abc import Collection
 
 from loopty.domain.ids import NodeId
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.calls import Spend
 
 
-@dataclass(frozen=True, slots=True)
 class UnreadItem(Record):
     """The next proposal of a reply."""
 

@@ -8,12 +8,11 @@ from collections.abc import Iterable
 from loopty.domain.errors import Exhausted
 from loopty.domain.proposal import Edits, Proposal
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 OPERATOR = "version"
 
 
-@dataclass(frozen=True, slots=True)
 class PastVersion(Record):
     """The files of a past version, as a change of the baseline."""
 

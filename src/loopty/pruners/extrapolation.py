@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from loopty.domain.curve import Curve
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
+from loopty.kit.records import Record
 
 _EXPONENTS = (0.25, 0.5, 1.0, 2.0)
 _MAX_POINTS = 48
@@ -25,7 +26,7 @@ Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class ExtrapolationPruner(Record):
+class ExtrapolationPruner:
     """Never prunes without enough peers that ran as far, nor on a few points."""
 
     confidence: float = option(
@@ -74,7 +75,6 @@ def _predict(points: Points, step: float) -> float | None:
     return best.level + best.slope * math.pow(step - first + 1.0, -best.exponent)
 
 
-@dataclass(frozen=True, slots=True)
 class _Fit(Record):
     level: float
     slope: float

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from loopty.domain.curve import Curve
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 
 @dataclass(frozen=True, slots=True)
-class HalvingPruner(Record):
+class HalvingPruner:
     """The first rung is at step `first_rung`, each next one `factor` times later; one trial in `factor` passes."""
 
     first_rung: float = option("Step of the first rung.", 1.0, above=0)

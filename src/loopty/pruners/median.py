@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from loopty.domain.curve import Curve
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 
 @dataclass(frozen=True, slots=True)
-class MedianPruner(Record):
+class MedianPruner:
     """A trial at the median goes on; nothing is pruned without peers or during warm-up."""
 
     warmup_steps: float = option("Never prune before this step.", 0.0, minimum=0)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from loopty.domain.curve import Curve
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 
 
 @dataclass(frozen=True, slots=True)
-class PatiencePruner(Record):
+class PatiencePruner:
     """Looks at the trial alone and stops it after `reports` reports without a better value."""
 
     reports: int = option("Stop after this many reports without an improvement.", 10, minimum=1)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.records import field
 from loopty.record.directives import Directive
 from loopty.record.event import Event
 from loopty.record.family import Family
@@ -17,7 +17,6 @@ _MOST_CLIENTS = 64
 """Whoever is forgotten is shown the directive once more."""
 
 
-@dataclass(frozen=True, slots=True)
 class DirectiveSeen(Event):
     """A client was shown the directive with this digest."""
 
@@ -26,7 +25,6 @@ class DirectiveSeen(Event):
     directive: str
 
 
-@dataclass(frozen=True, slots=True)
 class Acknowledgements(RunPart):
     """The digest of the directive that each client was shown last."""
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass, field
-from loopty.kit.replace import replace
+from loopty.kit.records import Record, field, replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -21,7 +20,6 @@ _RECENT = 6
 _OUTAGE = "outage"
 
 
-@dataclass(frozen=True, slots=True)
 class Configuration(Record):
     """One way of using a coding agent: its options in the task file."""
 
@@ -36,7 +34,6 @@ class Configuration(Record):
         return f"{self.name} {self.digest}"
 
 
-@dataclass(frozen=True, slots=True)
 class AgentPartEnded(Event):
     """One start of an agent has ended. A session has a second one only after a stall or a killed process."""
 
@@ -62,7 +59,6 @@ class AgentPartEnded(Event):
     """The tokens of those parts."""
 
 
-@dataclass(frozen=True, slots=True)
 class AgentSearchStalled(Event):
     """The changes of a configuration do not get on: the agent is told so in its next prompt."""
 
@@ -75,7 +71,6 @@ class AgentSearchStalled(Event):
     """How many answers the configuration had given: each stall is recorded once."""
 
 
-@dataclass(frozen=True, slots=True)
 class AgentBenched(Event):
     """A configuration gets no work until this time, in seconds since the epoch."""
 
@@ -85,7 +80,6 @@ class AgentBenched(Event):
     until: float
 
 
-@dataclass(frozen=True, slots=True)
 class AgentAccount(Record):
     """What one configuration did in a run."""
 
@@ -135,7 +129,6 @@ class AgentAccount(Record):
         return self.nodes + self.refused
 
 
-@dataclass(frozen=True, slots=True)
 class AgentAccounts(RunPart):
     """The accounts of a run's configurations."""
 

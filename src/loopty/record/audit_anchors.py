@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.records import replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -12,7 +12,6 @@ from loopty.record.run_record import RunPart
 from loopty.record.trials import TrialEnded, Trials, trial_name
 
 
-@dataclass(frozen=True, slots=True)
 class AuditConcluded(Event):
     """What all audits of a run so far say about its gains, without a number."""
 
@@ -23,7 +22,6 @@ class AuditConcluded(Event):
     """Since when gains do not carry over, as a sentence; empty while they do."""
 
 
-@dataclass(frozen=True, slots=True)
 class AuditAnchors(RunPart):
     """The newest conclusion."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loopty.domain.task import Pools
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.records import field, replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -20,7 +20,6 @@ ALWAYS_LIMITED = ("attempts", "control")
 """Those of them that are numbers in every run."""
 
 
-@dataclass(frozen=True, slots=True)
 class BudgetChanged(Event):
     """Limits of the run from here on, instead of those in the task file; None means no limit."""
 
@@ -28,7 +27,6 @@ class BudgetChanged(Event):
     limits: Mapping[str, float | None]
 
 
-@dataclass(frozen=True, slots=True)
 class ChangedLimits(RunPart):
     """All limits of a run that were changed."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass, field, replace
+from loopty.kit.records import Record, field, replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -21,7 +21,6 @@ STALLED = "stalled: "
 """How the failure of a call begins that a stalled coding agent made."""
 
 
-@dataclass(frozen=True, slots=True)
 class CallReserved(Event):
     """Tokens and money that a call is about to spend: they count from here on."""
 
@@ -44,7 +43,6 @@ class CallReserved(Event):
     """The form of answer that is asked for, where there are several."""
 
 
-@dataclass(frozen=True, slots=True)
 class CallSettled(Event):
     """What a reserved call really cost."""
 
@@ -59,7 +57,6 @@ class CallSettled(Event):
     """The process that made the call died: the call is charged as reserved."""
 
 
-@dataclass(frozen=True, slots=True)
 class Reservation(Record):
     """Tokens and money reserved for a call that has not ended."""
 
@@ -77,7 +74,6 @@ class Reservation(Record):
     form: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class UnreadReply(Record):
     """A paid reply with proposals that nobody has taken yet."""
 
@@ -94,7 +90,6 @@ class UnreadReply(Record):
     money_usd: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
 class Spend(RunPart):
     """What models have cost a run."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record, field
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
 from loopty.record.nodes import DraftDropped, NodeAdded
@@ -17,7 +17,6 @@ STALE_SECONDS = 2 * 3600.0
 """A claim that is older holds nobody up: its client has probably gone."""
 
 
-@dataclass(frozen=True, slots=True)
 class Claim(Record):
     """A client works on a node."""
 
@@ -30,7 +29,6 @@ class Claim(Record):
         return now - self.since < STALE_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
 class Claims(RunPart):
     """The claims on nodes without a verdict, oldest first."""
 

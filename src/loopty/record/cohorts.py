@@ -6,14 +6,13 @@ from collections.abc import Mapping
 
 from loopty.domain.evidence import noise_floor
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.records import field, replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
 from loopty.record.run_record import RunPart
 
 
-@dataclass(frozen=True, slots=True)
 class MachineSeen(Event):
     """The facts behind a fingerprint."""
 
@@ -22,7 +21,6 @@ class MachineSeen(Event):
     facts: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
 class RunRebaselined(Event):
     """From here on results are compared under this fingerprint, with this node as the first incumbent."""
 
@@ -31,7 +29,6 @@ class RunRebaselined(Event):
     incumbent: NodeId
 
 
-@dataclass(frozen=True, slots=True)
 class CohortOpened(Event):
     """Results under this fingerprint are compared beside those of the present one, first with this node."""
 
@@ -40,7 +37,6 @@ class CohortOpened(Event):
     incumbent: NodeId
 
 
-@dataclass(frozen=True, slots=True)
 class Cohorts(RunPart):
     """The fingerprints under which a run has results."""
 

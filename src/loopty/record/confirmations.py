@@ -5,7 +5,7 @@ from __future__ import annotations
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.records import replace
 from loopty.record import samples
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -14,7 +14,6 @@ from loopty.record.run_record import RunPart
 from loopty.record.trials import TrialEnded, Trials, trial_name
 
 
-@dataclass(frozen=True, slots=True)
 class Confirmation(RunPart):
     """The newest confirmation of a run. Its pairs serve no verdict, so nothing selected them."""
 

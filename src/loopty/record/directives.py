@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import dataclass
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
 from loopty.record.run_record import RunPart
 
 
-@dataclass(frozen=True, slots=True)
 class DirectiveSet(Event):
     """The user's directive from here on; one without a text and without nodes removes it."""
 
@@ -24,7 +22,6 @@ class DirectiveSet(Event):
     """No change starts from these, nor from what is below them."""
 
 
-@dataclass(frozen=True, slots=True)
 class Directive(RunPart):
     """The directive in force."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 
 class Event(Record):
@@ -13,7 +13,6 @@ class Event(Record):
     """
 
 
-@dataclass(frozen=True, slots=True)
 class Recorded(Record):
     """An event with its number in the ledger. `at` is in seconds since the epoch."""
 

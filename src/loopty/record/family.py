@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from loopty.kit.dataclass import dataclass, field
 from loopty.record.event import Event
 from loopty.record.fold_state import FoldState
 

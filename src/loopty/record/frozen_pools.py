@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record, field
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
 from loopty.record.run_record import RunPart
 
 
-@dataclass(frozen=True, slots=True)
 class PoolMember(Record):
     """A node of the pool, with its score when the pool was frozen."""
 
@@ -25,7 +24,6 @@ class PoolMember(Record):
     handle: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class PoolFrozen(Event):
     """A run combines these nodes of another one. Nothing changes them from now on."""
 
@@ -34,7 +32,6 @@ class PoolFrozen(Event):
     members: tuple[PoolMember, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class FrozenPool(RunPart):
     """What a run combines; empty for a run that is a search of its own."""
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.named_tuple import NamedTuple
+from loopty.kit.records import Record
 
 BLOCK_SIZE = 64
 """Every write of a node rewrites its block: larger blocks make writing dearer, smaller ones reading."""
@@ -51,7 +50,6 @@ class NodeFacts(NamedTuple):
     kind: FactsKind
 
 
-@dataclass(frozen=True, slots=True)
 class FactsBlock(Record):
     """The facts of the nodes with the handles from `first` on, as columns of equal length."""
 

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 
 from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.records import field
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
 from loopty.record.run_record import RunPart
 
 
-@dataclass(frozen=True, slots=True)
 class GateAdded(Event):
     """A gate for a node and all its descendants."""
 
@@ -21,7 +20,6 @@ class GateAdded(Event):
     gate: Gate
 
 
-@dataclass(frozen=True, slots=True)
 class NodeGates(RunPart):
     """The gates of a run by the node to which they were added."""
 

@@ -13,7 +13,7 @@ from loopty.domain.outcome import Effect, Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import identity
 from loopty.domain.space import Value
-from loopty.kit.dataclass import Record, dataclass, field, replace
+from loopty.kit.records import Record, field, replace
 
 MAX_SAMPLES = 32
 """Per node and fingerprint; older samples are dropped."""
@@ -21,7 +21,6 @@ RECENT_SAMPLES = 5
 """How many of the newest samples make a result: the older ones are of a machine that may have changed since."""
 
 
-@dataclass(frozen=True, slots=True)
 class Pairing(Record):
     """Repeated measurements of a node and of the incumbent, in the order in which they were made."""
 
@@ -50,7 +49,6 @@ class Pairing(Record):
         return replace(self, mine=self.mine[:count], theirs=self.theirs[:count])
 
 
-@dataclass(frozen=True, slots=True)
 class Result(Record):
     """A node's result under one fingerprint: its metrics are the medians of the newest samples."""
 
@@ -64,7 +62,6 @@ class Result(Record):
         return Result(replace(self.outcome, metrics={**self.outcome.metrics, **medians}), samples)
 
 
-@dataclass(frozen=True, slots=True)
 class Review(Record):
     """The verifier's answer about a node that the metric would keep."""
 
@@ -73,7 +70,6 @@ class Review(Record):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class TunedParams(Record):
     """How a node came to its parameters: they were tuned on a slice before its attempt."""
 
@@ -88,7 +84,6 @@ class TunedParams(Record):
     proposed: Mapping[str, Value] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class Withdrawal(Record):
     """A verdict that was taken back. The node is never kept again."""
 
@@ -102,7 +97,6 @@ class Withdrawal(Record):
     """Whether a person took it back: then `loopty restore` can undo it."""
 
 
-@dataclass(frozen=True, slots=True)
 class Node(Record):
     """What is known about one node."""
 

@@ -9,7 +9,7 @@ from loopty.domain.git_names import ObjectName, TreePath
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.records import field, replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -18,7 +18,6 @@ from loopty.record.proposals import Proposals
 from loopty.record.run_record import RunPart
 
 
-@dataclass(frozen=True, slots=True)
 class NodeAdded(Event):
     """A state of the code in the tree. A draft is still being edited and has no commit of its own yet."""
 
@@ -55,7 +54,6 @@ class NodeAdded(Event):
     """The parameters that its program declares itself."""
 
 
-@dataclass(frozen=True, slots=True)
 class NodeSealed(Event):
     """A draft's files were committed and no longer change."""
 
@@ -67,14 +65,12 @@ class NodeSealed(Event):
     """Its values from now on; None where they stay as they were."""
 
 
-@dataclass(frozen=True, slots=True)
 class DraftDropped(Event):
     """A draft was given up before it ran. It stays in the tree, so that its id is never used again."""
 
     node: NodeId
 
 
-@dataclass(frozen=True, slots=True)
 class NodeCount(RunPart):
     """How many nodes a run has."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -13,7 +13,6 @@ _MOST_NOTES = 20
 """Of a run, the newest; the ledger has them all."""
 
 
-@dataclass(frozen=True, slots=True)
 class NoteAdded(Event):
     """A note of a client, about a node where one is named."""
 
@@ -23,7 +22,6 @@ class NoteAdded(Event):
     node: NodeId | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Note(Record):
     """One note. Its text is that of a stranger."""
 
@@ -33,7 +31,6 @@ class Note(Record):
     node: NodeId | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Notes(RunPart):
     """The newest notes, oldest first."""
 

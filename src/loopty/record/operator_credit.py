@@ -12,7 +12,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric, gain
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import SEARCH_POOLS
-from loopty.kit.dataclass import Record, dataclass, field, replace
+from loopty.kit.records import Record, field, replace
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts, RunRebaselined
 from loopty.record.family import Family
@@ -31,7 +31,6 @@ _MERGE = "merge"
 _RANKED = (Verdict.KEPT, Verdict.DISCARDED, Verdict.INCONCLUSIVE)
 
 
-@dataclass(frozen=True, slots=True)
 class ArmCredit(Record):
     """What one arm, an operator with a model, has cost and brought."""
 
@@ -46,7 +45,6 @@ class ArmCredit(Record):
     money_usd: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
 class OperatorCredit(PoolPart):
     """The credit of one pool's arms, and its best nodes."""
 
@@ -64,7 +62,6 @@ class OperatorCredit(PoolPart):
         return replace(self, arms={**self.arms, name: arm})
 
 
-@dataclass(frozen=True, slots=True)
 class CallCost(Record):
     """What the calls behind one proposal cost, and which model answered."""
 
@@ -165,7 +162,6 @@ def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
         state.put(replace(node, place=place))
 
 
-@dataclass(frozen=True, slots=True)
 class _Comparison(Record):
     """What nodes of a run are compared by."""
 

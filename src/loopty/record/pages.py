@@ -12,7 +12,7 @@ from typing import Protocol
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 RUN_KEY = "run "
 FACTS_KEY = "facts "
@@ -39,7 +39,6 @@ def facts_key(block: int) -> str:
     return f"{FACTS_KEY}{block:010}"
 
 
-@dataclass(frozen=True, slots=True)
 class NodePlace(Record):
     """What a node is found by, and what a line of the tree shows of it."""
 
@@ -54,7 +53,6 @@ class NodePlace(Record):
     """What a line of the tree needs of it, as one line of JSON."""
 
 
-@dataclass(frozen=True, slots=True)
 class Page(Record):
     """One page of the fold as one line of JSON; for a node, also what it is found by and shown with."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from loopty.domain.declared_types import cut_words
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Refusal
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.records import field, replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -16,7 +16,6 @@ from loopty.record.run_record import PoolPart
 _LONGEST_REASON = 160
 
 
-@dataclass(frozen=True, slots=True)
 class ProposalRefused(Event):
     """A proposal that got no trial. It costs no attempt."""
 
@@ -32,7 +31,6 @@ class ProposalRefused(Event):
     """Why its operator and its model were chosen."""
 
 
-@dataclass(frozen=True, slots=True)
 class Proposals(PoolPart):
     """The answers of one pool's proposer."""
 

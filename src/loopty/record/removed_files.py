@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.records import replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
 from loopty.record.node_record import Node
 
 
-@dataclass(frozen=True, slots=True)
 class FilesRemoved(Event):
     """The commits and folders of these nodes are no longer kept. Recorded first, so that nobody builds on them."""
 

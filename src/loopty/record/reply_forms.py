@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.proposal import Objection
-from loopty.kit.dataclass import Record, dataclass, field, replace
+from loopty.kit.records import Record, field, replace
 from loopty.record.calls import Spend
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -20,7 +20,6 @@ _MOST_FORMS = 128
 """Models times forms: bounded, as all that the fold keeps."""
 
 
-@dataclass(frozen=True, slots=True)
 class FormCount(Record):
     """Replies in one form by one model."""
 
@@ -31,7 +30,6 @@ class FormCount(Record):
         return FormCount(self.asked + 1, self.usable + usable)
 
 
-@dataclass(frozen=True, slots=True)
 class ReplyForms(RunPart):
     """What a run has learned about the forms of answers."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.records import replace
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
 from loopty.record.node_record import Review
@@ -13,7 +13,6 @@ from loopty.record.trials import TrialEnded, Trials, trial_name
 from loopty.record.verdicts import NodeJudged
 
 
-@dataclass(frozen=True, slots=True)
 class Reviews(PoolPart):
     """What the reviews of a pool's winners led to."""
 

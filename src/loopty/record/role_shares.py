@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record, field
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
 from loopty.record.run_record import RunPart
 
 
-@dataclass(frozen=True, slots=True)
 class RoleFigures(Record):
     """What the roles of a run have done so far: sums, so that two of them show what happened between."""
 
@@ -29,7 +28,6 @@ class RoleFigures(Record):
     """Those of them in which the verifier objected."""
 
 
-@dataclass(frozen=True, slots=True)
 class RoleSharesChanged(Event):
     """The shares of the roles from here on, and the evidence for them."""
 
@@ -39,7 +37,6 @@ class RoleSharesChanged(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class RoleShares(RunPart):
     """The shares in force; empty before the first decision."""
 

@@ -9,8 +9,7 @@ from operator import attrgetter
 from typing import Any, get_args
 
 from loopty.kit import codec
-from loopty.kit.dataclass import replace
-from loopty.kit.dataclass_methods import field_types, fields_of, is_dataclass
+from loopty.kit.records import field_types, fields_of, is_record, replace
 from loopty.record.entry_pages import LONG, EntryPages
 from loopty.record.pages import RUN_KEY, UNREADABLE, Page, damaged_page
 from loopty.record.run_record import Run, RunPart
@@ -103,6 +102,6 @@ class RunPages:
 
 @cache
 def _mappings(cls: type) -> tuple[str, ...]:
-    """The fields of a part that map names to dataclasses: their entries get pages of their own where they pay."""
+    """The fields of a part that map names to records: their entries get pages of their own where they pay."""
     hints = ((name, get_args(hint)) for name, hint in field_types(cls).items())
-    return tuple(name for name, inner in hints if len(inner) == 2 and is_dataclass(inner[1]))
+    return tuple(name for name, inner in hints if len(inner) == 2 and is_record(inner[1]))

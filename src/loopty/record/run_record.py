@@ -10,14 +10,13 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.pool import Pool
 from loopty.kit import codec
-from loopty.kit.dataclass import Record, dataclass, field, replace
+from loopty.kit.records import Record, field, replace
 
 T = TypeVar("T")
 _DEFAULT_PARTS: dict[type, Any] = {}
 """What a family keeps about a run before its first event: one for all runs, as parts never change."""
 
 
-@dataclass(frozen=True, slots=True)
 class Run(Record):
     """What is known about one run. Each event family keeps its own part: see RunPart and PoolPart."""
 
@@ -30,12 +29,15 @@ class Run(Record):
     benchmark: str = ""
     data: str = ""
     criteria_parts: Mapping[str, str] = field(default_factory=dict)
-    secret: str = field(default="", repr=False)
+    secret: str = ""
     """What the order within pairs is drawn from."""
     parts: Mapping[str, Any] = field(default_factory=dict)
     """By the name of the part's class. In a saved page, plain data, from which `of` builds the part."""
     pools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By pool, then by the name of the part's class."""
+
+    def __repr__(self) -> str:
+        return f"Run(number={self.number}, criteria={self.criteria!r})"  # the secret is for no log
 
     @property
     def root(self) -> NodeId:
@@ -51,9 +53,7 @@ class Run(Record):
 
 
 class RunPart(Record):
-    """What one event family keeps about a run: a frozen dataclass whose fields all have defaults."""
-
-    __slots__ = ()
+    """What one event family keeps about a run: a record whose fields all have defaults."""
 
     @classmethod
     def of(cls, run: Run) -> Self:
@@ -61,9 +61,7 @@ class RunPart(Record):
 
 
 class PoolPart(Record):
-    """What one event family keeps about one pool of a run: a frozen dataclass whose fields all have defaults."""
-
-    __slots__ = ()
+    """What one event family keeps about one pool of a run: a record whose fields all have defaults."""
 
     @classmethod
     def of(cls, run: Run, pool: Pool) -> Self:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.records import field, replace
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Event
 from loopty.record.family import Family
@@ -18,7 +18,6 @@ from loopty.record.trials import TrialCounts
 from loopty.record.verdicts import NodeJudged
 
 
-@dataclass(frozen=True, slots=True)
 class RungChanged(Event):
     """The ladder of a pool went to another rung."""
 
@@ -29,7 +28,6 @@ class RungChanged(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class LadderState(PoolPart):
     """The rung of a pool's ladder, where its proposer is one."""
 

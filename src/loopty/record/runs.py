@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.objective import Objective
-from loopty.kit.dataclass import dataclass, field
+from loopty.kit.records import field
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
 from loopty.record.run_record import Run
 
 
-@dataclass(frozen=True, slots=True)
 class RunStarted(Event):
     """A new set of criteria; its number is the first number of every node id."""
 

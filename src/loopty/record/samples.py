@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from loopty.domain.evidence import noise_floor
 from loopty.domain.objective import WEIGHTED_SUM, Metric, Metrics
 from loopty.domain.outcome import Outcome
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.record.node_record import Node, Pairing, Result
 
 ENOUGH_TO_VARY = 3

@@ -12,7 +12,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import SEARCH_POOLS, Pool
 from loopty.domain.search_config import SearchConfig, SearchMove
-from loopty.kit.dataclass import Record, dataclass, field, replace
+from loopty.kit.records import Record, field, replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -28,7 +28,6 @@ _MEMORY = 0.95
 _MOST_OPERATORS = 64
 
 
-@dataclass(frozen=True, slots=True)
 class SearchMoved(Event):
     """How a pool is searched from here on, and why."""
 
@@ -37,7 +36,6 @@ class SearchMoved(Event):
     move: SearchMove
 
 
-@dataclass(frozen=True, slots=True)
 class GainSum(Record):
     """Gains over the best node of the time, as shares of the largest gain so far; anything else counts as 0.
 
@@ -48,7 +46,6 @@ class GainSum(Record):
     total: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
 class SearchLearning(PoolPart):
     """What one pool has learned; `move` is None where it does not learn."""
 

@@ -8,8 +8,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import score_metric
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass, field
-from loopty.kit.replace import replace
+from loopty.kit.records import Record, field, replace
 from loopty.record.cohorts import Cohorts
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -26,7 +25,6 @@ _LONGEST_SURFACE = 80
 _UNDECIDED = (Verdict.INCONCLUSIVE, Verdict.HELD)
 
 
-@dataclass(frozen=True, slots=True)
 class SurfaceCount(Record):
     """How often a part of the code was changed, and how often that was kept."""
 
@@ -35,7 +33,6 @@ class SurfaceCount(Record):
     misses_in_row: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class SearchSummary(RunPart):
     """What a newcomer to the search should know about its attempts."""
 

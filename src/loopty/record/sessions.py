@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.records import replace
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.event import Event
 from loopty.record.family import Family
@@ -16,7 +16,6 @@ from loopty.record.run_record import RunPart
 from loopty.record.trials import TrialEnded, TrialStarted
 
 
-@dataclass(frozen=True, slots=True)
 class SessionStarted(Event):
     """One process drives the run from here on."""
 
@@ -24,7 +23,6 @@ class SessionStarted(Event):
     owner: str
 
 
-@dataclass(frozen=True, slots=True)
 class SessionEnded(Event):
     """`lost`: the process died, and a later one closes its session."""
 
@@ -33,7 +31,6 @@ class SessionEnded(Event):
     lost: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class SessionStalled(Event):
     """Nothing could be proposed or scored for a while, because a model was unavailable."""
 
@@ -42,7 +39,6 @@ class SessionStalled(Event):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
 class RunPaused(Event):
     """Nothing new starts in this run until it is resumed; what runs goes on to its end."""
 
@@ -50,14 +46,12 @@ class RunPaused(Event):
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class RunResumed(Event):
     """The pause of this run is over."""
 
     run: int
 
 
-@dataclass(frozen=True, slots=True)
 class StopRequested(Event):
     """Somebody wants the present session to end. A later session does not obey it."""
 
@@ -65,7 +59,6 @@ class StopRequested(Event):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class Session(RunPart):
     """Who drives the run, and the time spent on it."""
 

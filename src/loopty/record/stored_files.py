@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.records import replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
 
 
-@dataclass(frozen=True, slots=True)
 class FilesStored(Event):
     """The folder of a node has this content. The store gets it at once, or as soon as it can be reached."""
 

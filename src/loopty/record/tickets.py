@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 
 from loopty.domain.errors import Misuse
 from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.kit.dataclass import Record, dataclass, field
-from loopty.kit.replace import replace
-from loopty.kit.str_enum import StrEnum
+from loopty.kit.records import Record, field, replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -39,7 +38,6 @@ class TicketMode(StrEnum):
     """A gate is added to a node, and checked on its kept descendants."""
 
 
-@dataclass(frozen=True, slots=True)
 class TicketOpened(Event):
     """A client hands work over. `commit` and `tree` are the files of the node at this moment."""
 
@@ -56,7 +54,6 @@ class TicketOpened(Event):
     """The values to measure a draft with; None: the node's own."""
 
 
-@dataclass(frozen=True, slots=True)
 class TicketEnded(Event):
     """The work is done, or cannot be done; `fault` says why in the latter case."""
 
@@ -65,7 +62,6 @@ class TicketEnded(Event):
     fault: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class OpenTicket(Record):
     """A ticket that has not ended."""
 
@@ -79,7 +75,6 @@ class OpenTicket(Record):
     params: Mapping[str, Value] | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class Tickets(RunPart):
     """The open tickets by number, oldest first, and the number of the newest."""
 

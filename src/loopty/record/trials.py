@@ -8,7 +8,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metrics
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass, field, replace
+from loopty.kit.records import Record, field, replace
 from loopty.kit.short_digest import blake2b, sha256
 from loopty.record import samples
 from loopty.record.cohorts import Cohorts
@@ -18,7 +18,6 @@ from loopty.record.fold_state import FoldState
 from loopty.record.run_record import PoolPart, Run, RunPart
 
 
-@dataclass(frozen=True, slots=True)
 class TrialStarted(Event):
     """A trial starts; `owner` is the process that runs it."""
 
@@ -32,7 +31,6 @@ class TrialStarted(Event):
     """The node that the subject is measured against."""
 
 
-@dataclass(frozen=True, slots=True)
 class SplitShown(Event):
     """A trial gets to see the held-out split with this digest. Only audits count these events."""
 
@@ -41,7 +39,6 @@ class SplitShown(Event):
     split: str
 
 
-@dataclass(frozen=True, slots=True)
 class TrialEnded(Event):
     """`lost`: the process that owned the trial died; nobody knows how it would have ended."""
 
@@ -51,7 +48,6 @@ class TrialEnded(Event):
     lost: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class RunningTrial(Record):
     """A trial that has not ended."""
 
@@ -62,7 +58,6 @@ class RunningTrial(Record):
     """The node whose verdict the trial serves, where that is not the one measured."""
 
 
-@dataclass(frozen=True, slots=True)
 class Trials(RunPart):
     """The trials that run now, and the nodes that wait for a verdict."""
 
@@ -72,7 +67,6 @@ class Trials(RunPart):
     """Nodes with a result and no verdict yet."""
 
 
-@dataclass(frozen=True, slots=True)
 class StageCount(Record):
     """How often a stage of the cascade ran, how many trials it stopped, and the time that it took."""
 
@@ -81,7 +75,6 @@ class StageCount(Record):
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
 class TrialCounts(PoolPart):
     """How many trials a pool has started, and how they ended. A cancelled trial is returned to the budget."""
 

@@ -9,7 +9,7 @@ from loopty.domain.objective import score_metric
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.kit.dataclass import Record, dataclass, field, replace
+from loopty.kit.records import Record, field, replace
 from loopty.record import samples
 from loopty.record.event import Event
 from loopty.record.family import Family
@@ -22,7 +22,6 @@ from loopty.record.verdicts import NodeJudged
 MOST_PAIRS = 64
 
 
-@dataclass(frozen=True, slots=True)
 class TuningStarted(Event):
     """The node's parameters are tuned on the slice before its first judging trial."""
 
@@ -32,7 +31,6 @@ class TuningStarted(Event):
     trials: int
 
 
-@dataclass(frozen=True, slots=True)
 class TunePointChosen(Event):
     """The tune trial with this number measures the node at this point."""
 
@@ -41,7 +39,6 @@ class TunePointChosen(Event):
     params: Mapping[str, Value]
 
 
-@dataclass(frozen=True, slots=True)
 class NodeTuned(Event):
     """The tuning is over: the node has these parameters from now on."""
 
@@ -50,7 +47,6 @@ class NodeTuned(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class TunePoint(Record):
     """A point, and the first metric that the slice gave there; None where it gave none."""
 
@@ -58,7 +54,6 @@ class TunePoint(Record):
     score: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class OpenTuning(Record):
     """The tuning of a node that waits for its attempt."""
 
@@ -71,14 +66,12 @@ class OpenTuning(Record):
     """The point of the trial that runs."""
 
 
-@dataclass(frozen=True, slots=True)
 class Tunings(PoolPart):
     """The nodes of a pool that are tuned now. Each has the promise of one attempt."""
 
     open: Mapping[str, OpenTuning] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class SliceRecord(RunPart):
     """How well the slice did: for the newest slice alone."""
 

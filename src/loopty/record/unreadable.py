@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from loopty.domain.declared_types import cut_words
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.records import field, replace
 from loopty.record.event import Event, Recorded
 from loopty.record.pages import LEDGER_REMEDY, damaged_page
 from loopty.record.run_record import RunPart
@@ -23,7 +23,6 @@ _MOST_NAMED = 20
 _LONGEST_FAULT = 300
 
 
-@dataclass(frozen=True, slots=True)
 class UnreadableEvent(Event):
     """Stands for an event that cannot be read. It is never written."""
 
@@ -31,7 +30,6 @@ class UnreadableEvent(Event):
     fault: str
 
 
-@dataclass(frozen=True, slots=True)
 class Unreadable(RunPart):
     """The events that were set aside while this run was the newest."""
 

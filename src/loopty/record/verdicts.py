@@ -10,7 +10,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import score_metric
 from loopty.domain.outcome import Effect, Verdict
 from loopty.domain.pool import SEARCH_POOLS, Pool
-from loopty.kit.dataclass import Record, dataclass, field, replace
+from loopty.kit.records import Record, field, replace
 from loopty.record.cohorts import CohortOpened, Cohorts, RunRebaselined
 from loopty.record.event import Event
 from loopty.record.family import Family
@@ -20,7 +20,6 @@ from loopty.record.run_record import PoolPart, Run
 from loopty.record.trials import Trials
 
 
-@dataclass(frozen=True, slots=True)
 class NodeJudged(Event):
     """The verdict about a node, with its reason."""
 
@@ -31,7 +30,6 @@ class NodeJudged(Event):
     effect: Effect | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class VerdictWithdrawn(Event):
     """A verdict is taken back: by a person, by a gate that was added later, or because an incumbent failed.
 
@@ -47,7 +45,6 @@ class VerdictWithdrawn(Event):
     """Whether a person decided it, not a gate or a measurement."""
 
 
-@dataclass(frozen=True, slots=True)
 class NodeRestored(Event):
     """A person's withdrawal is taken back: a node that was kept has to win again, others get theirs back."""
 
@@ -55,7 +52,6 @@ class NodeRestored(Event):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
 class NodeReopened(Event):
     """A node waits for a verdict again, because the incumbent that it lost to has lost its own place."""
 
@@ -65,7 +61,6 @@ class NodeReopened(Event):
     """That incumbent."""
 
 
-@dataclass(frozen=True, slots=True)
 class Incumbents(PoolPart):
     """The nodes that a pool's next winner has to beat."""
 
@@ -89,7 +84,6 @@ def has_failed(state: FoldState, run: Run) -> bool:
     return state[run.root].verdict not in (None, Verdict.KEPT) and Incumbents.of(run, Pool.ATTEMPT).best is None
 
 
-@dataclass(frozen=True, slots=True)
 class ScoreGain(Record):
     """A node's score beside that of another, in the most important metric; a positive amount is better."""
 

@@ -7,7 +7,7 @@ from collections import deque
 from loopty.domain.drift import Drift, drift_of
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.event import Event
 from loopty.record.trials import TrialEnded
 from loopty.record.workers import LeaseLost, TrialLeased, WorkerDrifted, WorkerLeft
@@ -18,7 +18,6 @@ _MOST_NODES = 64
 """For each worker: those that are measured again and again are the incumbents."""
 
 
-@dataclass(frozen=True, slots=True)
 class WorkerDrift(Record):
     """What one worker measures of a node has changed."""
 

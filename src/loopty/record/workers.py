@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import Record, dataclass, field, replace
+from loopty.kit.records import Record, field, replace
 from loopty.record.event import Event
 from loopty.record.family import Family
 from loopty.record.fold_state import FoldState
@@ -14,7 +14,6 @@ from loopty.record.sessions import SessionEnded
 from loopty.record.trials import TrialEnded, trial_name
 
 
-@dataclass(frozen=True, slots=True)
 class WorkerJoined(Event):
     """A worker is ready for trials; its machine has this fingerprint."""
 
@@ -25,7 +24,6 @@ class WorkerJoined(Event):
     sandbox: str
 
 
-@dataclass(frozen=True, slots=True)
 class WorkerLeft(Event):
     """A worker is gone: it ended, or it was not heard of for too long."""
 
@@ -34,7 +32,6 @@ class WorkerLeft(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class TrialLeased(Event):
     """A worker gets a trial. Only the result that comes with this lease counts."""
 
@@ -44,7 +41,6 @@ class TrialLeased(Event):
     lease: str
 
 
-@dataclass(frozen=True, slots=True)
 class LeaseLost(Event):
     """A worker lost its trial. The trial is no failure: it is given out again."""
 
@@ -54,7 +50,6 @@ class LeaseLost(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class WorkerDrifted(Event):
     """What a worker measures has changed: from now on its machine counts as another one, with this fingerprint."""
 
@@ -64,7 +59,6 @@ class WorkerDrifted(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
 class ClusterNode(Record):
     """One node of a cluster that places workers."""
 
@@ -79,7 +73,6 @@ def worker_name_on(node: str) -> str:
     return f"node-{node[:12]}"
 
 
-@dataclass(frozen=True, slots=True)
 class ClusterSeen(Event):
     """Which nodes a cluster has from now on; none once nobody looks at it any more."""
 
@@ -89,7 +82,6 @@ class ClusterSeen(Event):
     nodes: tuple[ClusterNode, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class WorkerRecord(Record):
     """One worker of the present session."""
 
@@ -107,7 +99,6 @@ class WorkerRecord(Record):
     """How what it measures has changed since it joined; empty where it has not."""
 
 
-@dataclass(frozen=True, slots=True)
 class Workers(RunPart):
     """The workers of the present session, and the leases that were lost in the run."""
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.report.terminal import Terminal
 
 
-@dataclass(frozen=True, slots=True)
 class Ink(Record):
     """The content of a cell. If several meet in a cell, the highest rank is shown."""
 

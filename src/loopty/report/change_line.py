@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from loopty.domain.space import Value
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record, field
 from loopty.record.node_record import Node
 from loopty.report.columns import cut_middle, pad, printable_line, width
 from loopty.report.figures import value_text
@@ -25,7 +25,6 @@ class Change(Protocol):
     def changed_params(self) -> Mapping[str, Value | None]: ...
 
 
-@dataclass(frozen=True, slots=True)
 class ChangeLine(Record):
     """How the changes of one output are written: all of them alike."""
 
@@ -35,7 +34,7 @@ class ChangeLine(Record):
     """Whether a parameter's value before is shown: only where there is room for it."""
     table: Mapping[str, int] | None = None
     """The width of each parameter's column, where only parameters change and there is no room for words."""
-    _known: dict[str, str] = field(default_factory=dict, compare=False)
+    _known: dict[str, str] = field(default_factory=dict)
     """What is known already of the changed parameters, by node."""
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.records import Record, replace
 from loopty.report.cell_grid import Grid, Ink
 from loopty.report.columns import cut, width
 from loopty.report.figures import figure
@@ -32,7 +32,6 @@ _BESIDE = {Pool.CONTROL: _CONTROL, Pool.VERSION: _VERSION}
 """Pools whose points with a score all look alike."""
 
 
-@dataclass(frozen=True, slots=True)
 class _LineStyle(Record):
     """How a line of the best so far is drawn."""
 
@@ -46,7 +45,6 @@ _BEST_AMONG_MANY = _LineStyle(replace(_BEST.flat, rank=5), replace(_BEST.steep, 
 _BEST_OF_CONTROL = _LineStyle(Ink("╌", "other", 1), Ink("╎", "other", 1))
 
 
-@dataclass(frozen=True, slots=True)
 class _ScoredPoint(Record):
     """A point with a score."""
 
@@ -56,7 +54,6 @@ class _ScoredPoint(Record):
     mark: Mark
 
 
-@dataclass(frozen=True, slots=True)
 class _Frame(Record):
     """Maps orders and scores to cells of the plot."""
 

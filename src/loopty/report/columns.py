@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.report.terminal import Terminal
 
 NAME_COLUMNS = 10
@@ -16,7 +16,6 @@ _ODD = "[^\u0000-\u02ff\u2010-\u2027\u2190-\u22ff\u2500-\u25ef]"
 """All letters but many that take one column: Latin ones, arrows, lines, dots."""
 
 
-@dataclass(frozen=True, slots=True)
 class Fact(Record):
     """A name and a text, shown in two columns."""
 

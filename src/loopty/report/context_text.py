@@ -9,8 +9,8 @@ from loopty.domain.access import Access
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction
 from loopty.domain.outcome import Verdict
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import fence_text, one_line
+from loopty.kit.records import Record
 from loopty.record.node_record import Node
 from loopty.report.figures import figure
 from loopty.report.node_name import node_name
@@ -26,7 +26,6 @@ _Names = Mapping[NodeId, str]
 _LAST_TO_GO = ("TASK", "BEST", "DIRECTIVE")
 
 
-@dataclass(frozen=True, slots=True)
 class ContextSection(Record):
     """One section: its name, and lines of which the last are the least important."""
 

@@ -8,7 +8,7 @@ from loopty.domain.curve import Row
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.verdicts import NodeJudged
 from loopty.report.columns import cut
 from loopty.report.figures import duration, figure, plural, rate
@@ -28,7 +28,6 @@ _MAX_TRIALS = 4
 _STYLES = {Verdict.KEPT: "good", Verdict.INCONCLUSIVE: "warn", Verdict.HELD: "warn", Verdict.REJECTED: "bad"}
 
 
-@dataclass(frozen=True, slots=True)
 class FrameLine(Record):
     """One line of the display."""
 

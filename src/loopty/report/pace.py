@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from loopty.domain.outcome import Ending
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.event import Recorded
 from loopty.record.trials import TrialEnded
 from loopty.record.verdicts import NodeJudged
@@ -13,7 +13,6 @@ from loopty.record.verdicts import NodeJudged
 _MEMORY = 64
 
 
-@dataclass(frozen=True, slots=True)
 class Throughput(Record):
     """Rates of trials and verdicts; None before the first one."""
 

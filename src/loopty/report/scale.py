@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 _FEWEST_TO_CLIP = 12
 _LARGEST = 1e300  # so that the span of the scale stays finite
@@ -13,7 +13,6 @@ _FENCE = 3.0
 """An outlier is more than this many interquartile ranges outside the middle half (Tukey's outer fence)."""
 
 
-@dataclass(frozen=True, slots=True)
 class AxisScale(Record):
     """The range of the axis."""
 

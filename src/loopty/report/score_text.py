@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.report.figures import figure, percent, plural, rough_figure, sign, without_minus_zero
 from loopty.views.run_status import RunStatus
 from loopty.views.score_change import ScoreChange
@@ -19,7 +19,6 @@ _WHOLE = 1e6
 """From this size on, scores have no decimals."""
 
 
-@dataclass(frozen=True, slots=True)
 class ScoreText(Record):
     """How scores and changes are written: with as many digits as the noise allows."""
 

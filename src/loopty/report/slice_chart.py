@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.report.cell_grid import Grid, Ink
 from loopty.report.columns import cut, pad, width
 from loopty.report.scale import robust_scale, tick_labels
@@ -25,7 +25,6 @@ _DISCARDED = Ink("·", "", 3)
 _CONTROL = Ink("◦", "other", 2)
 
 
-@dataclass(frozen=True, slots=True)
 class _ValueAxis(Record):
     """Maps the values of a parameter to columns."""
 

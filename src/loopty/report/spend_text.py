@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.report.columns import Fact, cut, fact_lines, pad, width
 from loopty.report.figures import dollars, plural
 from loopty.report.terminal import Terminal

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from loopty.causes.explanation import Explanation
 from loopty.domain.outcome import KNOWN_INPUTS, NOT_FROZEN, Ending
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.report.agents_text import agents_lines
 from loopty.report.cascade_text import stage_text
 from loopty.report.columns import Fact, cut, fact_lines, printable_line

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from loopty.domain.objective import Direction
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import one_line
+from loopty.kit.records import Record
 from loopty.record.node_record import Node
 from loopty.report.figures import plural, value_text
 from loopty.report.score_text import ScoreText
@@ -25,17 +25,14 @@ _LINE = 200
 _MOST_DIFF_LINES = 600
 
 
-@dataclass(frozen=True, slots=True)
 class Paragraph(Record):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
 class Bullets(Record):
     items: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class Table(Record):
     """A table; its first column is a name, the others are figures."""
 
@@ -43,7 +40,6 @@ class Table(Record):
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
 class CodeBlock(Record):
     """Text to show letter by letter, behind a title to open it."""
 
@@ -55,13 +51,11 @@ class CodeBlock(Record):
 Part = Paragraph | Bullets | Table | CodeBlock
 
 
-@dataclass(frozen=True, slots=True)
 class Section(Record):
     title: str
     parts: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class SummaryDocument(Record):
     title: str
     sections: tuple[Section, ...]

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterator
 
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.report.scale import AxisScale, robust_scale, tick_labels
 from loopty.views.score_points import Mark, ScorePoint, ScorePoints
 
@@ -19,7 +19,6 @@ _USUAL_SIZE = 2.4
 _BESIDE = {Pool.CONTROL: "control", Pool.VERSION: "version"}
 
 
-@dataclass(frozen=True, slots=True)
 class _Plot(Record):
     """Maps orders and scores to places of the picture."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TextIO
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.report.control_codes import control_code
 
 _STYLES = {
@@ -53,7 +53,6 @@ _ASCII = str.maketrans(
 )
 
 
-@dataclass(frozen=True, slots=True)
 class Terminal(Record):
     """What a terminal can show."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from operator import add
+from typing import NamedTuple
 
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.named_tuple import NamedTuple
 from loopty.record.node_record import Node
 from loopty.report.change_line import ChangeLine
 from loopty.report.columns import cut, pad, width, wrap

@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 from loopty.domain.launch import Sandbox
 from loopty.domain.task import SandboxSpec
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 
-@dataclass(frozen=True, slots=True)
 class BackEndEntry(Record):
     """Where a back end is, as `module:function`; the function makes it from the [sandbox] table of the task."""
 

@@ -6,14 +6,14 @@ import contextlib
 import fcntl
 import functools
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.launch import Bounds
-from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.later_pattern import later_pattern
+from loopty.kit.records import Record
 
 UNCOUNTED_MEMORY = (
     "memory that no process shows (shared pages that it has released, the buffers of sockets) is not counted: "
@@ -27,7 +27,7 @@ _FREEZING_SECONDS = 5.0
 _FREEZING_PAUSE = 0.0001
 _REMOVING_SECONDS = 0.1
 _MAX_BYTES = 1 << 14
-_NAME = later_pattern(r"loopty-[0-9a-f]{16}")
+_NAME = re.compile(r"loopty-[0-9a-f]{16}")
 """Random, because a trial can read the name of its group: nothing about loopty or the trial is in it."""
 _SMALL = Bounds(seconds=1, memory_mb=16, processes=1, output_mb=1, disk_mb=1)
 
@@ -184,7 +184,6 @@ def can_make_cgroups() -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
 class _CgroupParent(Record):
     """A directory in which groups can be created, and its version of the kernel's interface."""
 

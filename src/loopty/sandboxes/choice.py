@@ -17,7 +17,7 @@ from typing import Any
 from loopty.domain.launch import Exit, Gap, Launch, Sandbox, SandboxError
 from loopty.domain.task import SandboxSpec
 from loopty.kit import codec
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFile
 from loopty.kit.working_program import working_program
 from loopty.sandboxes.back_ends import BACK_ENDS
@@ -34,7 +34,6 @@ _LINUX_ONLY = (
 _UNSAFE = "`--unsafe-no-sandbox` runs candidates with your full permissions"
 
 
-@dataclass(frozen=True, slots=True)
 class BackEnd(Record):
     """A back end and the report of its probe."""
 

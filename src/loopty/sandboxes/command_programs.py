@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from loopty.domain.access import is_clean_path
-from loopty.kit.later_pattern import later_pattern
 
-_WORD = later_pattern(r"[A-Za-z0-9_.+/-]+")
-_PYTHON = later_pattern(r"(?:[^-][^\s]*/)?(?:python|pypy)[0-9.]*")
+_WORD = re.compile(r"[A-Za-z0-9_.+/-]+")
+_PYTHON = re.compile(r"(?:[^-][^\s]*/)?(?:python|pypy)[0-9.]*")
 _LARGEST_SCRIPT = 256 << 10
 _NAMED_BY_TOOL = {
     "make": ("Makefile", "makefile", "GNUmakefile"),
@@ -20,7 +20,7 @@ _NAMED_BY_TOOL = {
     "tox": ("tox.ini", "pyproject.toml"),
     "nox": ("noxfile.py",),
 }
-_FIRST_WORD_OF_TEXT = later_pattern(r"[\"'`]([A-Za-z0-9_.+/-]+)")
+_FIRST_WORD_OF_TEXT = re.compile(r"[\"'`]([A-Za-z0-9_.+/-]+)")
 _PROGRAM_ENDS = (".py", ".js", ".mjs", ".cjs", ".rb")
 """Languages in which a command is the beginning of a text; other words are names and comments."""
 _SCRIPT_ENDS = (".sh", ".bash", ".mk", "Makefile", *_PROGRAM_ENDS)

@@ -9,12 +9,12 @@ import resource
 import shutil
 import subprocess
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from loopty.domain.launch import SandboxError
-from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.str_enum import StrEnum
+from loopty.kit.records import Record
 from loopty.sandboxes.container_remedies import failure_message
 from loopty.sandboxes.kernel_features import counts_processes_by_namespace
 
@@ -36,7 +36,6 @@ class EngineKind(StrEnum):
     DOCKER = "docker"
 
 
-@dataclass(frozen=True, slots=True)
 class ContainerState(Record):
     """What an engine knows about a container. `first_pid` is its first process, 0 when it is not running."""
 
@@ -46,7 +45,6 @@ class ContainerState(Record):
     first_pid: int
 
 
-@dataclass(frozen=True, slots=True)
 class Image(Record):
     """An image by its content id, and the directories that it declares as volumes."""
 
@@ -54,7 +52,6 @@ class Image(Record):
     volumes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class ContainerEngine(Record):
     """A program that runs containers, as it describes itself."""
 

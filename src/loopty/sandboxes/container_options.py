@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.launch import Launch, Mount, SandboxError
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.sandboxes.container_engine import ContainerEngine, EngineKind, Image, is_engine_variable
 from loopty.sandboxes.devices import is_nvidia_gpu
 
@@ -18,7 +18,6 @@ _OOM_SCORE = "500"
 _SEPARATORS = ',"\n\r'
 
 
-@dataclass(frozen=True, slots=True)
 class ContainerSetup(Record):
     """What all trials of one sandbox share: the engine, the image, the user."""
 

@@ -8,10 +8,9 @@ import stat
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.later_pattern import later_pattern
+from loopty.kit.records import Record
 
-_GPU = later_pattern(r"gpu(?::(\d{1,3}))?")
+_GPU = re.compile(r"gpu(?::(\d{1,3}))?")
 _NVIDIA_CONTROL = ("nvidiactl", "nvidia-uvm")
 """Every program on an NVIDIA GPU needs both; CUDA without the second ends in "unknown error"."""
 _ASSIGNED = "CUDA_VISIBLE_DEVICES"
@@ -21,7 +20,6 @@ _NVIDIA_FACTS = ("/proc/devices", "/proc/driver/nvidia", "/proc/modules")
 _AMD_FACTS = ("/sys/bus/pci/devices", "/sys/class/drm", "/sys/class/kfd", "/sys/devices", "/sys/module/amdgpu")
 
 
-@dataclass(frozen=True, slots=True)
 class DeviceNodes(Record):
     """The device files of a task: those to use, and those by which they are controlled."""
 

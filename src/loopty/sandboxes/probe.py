@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from loopty.domain.launch import Bounds, Exit, Gap, Launch, Mount, Protection, Sandbox, SandboxError, Stop
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.kit.trial_user import trial_owner
 
@@ -63,7 +63,6 @@ _MEANINGS = {
 _SEEN_FROM_OUTSIDE = {"write", "mode", "datagram", "limit", "signal", "daemon"}
 
 
-@dataclass(frozen=True, slots=True)
 class ProbeReport(Record):
     """The result of probing a sandbox: `problem` is empty when it works, else the reason and the remedy."""
 

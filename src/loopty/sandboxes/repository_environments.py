@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.sandboxes.virtual_environment import is_virtual_environment, package_list
 
 _MAX_ENVIRONMENTS = 32
@@ -15,7 +15,6 @@ _NODE_RECORDS = (".package-lock.json", ".modules.yaml", ".yarn-integrity", ".yar
 """Where npm, pnpm and yarn record what they installed."""
 
 
-@dataclass(frozen=True, slots=True)
 class RepositoryEnvironment(Record):
     """A folder of packages that the trial sees at its own place in the tree, read-only."""
 

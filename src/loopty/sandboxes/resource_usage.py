@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from loopty.domain.launch import Bounds, Mount, Stop
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 # An empty file still costs an inode: a block on most disks, about 1 KiB of kernel memory on a tmpfs.
 _SMALLEST_FILE_BYTES = 4096
@@ -183,7 +183,6 @@ def _open_directory(name: str, parent: int) -> int:
         raise _UnmeasurableError from error
 
 
-@dataclass(frozen=True, slots=True)
 class _OpenFile(Record):
     """An unlinked file or a socket that a process has open, and the /proc file that describes it."""
 

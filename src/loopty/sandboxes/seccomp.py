@@ -6,7 +6,7 @@ import errno
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 _LOAD, _AND, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _XOR, _STORE, _LOAD_SECOND, _OR_SECOND, _JUMP = 0xA4, 0x02, 0x61, 0x4C, 0x05
@@ -29,7 +29,6 @@ _STREAM, _SEQPACKET, _SOCKET_TYPE = 1, 5, 0xF
 _FILE_SYSTEM_IOCTLS, _IOCTL_GROUP = (0x6600, 0x5800, 0x9400), 0xFF00
 
 
-@dataclass(frozen=True, slots=True)
 class _Machine(Record):
     audit: int
     column: int
@@ -194,7 +193,6 @@ _NOTIFY_CALLS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class NotifyFilter(Record):
     """A filter that notifies a listener of some calls, and the names of those calls by number."""
 

@@ -6,13 +6,12 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record, field
 from loopty.sandboxes.virtual_environment import is_virtual_environment
 
 _TEMPORARY = "/tmp"
 
 
-@dataclass(frozen=True, slots=True)
 class ToolCache(Record):
     """Folders to show, and variables to set."""
 

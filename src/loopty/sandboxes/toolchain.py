@@ -8,8 +8,8 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from loopty.kit.dataclass import Record, dataclass, field
 from loopty.kit.program_answers import ProgramAnswers
+from loopty.kit.records import Record, field
 from loopty.sandboxes.installations import installation_of, steps_to
 from loopty.sandboxes.tool_caches import tool_caches
 from loopty.sandboxes.virtual_environment import interpreter_installations, is_virtual_environment
@@ -18,7 +18,6 @@ from loopty.sandboxes.virtual_environment import interpreter_installations, is_v
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt")
 
 
-@dataclass(frozen=True, slots=True)
 class Toolchain(Record):
     """Directories outside the system's that trials need, and the trials' search path and variables."""
 
@@ -105,7 +104,6 @@ def is_shown_by_default(path: Path, prefixes: tuple[Path, ...]) -> bool:
     return _is_below(path, [*map(Path, _SYSTEM), *prefixes])
 
 
-@dataclass(frozen=True, slots=True)
 class _Python(Record):
     executable: Path
     prefixes: tuple[Path, ...]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from loopty.domain.launch import Launch, SandboxError
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.sandboxes.devices import device_facts
 
 HOST_NAME, UID, GID = "trial", 1000, 1000
@@ -44,7 +44,6 @@ def system_paths() -> tuple[Path, ...]:
     return (*map(Path, programs), *settings)
 
 
-@dataclass(frozen=True, slots=True)
 class SystemEntry(Record):
     """A system path as every trial sees it: a link into /usr, or the file or directory `source` itself."""
 

@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from loopty.kit.later_pattern import later_pattern
 from loopty.sandboxes.installations import installation_of, steps_to
 
-_MAPPING = later_pattern(r"^MAPPING\b[^=\n]*= (\{.*\})$", re.MULTILINE)
+_MAPPING = re.compile(r"^MAPPING\b[^=\n]*= (\{.*\})$", re.MULTILINE)
 
 
 def is_virtual_environment(folder: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from loopty.domain.launch import Exit, Launch, SandboxError, WarmStart
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.sandboxes.namespaces import Namespaces
 
 _BECOME = """

@@ -9,8 +9,8 @@ import weakref
 from pathlib import Path
 
 from loopty.domain.launch import Launch, Mount, WarmStart
-from loopty.kit.dataclass import replace
 from loopty.kit.readiness import is_readable
+from loopty.kit.records import replace
 from loopty.kit.trial_user import trial_owner
 from loopty.sandboxes.cgroup import Cgroup
 from loopty.sandboxes.launcher import Launcher

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from loopty.engine.protocols import Ask, Selection
-from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class BestSelector(Record):
+class BestSelector:
     """Hill climbing."""
 
     def select(self, ask: Ask) -> Selection:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from loopty.engine.protocols import Ask, Selection
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 from loopty.selectors.judged_nodes import population
 
 
 @dataclass(frozen=True, slots=True)
-class IslandsSelector(Record):
+class IslandsSelector:
     """Proposals take turns: each island changes the best node that was made on one of its own turns."""
 
     count: int = option("How many islands there are.", 4, minimum=1)

@@ -11,7 +11,7 @@ from loopty.domain.objective import Metric
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -23,7 +23,6 @@ _COUNTED = (Verdict.KEPT, Verdict.DISCARDED, Verdict.INCONCLUSIVE)
 _KEPT: weakref.WeakKeyDictionary[History, dict[Hashable, Any]] = weakref.WeakKeyDictionary()
 
 
-@dataclass(frozen=True, slots=True)
 class NodeValue(Record):
     """A node with a result that can be compared."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from loopty.engine.protocols import Ask, Selection
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 from loopty.record.node_record import Node
 from loopty.selectors.judged_nodes import JudgedNodes, NodeValue, can_change
@@ -34,7 +34,7 @@ class _Grid(JudgedNodes):
 
 
 @dataclass(frozen=True, slots=True)
-class MapElitesSelector(Record):
+class MapElitesSelector:
     """MAP-Elites: all cells are equally likely."""
 
     columns: Mapping[str, float] = option(

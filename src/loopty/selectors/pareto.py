@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import score_metric
 from loopty.engine.protocols import Ask, Selection
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 from loopty.record.cohorts import Cohorts
 from loopty.selectors.judged_nodes import NodeValue, population
@@ -17,7 +17,7 @@ _Tasks = Mapping[NodeId, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class ParetoSelector(Record):
+class ParetoSelector:
     """The best node of a task that is drawn at random.
 
     A task may have another scale than the whole score, so a node without the task competes by its place: where no

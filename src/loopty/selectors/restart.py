@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from loopty.domain.ids import NodeId
 from loopty.engine.protocols import Ask, Selection
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.option import option
 from loopty.record.node_record import Node
 from loopty.selectors.judged_nodes import JudgedNodes
@@ -41,7 +42,7 @@ class _Line(JudgedNodes):
 
 
 @dataclass(frozen=True, slots=True)
-class RestartSelector(Record):
+class RestartSelector:
     """The best node of the line. Only verdicts with a result count for the drought."""
 
     patience: int = option(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from loopty.engine.protocols import Ask, Selection
-from loopty.kit.dataclass import Record, dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class RootSelector(Record):
+class RootSelector:
     """The null hypothesis of every search: it never builds on what it found."""
 
     def select(self, ask: Ask) -> Selection:

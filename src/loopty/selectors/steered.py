@@ -5,7 +5,7 @@ from __future__ import annotations
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Ask, Selection, Selector
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.cohorts import Cohorts
 from loopty.record.directives import Directive
 from loopty.record.node_record import Node
@@ -27,7 +27,6 @@ class _Among(Population):
             super().add(node, value)
 
 
-@dataclass(frozen=True, slots=True)
 class SteeredSelector(Record):
     """A selector of attempts within what the directive, audits and past versions leave to it."""
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from loopty.domain.errors import Misuse
 from loopty.domain.shared_store import StoreFault
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _PREFIX = re.compile(r"(?:[A-Za-z0-9._-]+/)*")
@@ -18,16 +18,17 @@ _HERE = ("localhost", "127.0.0.1", "::1")
 _FORM = "s3://BUCKET/PREFIX, with ?endpoint=https://HOST for a server other than Amazon's"
 
 
-@dataclass(frozen=True, slots=True)
 class S3Keys(Record):
     """Who asks."""
 
     access: str
-    secret: str = field(repr=False)
-    session: str = field(default="", repr=False)
+    secret: str
+    session: str = ""
+
+    def __repr__(self) -> str:
+        return f"S3Keys(access={self.access!r})"  # never in a log
 
 
-@dataclass(frozen=True, slots=True)
 class S3Address(Record):
     """Where a store is."""
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import quote
 
 from loopty.domain.shared_store import StoredEntry, StoreFault
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.stores.s3_address import S3Address, S3Keys
 from loopty.stores.s3_signature import query_text, signed_headers
 from loopty.stores.store_names import MARK, MARK_TEXT, is_store_name, require_name
@@ -47,7 +47,6 @@ _BROKEN = (OSError, http.client.HTTPException, ValueError)
 """What comes of a connection or a server that is broken; the last one of a wrong size of a part."""
 
 
-@dataclass(frozen=True, slots=True)
 class _Answer(Record):
     status: int
     content: bytes

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.workspaces.repository_facts import RepositoryFacts
 
 _FEWEST_JOBS, _MOST_JOBS = 4, 8
@@ -21,7 +21,6 @@ _C = ("c", "c++")
 _MOST_SOURCES = 40
 
 
-@dataclass(frozen=True, slots=True)
 class RepositoryBuild(Record):
     """The command that compiles, and what has to be done before."""
 

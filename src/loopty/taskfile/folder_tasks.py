@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from loopty.kit.dataclass import replace
 from loopty.kit.globs import literal
+from loopty.kit.records import replace
 from loopty.taskfile.task_draft import TaskDraft
 from loopty.taskfile.task_proposal import propose_tasks
 from loopty.workspaces.repository_facts import repository_facts

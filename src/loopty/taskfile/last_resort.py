@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from loopty.causes.absent_results import command_with_timer
 from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.taskfile.builds import RepositoryBuild, repository_builds
 from loopty.taskfile.node_tests import build_line, compile_line
 from loopty.workspaces.repository_facts import RepositoryFacts
@@ -22,7 +22,6 @@ _NO_PACKAGES = ("setup", "conftest", "docs", "doc", "examples", "noxfile", "task
 _HEADER = {"c": (".h",), "c++": (".hpp", ".hh", ".hxx", ".h")}
 
 
-@dataclass(frozen=True, slots=True)
 class LastResort(Record):
     """A command that nearly always works, and what its CPU time says."""
 

@@ -11,7 +11,7 @@ from loopty.domain.access import is_clean_path
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.role_spec import Roles, VerifierSpec
 from loopty.domain.task import PluginChoice, Pools
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.taskfile.schema import WRONG, Checker
 from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
 

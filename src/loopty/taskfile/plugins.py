@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.records import Record, replace
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
 @dataclass(frozen=True, slots=True)
-class NoOptions(Record):
+class NoOptions:
     """For plug-ins without options."""
 
 
-@dataclass(frozen=True, slots=True)
 class Plugin(Record):
     """Where a plug-in is, as `module:name`."""
 
@@ -38,7 +38,6 @@ class Plugin(Record):
         return loaded
 
 
-@dataclass(frozen=True, slots=True)
 class Plugins(Record):
     """The kinds of one role."""
 
@@ -105,7 +104,6 @@ EXTERNAL_ROLES = ("proposer", "control")
 """Roles that other packages may fill, through the entry point groups `loopty.proposer` and `loopty.control`."""
 
 
-@dataclass(frozen=True, slots=True)
 class ExternalPlugin(Record):
     """A ProposerPlugin (`loopty.proposers.services`) that another package brings."""
 

@@ -27,7 +27,7 @@ from loopty.domain.tune_spec import Tune
 from loopty.evaluators.result_formats import FORMATS
 from loopty.executors.this_capacity import this_capacity
 from loopty.kit import globs
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.taskfile.agent_tables import check_agents
 from loopty.taskfile.model_tables import (

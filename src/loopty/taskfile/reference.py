@@ -8,12 +8,12 @@ import sys
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
 from typing import Any
 
 from loopty.domain.gate_spec import Gate
 from loopty.domain.model import ModelSpec
 from loopty.domain.space import Parameter
-from loopty.kit.str_enum import ENUMS
 from loopty.taskfile.plugins import SELECTORS, Plugins
 from loopty.taskfile.read import PLUGIN_TABLES, TABLES, TOP_KEYS
 
@@ -198,7 +198,7 @@ def _type_name(hint: Any) -> str:
         return "table"
     if dataclasses.is_dataclass(hint):
         return "table"
-    if issubclass(hint, ENUMS):
+    if issubclass(hint, Enum):
         return " or ".join(f"`{member.value}`" for member in hint)
     return _TYPE_NAMES[hint]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.taskfile.builds import GO_MODULE
 from loopty.taskfile.native_tests import native_tests
 from loopty.taskfile.node_tests import node_tests

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
+from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.dataclass_methods import field_types, fields_of, is_dataclass
-from loopty.kit.str_enum import ENUMS
+from loopty.kit.records import Record, field_types, is_record
 from loopty.taskfile.removed_names import replacement
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ WRONG: Any = object()
 """Marks a faulty value; only `loopty.taskfile` sees it."""
 
 
-@dataclass(frozen=True, slots=True)
 class Fault(Record):
     """One fault in the task file."""
 
@@ -54,13 +53,13 @@ class Checker:
         if not isinstance(data, Mapping):
             return typing.cast(T, self.add_fault(path, "must be a table"))
         hints = field_types(kind)
-        fields = {field.name: field for field in fields_of(kind)}
+        fields = {field.name: field for field in dataclasses.fields(kind)}
         self.check_keys(data, {**dict.fromkeys(also_known), **fields}, path)
         values: dict[str, Any] = {}
         for name, field in fields.items():
             if name in data:
                 values[name] = self.read_value(hints[name], data[name], (*path, name), field.metadata)
-            elif field.is_required:
+            elif field.default is field.default_factory is dataclasses.MISSING:
                 doc = field.metadata.get("doc", "").rstrip(".")
                 values[name] = self.add_fault((*path, name), f"is missing: {doc[:1].lower()}{doc[1:]}")
         return typing.cast(T, WRONG) if WRONG in values.values() else cls(**values)
@@ -114,7 +113,7 @@ class Checker:
             return WRONG if WRONG in pairs.values() else pairs
         if hint is Any:
             return value
-        if is_dataclass(hint):
+        if is_record(hint):
             return self.read_table(typing.cast(Callable[..., Any], hint), value, path)
         return self._convert_scalar(hint, value, path)
 
@@ -133,7 +132,7 @@ class Checker:
         return WRONG
 
     def _convert_scalar(self, hint: Any, value: Any, path: KeyPath) -> Any:
-        if issubclass(hint, ENUMS):
+        if issubclass(hint, Enum):
             known = [member.value for member in hint]
             if value in known:
                 return hint(value)

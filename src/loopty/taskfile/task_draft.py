@@ -11,7 +11,7 @@ from loopty.domain.objective import Direction, Metric
 from loopty.domain.round_size import ResourceProfile
 from loopty.domain.score_names import direction_of
 from loopty.domain.space import Parameter
-from loopty.kit.dataclass import Record, dataclass, field, replace
+from loopty.kit.records import Record, field, replace
 
 FIRST_TIMEOUT = 120.0
 """Seconds that the first checked run may take, before a limit is known: a benchmark may never end."""
@@ -24,7 +24,6 @@ _LONGEST_FIRST = 480.0
 """The same for a command that builds nothing: it may never end."""
 
 
-@dataclass(frozen=True, slots=True)
 class GateDraft(Record):
     """A command that must pass."""
 
@@ -37,7 +36,6 @@ class GateDraft(Record):
     """Commands that test less, for where this one does not pass or takes too long."""
 
 
-@dataclass(frozen=True, slots=True)
 class TaskDraft(Record):
     """The parts of a task file that `init` fills in."""
 

@@ -8,8 +8,8 @@ from pathlib import PurePosixPath
 
 from loopty.causes.absent_results import command_with_timer
 from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
-from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.globs import literal, matches
+from loopty.kit.records import Record, replace
 from loopty.taskfile.builds import GO_MODULE
 from loopty.taskfile.command_scripts import scripts_of_command
 from loopty.taskfile.last_resort import last_resorts
@@ -26,7 +26,6 @@ _EVALUATE = "python3 -m loopty_sdk.evaluate_program"
 _FASTER = "the code should be faster, and still do the same"
 
 
-@dataclass(frozen=True, slots=True)
 class BenchmarkProposal(Record):
     """A benchmark that the repository seems to have."""
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import SandboxSpec, Task
-from loopty.kit.dataclass import dataclass, replace
+from loopty.kit.records import replace
 from loopty.taskfile.agent_tables import agent_tables
 from loopty.taskfile.model_tables import proposer_kinds, proposer_tables
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, SELECTORS

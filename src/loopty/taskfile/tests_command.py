@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from loopty.causes.absent_results import command_with_timer
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 
-@dataclass(frozen=True, slots=True)
 class RepositoryTests(Record):
     """The command that runs the tests, and what has to be done before."""
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from loopty.domain.access import Access
 from loopty.domain.benchmark_spec import Benchmark, Limits
@@ -19,7 +20,7 @@ from loopty.executors.frames import Link, LinkLost
 from loopty.executors.worker_client import WorkerClient
 from loopty.executors.worker_order import PackedOrder, RigPackage, TrialReport, WorkerOrder
 from loopty.executors.worker_pool import PoolTerms, WorkerPool
-from loopty.kit.dataclass import dataclass, field, replace
+from loopty.kit.records import replace
 from loopty.record.event import Event
 from loopty.record.recorder import Recorder
 from loopty.testing.executor_suite import Evaluate, trial_of

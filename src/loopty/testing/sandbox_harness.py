@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 import sys
 import time
@@ -11,14 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from loopty.domain.launch import Bounds, Exit, Launch, Mount, Sandbox
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record, replace
 from loopty.kit.trial_user import trial_owner
 
 _BOUNDS = Bounds(seconds=60, memory_mb=512, processes=32, output_mb=4, disk_mb=32)
 _INTERPRETER = Path(sys.base_prefix).resolve()
 
 
-@dataclass(frozen=True, slots=True)
 class CommandResult(Record):
     """How a command ended, and what it printed."""
 
@@ -27,7 +25,6 @@ class CommandResult(Record):
     err: str
 
 
-@dataclass(frozen=True, slots=True)
 class SandboxHarness(Record):
     """A tree that commands can only read, a folder that they can write, and files for their outputs."""
 
@@ -77,7 +74,7 @@ class SandboxHarness(Record):
             env={"PATH": "/usr/bin:/bin", "EDIT": "/edit"},
             mounts=tuple(mounts),
         )
-        return dataclasses.replace(launch, **changes)  # type: ignore[arg-type]
+        return replace(launch, **changes)  # type: ignore[arg-type]
 
     async def run(self, launch: Launch, cancel: asyncio.Event | None = None) -> CommandResult:
         """Run a launch and read what it printed."""
@@ -96,7 +93,7 @@ class SandboxHarness(Record):
 
 def bounds_with(**changes: float) -> Bounds:
     """The usual bounds with some changed."""
-    return dataclasses.replace(_BOUNDS, **changes)  # type: ignore[arg-type]
+    return replace(_BOUNDS, **changes)  # type: ignore[arg-type]
 
 
 def pids_with(token: str) -> list[int]:

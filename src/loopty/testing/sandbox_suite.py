@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from loopty.domain.launch import Bounds, Exit, Freezer, Launch, Mount, Sandbox, SandboxError, Stop
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.testing.sandbox_harness import SandboxHarness, bounds_with, pids_with, wait_until
 
 _BOUNDS = Bounds(seconds=30.0, memory_mb=512, processes=64, output_mb=2, disk_mb=64)
@@ -61,7 +61,7 @@ SPINNERS = f"{START_SPINNERS}while True:\n    pass\n"
 # when the trial has begun and is stopped.
 _LOOPTY = """
 import asyncio, importlib, os, sys
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from pathlib import Path
 from loopty.domain.launch import Bounds, Launch
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from loopty.domain.space import Params
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import escape_tags, fence_text
+from loopty.kit.records import Record
 from loopty.kit.token_budget import longest_that_fits
 from loopty.kit.token_count import tokens_of_data
 
 _MAX_CLAIM_CHARS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
 class FencedExcerpt(Record):
     """A fenced text, and the number of characters that were left out of it."""
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage, Prompt
 from loopty.domain.role_spec import JudgedMetric
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.scrub import strip_hidden
 from loopty.verifiers.change_excerpt import excerpt
 from loopty.verifiers.verifier_question import Fields, VerifierModel, question, read_choice, read_reasoning
@@ -23,7 +23,6 @@ _DUTY = """You compare two results, A and B, and say which of them is better by 
 they stand means nothing, and neither does their length. Where neither is better, it is a tie."""
 
 
-@dataclass(frozen=True, slots=True)
 class Preference(Record):
     """How often the verifier prefers one result to another."""
 

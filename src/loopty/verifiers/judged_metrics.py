@@ -15,7 +15,7 @@ from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.domain.role_spec import JudgedMetric
 from loopty.engine.protocols import Executor, OnMetrics, Trial
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFile, SafeFolder
 from loopty.verifiers.comparison import SAME_RESULT, Preference, compare, result_tokens
 from loopty.verifiers.verifier_question import VerifierModel, run_unless_stopped

@@ -11,8 +11,8 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Message, Prompt, RoleModel, Speaker
 from loopty.kit import reply_json
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import FENCED_IS_DATA
+from loopty.kit.records import Record
 from loopty.kit.token_budget import cut_to
 from loopty.kit.token_count import tokens, tokens_of_data
 
@@ -46,7 +46,6 @@ def question(duty: str, text: str, fields: Mapping[str, Fields]) -> Prompt:
     return Prompt(_SYSTEM.format(duty=duty), (Message(Speaker.ASKER, text),), schema)
 
 
-@dataclass(frozen=True, slots=True)
 class VerifierModel(Record):
     """The verifier's role model, and the longest prompt that the model reads whole."""
 

@@ -10,8 +10,8 @@ from loopty.domain.model import Prompt, RoleModel
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
 from loopty.engine.protocols import Trial
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import one_line
+from loopty.kit.records import Record
 from loopty.kit.scrub import strip_hidden
 from loopty.kit.token_budget import cut_to
 from loopty.kit.token_count import tokens_of_data
@@ -45,13 +45,11 @@ DiffCommits = Callable[[str, str], bytes]
 """The difference between two commits, as a patch."""
 
 
-@dataclass(frozen=True, slots=True)
 class _Change(Record):
     label: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
 class _Opinion(Record):
     passed: bool
     reason: str

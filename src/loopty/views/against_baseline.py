@@ -8,14 +8,13 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric
 from loopty.domain.outcome import Integrity
 from loopty.domain.space import Value
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.history import History
 from loopty.views.comparable import comparable_result
 from loopty.views.over_baseline import over_baseline
 from loopty.views.score_change import ScoreChange
 
 
-@dataclass(frozen=True, slots=True)
 class AgainstBaseline(Record):
     """A node's score and its change over the baseline."""
 

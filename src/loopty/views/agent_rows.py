@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.outcome import Verdict
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.agent_accounts import AgentAccount, AgentAccounts
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
@@ -14,7 +14,6 @@ from loopty.views.against_baseline import AgainstBaseline, against_baseline
 from loopty.views.comparable import run_metric
 
 
-@dataclass(frozen=True, slots=True)
 class AgentRow(Record):
     """One configuration."""
 

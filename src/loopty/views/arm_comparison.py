@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.history import History
 from loopty.views.comparable import run_metric
 
@@ -16,7 +16,6 @@ FEWEST_PAIRS = 5
 """With fewer pairs there is no interval: five pairs of one sign are luck once in sixteen times."""
 
 
-@dataclass(frozen=True, slots=True)
 class GainCurve(Record):
     """The best score so far of one search: what was spent after each attempt, and how much better it was."""
 
@@ -40,7 +39,6 @@ class GainCurve(Record):
         return (total + best * (budget - since)) / budget
 
 
-@dataclass(frozen=True, slots=True)
 class Difference(Record):
     """How much better an arm is than the first one, over pairs of the same task and seed."""
 
@@ -92,7 +90,6 @@ def paired_difference(by_task: Sequence[Sequence[float]]) -> Difference:
     return Difference(mean, means[int(0.025 * _DRAWS)], means[int(0.975 * _DRAWS)], count)
 
 
-@dataclass(frozen=True, slots=True)
 class ArmRow(Record):
     """One arm on one task, or pooled over all (then `task` is empty)."""
 

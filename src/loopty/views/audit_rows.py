@@ -6,11 +6,12 @@ Only the events have audits. Nothing that the search reads may be derived from t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
 from loopty.domain.ids import NodeId, handle_name
 from loopty.domain.outcome import Outcome
-from loopty.kit.dataclass import Record, dataclass, replace
-from loopty.kit.str_enum import StrEnum
+from loopty.kit.records import Record, replace
 from loopty.record.cohorts import Cohorts
 from loopty.record.event import Recorded
 from loopty.record.history import History
@@ -30,7 +31,6 @@ class Suspicion(StrEnum):
     SPLIT = "another split"
 
 
-@dataclass(frozen=True, slots=True)
 class Flag(Record):
     """Something that looks wrong, in one sentence."""
 
@@ -38,7 +38,6 @@ class Flag(Record):
     words: str
 
 
-@dataclass(frozen=True, slots=True)
 class AuditRow(Record):
     """One look at the held-out split. Gains are over the baseline, positive is better; a missing value is None."""
 

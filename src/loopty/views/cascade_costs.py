@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import SEARCH_POOLS
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.run_record import Run
 from loopty.record.trials import TrialCounts
 
 
-@dataclass(frozen=True, slots=True)
 class StageCost(Record):
     """One stage of the cascade: the trials that it ran in, those that it stopped, and the time that it took."""
 

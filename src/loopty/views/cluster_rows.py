@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.run_record import Run
 from loopty.record.workers import Workers, worker_name_on
 
 
-@dataclass(frozen=True, slots=True)
 class ClusterRow(Record):
     """One node."""
 

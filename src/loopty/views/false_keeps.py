@@ -6,12 +6,11 @@ import math
 
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.history import History
 from loopty.views.rated_nodes import RatedNodes, rated_nodes
 
 
-@dataclass(frozen=True, slots=True)
 class FalseKeeps(Record):
     """What the error rate of each candidate means for the whole run."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loopty.domain.model import Role
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import BUDGETED_POOLS, Pool
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.calls import Spend
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
@@ -28,7 +28,6 @@ _CAUSES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class TrialCost(Record):
     """The trials of one cause and the time they took."""
 
@@ -38,7 +37,6 @@ class TrialCost(Record):
     """Summed over parallel trials."""
 
 
-@dataclass(frozen=True, slots=True)
 class Goodput(Record):
     """A result counts as comparable if it finished under the run's present fingerprint and its node was judged."""
 

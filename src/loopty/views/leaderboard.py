@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from loopty.domain.objective import Metric, gain, metrics_fault, score_metric
 from loopty.domain.pool import SEARCH_POOLS
 from loopty.domain.space import Value
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node, Result
@@ -22,7 +22,6 @@ from loopty.views.rated_nodes import rated_nodes
 from loopty.views.score_change import ScoreChange
 
 
-@dataclass(frozen=True, slots=True)
 class LeaderboardRow(Record):
     """One row of the leaderboard."""
 
@@ -41,7 +40,6 @@ class LeaderboardRow(Record):
     """Why it is not the best although its score is better; empty where it is not."""
 
 
-@dataclass(frozen=True, slots=True)
 class _Entry(Record):
     node: Node
     result: Result

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from loopty.domain.curve import Curve
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 
-@dataclass(frozen=True, slots=True)
 class LearningCurve(Record):
     """What a node reported while it ran, of one metric."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import CACHED_CALL, Role
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.event import Recorded
 from loopty.record.node_record import Node
@@ -70,7 +71,6 @@ class ModelCall:
         return NOT_TAKEN if self.reserved.pool else ""
 
 
-@dataclass(frozen=True, slots=True)
 class RunCalls(Record):
     """All model calls of a run."""
 

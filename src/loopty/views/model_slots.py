@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loopty.domain.model import Role
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.calls import Spend
 from loopty.record.run_record import Run
 from loopty.record.trials import Trials
@@ -12,7 +12,6 @@ _LONG_CALL_SECONDS = 10.0
 """From then on, an open call is named as what a run waits for."""
 
 
-@dataclass(frozen=True, slots=True)
 class SlotUse(Record):
     """How many slots there are for trials and for proposals of models, and how many are taken now."""
 
@@ -22,7 +21,6 @@ class SlotUse(Record):
     asking: int
 
 
-@dataclass(frozen=True, slots=True)
 class AwaitedModel(Record):
     """A model that has not answered for a while: it thinks, or it is unavailable and asked again."""
 

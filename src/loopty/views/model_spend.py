@@ -9,7 +9,7 @@ from loopty.domain.model import Role
 from loopty.domain.outcome import Verdict
 from loopty.domain.role_spec import Roles
 from loopty.domain.task import Pools
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.budgets import pools_in_force
 from loopty.record.event import Recorded
 from loopty.record.history import History
@@ -21,7 +21,6 @@ IsFree = Callable[[str], bool]
 """Whether the model of this name costs nothing."""
 
 
-@dataclass(frozen=True, slots=True)
 class SpendSum(Record):
     """What some calls used. If a call led to several nodes, each gets its share."""
 
@@ -39,7 +38,6 @@ class SpendSum(Record):
     """Calls whose price is unknown; `money_usd` is the cost of the others."""
 
 
-@dataclass(frozen=True, slots=True)
 class SpendRow(Record):
     """One row of a table: a role, model, operator or node, and what its calls used."""
 
@@ -47,7 +45,6 @@ class SpendRow(Record):
     sum: SpendSum
 
 
-@dataclass(frozen=True, slots=True)
 class SpendCap(Record):
     """A spending limit of the run or of a role; None means no limit."""
 
@@ -56,7 +53,6 @@ class SpendCap(Record):
     money_usd: float | None
 
 
-@dataclass(frozen=True, slots=True)
 class SpendReport(Record):
     """The rows of roles, models, operators and nodes each add up to the total; the most expensive come first."""
 

@@ -10,7 +10,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import WEIGHTED_SUM, Direction, Metric, is_weighted
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_gates import NodeGates
@@ -24,7 +24,6 @@ from loopty.views.param_changes import param_changes
 from loopty.views.score_change import ScoreChange, percent_of, score_change
 
 
-@dataclass(frozen=True, slots=True)
 class MetricDetail(Record):
     """One metric that the benchmark reported, beside the baseline's value."""
 
@@ -41,7 +40,6 @@ class MetricDetail(Record):
     """Of one measurement; 0 where results do not vary or that is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
 class OtherResult(Record):
     """A result of the node under another fingerprint than that of its verdict."""
 
@@ -50,7 +48,6 @@ class OtherResult(Record):
     measurements: int
 
 
-@dataclass(frozen=True, slots=True)
 class NodeDetail(Record):
     """A node, its parent, its results and what applies to it."""
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import score_metric
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.named_tuple import NamedTuple
+from loopty.kit.records import Record
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -57,7 +57,6 @@ class TreeRow(NamedTuple):
     """The names of its further parents."""
 
 
-@dataclass(frozen=True, slots=True)
 class HiddenControls(Record):
     """The control nodes, which are not part of the search; the last line of a tree without them."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record, field
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.operator_credit import ArmCredit, OperatorCredit, arm_name
@@ -23,7 +23,6 @@ _RECENT = 64
 """Changes whose diversity is watched."""
 
 
-@dataclass(frozen=True, slots=True)
 class OperatorRow(Record):
     """One arm: an operator with a model. Or a kind of change: an operator with its tag."""
 
@@ -48,7 +47,6 @@ class OperatorRow(Record):
     money_usd: float
 
 
-@dataclass(frozen=True, slots=True)
 class Diversity(Record):
     """How different the newest changes are: the entropy of what they change and how."""
 
@@ -63,7 +61,6 @@ class Diversity(Record):
         return self.changes >= _RECENT // 2 and self.bits < self.most_bits / 4
 
 
-@dataclass(frozen=True, slots=True)
 class OperatorReport(Record):
     """The arms of one pool of a run, the most credit first."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.views.comparable import machine_description
@@ -10,7 +10,6 @@ from loopty.views.leaderboard import LeaderboardRow, leaderboard
 from loopty.views.rated_nodes import RatedNodes, rated_nodes
 
 
-@dataclass(frozen=True, slots=True)
 class Cohort(Record):
     """Results that are comparable only with each other."""
 

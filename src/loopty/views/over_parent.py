@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from loopty.domain.objective import Metric, score_metric
 from loopty.domain.outcome import Effect
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.views.comparable import sigma
 from loopty.views.score_change import SIGMAS, ScoreChange, percent_of, score_change
 
 
-@dataclass(frozen=True, slots=True)
 class OverParent(Record):
     """A node's change over its parent."""
 

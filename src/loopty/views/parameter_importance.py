@@ -20,7 +20,7 @@ from loopty.domain.objective import score_metric
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -33,7 +33,6 @@ MOST_TRIALS = 5_000
 _GROUPS = 4
 
 
-@dataclass(frozen=True, slots=True)
 class ParameterImportance(Record):
     """How much one parameter matters."""
 

@@ -9,14 +9,13 @@ from loopty.domain.objective import Direction, score_metric
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.history import History
 from loopty.views.parameter_importance import parameter_points
 from loopty.views.rated_nodes import RatedNodes
 from loopty.views.score_points import Mark
 
 
-@dataclass(frozen=True, slots=True)
 class SlicePoint(Record):
     """One trial: its value of the parameter, and its score."""
 
@@ -26,7 +25,6 @@ class SlicePoint(Record):
     mark: Mark
 
 
-@dataclass(frozen=True, slots=True)
 class ParameterSlice(Record):
     """Every trial that has the parameter, in the order of the experiments."""
 

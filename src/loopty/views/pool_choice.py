@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from loopty.domain.objective import Direction, score_metric
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.frozen_pools import PoolMember
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -20,7 +20,6 @@ _DIVERSITY = 0.5
 _USABLE = (Verdict.KEPT, Verdict.DISCARDED, Verdict.INCONCLUSIVE)
 
 
-@dataclass(frozen=True, slots=True)
 class _Candidate(Record):
     node: Node
     score: float

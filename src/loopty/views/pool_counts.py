@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.calls import Spend
 from loopty.record.history import History
 from loopty.record.proposals import Proposals
@@ -16,7 +16,6 @@ from loopty.record.run_record import Run
 from loopty.record.trials import TrialCounts, Trials
 
 
-@dataclass(frozen=True, slots=True)
 class PoolCount(Record):
     """What one pool has spent, without the baseline."""
 
@@ -30,7 +29,6 @@ class PoolCount(Record):
     """Why the newest of the refused ones got no trial."""
 
 
-@dataclass(frozen=True, slots=True)
 class Remaining(Record):
     """The rest of the budget; None means no limit."""
 

@@ -11,13 +11,14 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import score_metric
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import SEARCH_POOLS, Pool
-from loopty.kit.dataclass import Record, dataclass, replace
-from loopty.kit.named_tuple import NamedTuple
+from loopty.kit.records import Record, replace
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.record.node_facts import FactsBlock, FactsKind
@@ -87,7 +88,6 @@ class RatedNodes:
         return [found.get(node.handle) or self._history.node_of_handle(node.handle) for node in nodes]
 
 
-@dataclass(frozen=True, slots=True)
 class RatedBlock(Record):
     """Neighbouring nodes of a run as columns: an object for each of them takes longer than the rest."""
 

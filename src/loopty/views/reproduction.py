@@ -7,12 +7,11 @@ from statistics import median
 
 from loopty.domain.objective import WEIGHTED_SUM, Metric
 from loopty.domain.outcome import Integrity, Outcome
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.node_record import Result
 from loopty.views.score_change import SIGMAS
 
 
-@dataclass(frozen=True, slots=True)
 class MetricComparison(Record):
     """One metric as recorded and as measured now, one value per measurement."""
 
@@ -24,7 +23,6 @@ class MetricComparison(Record):
     """Whether the objective names it; the others are shown, but decide nothing."""
 
 
-@dataclass(frozen=True, slots=True)
 class Reproduction(Record):
     """The comparison of a repeated measurement with the record."""
 

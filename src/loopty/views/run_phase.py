@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from loopty.domain.pool import Pool
 from loopty.domain.task import Noise
-from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.str_enum import StrEnum
+from loopty.kit.records import Record
 from loopty.record.confirmations import Confirmation
 from loopty.record.history import History
 from loopty.record.run_record import Run
@@ -18,7 +19,6 @@ class PhaseName(StrEnum):
     CONFIRMATION = "confirmation"
 
 
-@dataclass(frozen=True, slots=True)
 class RunPhase(Record):
     """A phase with a known number of steps."""
 

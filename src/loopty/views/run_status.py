@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric
@@ -10,8 +11,7 @@ from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import BUDGETED_POOLS, Pool
 from loopty.domain.task import Noise, Pools
 from loopty.engine.budget import session_seconds
-from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.str_enum import StrEnum
+from loopty.kit.records import Record
 from loopty.record.audit_anchors import AuditAnchors
 from loopty.record.budgets import pools_in_force
 from loopty.record.calls import Spend
@@ -54,7 +54,6 @@ class RunState(StrEnum):
     """No session has driven it yet."""
 
 
-@dataclass(frozen=True, slots=True)
 class OtherBest(Record):
     """The best node under another fingerprint; it is not compared with results under the present one."""
 
@@ -63,7 +62,6 @@ class OtherBest(Record):
     best: AgainstBaseline
 
 
-@dataclass(frozen=True, slots=True)
 class HeldNode(Record):
     """A node that counts for nothing until a person accepts it: its gain is suspiciously large."""
 
@@ -72,7 +70,6 @@ class HeldNode(Record):
     score: float | None
 
 
-@dataclass(frozen=True, slots=True)
 class NoiseFloor(Record):
     """How much the score of the same node varies between measurements."""
 
@@ -83,7 +80,6 @@ class NoiseFloor(Record):
     """Number of baseline measurements so far."""
 
 
-@dataclass(frozen=True, slots=True)
 class RunStatus(Record):
     """Everything that `loopty status` says."""
 

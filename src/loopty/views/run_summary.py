@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
 from loopty.domain.space import Value
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.views.audit_rows import AuditRow
@@ -20,7 +20,6 @@ from loopty.views.verdict_tally import Tally
 _MOST_STEPS = 40
 
 
-@dataclass(frozen=True, slots=True)
 class SummaryStep(Record):
     """One change on the way from the baseline to the winner."""
 
@@ -28,7 +27,6 @@ class SummaryStep(Record):
     over_parent: OverParent | None
 
 
-@dataclass(frozen=True, slots=True)
 class WholeChange(Record):
     """What the winner changes in the baseline."""
 
@@ -37,7 +35,6 @@ class WholeChange(Record):
     """Parameters that differ: the baseline's value and the winner's."""
 
 
-@dataclass(frozen=True, slots=True)
 class RunSummary(Record):
     """What a reader needs who was not there."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.confirmations import Confirmation
 from loopty.record.history import History
 from loopty.record.node_record import Pairing
@@ -12,7 +12,6 @@ from loopty.record.run_record import Run
 from loopty.record.trials import RunningTrial, Trials, trial_parts
 
 
-@dataclass(frozen=True, slots=True)
 class Repeat(Record):
     """The purpose of a repeated measurement."""
 
@@ -25,7 +24,6 @@ class Repeat(Record):
     rival_handle: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class RunningTrialRow(Record):
     """A running trial."""
 

@@ -6,13 +6,12 @@ import math
 import sys
 
 from loopty.domain.objective import Direction
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 SIGMAS = 3.0
 """A difference within this many standard deviations may be noise."""
 
 
-@dataclass(frozen=True, slots=True)
 class ScoreChange(Record):
     """Positive is better, whether the metric is maximised or minimised."""
 

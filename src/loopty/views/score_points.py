@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, score_metric
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass, field
-from loopty.kit.str_enum import StrEnum
+from loopty.kit.records import Record, field
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.views.comparable import incumbents, sigma
@@ -31,7 +31,6 @@ class Mark(StrEnum):
 _WITHOUT_SCORE = (Mark.PRUNED, Mark.FAILED, Mark.REJECTED)
 
 
-@dataclass(frozen=True, slots=True)
 class ScorePoint(Record):
     """One experiment of the chart."""
 
@@ -44,7 +43,6 @@ class ScorePoint(Record):
     handle: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class ScorePoints(Record):
     """The points of one run in the order of the experiments, and the name of their score."""
 

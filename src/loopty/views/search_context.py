@@ -9,7 +9,7 @@ from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.round_size import AttemptFigures, RoundDepth
 from loopty.domain.task import Task
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.records import Record, replace
 from loopty.record.claims import Claim, Claims
 from loopty.record.directives import Directive
 from loopty.record.history import History
@@ -37,7 +37,6 @@ _LONG_WITHOUT_GAIN = 12
 _MISSES_TO_LEAVE = 3
 
 
-@dataclass(frozen=True, slots=True)
 class NodeChange(Record):
     """A node, and how much better than its parent it is."""
 
@@ -45,7 +44,6 @@ class NodeChange(Record):
     over_parent: OverParent | None
 
 
-@dataclass(frozen=True, slots=True)
 class AttemptCost(Record):
     """What an attempt takes; None where nothing was measured yet."""
 
@@ -59,7 +57,6 @@ class AttemptCost(Record):
     """How many submissions one agent should make in a round; None where the task cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
 class FocusNode(Record):
     """The node that was asked about."""
 
@@ -69,7 +66,6 @@ class FocusNode(Record):
     """The newest changes to it."""
 
 
-@dataclass(frozen=True, slots=True)
 class SearchContext(Record):
     """Everything that `loopty context` says, in its order."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
 from loopty.domain.rank_correlation import RankCorrelation, rank_correlation
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.run_record import Run
 from loopty.record.trials import TrialCounts
 from loopty.record.tunings import SliceRecord
@@ -17,7 +17,6 @@ _ENOUGH_NODES = 8
 _ENOUGH_TRIALS = 4
 
 
-@dataclass(frozen=True, slots=True)
 class SliceValue(Record):
     """The slice that proposals are tuned on."""
 

@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping
 
 from loopty.domain.objective import Direction, Metric, Metrics, gain
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 
-@dataclass(frozen=True, slots=True)
 class ComparisonScale(Record):
     """The one number that compares a node with its baseline: a metric, or the weighted sum of several."""
 
@@ -54,7 +53,6 @@ def _weight(metric: Metric) -> float:
     return metric.direction.sign * (metric.weight or 0.0)
 
 
-@dataclass(frozen=True, slots=True)
 class Survival(Record):
     """A node and its baseline, in the search and on the held-out split. A missing value is None."""
 

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.domain.space import Value
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.event import Recorded
 from loopty.record.history import History
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.tunings import TunePointChosen
 
 
-@dataclass(frozen=True, slots=True)
 class TrialRow(Record):
     """One trial that ended, and the node that it measured."""
 

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from enum import StrEnum
 
 from loopty.domain.objective import Metric, score_metric
 from loopty.domain.outcome import Ending, Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.str_enum import StrEnum
+from loopty.kit.records import Record
 from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
 from loopty.views.rated_nodes import RatedKind, RatedNode, RatedNodes, rated_nodes
@@ -49,7 +49,6 @@ class UpliftWords(StrEnum):
     FEW_ATTEMPTS = "too few attempts to say"
 
 
-@dataclass(frozen=True, slots=True)
 class Uplift(Record):
     """How much better the proposer did than the random control in this run."""
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Verdict
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.history import History
 from loopty.record.nodes import NodeCount
 from loopty.views.false_keeps import FalseKeeps, false_keeps
@@ -18,7 +18,6 @@ from loopty.views.uplift import Uplift, uplift
 _MOST_NODES = 2000
 
 
-@dataclass(frozen=True, slots=True)
 class WithdrawnVerdict(Record):
     """A verdict that was taken back."""
 
@@ -29,7 +28,6 @@ class WithdrawnVerdict(Record):
     handle: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class Tally(Record):
     """Verdicts counted by pool, and the uplift over the control."""
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from loopty.domain.outcome import Ending
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.reviews import Reviews
 from loopty.record.run_record import Run
 from loopty.record.trials import TrialCounts
 
 
-@dataclass(frozen=True, slots=True)
 class VerifierTotals(Record):
     """Counts of reviews."""
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from loopty.domain.pool import Pool
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.cohorts import Cohorts
 from loopty.record.run_record import Run
 from loopty.record.verdicts import Incumbents
 from loopty.record.workers import Workers
 
 
-@dataclass(frozen=True, slots=True)
 class WorkerRow(Record):
     """One worker."""
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.views.worker_rows import WorkerRow
 
 
-@dataclass(frozen=True, slots=True)
 class WorkerSlots(Record):
     """The slots of a session with workers."""
 

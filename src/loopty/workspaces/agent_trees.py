@@ -10,7 +10,7 @@ from loopty.domain.errors import LooptyError
 from loopty.domain.launch import Mount
 from loopty.domain.proposal import Edits
 from loopty.kit import untrusted_files
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFile, SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 from loopty.record.node_record import Node
@@ -23,7 +23,6 @@ _MAX_BYTES = 64 << 20
 _MAX_FILES = 10_000
 
 
-@dataclass(frozen=True, slots=True)
 class Harvest(Record):
     """What an agent changed."""
 

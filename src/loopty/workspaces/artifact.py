@@ -21,7 +21,7 @@ from pathlib import Path
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.engine.protocols import CommittedFiles
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.workspaces.git_bundle import unpack_bundle
 from loopty.workspaces.git_session import GitError
@@ -41,7 +41,6 @@ _LARGEST, _LARGEST_BUNDLE = 64 << 20, 4 << 30
 _BLOCK, _CHUNK = tarfile.BLOCKSIZE, 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
 class Artifact(Record):
     """A winner whose files match their checksums."""
 
@@ -51,7 +50,6 @@ class Artifact(Record):
     """Over all files: artifacts with the same digest are the same."""
 
 
-@dataclass(frozen=True, slots=True)
 class UnpackedArtifact(Record):
     """An artifact as a repository: the baseline is checked out, and the node is a commit on top of it."""
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from loopty.kit import codec
-from loopty.kit.dataclass import Record, dataclass
-from loopty.kit.later_pattern import later_pattern
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFolder, UnsafePath
 
 SDK_FOLDER = "loopty_sdk"
@@ -28,12 +28,11 @@ _MAX_ENTRIES = 16
 _DAY_NS = 86_400_000_000_000
 _LONGEST_NAME = 200
 """In bytes: the name of its byte code is longer."""
-_TAG = later_pattern(r"[A-Za-z0-9_.-]{1,40}")
+_TAG = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 _HEAD_BYTES = 16
 _UNCHECKED_HASH, _CHECKED_HASH = ((flags).to_bytes(4, "little") for flags in (1, 3))
 
 
-@dataclass(frozen=True, slots=True)
 class BytecodeSources(Record):
     """The files whose byte code is wanted: paths below the SDK and below the top of the repository."""
 

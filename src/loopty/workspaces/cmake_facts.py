@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 _TEST_NAME = r"[A-Z][A-Z0-9_]*TEST(?:S|ING)?(?:_[A-Z]+)?|TEST(?:S|ING)?"
 _NOT_ONE = r"(?!\w*(?:DISABLE|NO_|SKIP|WITHOUT|FUZZ|COVERAGE|INSTALL))"
@@ -49,7 +49,6 @@ _PROJECT = re.compile(r"^[^\S\n]*project\s*\(\s*\"?([\w.+-]+)", re.MULTILINE | r
 _COMMENT = re.compile(r"(?m)#(?!\[)[^\n]*$")
 
 
-@dataclass(frozen=True, slots=True)
 class CMakeFacts(Record):
     """How CMake is told to build the tests, and how they run."""
 

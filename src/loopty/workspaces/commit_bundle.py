@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 
 from loopty.domain.shared_store import StoreFault
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.temporary_top import temporary_top
 from loopty.workspaces.git_command import GitCommand
 from loopty.workspaces.git_session import GitError
@@ -27,7 +27,6 @@ _MOST_LOOSE = 5_000
 """Objects of a bundle that become files of their own, which loopty packs later; more stay one pack."""
 
 
-@dataclass(frozen=True, slots=True)
 class CommitBundle(Record):
     """A bundle that was read: the commits that it builds on, and its pack."""
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.file_system_names import name_as_read
+from loopty.kit.records import Record
 from loopty.workspaces.plain_repository import plain_repository
 
 # A planted fsmonitor or hook would run with our permissions.
@@ -22,7 +22,6 @@ WORK_FOLDER = ".loopty"
 _OURS = (WORK_FOLDER, ".git")
 
 
-@dataclass(frozen=True, slots=True)
 class GitFolders(Record):
     """The real paths of a repository, without links."""
 

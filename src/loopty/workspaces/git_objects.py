@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from loopty.domain.git_names import ObjectName
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import CommittedFiles
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.workspaces.git_command import LOOPTY
 from loopty.workspaces.object_store import BoundedCache, ObjectStore
 
@@ -21,7 +21,6 @@ LINK = "120000"
 SUBMODULE = "160000"
 
 
-@dataclass(frozen=True, slots=True)
 class TreeEntry(Record):
     """An entry of a tree, as git stores it."""
 
@@ -29,7 +28,6 @@ class TreeEntry(Record):
     blob: str
 
 
-@dataclass(frozen=True, slots=True)
 class PathChange(Record):
     """How a path differs between two trees; a side without the path is None."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.same_ends import same_ends
 
 _CONTEXT = 3
@@ -22,7 +22,6 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 """What the paths of most files consist of; git quotes some others."""
 
 
-@dataclass(frozen=True, slots=True)
 class FileVersion(Record):
     """A regular file, as git stores it."""
 
@@ -31,7 +30,6 @@ class FileVersion(Record):
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
 class _Change(Record):
     """The lines from `start` to `end` become those from `new_start` to `new_end`."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 import types
 import typing
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 from loopty.domain.errors import Misuse
@@ -18,14 +18,12 @@ from loopty.domain.objective import Metric, Metrics, Objective
 from loopty.domain.outcome import Effect, Outcome, Verdict
 from loopty.domain.space import Value
 from loopty.kit import codec
-from loopty.kit.dataclass import Record, dataclass, field
-from loopty.kit.str_enum import ENUMS
+from loopty.kit.records import NODEFAULT, Record, as_dict, field, field_types, fields_of, is_record
 from loopty.record.node_record import Result
 
 FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True)
 class Manifest(Record):
     """The origin of a node, its content, and how it was measured."""
 
@@ -67,7 +65,7 @@ class Manifest(Record):
     @property
     def text(self) -> str:
         """The manifest as JSON, with every field."""
-        return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return json.dumps(as_dict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
     def parse(cls, text: bytes) -> Manifest:
@@ -93,22 +91,25 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, list) and all(_fits(item, arguments[0]) for item in value)
     if origin is Mapping:
         return isinstance(value, dict) and all(_fits(item, arguments[1]) for item in value.values())
-    if dataclasses.is_dataclass(hint):
+    if is_record(hint):
         return isinstance(value, dict) and _fields_fit(value, typing.cast(type, hint))
     if hint is types.NoneType:
         return value is None
     if hint is float:
         return type(value) in (int, float) and abs(value) <= sys.float_info.max
-    if issubclass(hint, ENUMS):
+    if issubclass(hint, Enum):
         return value in [member.value for member in hint]
     return isinstance(value, str) if issubclass(hint, str) else type(value) is hint
 
 
 def _fields_fit(value: Mapping[str, Any], hint: type) -> bool:
-    hints = typing.get_type_hints(hint)
-    for known in dataclasses.fields(hint):
-        missing = known.default is dataclasses.MISSING and known.default_factory is dataclasses.MISSING
-        if missing if known.name not in value else not _fits(value[known.name], hints[known.name]):
+    hints = field_types(hint)
+    for known in fields_of(hint):
+        if (
+            known.default is NODEFAULT
+            if known.name not in value
+            else not _fits(value[known.name], hints[known.name])
+        ):
             return False
     return True
 

@@ -17,7 +17,7 @@ from loopty.domain.proposal import Edits, Proposal
 from loopty.domain.task import Task
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit import globs
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.kit.safe_folder import UnsafePath
 from loopty.record.history import History
 from loopty.record.node_record import Node

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.folded_folders import FoldedFolders, files_below
 from loopty.workspaces.state_folder import StateFolder
@@ -25,7 +25,6 @@ _LARGEST_FOLDED = 64 << 10
 _LARGEST_SENT = 512 << 20
 
 
-@dataclass(frozen=True, slots=True)
 class NodeFolder(Record):
     """The files that are kept of one node."""
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from loopty.domain.leftovers import Leftovers
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.node_record import Node
 from loopty.workspaces.node_folders import CHANGE, NodeFolder, NodeFolders
 
@@ -67,7 +67,6 @@ def _traces(folder: NodeFolder) -> Iterator[tuple[str, str]]:
     yield from ((trace.task, trace.text) for trace in traces[:_MAX_TRACES])
 
 
-@dataclass(frozen=True, slots=True)
 class _Trace(Record):
     """What is shown of a trace. A megabyte of JSON can take forty in memory, so it is not kept."""
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.node_record import Node
 from loopty.workspaces.git_session import GitError
 from loopty.workspaces.node_folders import NodeFolders
@@ -21,7 +21,6 @@ _GRACE_SECONDS = 600
 _OURS = "refs/loopty/runs/*"
 
 
-@dataclass(frozen=True, slots=True)
 class LonelyObjects(Record):
     """Git objects that nobody needs, with their sizes on disk."""
 

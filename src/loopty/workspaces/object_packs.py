@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.work_end import at_work_end
 from loopty.workspaces.git_command import END_OF_OPTIONS, LOOPTY, PACKERS, GitCommand
 from loopty.workspaces.git_session import GitError
@@ -44,7 +44,6 @@ _GRACE_SECONDS = 600
 """Git dates a pack anew instead of writing an object that it holds: a commit that no ref holds yet may need it."""
 
 
-@dataclass(frozen=True, slots=True)
 class ObjectPack(Record):
     """A pack that loopty wrote."""
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.deflate import deflate
+from loopty.kit.records import Record
 from loopty.kit.short_digest import sha1, sha256
 
 _KINDS = {"commit": 1, "tree": 2, "blob": 3}
@@ -24,7 +24,6 @@ BEING_WRITTEN = b"loopty writes this pack\n"
 """In the file that keeps a new pack."""
 
 
-@dataclass(frozen=True, slots=True)
 class NewObject(Record):
     """An object with its content, as git names it."""
 

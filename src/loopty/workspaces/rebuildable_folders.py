@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFolder
 
 _MAKING = "making"
 
 
-@dataclass(frozen=True, slots=True)
 class RebuildableFolder(Record):
     """A folder that can be made again, and when it was made or last used."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record, field
 from loopty.kit.source_text import source_text
 from loopty.workspaces.benchmark_imports import direct_imports
 from loopty.workspaces.cmake_facts import CMakeFacts, cmake_facts
@@ -109,7 +109,6 @@ _MAIN = re.compile(
 _UNITTEST = re.compile(r"^\s*(?:import unittest|from unittest import (?!mock))", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
 class RepositoryFacts(Record):
     """Facts about the files of a repository; paths are relative to its top."""
 

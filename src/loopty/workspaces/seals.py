@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from loopty.kit import codec
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFile
 from loopty.workspaces.host_paths import HostPaths
 
@@ -25,7 +25,6 @@ Signature = tuple[tuple[str, int, int, int, int, int], ...]
 """By name: mode, inode, size, and the times of the last changes; all zeros for a missing file."""
 
 
-@dataclass(frozen=True, slots=True)
 class Seal(Record):
     """The contents of a directory: all of it, or these files and the names beside them."""
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 
 from loopty.domain.shared_store import SharedStore, StoreFault
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.workspaces.commit_bundle import LARGEST_BUNDLE, has_commit, unpack_bundle_of
 from loopty.workspaces.git_command import GitCommand
 from loopty.workspaces.state_folder import StateFolder
@@ -25,7 +25,6 @@ _GRACE_SECONDS = 600
 """What was written so recently may belong to something that the ledger does not name yet."""
 
 
-@dataclass(frozen=True, slots=True)
 class StoreStanding(Record):
     """How it is with the shared store."""
 

@@ -17,7 +17,7 @@ from loopty.domain.launch import Mount, SandboxError
 from loopty.domain.pool import Pool
 from loopty.domain.rig import Rig
 from loopty.engine.protocols import Stage, Trial
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder, UnsafePath, keep_open
 from loopty.record.history import History
 from loopty.record.trials import Trials, trial_token

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.quoted_path import quote_path
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
 from loopty.workspaces.git_folders import WORK_FOLDER, GitFolders
 
@@ -30,7 +30,6 @@ _LONGEST_URL = 4_096
 OLD_LEDGER = f"{WORK_FOLDER}/{_LEDGER} is not used: it comes from an earlier loopty or from somebody else"
 
 
-@dataclass(frozen=True, slots=True)
 class StateFolder(Record):
     """The folders and files of loopty for one repository."""
 

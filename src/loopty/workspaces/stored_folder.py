@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from loopty.domain.access import is_clean_path
 from loopty.domain.shared_store import StoreFault
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.workspaces.folded_folders import decode_files, encode_files
 
 _LARGEST_INLINE = 64 << 10
@@ -19,7 +19,6 @@ _LARGE_FILES = ".large-files"
 """The entry that names the large files; no file of a node has this name."""
 
 
-@dataclass(frozen=True, slots=True)
 class LargeFile(Record):
     """A file of a folder that is a content of its own."""
 
@@ -27,7 +26,6 @@ class LargeFile(Record):
     size: int
 
 
-@dataclass(frozen=True, slots=True)
 class StoredFolder(Record):
     """The files of a folder by their paths."""
 

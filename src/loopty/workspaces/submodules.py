@@ -12,7 +12,7 @@ from pathlib import Path
 
 from loopty.domain.access import is_clean_path
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.git_folders import GitFolders
 from loopty.workspaces.git_objects import REGULAR_FILES, SUBMODULE
@@ -23,7 +23,6 @@ _DEEPEST = 8
 _LARGEST_POINTER = 4096
 
 
-@dataclass(frozen=True, slots=True)
 class CheckedOutSubmodule(Record):
     """A submodule that is checked out, at the commit that its parent records."""
 

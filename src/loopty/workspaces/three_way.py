@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.workspaces.git_objects import REGULAR_FILES, TreeEntry
 from loopty.workspaces.git_session import GitError
@@ -19,7 +19,6 @@ _MOST_CONFLICTS = 127
 """The exit status of `git merge-file` is the number of conflicts up to this; above, an error."""
 
 
-@dataclass(frozen=True, slots=True)
 class MergedFiles(Record):
     """What has to change in one of the two commits so that it holds the changes of both."""
 

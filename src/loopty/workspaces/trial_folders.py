@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.work_end import at_work_end
 
@@ -33,7 +33,6 @@ Identity = tuple[int, int]
 """Which folder it is, and when it was last changed."""
 
 
-@dataclass(frozen=True, slots=True)
 class _Idle(Record):
     """A folder that waits for the next trial."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFolder
 
 COMMIT, HISTORY, CONTENT = "commit", "history", "content"
@@ -12,7 +12,6 @@ _FAULT = "fault.txt"
 _LONGEST_FAULT = 2_000
 
 
-@dataclass(frozen=True, slots=True)
 class Unsent(Record):
     """One thing that waits for the store."""
 

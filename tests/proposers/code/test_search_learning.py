@@ -12,7 +12,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.search_config import SearchConfig, SearchMove
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.proposers.code.arm_choice import choose_arm
 from loopty.proposers.code.arm_gradient import draft_share, drought_spread, gain_bias
 from loopty.proposers.code.code_options import CodeOptions, Operator, Policy

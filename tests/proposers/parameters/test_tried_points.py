@@ -1,6 +1,5 @@
 import functools
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -8,6 +7,7 @@ from loopty.domain.objective import Direction, Metric, Objective, gain
 from loopty.domain.outcome import Ending, Outcome, Verdict
 from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
+from loopty.kit.records import replace
 from loopty.kit.token_count import tokens
 from loopty.proposers.parameters import best_and_newest
 from loopty.proposers.parameters.tried_points import TriedPoints

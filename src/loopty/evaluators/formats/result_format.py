@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from loopty.evaluators.result import ParsedResult
 from loopty.evaluators.trial_output import TrialOutput
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 Environment = Mapping[str, str]
 
@@ -15,7 +15,6 @@ def _same(environment: Environment, _result: str, _outbox: str) -> Environment:
     return environment
 
 
-@dataclass(frozen=True, slots=True)
 class ResultFormat(Record):
     """How the output of a benchmark becomes metrics."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.models.endpoint.forwarded_call import ForwardedCall
 from loopty.models.endpoint.http_exchange import Exchange, Request
 from loopty.models.meter import Subject
 
 
-@dataclass(frozen=True, slots=True)
 class HttpResponse(Record):
     """A whole answer, ready to be sent."""
 

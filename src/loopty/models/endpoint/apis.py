@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loopty.kit.str_enum import StrEnum
+from enum import StrEnum
 
 API_HEADERS = ("accept", "anthropic-version", "anthropic-beta", "openai-beta")
 """Request headers that select how an API answers."""

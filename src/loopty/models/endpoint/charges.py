@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Usage
-from loopty.kit.dataclass import dataclass
 from loopty.models.endpoint.forwarded_call import ForwardedCall
 from loopty.models.meter import CANCELLED, Meter, Subject
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.model import CACHED_CALL, Outage, Role, Usage
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.records import Record, replace
 from loopty.models.allowance import Allowance, AllowanceExceeded
 from loopty.models.endpoint.answer_source import BrokenAnswer, NoAnswer, TrialRequest
 from loopty.models.endpoint.cache import Cache
@@ -39,7 +39,6 @@ _PAUSE_SECONDS = 0.1
 _TOO_MANY, _BAD_GATEWAY = 429, 502
 
 
-@dataclass(frozen=True, slots=True)
 class EndpointTerms(Record):
     """What is the same for all trials."""
 

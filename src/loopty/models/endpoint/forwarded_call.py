@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from loopty.domain.model import ModelSpec
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.models.endpoint.apis import API_HEADERS, Api
 from loopty.models.endpoint.hosted_tools import refuse_hosted_tools
 from loopty.models.endpoint.http_exchange import Request, RequestRefused
@@ -32,7 +32,6 @@ _MAX_PARTS = 500_000
 """The number of brackets: a few megabytes of them would take hundreds in memory."""
 
 
-@dataclass(frozen=True, slots=True)
 class ForwardedCall(Record):
     """A request as it goes to a provider: as bytes, not as objects, because trials send many at once."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from loopty.domain.model import ModelSpec, Outage, Usage
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.models.endpoint.answer_source import BrokenAnswer, HttpResponse, NoAnswer, TrialRequest
 from loopty.models.endpoint.cache import LARGEST_REPLY
 from loopty.models.endpoint.charges import Bill, charge
@@ -27,7 +27,6 @@ _EVENTS = "text/event-stream"
 _REFUSED = 400
 
 
-@dataclass(frozen=True, slots=True)
 class _OpenStream(Record):
     """An answer that has begun, with everything that is open for it."""
 

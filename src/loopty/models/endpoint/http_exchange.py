@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 if TYPE_CHECKING:
     import h11
@@ -31,7 +31,6 @@ UNREAD_SECONDS = 60.0
 """How long an answer may wait for its reader, in total."""
 
 
-@dataclass(frozen=True, slots=True)
 class Request(Record):
     """An HTTP request; names of headers are in lower case."""
 

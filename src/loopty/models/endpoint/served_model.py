@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from loopty.domain.model import ModelSpec
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.models.endpoint.answer_source import AnswerSource
 from loopty.models.endpoint.forwarded_call import ForwardedCall, make_call, read_body
 from loopty.models.endpoint.http_exchange import Request
@@ -18,7 +18,6 @@ _RULES = ("system", "instructions", "systemInstruction", "system_instruction")
 _RULE_ROLES = ("system", "developer")
 
 
-@dataclass(frozen=True, slots=True)
 class EndpointModel(Record):
     """A model that answers requests of trials."""
 
@@ -39,7 +38,6 @@ class EndpointModel(Record):
         return f"{self.name} {self.spec.url}"
 
 
-@dataclass(frozen=True, slots=True)
 class ServedCall(Record):
     """A call, and the model that answers it."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from loopty.domain.model import ModelSpec
-from loopty.kit.dataclass import Record, dataclass, field
+from loopty.kit.records import Record
 from loopty.models.endpoint.apis import API_HEADERS, Api
 from loopty.models.endpoint.forwarded_call import ForwardedCall
 from loopty.models.endpoint.http_exchange import Request, RequestRefused
@@ -17,16 +17,17 @@ _VISIBLE = ("content-type", "retry-after", "request-id", "x-request-id")
 _VERSION = "/v1"
 
 
-@dataclass(frozen=True, slots=True)
 class UpstreamAddress(Record):
     """An address and the key to it; `versionless` when the address does not include the version."""
 
     base_url: str
-    key: str | None = field(repr=False)
+    key: str | None
     versionless: bool = True
 
+    def __repr__(self) -> str:
+        return f"UpstreamAddress(base_url={self.base_url!r})"  # the key is for no log
 
-@dataclass(frozen=True, slots=True)
+
 class Upstream(Record):
     """A provider that loopty can forward calls to."""
 

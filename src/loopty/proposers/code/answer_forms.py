@@ -7,11 +7,11 @@ changes a comment alone. A reply that copies the example is recognised as a chan
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from enum import StrEnum
 from pathlib import PurePath
 
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.markers import editable_spans
-from loopty.kit.str_enum import StrEnum
+from loopty.kit.records import Record
 from loopty.proposers.code.source_files import FileView, ShownFile
 from loopty.proposers.mutation.languages import is_code, language_of
 
@@ -52,7 +52,6 @@ class Form(StrEnum):
     """A unified diff."""
 
 
-@dataclass(frozen=True, slots=True)
 class AnswerForm(Record):
     """A form, and whether the model explains its idea before it."""
 
@@ -167,7 +166,6 @@ def _other_files(files: FileView) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
 class _ExampleLine(Record):
     """A line of a writable file that occurs once."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from loopty.domain.model import ModelOption
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.proposers.code.arm_gradient import arm_shares, draft_share, drought_spread, gain_bias
 from loopty.proposers.code.arm_prices import Arm, ArmPrices
 from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
@@ -24,7 +24,6 @@ WITHOUT_MODEL = (Operator.MUTATE, Operator.MERGE)
 """Operators that are one arm, because they ask no model, or only where git finds conflicts."""
 
 
-@dataclass(frozen=True, slots=True)
 class ArmChoice(Record):
     """The arm that was drawn, and why."""
 

@@ -6,12 +6,11 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 
 from loopty.domain.model import ModelOption
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.proposers.code.code_options import Operator
 from loopty.record.operator_credit import ArmCredit, OperatorCredit
 
 
-@dataclass(frozen=True, slots=True)
 class Arm(Record):
     """An operator with a model; `mutate` has none."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.proposers.code.line_match import FileLines, line_matches
 from loopty.proposers.code.reply_faults import apply_fault
 
@@ -15,7 +15,6 @@ _MAX_OCCURRENCES = 20
 """A line that occurs more often says nothing about the position."""
 
 
-@dataclass(frozen=True, slots=True)
 class Block(Record):
     """Lines to search for and the lines to replace them with. An empty search makes a new file."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
-from loopty.kit.dataclass import Record, dataclass, replace
 from loopty.kit.option import option
-from loopty.kit.str_enum import StrEnum
+from loopty.kit.records import replace
 from loopty.proposers.parents_option import PARENTS
 from loopty.proposers.prompt_context import PromptContextOptions
 
@@ -40,7 +41,7 @@ class Policy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class CodeOptions(Record):
+class CodeOptions:
     parents: str | Mapping[str, Any] = option(PARENTS, "best")
     operators: tuple[Operator, ...] = option(
         "How to ask for a change: `diff`, `rewrite`, `fix`, `draft`, `crossover`, `merge`, `mutate`"

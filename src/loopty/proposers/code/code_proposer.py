@@ -16,7 +16,7 @@ from loopty.domain.model import Answer, ModelOption, Outage, Prompt, Reply, Role
 from loopty.domain.proposal import Edits, Objection, Proposal, Refusal
 from loopty.domain.search_config import SearchMove
 from loopty.engine.protocols import Ask, Selector
-from loopty.kit.dataclass import replace
+from loopty.kit.records import replace
 from loopty.proposers.code import code_prompts, code_replies
 from loopty.proposers.code.arm_gradient import gain_bias
 from loopty.proposers.code.code_options import CodeOptions, Operator, Policy

@@ -19,9 +19,9 @@ import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import one_line
 from loopty.kit.reasoning_blocks import without_reasoning
+from loopty.kit.records import Record
 from loopty.proposers.code.blocks import Block
 from loopty.proposers.code.reply_faults import parse_fault
 from loopty.proposers.code.unified_diff import Patch, Removal, parse_diff
@@ -56,7 +56,6 @@ _WORD = re.compile(r"[^\s`*<>|\"']+")
 _LONGEST_PATH = 1_024
 
 
-@dataclass(frozen=True, slots=True)
 class ReplyItem(Record):
     """One proposal of a reply, not yet parsed."""
 

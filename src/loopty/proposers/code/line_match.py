@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 _MAX_MATCHES = 100
 
 
-@dataclass(frozen=True, slots=True)
 class FileLines(Record):
     """The lines of a file and, separately, their line ends; only the last line may have none."""
 
@@ -46,7 +45,6 @@ class FileLines(Record):
         return "".join(body + end for body, end in zip(self.bodies, self.ends, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
 class LineMatch(Record):
     """Where lines match, and the indentation to add to or remove from their replacement."""
 

@@ -6,14 +6,13 @@ import functools
 from collections.abc import Callable
 
 from loopty.domain.errors import LooptyError
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.record.history import History
 from loopty.record.node_record import Node
 
 _MAX_CACHED = 512
 
 
-@dataclass(frozen=True, slots=True)
 class Origin(Record):
     """Where the files of a node come from."""
 

@@ -14,7 +14,7 @@ from loopty.domain.pool import Pool
 from loopty.domain.proposal import Edits, Objection
 from loopty.engine.protocols import Ask
 from loopty.kit import codec
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.proposers.code.node_texts import Origin, TextCache, origin_of
 from loopty.proposers.code.normal_form import normalise
 from loopty.proposers.code.reply_faults import ProposalFault
@@ -32,7 +32,6 @@ ContentKey = tuple[str, str, frozenset[tuple[str, str]]]
 """A node's content in normal form: the base commit, the parameters, and the digests of the files that differ."""
 
 
-@dataclass(frozen=True, slots=True)
 class _LineChange(Record):
     """The removed and the added lines, file by file, and the numbers in them."""
 

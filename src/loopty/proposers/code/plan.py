@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from loopty.domain.model import ModelOption
 from loopty.domain.outcome import Ending, Verdict
 from loopty.engine.protocols import Ask, Selector
-from loopty.kit.dataclass import Record, dataclass, replace
+from loopty.kit.records import Record, replace
 from loopty.proposers.code.arm_choice import choose_arm
 from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
 from loopty.proposers.code.partners import merge_partners, partners
@@ -22,7 +22,6 @@ _MAX_FIXES = 2
 _FAILURES = (Ending.FAILED, Ending.TIMED_OUT, Ending.REFUSED)
 
 
-@dataclass(frozen=True, slots=True)
 class Plan(Record):
     """An operator, the node that it changes, and the nodes that it may learn from."""
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import symtable
 import warnings
 from bisect import bisect_left, bisect_right
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from loopty.kit.fence import one_line
-from loopty.kit.named_tuple import NamedTuple
 from loopty.kit.same_ends import same_ends
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from loopty.domain.proposal import Edits, Proposal, Refusal
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.proposers.code import code_replies
 from loopty.proposers.code.code_options import Operator
 from loopty.proposers.code.plan import Plan
@@ -16,7 +16,6 @@ from loopty.record.node_record import Node
 _MAX_CHILDREN = 16
 
 
-@dataclass(frozen=True, slots=True)
 class CheckedReply(Record):
     """The items of a reply, and the edits or fault of each up to the first usable one."""
 

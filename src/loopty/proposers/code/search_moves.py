@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from loopty.domain.search_config import SearchConfig, SearchMove
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.proposers.code.code_options import CodeOptions
 from loopty.record.search_learning import SearchLearning
 
@@ -26,7 +26,6 @@ _MEMORY = 0.8
 MOST_BATCH = 16
 
 
-@dataclass(frozen=True, slots=True)
 class _Range(Record):
     """What 0 and 1 stand for."""
 

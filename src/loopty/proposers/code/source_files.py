@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 
 from loopty.domain.errors import Misuse
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.markers import Span, editable_spans
+from loopty.kit.records import Record
 from loopty.kit.token_count import tokens
 from loopty.proposers.code.node_texts import TextCache, origin_of
 from loopty.proposers.mutation.languages import is_code
@@ -27,7 +27,6 @@ _WORD = re.compile(r"\w+")
 ListPaths = Callable[[str], Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True)
 class ShownFile(Record):
     """A file in a prompt, whole or as an excerpt."""
 
@@ -39,7 +38,6 @@ class ShownFile(Record):
     """Which lines an excerpt has; empty for a whole file."""
 
 
-@dataclass(frozen=True, slots=True)
 class FileView(Record):
     """The files of one node as a model sees them."""
 

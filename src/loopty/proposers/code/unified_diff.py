@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Sequence
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 from loopty.proposers.code.line_match import FileLines, LineMatch, line_matches
 from loopty.proposers.code.reply_faults import apply_fault, parse_fault
 
@@ -13,7 +13,6 @@ _HUNK = re.compile(r"@@(?:\s*-(\d{1,9}))?")
 _META = re.compile(r"(?:diff |index |old mode |new mode |new file mode |deleted file mode |similarity |\\ )")
 
 
-@dataclass(frozen=True, slots=True)
 class Hunk(Record):
     """The lines before and after a change."""
 
@@ -31,7 +30,6 @@ class Hunk(Record):
         ]
 
 
-@dataclass(frozen=True, slots=True)
 class Patch(Record):
     """The hunks of one file."""
 
@@ -76,7 +74,6 @@ class Patch(Record):
         return nearest[0]
 
 
-@dataclass(frozen=True, slots=True)
 class Removal(Record):
     """The deletion of a file."""
 

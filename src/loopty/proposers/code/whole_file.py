@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.markers import Span, editable_spans
+from loopty.kit.records import Record
 from loopty.proposers.code.line_match import FileLines
 from loopty.proposers.code.reply_faults import apply_fault
 
 
-@dataclass(frozen=True, slots=True)
 class WholeFile(Record):
     """All lines of a file, or of its only marked block."""
 

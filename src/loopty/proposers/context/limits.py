@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from loopty.domain.access import Access
 from loopty.domain.task import Pools, Task
 from loopty.engine.protocols import Ask
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import one_line
+from loopty.kit.records import Record
 from loopty.proposers.context.declarations import declaration_lines
 from loopty.record.calls import Spend
 from loopty.record.trials import TrialCounts
@@ -17,7 +17,6 @@ _MAX_PATTERNS = 12
 _LONGEST = 120
 
 
-@dataclass(frozen=True, slots=True)
 class PromptLimits(Record):
     """The limits of a trial and of the run, as far as a proposer should know them."""
 

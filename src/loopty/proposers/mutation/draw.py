@@ -3,8 +3,8 @@
 import random
 from collections.abc import Callable, Iterable, Sequence
 
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.markers import Span, editable_spans
+from loopty.kit.records import Record
 from loopty.proposers.mutation.edit_places import Edit, EditKind, EditPlace, apply_edits
 from loopty.proposers.mutation.languages import is_code
 from loopty.proposers.mutation.python_places import compiles, python_places
@@ -24,7 +24,6 @@ _ONE_MORE_CHANCE = 0.3  # the chance of one more edit
 _MAX_EDITS = 3
 
 
-@dataclass(frozen=True, slots=True)
 class Mutation(Record):
     """A text with one to three edits, all of one kind, so that a result can be credited to the kind."""
 

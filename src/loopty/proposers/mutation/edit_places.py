@@ -3,11 +3,10 @@
 import random
 import re
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.markers import Span, line_label
-from loopty.kit.named_tuple import NamedTuple
+from loopty.kit.records import Record
 
 EditKind = Literal["number", "operator", "statement", "passage", "word"]
 
@@ -32,7 +31,6 @@ class EditPlace(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
 class Swap(Record):
     """A token that another of its kind can replace: an operator or a boolean."""
 
@@ -44,7 +42,6 @@ class Swap(Record):
         return token_edit(text, self.span, rng.choice(self.others))
 
 
-@dataclass(frozen=True, slots=True)
 class Statement(Record):
     """The whole lines of one statement of a block, without the last line end."""
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
-from loopty.kit.dataclass import Record, dataclass
+from loopty.kit.records import Record
 
 _QUOTED = r'"(?:\\.|[^"\\\n])*"'
 _SINGLE = r"'(?:\\.|[^'\\\n])*'"
@@ -32,7 +32,6 @@ def swaps(*groups: str) -> dict[str, tuple[str, ...]]:
     return {token: tuple(other for other in group if other != token) for group in split for token in group}
 
 
-@dataclass(frozen=True, slots=True)
 class Language(Record):
     """The patterns of a language's comments and strings, and of its operators."""
 

@@ -5,8 +5,8 @@ import random
 import re
 from typing import ClassVar
 
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.markers import Span
+from loopty.kit.records import Record
 from loopty.proposers.mutation.edit_places import Edit, EditKind, token_edit
 
 _LITERAL = re.compile(
@@ -21,7 +21,6 @@ _LONGEST = 40  # Longer literals are data, such as the digits of a key, not tuni
 _RADIX = {"x": 16, "o": 8, "b": 2}
 
 
-@dataclass(frozen=True, slots=True)
 class Number(Record):
     """A number literal."""
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import ClassVar
 
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.markers import Span, line_label
+from loopty.kit.records import Record
 from loopty.proposers.mutation.edit_places import Edit, EditKind, EditPlace
 
 _TEXTS = frozenset(
@@ -39,7 +39,6 @@ def is_prose(path: str) -> bool:
     return PurePath(path).suffix.lower() in _TEXTS
 
 
-@dataclass(frozen=True, slots=True)
 class Passage(Record):
     """A sentence that can be left out, said twice, or said after the next one."""
 
@@ -63,7 +62,6 @@ class Passage(Record):
         )
 
 
-@dataclass(frozen=True, slots=True)
 class Word(Record):
     """A word that can be left out, or change places with the next one."""
 

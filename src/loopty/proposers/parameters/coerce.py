@@ -6,14 +6,13 @@ import math
 from typing import Any
 
 from loopty.domain.space import Parameter, ParameterKind, Value
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import one_line
+from loopty.kit.records import Record
 from loopty.proposers.parameters.parameter_prompts import value_text
 
 _LONGEST = 60
 
 
-@dataclass(frozen=True, slots=True)
 class CoercedValue(Record):
     value: Value
     note: str = ""

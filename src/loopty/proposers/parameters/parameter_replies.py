@@ -7,8 +7,8 @@ from typing import Any
 
 from loopty.domain.proposal import Objection
 from loopty.domain.space import Params, Space, Value
-from loopty.kit.dataclass import Record, dataclass
 from loopty.kit.fence import one_line
+from loopty.kit.records import Record
 from loopty.kit.reply_json import parse_longest
 from loopty.proposers.parameters.coerce import coerce_value
 from loopty.proposers.params_text import params_line
@@ -17,7 +17,6 @@ _LONGEST_REASON = 240
 _MAX_ERROR_CHARS = 1_000
 
 
-@dataclass(frozen=True, slots=True)
 class ParameterPoint(Record):
     """One configuration that a reply proposes."""
 
@@ -25,7 +24,6 @@ class ParameterPoint(Record):
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
 class ParameterReply(Record):
     """The points of a reply. Parsing it again gives the same points, so they can be taken one by one."""
 

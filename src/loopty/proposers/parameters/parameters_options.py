@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from loopty.kit.dataclass import Record, dataclass, replace
+from dataclasses import dataclass
+
 from loopty.kit.option import option
+from loopty.kit.records import replace
 from loopty.proposers.prompt_context import PromptContextOptions
 
 _TOKENS_PER_LINE = 60
@@ -11,7 +13,7 @@ _TOKENS_PER_LINE = 60
 
 
 @dataclass(frozen=True, slots=True)
-class ParametersOptions(Record):
+class ParametersOptions:
     batch: int = option(
         "How many configurations one call asks for; they are tried one after the other.", 4, minimum=1
     )

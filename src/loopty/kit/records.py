@@ -1,0 +1,87 @@
+"""Records: frozen structs of msgspec, and the fields of records and of tables of the task file."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import cache
+from sys import modules
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, dataclass_transform
+
+from msgspec import NODEFAULT, Struct, field, structs, to_builtins
+
+if TYPE_CHECKING:
+    from dataclasses import replace  # type checkers look at the names and types of its changes
+else:
+
+    def replace(record, /, **changes):
+        """Copy a record or a table with some fields changed."""
+        change = structs.replace if isinstance(record, Struct) else dataclasses.replace
+        return change(record, **changes)
+
+
+__all__ = ["NODEFAULT", "Field", "Record", "as_dict", "field", "field_types", "fields_of", "is_record", "replace"]
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class Record(Struct, frozen=True):
+    """The base of everything that is only its fields: compared, hashed and printed by them, and never changed."""
+
+
+class Field(NamedTuple):
+    """A name, and the value that a record has where none is given: NODEFAULT where one must be."""
+
+    name: str
+    default: Any
+
+
+def is_record(cls: Any) -> bool:
+    """Say whether this is the class of a record or, as tables of the task file, a dataclass."""
+    return isinstance(cls, type) and (issubclass(cls, Struct) or dataclasses.is_dataclass(cls))
+
+
+@cache
+def fields_of(cls: type) -> tuple[Field, ...]:
+    """List the fields of a record or a dataclass in their order; what a factory makes is made once."""
+    if issubclass(cls, Struct):
+        names, given = cls.__struct_fields__, cls.__struct_defaults__
+        defaults = ((NODEFAULT,) * (len(names) - len(given))) + given
+        # msgspec marks a factory with a class that it does not export.
+        made = (each.factory() if type(each).__name__ == "Factory" else each for each in defaults)
+        return tuple(map(Field, names, made))
+    return tuple(Field(each.name, _table_default(each)) for each in dataclasses.fields(cast(Any, cls)))
+
+
+def _table_default(each: dataclasses.Field[Any]) -> Any:
+    if each.default_factory is not dataclasses.MISSING:
+        return each.default_factory()
+    return NODEFAULT if each.default is dataclasses.MISSING else each.default
+
+
+@cache
+def field_types(cls: type) -> dict[str, Any]:
+    """Look up the types of the fields; raises NameError if one is known to type checkers alone.
+
+    `typing.get_type_hints` takes three times as long.
+    """
+    found: dict[str, Any] = {}
+    for base in cls.__mro__[::-1]:
+        if base in (object, Struct):
+            continue
+        scope = vars(modules[base.__module__])
+        for name, hint in base.__dict__.get("__annotations__", {}).items():  # noqa: RUF063 - its own alone
+            found[name] = eval(hint, scope) if isinstance(hint, str) else hint
+    return found
+
+
+def as_dict(record: Any) -> Any:
+    """Turn a record and all records within it into dicts with every field, for `--json` and for files."""
+    return to_builtins(record, enc_hook=_as_builtin)
+
+
+def _as_builtin(value: Any) -> Any:
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"no file holds a {type(value).__name__}")
