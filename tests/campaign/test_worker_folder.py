@@ -7,10 +7,15 @@ import pytest
 from loopty.campaign.context import CampaignContext
 from loopty.campaign.trial_packing import TrialPacking
 from loopty.campaign.worker_folder import WorkerFolder
+from loopty.domain.errors import LooptyError, Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.outcome import Ending, Outcome
 from loopty.domain.pool import Pool
-from loopty.executors.worker_order import FileChange, WorkerOrder
+from loopty.executors.frames import Frame, LinkLost
+from loopty.executors.worker_client import _read_welcome
+from loopty.executors.worker_order import FileChange, WorkerOrder, message
+from loopty.kit import codec
+from loopty.kit.records import replace
 
 
 @pytest.fixture
@@ -71,3 +76,54 @@ def test_a_worker_keeps_the_baselines_that_it_used_last(packing, tmp_path):
     folder.add_base(packing.package, packing.base())
     kept = {packing.package.tree, *(f"{number:040x}" for number in range(5, 12))}
     assert {path.name for path in (tmp_path / "bases").iterdir()} == kept
+
+
+LIES = [
+    {"node": "1./../../../../out"},
+    {"node": "../../out"},
+    {"node": "1.\ud800"},
+    {"node": 7},
+    {"number": "../../out"},
+    {"pool": "../out"},
+    {"token": ["x"]},
+    {"slice": 3},
+    {"seed": "x"},
+    {"gates": [{"name": "g", "command": 3}]},
+    {"params": {"x": [1]}},
+    {"changes": [{"path": "../out", "size": 1, "mode": "100644"}]},
+    {"changes": [{"path": ".git/config", "size": 1, "mode": "100644"}]},
+    {"changes": [{"path": "out", "size": 1, "mode": "120000"}]},
+    {"changes": [{"path": "out", "size": "1", "mode": "100644"}]},
+    {"changes": [{"path": "out", "size": -1, "mode": "100644"}]},
+]
+
+
+def test_a_driver_that_lies_has_its_order_refused(packing, tmp_path):
+    folder = WorkerFolder(tmp_path, trust=False, say=print)
+    folder.add_base(packing.package, packing.base())
+    bench = folder.bench(packing.package)
+    for lie in LIES:
+        fields = {"node": "1.1", "number": 1, "pool": "attempt", "seed": 0, "token": "token", **lie}
+        with pytest.raises((LooptyError, TypeError, ValueError)):  # those that a worker answers with a fault
+            bench.trial(codec.build(WorkerOrder, fields), b"x")
+
+
+def test_a_driver_gets_nothing_of_the_machine_without_the_workers_yes(packing, tmp_path):
+    folder, rig = WorkerFolder(tmp_path, trust=False, say=print), packing.package.rig
+    folder.add_base(packing.package, packing.base())
+    for greedy in (
+        replace(rig, unsafe=True),
+        replace(rig, benchmark=replace(rig.benchmark, mounts=("~/.ssh",))),
+        replace(rig, benchmark=replace(rig.benchmark, network=True)),
+    ):
+        with pytest.raises(Misuse, match="its trials ask this machine for"):
+            folder.bench(replace(packing.package, rig=greedy))
+
+
+@pytest.mark.parametrize("lie", [{"tree": 7}, {"run": "1"}, {"rig": []}, {"rig": None}])
+def test_a_rig_that_cannot_be_read_ends_the_connection(packing, lie):
+    fields = {"package": {**message(packing.package), **lie}, "lease_seconds": 1}
+    with pytest.raises(LinkLost, match="a rig that cannot be read"):
+        _read_welcome(Frame("welcome", fields, b""))
+    fields["package"] = message(packing.package)
+    assert _read_welcome(Frame("welcome", fields, b""))[0] == packing.package

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import threading
 
 import pytest
 
@@ -9,18 +10,22 @@ from loopty.domain.errors import Misuse
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.history import FOLD_VERSION
 
-from ..servers.postgres_talker import REAL, TEXT, WHOLE, error, message, postgres_talker, result
+from ..servers.postgres_talker import BYTES, CLEARTEXT, REAL, TEXT, WHOLE, error, message, postgres_talker, result
 
 pytest.importorskip("psycopg")
+LINE = "loopty.ledgers.postgres_line"
 FOUR = (TEXT,) * 4
+FOLD = str(FOLD_VERSION).encode()
 SOUND = {
     "clock_timestamp.*set_config": result((REAL, *FOUR), (b"1700000000.5", b"", b"", b"", b"")),
     "to_regclass": result((TEXT,), (b"layout",)),
     "FROM layout": result((WHOLE,), (b"1",)),
-    "FROM fold": result((WHOLE,), (str(FOLD_VERSION).encode(),)),
+    "FROM fold": result((WHOLE,), (FOLD,)),
+    "coalesce": result((WHOLE,), (b"5",)),
     "^BEGIN": message(b"C", b"BEGIN\0"),
     "": result((TEXT,)),
 }
+NINE = (TEXT, TEXT, WHOLE, WHOLE, TEXT, WHOLE, TEXT, TEXT, BYTES)
 EVENT = result((WHOLE, REAL, TEXT, TEXT), (b"1", b"1.5", b"painted", b"{}"))
 LIES = [
     *(
@@ -39,6 +44,17 @@ LIES = [
     ("FROM fold", error(b"A" * 1_000_000)),
     ("FROM fold", b"\x00\xff junk"),
     ("FROM fold", b"D\x7f\xff\xff\xff"),
+    ("FROM fold", error(b"\x1b]0;owned\x07")),
+    ("FROM fold", result((WHOLE, WHOLE), (FOLD, FOLD))),
+    ("coalesce", result((WHOLE,))),
+    ("coalesce", result((WHOLE,), (b"9" * 18,))),
+    ("LIMIT 1$", result((WHOLE, TEXT), (b"1", b"sealed"))),
+    ("LIMIT 1$", result((WHOLE,), (b"1",))),
+    ("LIMIT 1$", result((WHOLE, TEXT), (None, None))),
+    ("LIMIT 1 OFFSET", result((WHOLE, TEXT), (b"1", b"digest"))),
+    ("handle DESC", result(NINE, (b"../../home", b"{}", *[None] * 6, b"\\x00"))),
+    ("handle DESC", result(NINE, (b"1", b"{}", None, None, b"no pool", *[None] * 3, b"\\x00"))),
+    ("FROM events WHERE", result((WHOLE, REAL, TEXT), (b"1", b"1.5", b"painted"))),
     ("FROM events WHERE", EVENT),
     ("FROM events WHERE", result(FOUR, (b"x", b"y", b"z", b"\x1b"))),
 ]
@@ -49,12 +65,13 @@ def use(url: str) -> None:
         ledger.history()
         for number, _ in enumerate(ledger.read()):
             assert number < 5
+        ledger.flaw(1, 1)
 
 
 @pytest.mark.parametrize(("about", "lie"), LIES)
 def test_no_answer_of_a_server_is_a_traceback_or_has_no_end(about, lie):
     def answer(query: str) -> bytes:
-        return lie if re.search(about, query) else next(SOUND[key] for key in SOUND if re.search(key, query))
+        return lie if re.search(about, query) else sound(query)
 
     with postgres_talker(answer) as url, pytest.raises(Misuse) as found:
         use(url)
@@ -62,3 +79,47 @@ def test_no_answer_of_a_server_is_a_traceback_or_has_no_end(about, lie):
     assert len(str(found.value)) < 700
     assert str(found.value).isprintable()
     assert "word" not in str(found.value).replace("password", "")
+
+
+def sound(query: str) -> bytes:
+    return next(SOUND[key] for key in SOUND if re.search(key, query))
+
+
+@pytest.mark.parametrize("about", ["clock", "FROM fold"])
+def test_a_server_that_falls_silent_after_the_login_is_given_up(about, monkeypatch):
+    end = threading.Event()
+    for name in ("FIRST_PATIENCE_SECONDS", "_FIRST_ANSWER_SECONDS", "_ANSWER_SECONDS"):
+        monkeypatch.setattr(f"{LINE}.{name}", 0.3)
+    monkeypatch.setattr(f"{LINE}._Connection.answer_seconds", 0.3)
+    monkeypatch.setattr("loopty.ledgers.postgres_database.PostgresDatabase.__init__.__defaults__", (0.3,))
+
+    def answer(query: str) -> bytes:
+        if re.search(about, query):
+            end.wait(60)
+        return sound(query)
+
+    with postgres_talker(answer) as url, pytest.raises(Misuse, match=r"has not answered for 0\.3 s"):
+        use(url)
+    end.set()
+
+
+@pytest.mark.parametrize(
+    ("option", "is_sent"), [("", False), ("&sslmode=prefer", False), ("&require_auth=password", True)]
+)
+def test_a_password_is_not_sent_as_it_is_where_anybody_may_listen(option, is_sent):
+    heard: list[str] = []
+
+    def answer(query: str) -> bytes:
+        heard.append(query)
+        return sound(query)
+
+    with postgres_talker(answer, CLEARTEXT) as url, contextlib.suppress(Misuse):
+        use(url.replace("?sslmode=disable", f"?connect_timeout=5{option}"))
+        heard.append("no complaint")
+    assert [line for line in heard if "word" in line] == (["word\0"] if is_sent else [])
+    assert ("no complaint" in heard) is is_sent
+
+
+def test_the_refusal_of_a_cleartext_password_says_what_to_add_to_the_url():
+    with postgres_talker(sound, CLEARTEXT) as url, pytest.raises(Misuse, match=r"nothing was sent\. Add sslmode="):
+        use(url)

@@ -150,6 +150,23 @@ async def test_a_volume_of_the_image_is_not_on_the_hosts_disk(harness):
     assert result.out.startswith("tmpfs ")
 
 
+async def test_advice_to_drop_a_file_from_memory_succeeds_and_does_nothing(harness):
+    (harness.tree / "file").write_text("kept")
+    script = """
+import mmap, os
+file = os.open("/tree/file", os.O_RDONLY)
+os.fsync(file)
+pages = mmap.mmap(file, 0, mmap.MAP_PRIVATE, mmap.PROT_READ)
+pages[0], pages.madvise(20), pages.madvise(21), os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+pages.close()
+os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)
+print(os.preadv(file, [bytearray(4)], 0, os.RWF_NOWAIT))
+"""
+    result = await harness.python(script)
+    assert (result.out, result.err) == ("4\n", "")
+
+
 async def test_mounts_with_special_characters_can_be_nested(harness):
     odd = harness.root / "a, b=c"
     (odd / "in").mkdir(parents=True)

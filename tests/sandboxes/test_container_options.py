@@ -205,9 +205,20 @@ def test_the_engines_filter_lets_no_file_have_a_set_id_bit():
     assert allowed("chmod") == allowed("fchmod") == [(1, "0o6000")]
     assert allowed("fchmodat2") == allowed("mknodat") == [(2, "0o6000")]
     assert allowed("openat") == [(2, "0o20000100"), (3, "0o6000")]
-    absent = {"names": ["openat2"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38}
+    absent = {"names": ["openat2", "process_madvise"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38}
     assert rules_of()[-1] == absent
     assert absent not in rules_of(defaultErrnoRet=38), "a rule must not say what the profile says of all calls"
+
+
+def test_the_engines_filter_ignores_advice_to_drop_what_is_in_memory():
+    found = [rule for rule in rules_of() if rule["names"] == ["madvise"]]
+    assert [(rule["args"][0]["op"], rule["args"][0]["value"], rule.get("errnoRet")) for rule in found] == [
+        ("SCMP_CMP_LT", 20, None),
+        ("SCMP_CMP_GT", 21, None),
+        ("SCMP_CMP_EQ", 20, 0),
+        ("SCMP_CMP_EQ", 21, 0),
+    ]
+    assert {rule["args"][0]["index"] for rule in found} == {2}
 
 
 def test_a_filter_that_lists_what_it_refuses_is_not_narrowed():

@@ -211,6 +211,20 @@ def test_only_calls_with_the_token_make_namespaces_and_mounts(machine, other):
             assert decision_of(program, architecture, number) == plain, number
 
 
+@pytest.mark.parametrize(("machine", "fadvise", "madvise"), [("x86_64", 221, 28), ("aarch64", 223, 233)])
+def test_advice_to_drop_what_is_in_memory_succeeds_and_does_nothing(machine, fadvise, madvise):
+    architecture = {"x86_64": X86_64, "aarch64": AARCH64}[machine]
+    for program in (seccomp.program(machine), seccomp.notify_filter(machine, network=False).program):
+
+        def ignored(number, argument, program=program):
+            calls = {value: [*[4] * argument, value] for value in range(30)}
+            found = {value: decision_of(program, architecture, number, *call) for value, call in calls.items()}
+            assert set(found.values()) == {ALLOW, errno_decision(0)}
+            return [value for value, decision in found.items() if decision != ALLOW]
+
+        assert (ignored(fadvise, 3), ignored(madvise, 2)) == ([4], [20, 21])
+
+
 ASK = 0x7FC00000
 
 

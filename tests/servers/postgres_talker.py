@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 
 from .raw_server import threaded_server
 
-TEXT, WHOLE, REAL = 25, 20, 701
+TEXT, WHOLE, REAL, BYTES = 25, 20, 701, 17
 """The types of columns."""
+LOGGED_IN, CLEARTEXT = bytes(4), struct.pack("!I", 3)
+"""What a server says about the login: that it is over, or that it wants the password as it is."""
 _SSL = struct.pack("!I", 80877103)
 _SETTINGS = {"server_version": "15.1", "default_transaction_read_only": "off", "in_hot_standby": "off"}
 
@@ -32,7 +34,7 @@ def error(words: bytes) -> bytes:
 
 
 @contextlib.contextmanager
-def postgres_talker(answer: Callable[[str], bytes]) -> Iterator[str]:
+def postgres_talker(answer: Callable[[str], bytes], login: bytes = LOGGED_IN) -> Iterator[str]:
     """The URL of a ledger there."""
 
     def serve(connection: socket.socket) -> None:
@@ -45,7 +47,11 @@ def postgres_talker(answer: Callable[[str], bytes]) -> Iterator[str]:
                 connection.sendall(b"N")
                 content()
             settings = b"".join(message(b"S", f"{name}\0{value}\0".encode()) for name, value in _SETTINGS.items())
-            connection.sendall(message(b"R", bytes(4)) + settings + message(b"Z", b"I"))
+            if login != LOGGED_IN:
+                connection.sendall(message(b"R", login))
+                if stream.read(1):
+                    answer(content().decode())
+            connection.sendall(message(b"R", LOGGED_IN) + settings + message(b"Z", b"I"))
             query = b""
             while kind := stream.read(1):
                 found = content()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +13,8 @@ from loopty.attacks.attack import Attack, no_obstacle
 from loopty.attacks.threats import Threat
 from loopty.domain.launch import Protection
 
+_TRIES, _PAUSE_SECONDS = 20, 0.02
+"""The kernel drops a page only when it is on disk and nobody looks at it."""
 _SETTINGS = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sysrq-trigger")
 
 
@@ -33,6 +38,40 @@ def _no_terminal() -> str:
     except OSError:
         return "loopty has no terminal here"
     return ""
+
+
+def _no_files_on_disk() -> str:
+    with tempfile.TemporaryFile() as file:
+        file.write(b"x")
+        file.flush()
+        with contextlib.suppress(OSError):
+            for _ in range(_TRIES):
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                try:
+                    os.preadv(file.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT)
+                except BlockingIOError:
+                    return ""
+                time.sleep(_PAUSE_SECONDS)
+    return "the temporary folder is in memory, or its file system does not say what is"
+
+
+def _forgetting(advise: str) -> str:
+    """A script that has the kernel drop a file that is only shown: the next trial would read it more slowly."""
+    return f"""
+import mmap
+file = os.open(TREE + "/evaluate.py", os.O_RDONLY)
+for _ in range({_TRIES}):
+    os.read(file, 1)
+    os.fsync(file)
+    {advise}
+    try:
+        os.preadv(file, [bytearray(1)], 0, os.RWF_NOWAIT)
+    except BlockingIOError:
+        claim("a file was dropped from memory")
+        break
+    time.sleep({_PAUSE_SECONDS})
+"""
 
 
 def _no_program_of_root() -> str:
@@ -110,6 +149,20 @@ ATTACKS = (
     *(
         Attack(name, Threat.CALLS, Protection.CALLS, f"{script}\nclaim('the call succeeded')", obstacle=obstacle)
         for name, (script, obstacle) in _CALLS.items()
+    ),
+    Attack(
+        "drop a file from memory by posix_fadvise",
+        Threat.CALLS,
+        Protection.CALLS,
+        _forgetting("os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)"),
+        obstacle=_no_files_on_disk,
+    ),
+    Attack(
+        "drop a file from memory by madvise",
+        Threat.CALLS,
+        Protection.CALLS,
+        _forgetting("pages = mmap.mmap(file, 0, mmap.MAP_PRIVATE, mmap.PROT_READ); pages[0]; pages.madvise(21)"),
+        obstacle=_no_files_on_disk,
     ),
     Attack(
         "make a device",

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from loopty.campaign.trial_setup import TrialSetup
 from loopty.domain.access import is_clean_path
+from loopty.domain.declared_types import misfit
 from loopty.domain.errors import Misuse
 from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
@@ -62,7 +63,9 @@ class Bench:
 
     def trial(self, order: WorkerOrder, block: bytes) -> Trial:
         """The trial of an order, whose node is a commit on the baseline here. Raises Misuse."""
-        node = NodeId(order.node)
+        if fault := misfit(order):
+            raise Misuse(f"the driver sent an order that cannot be read ({fault})")
+        node = NodeId.from_record(order.node)
         files = self._commit(order, block)
         pool, params = order.pool, order.params
         root = Node(NodeId(str(node.run)), pool, "", "", self.base.commit, self.base.tree, 0.0, 1, 0)
@@ -74,7 +77,7 @@ class Bench:
         modes: dict[str, TreeEntry] = {}
         start = 0
         for change in order.changes:
-            if not is_clean_path(change.path) or change.mode not in ("", *REGULAR_FILES):
+            if not is_clean_path(change.path) or change.size < 0 or change.mode not in ("", *REGULAR_FILES):
                 raise Misuse(f"the driver sent {change.path!r}, which is not a plain file inside the tree")
             edits[change.path] = block[start : start + change.size] if change.mode else None
             if change.mode:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from loopty.domain.curve import Row
+from loopty.domain.declared_types import misfit
 from loopty.domain.errors import LooptyError, Misuse
 from loopty.domain.machine import Machine
 from loopty.domain.objective import Directions
@@ -177,7 +178,10 @@ class WorkerClient:
 
 def _read_welcome(frame: Frame) -> tuple[RigPackage, float]:
     try:
-        return codec.build(RigPackage, frame.fields["package"]), float(frame.fields["lease_seconds"])
+        package = codec.build(RigPackage, frame.fields["package"])
+        if fault := misfit(package):
+            raise ValueError(fault)
+        return package, float(frame.fields["lease_seconds"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise LinkLost(f"the driver sent a rig that cannot be read ({error})") from None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from loopty.domain.pool import Pool
-from loopty.ledgers.rows import RowDatabase
+from loopty.ledgers.rows import RowDatabase, whole_number
 
 LONGEST_WALK = 8_192
 """Rows between two marks."""
@@ -50,10 +50,10 @@ class PoolPlaces:
         query = (
             f"SELECT handle FROM pages WHERE run = ? AND pool = ? AND handle >= 0 ORDER BY handle {order} LIMIT 1"
         )
-        return int(self._db.row(query, (run, pool.value))[0])
+        return whole_number(self._db, query, (run, pool.value))
 
     def _next_mark(self, run: int, pool: Pool, handle: int) -> int:
         query = (
             "SELECT handle FROM pages WHERE run = ? AND pool = ? AND handle >= ? ORDER BY handle LIMIT 1 OFFSET ?"
         )
-        return int(self._db.row(query, (run, pool.value, handle, LONGEST_WALK))[0])
+        return whole_number(self._db, query, (run, pool.value, handle, LONGEST_WALK))

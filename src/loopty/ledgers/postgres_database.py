@@ -19,6 +19,7 @@ from psycopg.pq import TransactionStatus
 
 from loopty.domain.errors import LostLease, Misuse
 from loopty.ledgers.postgres_address import PostgresAddress
+from loopty.ledgers.postgres_answers import refuse_misfits
 from loopty.ledgers.postgres_layout import CALL_EVENTS, LAYOUT, VERSION
 from loopty.ledgers.postgres_line import PATIENCE_SECONDS, PostgresLine, is_lost, sound_answers
 from loopty.ledgers.rows import LedgerBusy
@@ -73,8 +74,11 @@ class PostgresDatabase:
     @sound_answers()
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
         if self._transaction is not None:
-            return self._transaction.execute(_text(query), parameters).fetchall()
-        return self.line.repeat(lambda: self.line.connection().execute(_text(query), parameters).fetchall())
+            found = self._transaction.execute(_text(query), parameters).fetchall()
+        else:
+            found = self.line.repeat(lambda: self.line.connection().execute(_text(query), parameters).fetchall())
+        refuse_misfits(query, found)
+        return found
 
     def row(self, query: str, parameters: Sequence[Any] = ()) -> Any:
         rows = self.rows(query, parameters)
@@ -195,6 +199,7 @@ class PostgresDatabase:
             "`loopty optimize` goes on when nobody does"
         )
 
+    @sound_answers()
     def _commit(self) -> None:
         connection = self._written()
         try:

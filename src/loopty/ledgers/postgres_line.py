@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import errors
+from psycopg import errors, pq
 from psycopg.pq import TransactionStatus
 
 from loopty.domain.errors import Misuse
+from loopty.kit.printable import escape_hidden
 from loopty.kit.readiness import is_readable
 from loopty.ledgers.postgres_address import PostgresAddress
 
@@ -28,6 +30,8 @@ _PASSES = re.compile(
     r"|accepting connections|in recovery mode"
 )
 """Of libpq's own words for a server that may answer soon; a password or a name that is wrong stays wrong."""
+_FIRST_ANSWER_SECONDS, _ANSWER_SECONDS = 10.0, 180.0
+"""How long a server may take for its first answer, and for another one: waits for its locks end before that."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 _MOST_REPEATS = 20
 _LONGEST_WORDS = 300
@@ -48,6 +52,41 @@ _CONNECTION = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
+_NO_CLEARTEXT, _KNOWS_REQUIRE_AUTH = "!password", 160_000
+"""Of libpq: without it, whoever answers on the way gets the password by asking for it."""
+
+
+class _Connection(psycopg.Connection[Any]):
+    """A connection that breaks when its server does not answer in time."""
+
+    answer_seconds = _FIRST_ANSWER_SECONDS
+
+    def wait(self, gen: Generator[Any, Any, T], *options: Any, **named_options: Any) -> T:
+        return super().wait(self._in_time(gen), *options, **named_options)
+
+    def _in_time(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        deadline, ready = time.monotonic() + self.answer_seconds, None
+        try:
+            while time.monotonic() < deadline:
+                ready = yield steps.send(ready)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
+        self.pgconn.finish()
+        raise psycopg.OperationalError(f"timeout: the server has not answered for {self.answer_seconds:g} s")
+
+
+def _connection_options(url: str) -> dict[str, Any]:
+    """What the URL does not say. A password is sent as it is only where TLS is sure, or the URL asks for it."""
+    given = psycopg.conninfo.conninfo_to_dict(url)
+    options = {name: value for name, value in _CONNECTION.items() if name not in given}
+    mode = str(given.get("sslmode") or os.environ.get("PGSSLMODE", ""))
+    is_decided = (
+        "require_auth" in given or "PGREQUIREAUTH" in os.environ or mode in ("require", "verify-ca", "verify-full")
+    )
+    if not is_decided and pq.version() >= _KNOWS_REQUIRE_AUTH:
+        options["require_auth"] = _NO_CLEARTEXT
+    return options
 
 
 def is_lost(error: psycopg.Error, connection: psycopg.Connection[Any] | None) -> bool:
@@ -61,7 +100,7 @@ def is_lost(error: psycopg.Error, connection: psycopg.Connection[Any] | None) ->
 
 def _first_line(error: Exception) -> str:
     """The server's words, or libpq's: others may speak on that port."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:_LONGEST_WORDS]
+    return escape_hidden(next(iter(str(error).strip().splitlines()), type(error).__name__)[:_LONGEST_WORDS])
 
 
 @contextlib.contextmanager
@@ -123,6 +162,7 @@ class PostgresLine:
 
     def repeat(self, work: Callable[[], T]) -> T:
         """Do this work, again where a connection breaks: then it must have changed nothing."""
+        deadline = time.monotonic() + max(self._patience, FIRST_PATIENCE_SECONDS)
         for _ in range(_MOST_REPEATS):
             try:
                 return work()
@@ -131,6 +171,8 @@ class PostgresLine:
                     raise self.explanation(error) from error
                 self.drop()
                 last = error
+                if time.monotonic() > deadline:
+                    break
         raise self.explanation(last) from last
 
     def drop(self) -> None:
@@ -143,6 +185,12 @@ class PostgresLine:
     def explanation(self, error: Exception) -> Misuse:
         """The error in one line with the remedy. It never holds a password."""
         what = _first_line(error)
+        if _NO_CLEARTEXT in what:
+            return Misuse(
+                f"the server of the ledger {self.address.shown} asks for the password as it is, and the "
+                "connection need not be encrypted: nothing was sent. Add sslmode=verify-full to the URL (or "
+                "sslmode=require), or require_auth=password where nobody else is on the network"
+            )
         return Misuse(
             f"cannot use the ledger {self.address.shown}: {what} (check that the server runs, the name of the "
             "database and your rights in it; a password comes from PGPASSWORD or ~/.pgpass)"
@@ -186,9 +234,8 @@ class PostgresLine:
 
     @sound_answers()
     def _open(self) -> psycopg.Connection[Any]:
-        given = psycopg.conninfo.conninfo_to_dict(self.address.url)
-        options: dict[str, Any] = {name: value for name, value in _CONNECTION.items() if name not in given}
-        connection = psycopg.connect(self.address.url, autocommit=True, **options)
+        options = _connection_options(self.address.url)
+        connection = _Connection.connect(self.address.url, autocommit=True, **options)
         try:
             settings = {"search_path": f'"{self.address.ledger}"', **_SETTINGS}
             calls = ", ".join("set_config(%s, %s, false)" for _ in settings)
@@ -199,6 +246,7 @@ class PostgresLine:
             if not math.isfinite(offset):
                 raise ValueError("a clock without a time")
             self._clock_offset = offset
+            connection.answer_seconds = _ANSWER_SECONDS
         except BaseException:
             connection.close()
             raise

@@ -15,7 +15,7 @@ from loopty.record.history import FOLD_VERSION, History
 from loopty.record.ledger import OnProgress
 
 _LAST_EVENT = "SELECT number, seal FROM events ORDER BY number DESC LIMIT 1"
-_FOLD_AND_LAST_EVENT = f"SELECT version, number, seal FROM fold LEFT JOIN ({_LAST_EVENT}) AS last ON true"
+_FOLD_AND_LAST_EVENT = f"SELECT version, last.number, seal FROM fold LEFT JOIN ({_LAST_EVENT}) AS last ON true"
 _EVENTS_PER_SAVE = 20_000
 """While pages are rebuilt."""
 

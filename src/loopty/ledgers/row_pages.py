@@ -9,7 +9,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.pool import Pool
 from loopty.ledgers.digests import NOTHING, digest_sum, page_digest, replace_in_sum
 from loopty.ledgers.pool_places import LONGEST_WALK, PoolPlaces
-from loopty.ledgers.rows import RowDatabase, next_place
+from loopty.ledgers.rows import RowDatabase, next_place, whole_number
 from loopty.record.pages import FACTS_KEY, RUN_KEY, Page, facts_key
 
 _AT_ONCE = 10_000
@@ -61,7 +61,7 @@ class RowPages:
             yield from [(NodeId(key), facts) for _, key, facts in rows]
 
     def count(self) -> int:
-        return int(self._db.row("SELECT coalesce(max(handle), 0) FROM pages WHERE handle IS NOT NULL")[0])
+        return whole_number(self._db, "SELECT coalesce(max(handle), 0) FROM pages WHERE handle IS NOT NULL")
 
     def ids(self) -> Iterator[NodeId]:
         query = "SELECT handle, key FROM pages WHERE handle > ? ORDER BY handle LIMIT ?"
@@ -76,7 +76,7 @@ class RowPages:
         last, size = self._pool_sizes.get((run, pool), (0, 0))
         if newest != last:
             query = "SELECT count(*) FROM pages WHERE run = ? AND pool = ? AND handle > ? AND handle <= ?"
-            between = int(self._db.row(query, (run, pool.value, *sorted((last, newest))))[0])
+            between = whole_number(self._db, query, (run, pool.value, *sorted((last, newest))))
             size += between if newest > last else -between
             self._pool_sizes[run, pool] = newest, size
         return size

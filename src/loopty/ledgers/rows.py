@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypeVar
 from loopty.domain.errors import Misuse
 
 T = TypeVar("T")
+_MOST = 100_000_000
+"""More than any ledger has nodes, and few enough for a list."""
 
 
 class LedgerBusy(Misuse):
@@ -62,3 +64,12 @@ def next_place(rows: Sequence[Any], last: int) -> int:
     if type(place) is not int or place <= last:
         raise Misuse("the ledger's database gives rows that do not follow each other: it is damaged, or no ledger")
     return place
+
+
+def whole_number(db: RowDatabase, query: str, parameters: Sequence[Any] = ()) -> int:
+    """The one number that this query gives. Raises Misuse where there is none."""
+    row = db.row(query, parameters)
+    if not row or type(row[0]) is not int or not 0 <= row[0] < _MOST:
+        raise Misuse("the ledger's database gives no number where one is due: it is damaged, or no ledger")
+    number: int = row[0]
+    return number

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from loopty.kit.temporary_top import temporary_top
-from loopty.sandboxes.seccomp import CREATES, MODES, OPENS, SET_ID
+from loopty.sandboxes.seccomp import CREATES, FORGETS, MODES, OPENS, SET_ID
 
 _UNIX, _INET, _INET6, _NETLINK, _AUDIT = 1, 2, 10, 16, 9
 # A filter cannot see which sockets a 32-bit program makes by `socketcall`; such a program can use `socket`, too.
-_REPLACED = {"socket", "socketcall", *MODES, *OPENS, "openat2"}
+_REPLACED = {"socket", "socketcall", *MODES, *OPENS, *FORGETS, "openat2", "process_madvise"}
 _ENOSYS = 38
 
 
@@ -34,9 +34,9 @@ def narrow_profile(profile: str) -> str | None:
     sockets = [_socket_rule(_condition(0, "EQ", family)) for family in (_UNIX, _INET, _INET6)]
     sockets.append(_socket_rule(_condition(0, "EQ", _NETLINK), _condition(2, "NE", _AUDIT)))
     # As in loopty's own filter: the mode of openat2 is behind a pointer, and programs use openat without it.
-    absent = {"names": ["openat2"], "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS}
+    absent = {"names": ["openat2", "process_madvise"], "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS}
     by_default = fields.get("defaultErrnoRet") == _ENOSYS
-    own = (*sockets, *_rules_without_set_id(), *(() if by_default else (absent,)))
+    own = (*sockets, *_rules_without_set_id(), *_rules_for_advice(), *(() if by_default else (absent,)))
     return json.dumps({**fields, "syscalls": [*(rule for rule in rules if rule["names"]), *own]})
 
 
@@ -47,6 +47,16 @@ def _rules_without_set_id() -> Iterator[dict[str, Any]]:
     for name, (_, flags) in OPENS.items():
         yield _allow(name, _without(flags, CREATES))
         yield _allow(name, _without(flags + 1, SET_ID))
+
+
+def _rules_for_advice() -> Iterator[dict[str, Any]]:
+    """Let advice to forget what is in memory of files succeed without any effect."""
+    for name, (_, argument, values) in FORGETS.items():
+        yield _allow(name, _condition(argument, "LT", min(values)))
+        yield _allow(name, _condition(argument, "GT", max(values)))
+        for value in values:
+            condition = _condition(argument, "EQ", value)
+            yield {"names": [name], "action": "SCMP_ACT_ERRNO", "errnoRet": 0, "args": [condition]}
 
 
 def write_profile(profile: str) -> tuple[str, Callable[[], None]]:

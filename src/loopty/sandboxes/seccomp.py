@@ -102,6 +102,7 @@ _ABSENT = {
     "memfd_secret": (447, 447),
     "mq_open": (240, 180),
     "openat2": (437, 437),
+    "process_madvise": (440, 440),
     "msgget": (68, 186),
     "semget": (64, 190),
     "shmget": (29, 194),
@@ -124,6 +125,13 @@ MODES = {
 }
 # The mode is the argument after the flags.
 OPENS = {"open": ((2, None), 1), "openat": ((257, 56), 2)}
+
+# Advice to drop from memory what is only read: a later trial would notice. The kernel
+# need not follow advice, so these calls succeed and do nothing: the number, which argument, which values of it.
+FORGETS = {
+    "fadvise64": ((221, 223), 3, (4,)),  # POSIX_FADV_DONTNEED
+    "madvise": ((28, 233), 2, (20, 21)),  # MADV_COLD, MADV_PAGEOUT
+}
 
 # The tables below are for a trial without namespaces, which shares the machine with the host's processes.
 
@@ -228,6 +236,7 @@ def _instructions(machine: _Machine, *, nests: bool, token: int) -> Iterator[byt
     typing = (_operation(_EQUAL, _TIOCSTI, then=1), _operation(_EQUAL, _TIOCLINUX, otherwise=1))
     yield from _rule(_IOCTL[machine.column], 1, *typing, _refusal(errno.EPERM), _ALLOWED)
     yield from _set_id_rules(machine)
+    yield from _forget_rules(machine)
     families = (_UNIX, _INET, _INET6, _NETLINK)
     for call in (_SOCKET, _SOCKETPAIR):
         verdict = (*_any_of(families), _refusal(errno.EAFNOSUPPORT), _ALLOWED)
@@ -258,6 +267,7 @@ def _notify_instructions(machine: _Machine, network: bool) -> Iterator[bytes]:
 
     typing = (_operation(_EQUAL, _TIOCSTI, then=1), _operation(_EQUAL, _TIOCLINUX, otherwise=1))
     yield from _set_id_rules(machine)
+    yield from _forget_rules(machine)
     groups = (_operation(_AND, _IOCTL_GROUP), *_any_of(_FILE_SYSTEM_IOCTLS), _ALLOWED, _refusal(errno.ENOTTY))
     yield from _rule(_IOCTL[machine.column], 1, *typing, _refusal(errno.EPERM), *groups)
 
@@ -306,6 +316,12 @@ def _set_id_rules(machine: _Machine) -> Iterator[bytes]:
         if (number := numbers[machine.column]) is not None:
             mode_of_new = _operation(_LOAD, _ARGUMENTS + 8 * (flags + 1))
             yield from _rule(number, flags, *creates, mode_of_new, *no_set_id)
+
+
+def _forget_rules(machine: _Machine) -> Iterator[bytes]:
+    """Let advice to forget files succeed without any effect."""
+    for numbers, argument, values in FORGETS.values():
+        yield from _rule(numbers[machine.column], argument, *_any_of(values), _ALLOWED, _refusal(0))
 
 
 def _token_rule(numbers: Sequence[int], token: int) -> Iterator[bytes]:
