@@ -1,4 +1,4 @@
-.PHONY: demo test quick check bench docs lock page
+.PHONY: demo test quick check bench docs lock page figures
 
 demo: .venv/.ready   ## optimise an example for at most two minutes
 	@sh scripts/demo.sh
@@ -10,7 +10,7 @@ test: check .venv/.ready-for-tests page  ## everything that must hold
 quick: check         ## before each commit: style, types, imports, the fast tests
 	.venv/bin/pytest -n auto -q $(addprefix tests/,$(QUICK))
 
-QUICK = domain engine kit ledgers proposers pruners record report selectors taskfile verifiers views
+QUICK = domain engine kit ledgers proposers record show taskfile
 
 check: .venv/.ready-for-development  ## style, types, direction of imports
 	.venv/bin/ruff check .
@@ -24,6 +24,9 @@ page: .venv/.ready   ## build the dashboard's page
 
 bench: .venv/.ready-for-development  ## speed and cost, side by side with peers
 	.venv/bin/python benchmarks/run.py
+
+figures: .venv/.ready   ## how livable the source is, beside the aims
+	@.venv/bin/python scripts/figures.py
 
 docs: .venv/.ready   ## write the reference page of loopty.toml
 	.venv/bin/python -m loopty.taskfile.reference > docs/task-file.md

@@ -16,19 +16,18 @@ from pathlib import Path
 
 from page_tables import difference_text, write_table
 
-from loopty.domain.git_names import ObjectName
+from loopty.domain.access import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.space import Parameter, ParameterKind, Space
-from loopty.record.event import Recorded
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
+from loopty.record.fold import Recorded
 from loopty.record.history import History
 from loopty.record.nodes import NodeAdded
-from loopty.record.runs import RunStarted
+from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
-from loopty.views.pool_choice import choose_pool
+from loopty.show.chosen_nodes import choose_pool
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "ensemble"
 FIRST_DATASET = 100

@@ -14,17 +14,16 @@ from pathlib import Path
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
+from loopty.git.folders import GitFolders
 from loopty.ledgers.open_ledger import open_ledger
-from loopty.record.event import Event
+from loopty.record.fold import Event
 from loopty.record.history import History
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
-from loopty.record.runs import RunStarted
+from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
-from loopty.workspaces.git_folders import GitFolders
 from loopty.workspaces.state_folder import StateFolder
 
 _BATCH = 500

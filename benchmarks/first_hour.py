@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loopty.kit.working_program import working_program
+from loopty.kit.installation import working_program
 
 HERE = Path(__file__).parent
 LIST = HERE / "first_hour.toml"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-from loopty.agents.agent_work import AgentChoice, AgentSessions
-from loopty.campaign.context import CampaignContext
-from loopty.campaign.proposer_factory import ProposerFactory
-from loopty.domain.pool import Pool
+from loopty.campaign.optimize import ProposerFactory
+from loopty.domain.trial import Pool
 from loopty.engine.loop import Loop
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.trial_runner import TrialRunner
-from loopty.judge.verdict_rules import Judging
+from loopty.judge.tuning import Judging
+from loopty.proposers.agent.work import AgentChoice, AgentSessions
+from loopty.session.context import CampaignContext
 from loopty.testing.fakes import FunctionExecutor
 from loopty.workspaces.node_leftovers import NodeLeftovers
 

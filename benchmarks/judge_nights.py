@@ -13,25 +13,24 @@ from inspect import signature
 from judge_machines import Machine
 
 from loopty.domain.access import Access
-from loopty.domain.benchmark_spec import Benchmark, Limits
+from loopty.domain.benchmark import Benchmark, Limits
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric, Objective
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.space import Parameter, ParameterKind, Space
 from loopty.domain.task import Audit, Noise, PluginChoice, Pools, SandboxSpec, Task
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
-from loopty.record.event import Event, Recorded
+from loopty.record.fold import Event, Recorded
 from loopty.record.history import History
 from loopty.record.trials import TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
 
 try:
-    from loopty.campaign.run_start import start_run
-    from loopty.judge.verdict_rules import Judging
-    from loopty.record.waiting_nodes import next_undecided
+    from loopty.engine.loop import next_undecided
+    from loopty.judge.tuning import Judging
+    from loopty.session.runs import start_run
 except ImportError:  # the judge before
     start_run, Judging = decisions.start_run, decisions.Judging
     next_undecided = decisions.next_undecided
@@ -150,7 +149,7 @@ class JudgedNight:
     def confirm(self) -> None:
         """Measure the best node beside the baseline, where this judge does that at the end of a night."""
         try:
-            from loopty.judge.confirmation import start_confirmation
+            from loopty.judge.revisions import start_confirmation
         except ImportError:
             return
         noise = self.judging.noise
@@ -263,7 +262,7 @@ def kept_share(
 
 def _headline(history: History) -> tuple[float, float, float]:
     """The stated gain of the best over the baseline, as a share, with its interval where there is one."""
-    from loopty.views.against_baseline import against_baseline
+    from loopty.show.comparisons import against_baseline
 
     best = Incumbents.of(history.runs[1], Pool.ATTEMPT).best
     found = against_baseline(history, best, "", Metric("score"))
@@ -278,7 +277,7 @@ def _headline(history: History) -> tuple[float, float, float]:
 
 def _expected_false(history: History) -> float:
     try:
-        from loopty.views.false_keeps import false_keeps
+        from loopty.show.tally import false_keeps
     except ImportError:
         return math.nan
     return false_keeps(history, 1).expected

@@ -15,11 +15,11 @@ from pathlib import Path
 from function_loop import function_loop
 from instant_program import version
 
-from loopty.campaign.context import CampaignContext
-from loopty.campaign.optimize_session import collect_rarely
-from loopty.campaign.run_entry import enter_run
+from loopty.campaign.optimize import collect_rarely
 from loopty.engine.loop import Loop
 from loopty.engine.protocols import Trial
+from loopty.session.context import CampaignContext
+from loopty.session.runs import enter_run
 from loopty.testing.fakes import FunctionExecutor
 
 _TASK = """

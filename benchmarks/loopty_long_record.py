@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from loopty.domain.ids import NodeId
+from loopty.git.folders import GitFolders
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.record.event import Event
+from loopty.record.fold import Event
 from loopty.record.node_record import Node
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
-from loopty.workspaces.git_folders import GitFolders
 from loopty.workspaces.state_folder import StateFolder
 
 _TEMPLATE = NodeId("1.1")

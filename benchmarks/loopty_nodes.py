@@ -7,8 +7,8 @@ node a branch, as `git config loopty.branches true` does, and leaves its objects
 import sys
 from pathlib import Path
 
+from loopty.git.repository import Repository
 from loopty.workspaces.node_refs import NodeRefs
-from loopty.workspaces.repository import Repository
 
 
 def main(kind: str, count: int) -> None:

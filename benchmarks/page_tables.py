@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from loopty.views.arm_comparison import paired_difference
+from loopty.show.arms import paired_difference
 
 _PAGE = Path(__file__).parents[1] / "docs" / "research" / "search.md"
 

@@ -12,9 +12,9 @@ from prompt_programs import Program, Step
 
 from loopty import Campaign
 from loopty.domain.errors import Misuse
-from loopty.proposers.code import code_replies
+from loopty.proposers.code import replies
 from loopty.proposers.code.new_files import apply_changes
-from loopty.proposers.code.reply_faults import ProposalFault
+from loopty.proposers.code.reply_edits import ProposalFault
 
 _TASK = """\
 statement = "{goal}"
@@ -99,10 +99,10 @@ class ProgramRun:
         program = self.program
         known = {program.path, "evaluate.py", *(path for path, _ in program.others)}
         try:
-            items = code_replies.parse_items(text, is_whole, 1)
+            items = replies.parse_items(text, is_whole, 1)
             if not items:
                 return None, "the reply was cut off"
-            changes = code_replies.parse_changes(items[0], known, program.path)
+            changes = replies.parse_changes(items[0], known, program.path)
             edits = apply_changes(changes, {program.path: program.text}.get, frozenset())
         except ProposalFault as fault:
             return None, fault.reason

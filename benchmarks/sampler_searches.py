@@ -10,29 +10,25 @@ import optuna
 from sampler_clock import AskClock
 from sampler_problems import STEPS, Problem
 
-from loopty.campaign.run_start import start_run
 from loopty.domain.access import Access
-from loopty.domain.benchmark_spec import Benchmark, Limits
-from loopty.domain.curve import Row
-from loopty.domain.machine import Machine
+from loopty.domain.benchmark import Benchmark, Limits
 from loopty.domain.objective import SCORE, Direction, Objective
-from loopty.domain.outcome import Ending, Outcome
-from loopty.domain.pool import Pool
 from loopty.domain.space import Parameter, ParameterKind, Params, Space, Value
 from loopty.domain.task import Audit, Noise, PluginChoice, Pools, SandboxSpec, Task
+from loopty.domain.trial import Ending, Machine, Outcome, Pool, Row
 from loopty.engine.loop import Loop
 from loopty.engine.protocols import Ask, CommittedFiles, OnMetrics, Proposer, Trial
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.trial_runner import TrialRunner
-from loopty.judge.verdict_rules import Judging
+from loopty.judge.tuning import Judging
 from loopty.kit.records import replace
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.purse import RunPurse
-from loopty.proposers.grid import GridOptions, GridProposer
-from loopty.proposers.optuna_samplers import STATELESS_SAMPLERS, StatefulProposer, StatelessProposer
-from loopty.proposers.random import RandomProposer
-from loopty.pruners.median import MedianPruner
+from loopty.proposers.parameters.optuna_samplers import STATELESS_SAMPLERS, StatefulProposer, StatelessProposer
+from loopty.proposers.parameters.points import GridOptions, GridProposer, RandomProposer
+from loopty.proposers.pruners import MedianPruner
 from loopty.record.recorder import Recorder
+from loopty.session.runs import start_run
 from loopty.testing.fakes import MemoryWorkspaces
 
 SAMPLERS = ("tpe", "cmaes", "gp", "nsga2", "qmc", "grid", "random")

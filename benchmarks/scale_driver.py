@@ -14,11 +14,9 @@ from pathlib import Path
 
 import repository
 
-from loopty.domain.outcome import Ending
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Ending, Pool
 from loopty.ledgers.open_ledger import open_ledger
-from loopty.record.cohorts import MachineSeen
-from loopty.record.trials import TrialEnded, TrialStarted, trial_name
+from loopty.record.trials import MachineSeen, TrialEnded, TrialStarted, trial_name
 
 _LOOPTY = (sys.executable, "-m", "loopty")
 _SIMULATED = Path(__file__).with_name("simulated_workers.py")

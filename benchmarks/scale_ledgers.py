@@ -16,18 +16,17 @@ from typing import Any
 import psycopg
 
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.ledgers.open_ledger import open_ledger
-from loopty.record.event import Event
+from loopty.record.fold import Event
 from loopty.record.ledger import Ledger
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
+from loopty.show.best import leaderboard
 from loopty.testing.ledger_suite import run_events
 from loopty.testing.postgres_server import PostgresServer
-from loopty.views.leaderboard import leaderboard
 
 SMALL = 1_000
 _NODES_PER_WRITE = 1_000

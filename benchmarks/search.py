@@ -22,7 +22,7 @@ from search_landscape import make_landscape, random_shape
 from search_page import PageTable, write_page
 from search_simulation import Simulation
 
-from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
+from loopty.proposers.code.options import CodeOptions, Operator, Policy
 
 RESULTS = Path(__file__).with_name("search_results.json")
 SHOWN = ("calls", "parts")

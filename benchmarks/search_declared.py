@@ -24,7 +24,7 @@ from search_simulation import Simulation
 from search_tuning import SLICES, TRIALS, TunedSimulation
 
 from loopty.domain.space import Parameter, ParameterKind, Space
-from loopty.proposers.code.code_options import CodeOptions
+from loopty.proposers.code.options import CodeOptions
 
 RESULTS = Path(__file__).with_name("search_declared_results.json")
 BUDGET = SETTINGS["calls"].budget

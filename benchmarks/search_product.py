@@ -20,10 +20,10 @@ from search_landscape import Landscape
 from search_program import ProgramError, evaluate, shown_score
 from search_wire import first_program
 
-from loopty.campaign.context import CampaignContext
-from loopty.campaign.run_entry import enter_run
-from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.trial import Ending, Outcome
 from loopty.engine.protocols import Trial
+from loopty.session.context import CampaignContext
+from loopty.session.runs import enter_run
 from loopty.testing.fakes import FunctionExecutor, outcome_of_score
 
 _TASK = """

@@ -22,8 +22,8 @@ from search_landscape import Genome, make_landscape, random_shape
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric
-from loopty.domain.outcome import Verdict
 from loopty.domain.task import Noise
+from loopty.domain.trial import Verdict
 from loopty.judge.pairs import MeasureAgain, Rules, judge_pairs
 from loopty.kit.records import replace
 from loopty.record.node_record import Pairing

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from search_landscape import random_shape
 from search_roles import BUDGET, FIRST_SEED, HEAD, Candidate, RolePolicy, RoleSimulation, row_text
 
+from loopty.domain.model import Roles
 from loopty.domain.objective import Objective
-from loopty.domain.pool import Pool
-from loopty.domain.role_spec import Roles
-from loopty.models.role_allocation import next_shares
-from loopty.record.event import Recorded
+from loopty.domain.trial import Pool
+from loopty.models.purse import next_shares
+from loopty.record.calls import RoleShares
+from loopty.record.fold import Recorded
 from loopty.record.history import History
-from loopty.record.proposals import Proposals
-from loopty.record.role_shares import RoleShares
-from loopty.record.runs import RunStarted
+from loopty.record.nodes import Proposals
+from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialCounts
 from loopty.record.verdicts import Incumbents
 

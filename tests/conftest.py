@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from loopty.attacks.runner import AttackStanding
+from loopty.features.attacks.runner import AttackStanding
 from loopty.testing.postgres_server import PostgresServer, find_programs
 
 from .clean_environment import Installed, build_wheel, copy_sources, install, make_venv

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopty.kit.working_program import working_program
+from loopty.kit.installation import working_program
 
 
 def needs(name: str, path: str | None = None) -> pytest.MarkDecorator:

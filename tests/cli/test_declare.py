@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
 import pytest
 
 from loopty.cli import declare
-from loopty.cli.verbs import VERBS, verb_module
+from loopty.cli.verbs import VERBS, verb_place
+from loopty.kit.by_name import by_name
 
-DECLARED = [verb for verb in VERBS if isinstance(importlib.import_module(verb_module(verb)).command, declare.Verb)]
+DECLARED = [verb for verb in VERBS if isinstance(by_name(verb_place(verb)), declare.Verb)]
 
 
 @declare.command("sample")
@@ -79,7 +78,7 @@ def test_click_writes_the_help_of_a_declared_verb():
 
 @pytest.mark.parametrize("verb", DECLARED)
 def test_a_verb_without_words_is_read_alike(verb):
-    command = importlib.import_module(verb_module(verb)).command
+    command = by_name(verb_place(verb))
     values = command.values([])
     if values is None:
         with pytest.raises(click.UsageError):

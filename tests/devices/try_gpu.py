@@ -21,11 +21,11 @@ import tempfile
 from pathlib import Path
 
 from loopty.domain.launch import Bounds, Launch, LooptyError, Mount, Sandbox
-from loopty.sandboxes.bubblewrap import Bubblewrap
-from loopty.sandboxes.devices import find_devices
-from loopty.sandboxes.landlock import Landlock
-from loopty.sandboxes.namespaces import Namespaces
+from loopty.sandboxes.bubblewrap.sandbox import Bubblewrap
+from loopty.sandboxes.landlock.sandbox import Landlock
+from loopty.sandboxes.namespaces.sandbox import Namespaces
 from loopty.sandboxes.toolchain import user_toolchain
+from loopty.sandboxes.trial_view import find_devices
 
 PROGRAM = """
 import ctypes, json, sys, time

@@ -32,7 +32,7 @@ def test_the_task_file_knows_it():
     assert task.proposer.kind == "neighbour"
 """
 SELECTOR = """
-from loopty.campaign.proposer_factory import make_selector
+from loopty.campaign.optimize import make_selector
 from loopty.testing.proposer_suite import ScoredRun
 
 def test_the_newest_is_selected():
@@ -75,7 +75,7 @@ import subprocess, sys
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.recorder import Recorder
 from loopty.testing.ledger_suite import run_events
-from loopty.workspaces.git_folders import GitFolders
+from loopty.git.folders import GitFolders
 from loopty.workspaces.state_folder import StateFolder
 
 def test_the_verb_counts_and_is_listed(tmp_path):

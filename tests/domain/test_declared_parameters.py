@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from loopty.domain.declared_parameters import (
+from loopty.domain.proposal import (
     DeclarationFault,
     DeclaredParameter,
     carry_params,

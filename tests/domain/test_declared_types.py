@@ -5,10 +5,10 @@ import timeit
 
 import pytest
 
+from loopty.domain.benchmark import Gate
 from loopty.domain.declared_types import cut_words, misfit
-from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.trial import Ending, Outcome
 from loopty.record.nodes import NodeSealed
 from loopty.record.trials import TrialEnded
 

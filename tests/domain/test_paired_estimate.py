@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from loopty.domain.paired_estimate import FEWEST_PAIRS, paired_estimate
+from loopty.domain.evidence import FEWEST_PAIRS, paired_estimate
 
 
 def test_too_few_pairs_have_no_interval():

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from loopty.domain.parameter_grid import ParameterGrid
-from loopty.domain.space import Parameter, ParameterKind, Space
+from loopty.domain.space import Parameter, ParameterGrid, ParameterKind, Space
 
 from .test_space import OPTIMIZER, SPACE
 

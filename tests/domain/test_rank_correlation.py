@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopty.domain.rank_correlation import rank_correlation
+from loopty.show.stages import rank_correlation
 
 
 def test_any_rising_relation_is_perfect():

@@ -3,8 +3,8 @@
 import pytest
 
 from loopty.domain.declared_types import misfit
-from loopty.domain.outcome import Ending, Outcome
-from loopty.domain.recordable import recordable
+from loopty.domain.proposal import recordable
+from loopty.domain.trial import Ending, Outcome
 
 
 def test_a_sound_outcome_stays_as_it_is():

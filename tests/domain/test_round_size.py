@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopty.domain.round_size import (
+from loopty.domain.task_tables import (
     AttemptFigures,
     Capacity,
     ExclusiveUse,

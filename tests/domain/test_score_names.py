@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopty.domain.score_names import best_score_name, direction_of, says_score
+from loopty.domain.objective import best_score_name, direction_of, says_score
 
 
 @pytest.mark.parametrize(

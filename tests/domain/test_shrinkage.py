@@ -5,8 +5,7 @@ import statistics
 
 import pytest
 
-from loopty.domain.evidence import evidence
-from loopty.domain.shrinkage import shrunk_gain
+from loopty.domain.evidence import evidence, shrunk_gain
 
 
 def test_small_gains_shrink_and_large_ones_do_not():

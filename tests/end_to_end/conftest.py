@@ -101,14 +101,14 @@ class Place:
 
     @property
     def state_folder(self):
-        from loopty.workspaces.git_folders import GitFolders
+        from loopty.git.folders import GitFolders
         from loopty.workspaces.state_folder import StateFolder
 
         return StateFolder.of(GitFolders.find(self.top))
 
     def history(self):
-        from loopty.campaign.saved_record import SavedRecord
-        from loopty.workspaces.git_folders import GitFolders
+        from loopty.git.folders import GitFolders
+        from loopty.session.saved_record import SavedRecord
 
         return SavedRecord(GitFolders.find(self.top)).history
 
@@ -117,8 +117,8 @@ class Place:
 
     def held_commits(self, run: int = 1) -> list[str]:
         """The commits of nodes that git keeps for a run."""
+        from loopty.git.repository import Repository
         from loopty.workspaces.node_refs import NodeRefs
-        from loopty.workspaces.repository import Repository
 
         return NodeRefs(Repository.open(self.top)).commits(run)
 

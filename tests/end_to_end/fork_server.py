@@ -114,10 +114,11 @@ def _become(order: dict, files: list[int]) -> None:
 
 def _main() -> NoReturn:
     from loopty.cli.run_verb import run_verb
-    from loopty.cli.verbs import VERBS, verb_module
+    from loopty.cli.verbs import VERBS, verb_place
+    from loopty.kit.by_name import by_name
 
     for verb in VERBS:
-        importlib.import_module(verb_module(verb))
+        by_name(verb_place(verb))
     for name in ("campaign.campaign", "campaign.optimize_session", "taskfile.plugins", "report.live_progress"):
         importlib.import_module(f"loopty.{name}")
     gc.freeze()

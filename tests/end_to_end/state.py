@@ -9,8 +9,7 @@ from pathlib import Path
 
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.workspaces.folded_folders import FoldedFolders
-from loopty.workspaces.node_folders import NodeFolder
+from loopty.workspaces.node_folders import FoldedFolders, NodeFolder
 
 from .conftest import GIT, Place
 

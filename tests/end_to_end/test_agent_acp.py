@@ -1,7 +1,7 @@
 """An agent that speaks the Agent Client Protocol works as every other: it edits, is resumed, is refused."""
 
 from loopty.record.agent_accounts import AgentPartEnded
-from loopty.record.proposals import ProposalRefused
+from loopty.record.nodes import ProposalRefused
 
 from .conftest import CODE_TASK
 from .test_agent_command import of_type, replies, score_of

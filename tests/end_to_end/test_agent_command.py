@@ -9,8 +9,7 @@ import pytest
 
 from loopty.models.archive import Archive
 from loopty.record.calls import CallSettled, Spend
-from loopty.record.nodes import NodeAdded
-from loopty.record.proposals import ProposalRefused
+from loopty.record.nodes import NodeAdded, ProposalRefused
 
 from .conftest import CODE_TASK, Place
 from .state import events

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.tools.tool_table import TOOLS
+from loopty.features.agents.tool_table import TOOLS
 from loopty_sdk.agent_tool import call_of_words
 
 from .test_agent_command import replies

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from loopty.agents.agent_table import installed_agents
-from loopty.report.init_text import agents_text
+from loopty.features.setup.proposal_text import agents_text
+from loopty.proposers.agent.driver import installed_agents
 
 FAKE = """#!/bin/sh
 if test "$1" = --version; then echo "fake-codex 1.2.3"; exit; fi

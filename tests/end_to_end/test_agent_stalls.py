@@ -5,11 +5,10 @@ import subprocess
 
 import pytest
 
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.record.agent_accounts import AgentAccounts, AgentPartEnded, AgentSearchStalled
 from loopty.record.calls import Spend
-from loopty.record.nodes import NodeAdded
-from loopty.record.proposals import ProposalRefused
+from loopty.record.nodes import NodeAdded, ProposalRefused
 
 from .test_agent_command import of_type, score_of, set_up, wait_for
 

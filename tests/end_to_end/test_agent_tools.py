@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopty.record.notes import Notes
+from loopty.record.directives import Notes
 
 from .conftest import CODE_TASK
 from .test_agent_command import AGENT, replies

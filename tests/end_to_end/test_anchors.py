@@ -1,7 +1,7 @@
 """Past versions, and nodes that a directive names, in whole small runs."""
 
-from loopty.domain.pool import Pool
-from loopty.record.proposals import ProposalRefused
+from loopty.domain.trial import Pool
+from loopty.record.nodes import ProposalRefused
 from loopty.record.verdicts import Incumbents
 
 from .conftest import Place

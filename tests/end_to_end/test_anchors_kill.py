@@ -5,17 +5,16 @@ import subprocess
 import sys
 
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Ending
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Ending, Pool
 from loopty.engine.protocols import Ask
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.record.audit_anchors import AuditAnchors, AuditConcluded
+from loopty.proposers.selectors.choices import BestSelector
+from loopty.proposers.selectors.judged_nodes import SteeredSelector
+from loopty.record.directives import AuditAnchors, AuditConcluded
 from loopty.record.history import History
 from loopty.record.nodes import NodeAdded
 from loopty.record.trials import SplitShown, TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
-from loopty.selectors.best_node import BestSelector
-from loopty.selectors.steered import SteeredSelector
 
 from .conftest import Place
 from .state import events
@@ -47,7 +46,7 @@ kind = "mutate"
 
 KILLED = """
 import os, signal
-from loopty.campaign import audits
+from loopty.session import audits
 from loopty.cli.main import main
 audits.conclude_audits = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 main()

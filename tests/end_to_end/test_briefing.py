@@ -2,9 +2,9 @@
 
 import random
 
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.engine.protocols import Ask
-from loopty.proposers.prompt_context import PromptContext
+from loopty.proposers.context.prompt_context import PromptContext
 from loopty.taskfile.read import load
 from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_leftovers import NodeLeftovers

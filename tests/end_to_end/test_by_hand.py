@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from loopty.domain.outcome import Verdict
-from loopty.domain.pool import Pool
-from loopty.record.proposals import Proposals
+from loopty.domain.trial import Pool, Verdict
+from loopty.record.nodes import Proposals
 
 from .conftest import NUMBER_BENCH, Place
 from .state import events
@@ -275,8 +274,8 @@ def test_a_trial_without_the_metric_that_counts_is_a_failure(code_place):
 DIES_AFTER_SEALING = """
 import os, sys
 from pathlib import Path
-from loopty.campaign import draft_files, hand_decisions
-from loopty.campaign.context import CampaignContext
+from loopty.session import drafts as draft_files, hand_decisions
+from loopty.session.context import CampaignContext
 from loopty.domain.ids import NodeId
 context = CampaignContext.open(Path.cwd(), print)
 node = context.history[NodeId(sys.argv[1])]

@@ -1,8 +1,8 @@
 """The second stage of a search: its members are read-only, and each search has its own."""
 
-from loopty.campaign import combine_stage
-from loopty.campaign.context import CampaignContext
-from loopty.record.frozen_pools import FrozenPool
+from loopty.record.search_summary import FrozenPool
+from loopty.session import combination as combine_stage
+from loopty.session.context import CampaignContext
 
 from .serving import evolver, vendor, words
 

@@ -2,9 +2,9 @@
 
 import json
 
-from loopty.domain.pool import Pool
-from loopty.record.confirmations import Confirmation
+from loopty.domain.trial import Pool
 from loopty.record.trials import TrialCounts
+from loopty.record.verdicts import Confirmation
 
 from .conftest import PARAMETER_TASK
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.record.tickets import Tickets
 from loopty.record.trials import TrialCounts, TrialEnded
 from loopty.record.tunings import NodeTuned, TunePointChosen

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from loopty.executors.local_slots import lock_path
-from loopty.record.cohorts import Cohorts
+from loopty.record.trials import Cohorts
 
 TASK = """
 width = 2

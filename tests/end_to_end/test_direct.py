@@ -9,12 +9,12 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.directives import Directive, DirectiveSet
 from loopty.record.nodes import NodeAdded, NodeCount
 from loopty.record.recorder import Recorder
-from loopty.record.runs import RunStarted
+from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.record.cohorts import Cohorts
+from loopty.record.trials import Cohorts
 
 from .conftest import CODE_TASK, NUMBER_BENCH, PARAMETER_TASK, Place
 from .serving import model, table, vendor

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from loopty.domain.outcome import Verdict
+from loopty.domain.trial import Verdict
 
 BROKEN = "echo the network is down >&2; exit 3\n"
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from loopty.domain.outcome import Verdict
+from loopty.domain.trial import Verdict
 from loopty.kit.safe_folder import SafeFolder
-from loopty.workspaces.folded_folders import FoldedFolders
+from loopty.workspaces.node_folders import FoldedFolders
 
 from .conftest import CODE_TASK, NUMBER_BENCH, Place
 from .state import events, kept_of
@@ -268,7 +268,7 @@ def test_nothing_of_a_living_run_goes(old_place):
 LIVING = """
 import sys, time
 from pathlib import Path
-from loopty.campaign.context import CampaignContext
+from loopty.session.context import CampaignContext
 from loopty.engine import decisions
 context = CampaignContext.open(Path(sys.argv[1]), print)
 context.recorder.record(lambda history: decisions.start_session(history, 1, context.owner))

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from loopty.domain.outcome import Ending, Verdict
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Ending, Pool, Verdict
 from loopty.record.verdicts import Incumbents
 
 TASK = """

@@ -14,7 +14,7 @@ import unicodedata
 import pytest
 
 from loopty.ledgers.open_ledger import open_ledger
-from loopty.record.families import decode_event, encode_event
+from loopty.record.history import decode_event, encode_event
 from loopty.record.recorder import Recorder
 
 from .conftest import CODE_TASK

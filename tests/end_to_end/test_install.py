@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.hosts.host_table import HOSTS
+from loopty.features.agents.hosts.table import HOSTS
 from loopty.version import __version__
 
 

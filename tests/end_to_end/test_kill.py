@@ -7,12 +7,11 @@ import signal
 import time
 from pathlib import Path
 
-from loopty.campaign.saved_record import SavedRecord
-from loopty.domain.outcome import Ending, Verdict
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Ending, Pool, Verdict
+from loopty.git.folders import GitFolders
 from loopty.record.sessions import Session
 from loopty.record.trials import TrialCounts, TrialEnded, Trials, TrialStarted
-from loopty.workspaces.git_folders import GitFolders
+from loopty.session.saved_record import SavedRecord
 
 from .conftest import ECHO_X, PARAMETER_TASK
 

@@ -11,9 +11,8 @@ import apsw
 import pytest
 
 from loopty.domain.errors import LooptyError
-from loopty.domain.outcome import Ending
-from loopty.domain.pool import Pool
-from loopty.record.frozen_pools import FrozenPool, PoolFrozen
+from loopty.domain.trial import Ending, Pool
+from loopty.record.search_summary import FrozenPool, PoolFrozen
 from loopty.record.sessions import Session
 from loopty.record.trials import TrialCounts, TrialEnded, Trials, TrialStarted
 from loopty.record.tunings import NodeTuned, Tunings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.record.notes import Notes
+from loopty.record.directives import Notes
 
 from .test_mcp import LOOPTY, agents  # noqa: F401 - a fixture
 

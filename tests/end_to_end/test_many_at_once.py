@@ -1,7 +1,6 @@
 """Several processes on one ledger."""
 
-from loopty.domain.outcome import Verdict
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool, Verdict
 from loopty.record.verdicts import Incumbents
 
 

@@ -205,8 +205,8 @@ def test_a_ticket_whose_worker_is_killed_is_taken_by_the_next(agents):
 
 def running_worker(place) -> int | None:
     """The process that runs the trial of a ticket now."""
-    from loopty.campaign.ticket_results import TicketFiles
-    from loopty.campaign.ticket_worker import worker_of
+    from loopty.session.ticket_work import worker_of
+    from loopty.session.tickets import TicketFiles
 
     return worker_of(TicketFiles(place.state_folder), 1, 1) if Tickets.of(place.history().run).open else None
 

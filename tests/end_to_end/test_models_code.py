@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from loopty.kit.token_count import tokens
-from loopty.record.proposals import ProposalRefused
+from loopty.kit.model_text import tokens
+from loopty.record.nodes import ProposalRefused
 from loopty.record.search_learning import SearchMoved
 
 from ..models.server import refusal

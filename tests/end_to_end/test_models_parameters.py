@@ -2,8 +2,8 @@
 
 import json
 
-from loopty.record.proposals import ProposalRefused
-from loopty.record.rungs import RungChanged
+from loopty.record.nodes import ProposalRefused
+from loopty.record.search_summary import RungChanged
 
 from ..models.server import refusal
 from .conftest import ECHO_X, NUMBER_BENCH, PARAMETER_TASK, Place

@@ -1,7 +1,6 @@
 """A benchmark that calls a model: only through loopty, which counts, caps and caches the calls."""
 
-from loopty.domain.outcome import Ending
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Ending, Pool
 from loopty.record.trials import TrialEnded
 
 from ..models.server import refusal

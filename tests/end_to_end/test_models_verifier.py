@@ -2,7 +2,7 @@
 
 import json
 
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.record.verdicts import Incumbents
 
 from .conftest import CODE_TASK, NUMBER_BENCH, Place

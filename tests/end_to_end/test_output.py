@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from loopty.domain.ids import NodeId
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder

@@ -7,13 +7,13 @@ import pytest
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Message, Prompt, Reply, Speaker, Usage
 from loopty.domain.objective import Objective
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.archive import Archive
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
-from loopty.record.runs import RunStarted
+from loopty.record.sessions import RunStarted
 
 from .conftest import CODE_TASK, Place
 from .serving import evolver, number, vendor

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.domain.outcome import Ending, Verdict
+from loopty.domain.trial import Ending, Verdict
 
 TASK = """
 [benchmark]

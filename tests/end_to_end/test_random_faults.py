@@ -15,8 +15,8 @@ import time
 
 import pytest
 
-from loopty.domain.outcome import Ending
-from loopty.executors.worker_url import WorkerUrl
+from loopty.domain.trial import Ending
+from loopty.features.fleet.door import WorkerUrl
 from loopty.kit.records import replace
 from loopty.record.trials import TrialEnded
 from loopty.record.workers import LeaseLost, TrialLeased

@@ -1,8 +1,7 @@
 """Another machine is another cohort. Without a sandbox the fingerprint differs, as on another machine."""
 
-from loopty.domain.pool import Pool
-from loopty.record.cohorts import Cohorts
-from loopty.record.trials import TrialCounts
+from loopty.domain.trial import Pool
+from loopty.record.trials import Cohorts, TrialCounts
 from loopty.record.verdicts import Incumbents
 
 UNSAFE = "--unsafe-no-sandbox"

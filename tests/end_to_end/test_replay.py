@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.record.trials import Trials
 
 from .conftest import NUMBER_BENCH

@@ -2,7 +2,7 @@
 
 import tomllib
 
-from loopty.executors.this_capacity import this_capacity
+from loopty.executors.this_machine import this_capacity
 
 INIT = ("init", "--command", "sh bench.sh", "--write", "src/**", "--attempts", "1", "--yes", "--force", "--probe")
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.domain.outcome import Ending
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Ending, Pool
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.sessions import SessionEnded
 from loopty.record.trials import TrialEnded, TrialStarted

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from loopty.domain.outcome import Verdict
-from loopty.hosts.shipped_skills import shipped_skills
+from loopty.domain.trial import Verdict
+from loopty.features.agents.hosts.installation import shipped_skills
 
 NOISY_TASK = """
 statement = "Raise the number."

@@ -4,7 +4,7 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.nodes import NodeAdded

@@ -9,7 +9,8 @@ import sqlite3
 import pytest
 from click.testing import CliRunner
 
-from loopty.cli import report, status
+from loopty.cli import report
+from loopty.cli import report as status
 
 from .conftest import CODE_TASK, Place
 from .serving import table
@@ -167,12 +168,11 @@ def test_an_artifact_chooses_no_model_whatever_the_user_trusts(stranger, tmp_pat
 
 def repack(place, tree, tmp_path):
     """The artifact of node 1 with another tree in place of its own."""
+    from loopty.git.repository import Repository
     from loopty.kit.records import replace
     from loopty.kit.safe_folder import SafeFolder
-    from loopty.workspaces.artifact import open_artifact
-    from loopty.workspaces.artifact_pack import pack_artifact
+    from loopty.workspaces.artifact import open_artifact, pack_artifact
     from loopty.workspaces.node_folders import NodeFolder
-    from loopty.workspaces.repository import Repository
 
     place.loopty("export", "1", "--to", str(tmp_path / "honest"))
     commit = place.git("commit-tree", tree, "-m", "a trap").strip()
@@ -273,7 +273,7 @@ def test_a_verdict_that_was_edited_into_the_ledger_is_named(code_place):
 def test_status_on_a_long_record_notices_an_edit_and_says_how_much_it_checked(code_place, monkeypatch):
     code_place.loopty("run", "1")
     monkeypatch.setattr(status, "_CHECKED", 2)
-    status_verb = status.command.for_click()
+    status_verb = status.status_verb.for_click()
     monkeypatch.chdir(code_place.top)
     output = CliRunner().invoke(status_verb, []).stderr
     assert "what is shown here, every node and the newest 2 of " in output
@@ -287,7 +287,7 @@ def test_status_on_a_long_record_notices_an_edit_and_says_how_much_it_checked(co
 def test_report_on_a_long_record_checks_what_it_shows_and_on_request_everything(code_place, monkeypatch):
     code_place.loopty("run", "1")
     monkeypatch.setattr(report, "_CHECKED_EVENTS", 2)
-    report_verb = report.command.for_click()
+    report_verb = report.report_verb.for_click()
     monkeypatch.setattr(report, "_CHECKED_NODES", 0)
     monkeypatch.chdir(code_place.top)
     output = CliRunner().invoke(report_verb, []).stderr

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from loopty.campaign.agent_tools import answer_call
-from loopty.domain.outcome import Verdict
-from loopty.record.acknowledgements import Acknowledgements
-from loopty.record.claims import Claims
-from loopty.record.notes import Notes
-from loopty.record.tickets import Tickets
+from loopty.domain.trial import Verdict
+from loopty.record.directives import Acknowledgements, Notes
+from loopty.record.tickets import Claims, Tickets
+from loopty.tools.calls import answer_call
 
 from .conftest import CODE_TASK, NUMBER_BENCH
 

@@ -3,7 +3,7 @@
 import json
 import uuid
 
-from loopty.domain.outcome import Ending
+from loopty.domain.trial import Ending
 
 from .state import kept_of
 

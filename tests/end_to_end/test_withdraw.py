@@ -5,8 +5,8 @@ import json
 import pytest
 
 from loopty.campaign.campaign import Campaign
+from loopty.domain.benchmark import Gate
 from loopty.domain.errors import Misuse
-from loopty.domain.gate_spec import Gate
 
 from .state import events
 

@@ -13,14 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from loopty.campaign.saved_record import SavedRecord
-from loopty.domain.outcome import Ending
-from loopty.domain.pool import Pool
-from loopty.kit.working_program import working_program
-from loopty.record.cohorts import CohortOpened
-from loopty.record.trials import TrialCounts, TrialEnded
+from loopty.domain.trial import Ending, Pool
+from loopty.git.folders import GitFolders
+from loopty.kit.installation import working_program
+from loopty.record.trials import CohortOpened, TrialCounts, TrialEnded
 from loopty.record.workers import LeaseLost, TrialLeased, WorkerJoined, Workers
-from loopty.workspaces.git_folders import GitFolders
+from loopty.session.saved_record import SavedRecord
 
 from .conftest import ECHO_X, PARAMETER_TASK
 from .test_kill import assert_soon_gone, processes_with

@@ -4,24 +4,24 @@ import itertools
 
 import pytest
 
-from loopty.campaign.run_start import start_run
 from loopty.domain.access import Access
-from loopty.domain.benchmark_spec import Benchmark, Limits
+from loopty.domain.benchmark import Benchmark, Limits
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.domain.pool import Pool
 from loopty.domain.space import Parameter, ParameterKind, Space
 from loopty.domain.task import Audit, Noise, PluginChoice, Pools, SandboxSpec, Task
+from loopty.domain.trial import Pool
 from loopty.engine import decisions
 from loopty.engine.loop import Loop
 from loopty.engine.protocols import CommittedFiles
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.trial_runner import TrialRunner
-from loopty.judge.verdict_rules import Judging
+from loopty.judge.tuning import Judging
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.purse import RunPurse
-from loopty.proposers.random import RandomProposer
+from loopty.proposers.parameters.points import RandomProposer
 from loopty.record.recorder import Recorder
+from loopty.session.runs import start_run
 from loopty.testing.fakes import FunctionExecutor, MemoryWorkspaces
 
 SPACE = Space({"x": Parameter(ParameterKind.FLOAT, 0.0, 1.0)})

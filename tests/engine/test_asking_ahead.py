@@ -8,14 +8,11 @@ import pytest
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, Refusal, RungChange
 from loopty.domain.task import Pools
-from loopty.record.nodes import NodeAdded
-from loopty.record.proposals import ProposalRefused
-from loopty.record.removed_files import FilesRemoved
-from loopty.record.rungs import RungChanged
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
+from loopty.record.nodes import FilesRemoved, NodeAdded, ProposalRefused
+from loopty.record.search_summary import RungChanged
 from loopty.record.sessions import SessionEnded
 from loopty.record.trials import TrialCounts, Trials, TrialStarted
 from loopty.record.verdicts import VerdictWithdrawn

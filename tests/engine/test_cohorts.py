@@ -1,18 +1,16 @@
 """Results are compared under one fingerprint, never across two."""
 
-from loopty.campaign.rebaseline_here import decide_rebaseline
-from loopty.domain.curve import Row
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise, Pools
+from loopty.domain.trial import Ending, Outcome, Pool, Row, Verdict
 from loopty.engine import budget, decisions
 from loopty.engine.protocols import CommittedFiles, Trial
 from loopty.engine.prune_watch import PruneWatch
-from loopty.pruners.median import MedianPruner
-from loopty.record.cohorts import MachineSeen, RunRebaselined, note_machine
+from loopty.proposers.pruners import MedianPruner
+from loopty.record.trials import MachineSeen, RunRebaselined, note_machine
 from loopty.record.verdicts import Incumbents
+from loopty.session.again import decide_rebaseline
 from loopty.testing.fakes import object_name
 
 ROOT = NodeId("1")

@@ -7,12 +7,11 @@ import pytest
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import Outage
-from loopty.domain.outcome import Ending, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, Refusal, RungChange
 from loopty.domain.task import Pools
-from loopty.record.proposals import ProposalRefused, Proposals
-from loopty.record.rungs import LadderState, RungChanged
+from loopty.domain.trial import Ending, Pool, Verdict
+from loopty.record.nodes import ProposalRefused, Proposals
+from loopty.record.search_summary import LadderState, RungChanged
 from loopty.record.sessions import Session, SessionStalled
 from loopty.record.trials import TrialCounts, Trials
 

@@ -6,17 +6,15 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise, Pools
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.kit import codec
-from loopty.record.confirmations import Confirmation
 from loopty.record.history import History
 from loopty.record.trials import TrialCounts, TrialStarted
-from loopty.record.verdicts import Incumbents
+from loopty.record.verdicts import Confirmation, Incumbents
+from loopty.show.comparisons import against_baseline
 from loopty.testing.fakes import ScriptedProposer
-from loopty.views.against_baseline import against_baseline
 
 SCORE = Metric("score")
 

@@ -7,10 +7,9 @@ import pytest
 
 from loopty.domain.launch import SandboxError
 from loopty.domain.model import Outage
-from loopty.domain.outcome import Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal, Refusal, RungChange
 from loopty.domain.task import Pools
+from loopty.domain.trial import Pool, Verdict
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.record.calls import CallReserved, CallSettled, Spend

@@ -4,12 +4,10 @@ import random
 
 import pytest
 
-from loopty.campaign.run_start import start_run
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Pools
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.judge.pairs import coin
@@ -17,6 +15,7 @@ from loopty.kit import codec
 from loopty.record.history import History
 from loopty.record.trials import TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged, NodeReopened, VerdictWithdrawn
+from loopty.session.runs import start_run
 from loopty.testing.fakes import ScriptedProposer, object_name
 
 ROOT = NodeId("1")

@@ -4,10 +4,9 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import WEIGHTED_SUM, Direction, Metric, Objective
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.record.verdicts import Incumbents

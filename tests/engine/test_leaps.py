@@ -2,19 +2,18 @@
 
 import pytest
 
-from loopty.campaign import hand_decisions
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Ending, Integrity, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
+from loopty.domain.trial import Ending, Integrity, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit.records import replace
 from loopty.record.verdicts import Incumbents
-from loopty.report.closing_text import closing_text
+from loopty.session import hand_decisions
+from loopty.show.closing_text import closing_text
+from loopty.show.run_status import status
 from loopty.testing.fakes import object_name
-from loopty.views.run_status import status
 
 ROOT = NodeId("1")
 
@@ -127,7 +126,7 @@ def test_a_first_gain_that_could_not_cheat_is_kept(bench):
 
 
 def test_what_the_verifier_passed_is_not_held(run):
-    from loopty.judge.leaps import hold_leap
+    from loopty.judge.judge import hold_leap
     from loopty.record.node_record import Review
 
     node = judged(run, 2, 5000.0)

@@ -8,13 +8,12 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.launch import SandboxError
 from loopty.domain.objective import Direction, Objective
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, Refusal
 from loopty.domain.task import Pools
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.record.calls import Spend
-from loopty.record.proposals import ProposalRefused
+from loopty.record.nodes import ProposalRefused
 from loopty.record.sessions import Session
 from loopty.record.trials import TrialCounts, TrialEnded, Trials, TrialStarted
 from loopty.record.verdicts import Incumbents

@@ -7,21 +7,19 @@ import random
 
 import pytest
 
+from loopty.domain.benchmark import Gate
 from loopty.domain.errors import Misuse
-from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise, Pools
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit import codec
 from loopty.kit.records import replace
-from loopty.record.cohorts import Cohorts
 from loopty.record.history import History
-from loopty.record.trials import TrialCounts, Trials, TrialStarted
+from loopty.record.trials import Cohorts, TrialCounts, Trials, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
 from loopty.testing.fakes import ScriptedProposer, object_name
 

@@ -5,18 +5,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from loopty.domain.curve import Row
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction
-from loopty.domain.outcome import Ending, Outcome
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Ending, Outcome, Pool, Row
 from loopty.engine.protocols import Trial
 from loopty.engine.prune_watch import PruneWatch
-from loopty.pruners.median import MedianPruner
-from loopty.record.event import Recorded
+from loopty.proposers.pruners import MedianPruner
+from loopty.record.fold import Recorded
 from loopty.record.history import History
 from loopty.record.nodes import NodeAdded
-from loopty.record.runs import RunStarted
+from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 
 from .conftest import make_task

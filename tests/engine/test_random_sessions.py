@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from loopty.domain.errors import Crowded, Exhausted
 from loopty.domain.launch import SandboxError
 from loopty.domain.model import Outage
-from loopty.domain.outcome import Ending, Outcome
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal, Refusal, RungChange
 from loopty.domain.task import Pools
+from loopty.domain.trial import Ending, Outcome, Pool
 from loopty.record.calls import Spend
 from loopty.record.nodes import NodeAdded, NodeCount
 from loopty.record.sessions import Session, SessionEnded

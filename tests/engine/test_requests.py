@@ -2,10 +2,17 @@
 
 import asyncio
 
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.engine.budget import session_seconds
-from loopty.record.budgets import BudgetChanged
-from loopty.record.sessions import RunPaused, RunResumed, Session, SessionEnded, SessionStarted, StopRequested
+from loopty.record.sessions import (
+    BudgetChanged,
+    RunPaused,
+    RunResumed,
+    Session,
+    SessionEnded,
+    SessionStarted,
+    StopRequested,
+)
 from loopty.record.trials import TrialCounts, Trials
 
 

@@ -12,30 +12,25 @@ from hypothesis import strategies as st
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise, Pools
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
+from loopty.engine.loop import next_undecided
 from loopty.engine.protocols import Ask, CommittedFiles
 from loopty.kit import codec
-from loopty.proposers.optuna_samplers import StatelessProposer
+from loopty.proposers.parameters.optuna_samplers import StatelessProposer
+from loopty.proposers.selectors.judged_nodes import population
 from loopty.record.history import History
-from loopty.record.reviews import Reviews
 from loopty.record.trials import TrialCounts, TrialEnded, TrialStarted
-from loopty.record.verdicts import Incumbents, NodeJudged
-from loopty.record.waiting_nodes import next_undecided
-from loopty.report.node_text import node_text
-from loopty.report.plain_progress import PlainProgress
-from loopty.report.status_text import status_text
-from loopty.report.terminal import Terminal
-from loopty.selectors.judged_nodes import population
-from loopty.views.goodput import goodput
-from loopty.views.node_detail import detail
-from loopty.views.run_status import status
-from loopty.views.uplift import uplift
-from loopty.views.verdict_tally import tally
-from loopty.views.verifier_totals import VerifierTotals
+from loopty.record.verdicts import Incumbents, NodeJudged, Reviews
+from loopty.show.goodput import goodput
+from loopty.show.node import detail, node_text
+from loopty.show.progress import PlainProgress
+from loopty.show.run_status import status
+from loopty.show.status_text import status_text
+from loopty.show.tally import VerifierTotals, tally, uplift
+from loopty.show.terminal import Terminal
 
 from .conftest import SPACE, Bench
 

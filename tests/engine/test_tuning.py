@@ -1,16 +1,15 @@
 """Tune mode: the parameters of a code change are tuned on the slice, and only the promoted ones are an attempt."""
 
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Pools
-from loopty.domain.tune_spec import Tune
+from loopty.domain.task_tables import Tune
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.judge.tuning import Tuning
 from loopty.kit.records import replace
-from loopty.proposers.tune_samplers import draw_near_best
-from loopty.record.families import decode_event, encode_event
+from loopty.proposers.parameters.tune_samplers import draw_near_best
+from loopty.record.history import decode_event, encode_event
 from loopty.record.trials import TrialCounts, TrialEnded, TrialStarted
 from loopty.record.tunings import NodeTuned, SliceRecord, TunePointChosen, Tunings
 from loopty.record.verdicts import Incumbents

@@ -2,22 +2,21 @@
 
 import pytest
 
-from loopty.campaign import hand_decisions
+from loopty.domain.benchmark import Gate
 from loopty.domain.errors import Misuse, Taken
-from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise, Pools
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
-from loopty.judge import withdrawals
+from loopty.judge import revisions
 from loopty.kit import codec
 from loopty.record.history import History
-from loopty.record.proposals import ProposalRefused
+from loopty.record.nodes import ProposalRefused
 from loopty.record.trials import Trials
 from loopty.record.verdicts import Incumbents, NodeReopened, VerdictWithdrawn
+from loopty.session import hand_decisions
 from loopty.testing.fakes import object_name
 
 
@@ -80,7 +79,7 @@ def tree(bench):
 
 def test_the_best_is_elected_anew_from_what_is_still_kept(tree):
     assert tree.best == "1.2.1"
-    tree.withdraw(withdrawals.discard_node, "1.2.1", "too long")
+    tree.withdraw(revisions.discard_node, "1.2.1", "too long")
     assert tree.best == "1.2"
     assert tree.node("1.2.1").verdict is Verdict.DISCARDED
     assert tree.node("1.2.1").withdrawn.verdict is Verdict.KEPT
@@ -88,7 +87,7 @@ def test_the_best_is_elected_anew_from_what_is_still_kept(tree):
 
 
 def test_a_cheat_is_rejected_with_its_descendants_and_the_record_stays(tree):
-    events = tree.withdraw(withdrawals.invalidate_node, "1.2")
+    events = tree.withdraw(revisions.invalidate_node, "1.2")
     assert [event.node for event in events if isinstance(event, VerdictWithdrawn)] == ["1.2", "1.2.1"]
     assert tree.node("1.2").verdict is tree.node("1.2.1").verdict is Verdict.REJECTED
     assert "descends from @3: it reads the answers" in tree.node("1.2.1").reason
@@ -98,7 +97,7 @@ def test_a_cheat_is_rejected_with_its_descendants_and_the_record_stays(tree):
 
 def test_what_lost_only_against_a_cheat_is_judged_once_more_and_kept_if_it_is_better(tree):
     assert tree.node("1.3").verdict is Verdict.DISCARDED
-    tree.withdraw(withdrawals.invalidate_node, "1.2")
+    tree.withdraw(revisions.invalidate_node, "1.2")
     assert tree.node("1.3").verdict is None
     assert tree.node("1.3").reopened_for == ("1.2",)
     tree.judge("1.3")
@@ -110,27 +109,27 @@ def test_what_lost_only_against_a_cheat_is_judged_once_more_and_kept_if_it_is_be
 def test_what_lost_to_another_node_keeps_its_verdict(tree):
     lost = tree.add("1", -3.0)
     assert tree.node(lost).against == "1.2.1"
-    tree.withdraw(withdrawals.discard_node, "1.2")
+    tree.withdraw(revisions.discard_node, "1.2")
     assert tree.node(lost).verdict is Verdict.DISCARDED
 
 
 def test_one_cause_gives_one_judgement_and_no_more(tree):
-    tree.withdraw(withdrawals.discard_node, "1.2.1")
-    tree.withdraw(withdrawals.invalidate_node, "1.2")
+    tree.withdraw(revisions.discard_node, "1.2.1")
+    tree.withdraw(revisions.invalidate_node, "1.2")
     tree.scores["1.3"] = 0.5
     tree.judge("1.3")
     assert tree.node("1.3").verdict is not None
     with pytest.raises(Taken, match="has its verdict"):
         tree.bench.start("1.3")
     again = VerdictWithdrawn(NodeId("1.2"), Verdict.DISCARDED, "again")
-    assert list(withdrawals.withdraw(tree.history, [again])) == [again]
+    assert list(revisions.withdraw(tree.history, [again])) == [again]
     with pytest.raises(Misuse, match="already"):
-        tree.withdraw(withdrawals.invalidate_node, "1.2")
+        tree.withdraw(revisions.invalidate_node, "1.2")
 
 
 def test_a_withdrawn_node_never_comes_back(tree):
-    tree.withdraw(withdrawals.discard_node, "1.2", "not wanted")
-    events = tree.withdraw(withdrawals.invalidate_node, "1.1")
+    tree.withdraw(revisions.discard_node, "1.2", "not wanted")
+    events = tree.withdraw(revisions.invalidate_node, "1.1")
     assert not [event for event in events if isinstance(event, NodeReopened) and event.node == "1.2"]
     with pytest.raises(Taken):
         tree.bench.start("1.2")
@@ -139,7 +138,7 @@ def test_a_withdrawn_node_never_comes_back(tree):
 def test_a_trial_that_runs_while_its_node_is_invalidated_changes_nothing(tree):
     node = tree.add_only("1.2")
     tree.bench.start(node)
-    tree.withdraw(withdrawals.invalidate_node, "1.2")
+    tree.withdraw(revisions.invalidate_node, "1.2")
     tree.bench.end(node, 1, Outcome(Ending.FINISHED, {"score": 99.0}))
     assert tree.node(node).verdict is Verdict.REJECTED
     assert tree.best == "1.1"
@@ -147,22 +146,22 @@ def test_a_trial_that_runs_while_its_node_is_invalidated_changes_nothing(tree):
 
 
 def test_nothing_is_built_on_a_cheat(tree):
-    tree.withdraw(withdrawals.invalidate_node, "1.2")
+    tree.withdraw(revisions.invalidate_node, "1.2")
     assert tree.add_only("1.2.1") is None
     with pytest.raises(Misuse, match="invalidated"):
         tree.add_only("1.2", draft=True)
 
 
 def test_the_baseline_and_a_discarded_node_have_nothing_to_withdraw(tree):
-    for how in (withdrawals.discard_node, withdrawals.invalidate_node):
+    for how in (revisions.discard_node, revisions.invalidate_node):
         with pytest.raises(Misuse, match="baseline"):
             tree.withdraw(how, "1")
     with pytest.raises(Misuse, match="discarded already"):
-        tree.withdraw(withdrawals.discard_node, "1.3")
+        tree.withdraw(revisions.discard_node, "1.3")
 
 
 def test_the_fold_is_the_same_from_events_and_from_pages(tree):
-    tree.withdraw(withdrawals.invalidate_node, "1.2")
+    tree.withdraw(revisions.invalidate_node, "1.2")
     opened, folded = tree.bench.ledger.history(), History()
     for recorded in tree.bench.ledger.read():
         folded.apply(recorded)
@@ -171,7 +170,7 @@ def test_the_fold_is_the_same_from_events_and_from_pages(tree):
 
 
 async def test_the_loop_judges_what_is_open_again(tree):
-    tree.withdraw(withdrawals.invalidate_node, "1.2")
+    tree.withdraw(revisions.invalidate_node, "1.2")
     await tree.bench.drive()
     assert tree.node("1.3").verdict is Verdict.KEPT
     assert tree.best == "1.3"
@@ -202,9 +201,9 @@ def test_a_restored_winner_has_to_win_again(bench):
     tree = Tree(bench)
     winner = tree.add("1", 1.0)
     better = tree.add("1", 2.0)
-    tree.withdraw(withdrawals.discard_node, winner)
-    nodes = withdrawals.nodes_to_restore(tree.history, NodeId(winner))
-    tree.bench.recorder.record(lambda h: withdrawals.restore_nodes(h, nodes, "a mistake"))
+    tree.withdraw(revisions.discard_node, winner)
+    nodes = revisions.nodes_to_restore(tree.history, NodeId(winner))
+    tree.bench.recorder.record(lambda h: revisions.restore_nodes(h, nodes, "a mistake"))
     assert tree.history[NodeId(winner)].verdict is None
     tree.judge(winner)
     assert tree.history[NodeId(winner)].verdict is Verdict.DISCARDED
@@ -215,13 +214,13 @@ def test_what_was_invalidated_with_its_ancestor_is_restored_with_it(bench):
     tree = Tree(bench)
     winner = tree.add("1", 1.0)
     loser = tree.add(winner, 0.5)
-    tree.withdraw(withdrawals.invalidate_node, winner)
+    tree.withdraw(revisions.invalidate_node, winner)
     assert tree.history[NodeId(loser)].verdict is Verdict.REJECTED
     with pytest.raises(Misuse, match="restore that first"):
-        withdrawals.nodes_to_restore(tree.history, NodeId(loser))
-    nodes = withdrawals.nodes_to_restore(tree.history, NodeId(winner))
+        revisions.nodes_to_restore(tree.history, NodeId(loser))
+    nodes = revisions.nodes_to_restore(tree.history, NodeId(winner))
     assert set(nodes) == {winner, loser}
-    tree.bench.recorder.record(lambda h: withdrawals.restore_nodes(h, nodes, "a mistake"))
+    tree.bench.recorder.record(lambda h: revisions.restore_nodes(h, nodes, "a mistake"))
     assert tree.history[NodeId(loser)].verdict is Verdict.DISCARDED
     tree.judge(winner)
     assert tree.history[NodeId(winner)].verdict is Verdict.KEPT
@@ -230,8 +229,8 @@ def test_what_was_invalidated_with_its_ancestor_is_restored_with_it(bench):
 def test_what_a_gate_took_back_is_not_restored(bench):
     tree = Tree(bench)
     winner = tree.add("1", 1.0)
-    tree.bench.recorder.record(lambda h: withdrawals.reject_by_gate(h, {NodeId(winner): "too slow"}))
+    tree.bench.recorder.record(lambda h: revisions.reject_by_gate(h, {NodeId(winner): "too slow"}))
     with pytest.raises(Misuse, match="a gate took"):
-        withdrawals.nodes_to_restore(tree.history, NodeId(winner))
+        revisions.nodes_to_restore(tree.history, NodeId(winner))
     with pytest.raises(Misuse, match="none is restored"):
-        withdrawals.nodes_to_restore(tree.history, NodeId("1"))
+        revisions.nodes_to_restore(tree.history, NodeId("1"))

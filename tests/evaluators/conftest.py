@@ -12,24 +12,21 @@ from pathlib import Path
 import pytest
 
 import loopty_sdk
-from loopty.domain.benchmark_spec import Benchmark, Limits
-from loopty.domain.curve import Row
-from loopty.domain.gate_spec import Gate
+from loopty.domain.benchmark import Benchmark, Gate, Limits
 from loopty.domain.ids import NodeId
 from loopty.domain.launch import Mount, Sandbox
 from loopty.domain.objective import Directions
-from loopty.domain.outcome import Outcome
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Outcome, Pool, Row
 from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators.command import CommandEvaluator
 from loopty.evaluators.contract import SandboxPaths
-from loopty.evaluators.gates import GateResult
+from loopty.evaluators.steps import GateResult
+from loopty.kit.process import trial_owner
 from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
-from loopty.kit.trial_user import trial_owner
-from loopty.models.endpoint.trial_access import ServeTrial
+from loopty.models.trial_access import ServeTrial
 from loopty.record.node_record import Node
-from loopty.sandboxes.bubblewrap import Bubblewrap
+from loopty.sandboxes.bubblewrap.sandbox import Bubblewrap
 from loopty.sandboxes.toolchain import user_toolchain
 
 from ..needs import require

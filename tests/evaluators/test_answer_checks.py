@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from loopty.domain.gate_spec import Gate
-from loopty.domain.outcome import Ending
+from loopty.domain.benchmark import Gate
+from loopty.domain.trial import Ending
 
 GATE = Gate(
     "correct",

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from loopty.evaluators import artifact_copies
-from loopty.evaluators.artifact_copies import keep_artifacts
+from loopty.evaluators import command
+from loopty.evaluators.command import keep_artifacts
 from loopty.kit.safe_folder import SafeFolder
 
 
@@ -49,9 +49,9 @@ def test_links_folders_pipes_and_odd_names_are_left_out(folders, tmp_path):
 
 def test_large_and_many_files_are_left_out(folders, monkeypatch):
     source, _ = folders
-    monkeypatch.setattr(artifact_copies, "LARGEST_FILE", 10)
-    monkeypatch.setattr(artifact_copies, "LARGEST_TOTAL", 25)
-    monkeypatch.setattr(artifact_copies, "MOST_FILES", 3)
+    monkeypatch.setattr(command, "LARGEST_FILE", 10)
+    monkeypatch.setattr(command, "LARGEST_TOTAL", 25)
+    monkeypatch.setattr(command, "MOST_FILES", 3)
     for name, size in {"a": 11, "b": 10, "c": 10, "d": 6, "e": 5, "f": 0}.items():
         (source / name).write_bytes(b"x" * size)
     kept, left_out = keep(folders)

@@ -12,21 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from loopty.domain.benchmark_spec import Benchmark, Limits
-from loopty.domain.curve import Row
+from loopty.domain.benchmark import Benchmark, Limits
 from loopty.domain.ids import NodeId
 from loopty.domain.launch import Mount
 from loopty.domain.objective import Direction, Directions
-from loopty.domain.outcome import Ending, Outcome
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Ending, Outcome, Pool, Row
 from loopty.engine.protocols import OnMetrics, Stage, Trial
 from loopty.evaluators.command import CommandEvaluator
 from loopty.evaluators.contract import SandboxPaths
+from loopty.kit.process import trial_owner
 from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
-from loopty.kit.trial_user import trial_owner
 from loopty.record.node_record import Node
-from loopty.sandboxes.bubblewrap import Bubblewrap
+from loopty.sandboxes.bubblewrap.sandbox import Bubblewrap
 from loopty.sandboxes.toolchain import user_toolchain
 
 from ..needs import needs

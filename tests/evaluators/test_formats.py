@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from loopty.domain.objective import SCORE, Direction
-from loopty.evaluators.result import ParsedResult
+from loopty.evaluators.result import ParsedResult, TrialOutput
 from loopty.evaluators.result_formats import FORMATS, load_format
-from loopty.evaluators.trial_output import TrialOutput
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 

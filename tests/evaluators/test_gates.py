@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from loopty.domain.gate_spec import Gate, When
-from loopty.domain.outcome import Ending
+from loopty.domain.benchmark import Gate, When
+from loopty.domain.trial import Ending
 
 SCORES = """echo '{"score": 2}' > $EVO_RESULT_PATH"""
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from loopty.domain.launch import SandboxError
-from loopty.domain.outcome import KNOWN_INPUTS, Ending, Integrity, Outcome
+from loopty.domain.trial import KNOWN_INPUTS, Ending, Integrity, Outcome
 from loopty.sandboxes.unsafe import Unsafe
 
 SQUARE = "def solve(x):\n    return x * x\n"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from loopty.domain.outcome import Integrity
+from loopty.domain.trial import Integrity
 from loopty.sandboxes.unsafe import Unsafe
 
 EVALUATE = """

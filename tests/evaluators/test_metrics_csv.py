@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopty.domain.curve import Row
 from loopty.domain.objective import Direction
-from loopty.evaluators import metrics_csv
-from loopty.evaluators.metrics_csv import MetricsStream, parse_column
+from loopty.domain.trial import Row
+from loopty.evaluators import metrics
+from loopty.evaluators.metrics import MetricsStream, parse_column
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 
@@ -143,7 +143,7 @@ def test_links_pipes_and_huge_files_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "hard").hardlink_to(tmp_path / "real")
     with (tmp_path / "huge").open("wb") as huge:
-        huge.truncate(metrics_csv.LARGEST_STREAM + 1)
+        huge.truncate(metrics.LARGEST_STREAM + 1)
     for name in ("link", "fifo", "hard", "huge"):
         with pytest.raises(Unreadable):
             MetricsStream(SafeFolder(tmp_path).file(name)).read_new()
@@ -233,7 +233,7 @@ def test_what_would_take_too_much_memory_is_refused(file: Path, raw: bytes, mess
 _UNDER_A_LIMIT = """
 import resource, sys
 from pathlib import Path
-from loopty.evaluators.metrics_csv import MetricsStream
+from loopty.evaluators.metrics import MetricsStream
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
 used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -10,17 +10,16 @@ from typing import Any
 
 import pytest
 
+from loopty.domain.benchmark import Gate
 from loopty.domain.errors import Exhausted
-from loopty.domain.gate_spec import Gate
-from loopty.domain.model import Outage
-from loopty.domain.outcome import Ending
-from loopty.domain.role_spec import RoleBudget
+from loopty.domain.model import Outage, RoleBudget
+from loopty.domain.trial import Ending
 from loopty.record.calls import Spend
-from loopty.sandboxes.landlock import Landlock
-from loopty.sandboxes.landlock_supervisor import landlock_domain
+from loopty.sandboxes.landlock import order
+from loopty.sandboxes.landlock.sandbox import Landlock
 from loopty.sandboxes.unsafe import Unsafe
 
-from ..models.endpoint.served_run import KEY, MODEL, ServedRun
+from ..features.endpoint.served_run import KEY, MODEL, ServedRun
 from ..models.server import ScriptedServer, answer, hang, refusal
 from ..models.vendor_replies import ANSWER, openai_reply
 
@@ -311,7 +310,7 @@ async def test_the_port_works_without_a_sandbox(bench: Any) -> None:
 @pytest.mark.usefixtures("desk")
 async def test_landlock_has_the_socket_instead_of_loopback(bench: Any) -> None:
     try:
-        landlock_domain.version()
+        order.version()
     except OSError:
         pytest.skip("this kernel has no Landlock")
     bench.sandbox = Landlock()

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopty.domain.objective import Direction
-from loopty.evaluators.result import parse_result
-from loopty.evaluators.trial_output import LARGEST_RESULT
+from loopty.evaluators.result import LARGEST_RESULT, parse_result
 from loopty.kit import untrusted_files
 from loopty.kit.untrusted_files import Unreadable
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from loopty.domain.launch import Exit, Freezer, Launch
-from loopty.domain.outcome import NOT_FROZEN, Integrity
+from loopty.domain.trial import NOT_FROZEN, Integrity
 from loopty.kit.records import replace
 from loopty.sandboxes import cgroup
-from loopty.sandboxes.bubblewrap import Bubblewrap
+from loopty.sandboxes.bubblewrap.sandbox import Bubblewrap
 from loopty.sandboxes.cgroup import Cgroup
-from loopty.sandboxes.landlock import Landlock
+from loopty.sandboxes.landlock.sandbox import Landlock
 from loopty.testing.sandbox_suite import START_SPINNERS
 
 SECONDS = 0.6

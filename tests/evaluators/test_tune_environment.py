@@ -1,8 +1,8 @@
 """What a tune trial is told besides what every trial is."""
 
-from loopty.domain.benchmark_spec import Benchmark
+from loopty.domain.benchmark import Benchmark
 from loopty.domain.ids import NodeId
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.engine.protocols import Trial
 from loopty.evaluators.contract import SandboxPaths, benchmark_environment
 from loopty.record.node_record import Node

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from loopty.domain.benchmark_spec import Benchmark
+from loopty.domain.benchmark import Benchmark
 from loopty.domain.ids import NodeId
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.engine.protocols import Trial
-from loopty.evaluators.python_command import PythonCommand
-from loopty.evaluators.warm_commands import WarmCommands
+from loopty.evaluators.warm_commands import PythonCommand, WarmCommands
 from loopty.kit.records import replace
 from loopty.record.node_record import Node
 

@@ -3,8 +3,8 @@
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.executors.cluster_spec import ClusterSpec
-from loopty.executors.cluster_workers import ClusterTerms, cluster_runs
+from loopty.features.fleet.cluster_spec import ClusterSpec
+from loopty.features.fleet.host_workers import ClusterTerms, cluster_runs
 
 
 def test_an_entry_asks_a_scheduler_for_workers():

@@ -4,9 +4,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from loopty.domain.machine import Machine
-from loopty.executors.local_slots import LocalExecutor
-from loopty.executors.shared_slots import SharedSlots
+from loopty.domain.trial import Machine
+from loopty.executors.local_slots import LocalExecutor, SharedSlots
 from loopty.kit.safe_folder import SafeFolder
 from loopty.testing.executor_suite import ExecutorConformance
 from loopty.testing.pool_harness import PoolHarness

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from loopty.domain.machine import Machine, differences
-from loopty.executors.fingerprint import machine_drift, this_machine
-from loopty.kit.working_program import working_program
+from loopty.domain.trial import Machine, differences
+from loopty.executors.this_machine import machine_drift, this_machine
+from loopty.kit.installation import working_program
 
 X86 = """processor\t: {number}
 vendor_id\t: GenuineIntel

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.executors import host_workers
-from loopty.executors.host_workers import HostWorkers, require_hosts, worker_command
+from loopty.features.fleet import host_workers
+from loopty.features.fleet.host_workers import HostWorkers, require_hosts, worker_command
 
 
 def test_a_host_gets_a_worker_over_ssh():

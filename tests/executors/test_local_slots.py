@@ -13,13 +13,10 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.machine import Machine
-from loopty.domain.outcome import Ending, Outcome
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Ending, Machine, Outcome, Pool
 from loopty.engine.protocols import OnMetrics, Trial
-from loopty.executors.local_slots import LocalExecutor, lock_path
+from loopty.executors.local_slots import LocalExecutor, SharedSlots, lock_path
 from loopty.executors.process_locks import ProcessLocks
-from loopty.executors.shared_slots import SharedSlots
 from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Node
 
@@ -30,10 +27,10 @@ import asyncio, os, sys, time
 from pathlib import Path
 sys.path[:0] = sys.argv[3:]
 from test_local_slots import TRIAL
-from loopty.domain.outcome import Ending, Outcome
-from loopty.domain.machine import Machine
+from loopty.domain.trial import Ending, Outcome
+from loopty.domain.trial import Machine
 from loopty.executors.local_slots import LocalExecutor
-from loopty.executors.shared_slots import SharedSlots
+from loopty.executors.local_slots import SharedSlots
 from loopty.kit.safe_folder import SafeFolder
 
 async def evaluate(trial, on_metrics, cancel):

@@ -8,8 +8,8 @@ import pytest
 from modal_proto import api_pb2 as api
 
 from loopty.domain.errors import Misuse
-from loopty.executors.cluster_spec import ClusterSpec
-from loopty.executors.modal_workers import modal_function, run_modal_container
+from loopty.features.fleet.cluster_spec import ClusterSpec
+from loopty.features.fleet.rented_workers import modal_function, run_modal_container
 
 from ..servers.modal_server import EXIT_CODE, log_in, serve_modal
 

@@ -8,12 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.executors.cluster_spec import ClusterSpec
-from loopty.executors.node_worker import run_worker
-from loopty.executors.ray_placement import Placement, PlacementOrder, Unusable, require_answer
-from loopty.executors.ray_workers import RayPlacer
-from loopty.executors.worker_door import WorkerDoor
-from loopty.executors.worker_url import WorkerUrl
+from loopty.features.fleet.cluster_spec import ClusterSpec, run_worker
+from loopty.features.fleet.door import WorkerDoor, WorkerUrl
+from loopty.features.fleet.ray_placement import Placement, PlacementOrder, Unusable, require_answer
+from loopty.features.fleet.ray_workers import RayPlacer
 from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.testing.executor_suite import ExecutorConformance
@@ -155,7 +153,7 @@ def test_a_faulty_entry_is_refused_before_anything_starts(host):
 async def test_a_cluster_that_is_not_there_is_a_reason_and_no_crash(monkeypatch):
     monkeypatch.setitem(os.environ, "RAY_ADDRESS", "")
     monkeypatch.setattr(
-        "loopty.executors.ray_workers._PLACEMENT", ("-c", 'print(\'{"failed": "nobody answers"}\')')
+        "loopty.features.fleet.ray_workers._PLACEMENT", ("-c", 'print(\'{"failed": "nobody answers"}\')')
     )
     placer = RayPlacer(ClusterSpec.parse("ray:127.0.0.1:1"), lambda: URL, print, print)
     assert await asyncio.wait_for(placer.run(), LIMIT) == "nobody answers"

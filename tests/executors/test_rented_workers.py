@@ -3,9 +3,9 @@
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.executors.cluster_spec import ClusterSpec
-from loopty.executors.rented_workers import requirement, worker_line
-from loopty.kit import own_installation
+from loopty.features.fleet.cluster_spec import ClusterSpec
+from loopty.features.fleet.rented_workers import requirement, worker_line
+from loopty.kit import installation
 
 
 def test_a_worker_on_a_rented_machine_ends_without_a_driver_and_when_its_time_is_over():
@@ -32,12 +32,12 @@ def test_what_is_installed_there_can_be_said():
     ],
 )
 def test_a_rented_machine_gets_loopty_from_where_this_one_came(monkeypatch, origin, installed):
-    monkeypatch.setattr(own_installation, "_origin", lambda: origin)
+    monkeypatch.setattr(installation, "_origin", lambda: origin)
     assert requirement(ClusterSpec.parse("sky:")).startswith(installed)
 
 
 def test_of_a_loopty_from_a_folder_the_user_says_what_is_installed(monkeypatch):
-    monkeypatch.setattr(own_installation, "_origin", lambda: {"url": "file:///home/me/loopty", "dir_info": {}})
+    monkeypatch.setattr(installation, "_origin", lambda: {"url": "file:///home/me/loopty", "dir_info": {}})
     with pytest.raises(Misuse, match="install="):
         requirement(ClusterSpec.parse("modal:"))
 

@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from loopty.executors.shared_slots import SharedSlots
+from loopty.executors.local_slots import SharedSlots
 from loopty.kit.safe_folder import SafeFolder
 
 SCRIPT = """
 import asyncio, os, sys
 from pathlib import Path
-from loopty.executors.shared_slots import SharedSlots
+from loopty.executors.local_slots import SharedSlots
 from loopty.kit.safe_folder import SafeFolder
 
 folder, width, count, seconds = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])

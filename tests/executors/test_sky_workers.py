@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.executors.cluster_spec import ClusterSpec
-from loopty.executors.sky_workers import run_sky_worker, sky_order
+from loopty.features.fleet.cluster_spec import ClusterSpec
+from loopty.features.fleet.rented_workers import run_sky_worker, sky_order
 
 URL = "loopty://secret@driver:7700/?certificate=" + "a" * 64
 SPEC = ClusterSpec.parse("sky:aws?gpus=H100:1&cpus=4%2B&spot=yes&minutes=30&install=loopty")
@@ -126,7 +126,7 @@ def skypilot(tmp_path_factory):
 
 @pytest.mark.registry
 def test_the_real_library_builds_the_task_and_knows_its_fields(skypilot):
-    import loopty.executors.sky_machine as machine
+    import loopty.features.fleet.sky_machine as machine
 
     asked = subprocess.run(
         [skypilot / "environment/bin/python", "-I", "-c", _ASK_THE_LIBRARY, Path(machine.__file__).parent],

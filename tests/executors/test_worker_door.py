@@ -6,9 +6,8 @@ import stat
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.executors.frames import LinkLost
-from loopty.executors.worker_door import WorkerDoor, connect
-from loopty.executors.worker_url import WorkerUrl, parse_address
+from loopty.features.fleet.door import WorkerDoor, WorkerUrl, connect, parse_address
+from loopty.features.fleet.messages import LinkLost
 from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
 

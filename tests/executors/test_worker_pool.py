@@ -8,15 +8,11 @@ from collections import Counter
 
 import pytest
 
-from loopty.domain.curve import Row
 from loopty.domain.declared_types import misfit
-from loopty.domain.machine import Machine
-from loopty.domain.outcome import Ending
-from loopty.domain.pool import Pool
-from loopty.domain.worker_outage import TrialLosesWorkers, WorkerOutage
-from loopty.executors import pool_worker, worker_pool
-from loopty.executors.frames import LinkLost
-from loopty.executors.worker_order import TrialReport, message, pack_report
+from loopty.domain.model import TrialLosesWorkers, WorkerOutage
+from loopty.domain.trial import Ending, Machine, Pool, Row
+from loopty.features.fleet import pool
+from loopty.features.fleet.messages import LinkLost, TrialReport, message, pack_report
 from loopty.record.workers import LeaseLost, TrialLeased, WorkerDrifted, WorkerJoined, WorkerLeft
 from loopty.testing.executor_suite import WAIT_SECONDS, never_prune, run_until_cancelled, score_x, trial_of
 from loopty.testing.fakes import outcome_of_score
@@ -209,14 +205,14 @@ async def test_a_token_that_is_no_text_opens_no_door(harness, token):
 
 
 async def test_a_worker_does_not_count_its_own_changes_of_pace(harness):
-    await RawWorker.join(harness, {**HERE, worker_pool.PACE: "many"})
+    await RawWorker.join(harness, {**HERE, pool.PACE: "many"})
     await wait_until(lambda: harness.pool.members)
     harness.pool.note_drift(harness.pool.members[0].name, "slower")
-    assert harness.pool.members[0].machine.facts[worker_pool.PACE] == "1"
+    assert harness.pool.members[0].machine.facts[pool.PACE] == "1"
 
 
 async def test_a_worker_that_sends_metrics_without_end_is_sent_away(harness, monkeypatch):
-    monkeypatch.setattr(pool_worker, "MOST_ROWS", 100)
+    monkeypatch.setattr(pool, "MOST_ROWS", 100)
     link = await RawWorker.join(harness)
     outcome = start(harness, trial_of(1, 4.0))
     worker = await RawWorker.take(link)
@@ -383,7 +379,7 @@ async def test_a_worker_that_is_slow_to_write_and_read_keeps_its_lease(monkeypat
 
 async def test_a_random_night_loses_no_trial_and_counts_none_twice(monkeypatch):
     """Workers are killed, silenced and added at random; a checker reads the record afterwards."""
-    monkeypatch.setattr(worker_pool, "_MOST_LOSSES", 1000)
+    monkeypatch.setattr(pool, "_MOST_LOSSES", 1000)
     rng, harness, runs = random.Random(5), PoolHarness(lease_seconds=0.5), Counter()
 
     async def evaluate(trial, on_metrics, cancel):

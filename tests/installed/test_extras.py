@@ -94,5 +94,5 @@ def test_only_the_ledger_on_a_server_imports_an_extra_at_its_start() -> None:
     needs = {name for name, found in imports.items() if {one.partition(".")[0] for one in found} - known}
     while more := {name for name, found in imports.items() if found & needs} - needs:
         needs |= more
-    assert {name for name in needs if not name.startswith("loopty.ledgers.postgres")} == set()
+    assert {name for name in needs if not name.startswith("loopty.features.shared.postgres")} == set()
     assert needs, "psycopg is imported somewhere"

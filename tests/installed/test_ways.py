@@ -26,7 +26,7 @@ NPM_CACHE = Path("~/.npm").expanduser()
 CERTIFICATES = {
     name: value for name, value in os.environ.items() if name in ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
 }
-STATIC = Path("src/loopty/dashboard/static")
+STATIC = Path("src/loopty/web/static")
 NO_REGISTRY = {"npm_config_registry": "http://127.0.0.1:9", "npm_config_cache": "/dev/null"}
 
 

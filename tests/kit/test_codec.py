@@ -8,17 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loopty.domain.access import ObjectName, TreePath
 from loopty.domain.errors import Misuse
-from loopty.domain.git_names import ObjectName, TreePath
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.kit import codec
-from loopty.record.event import Event
-from loopty.record.families import decode_event, encode_event
+from loopty.record.fold import Event
+from loopty.record.history import decode_event, encode_event
 from loopty.record.nodes import NodeAdded
-from loopty.record.runs import RunStarted
+from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialEnded
 from loopty.record.verdicts import NodeJudged
 

@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from loopty.kit.deflate import deflate
+from loopty.kit.contents import deflate
 
 TEXT = b"".join(b"line %d of a file\n" % (number * number % 977) for number in range(2000))
 

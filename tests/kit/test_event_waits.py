@@ -2,7 +2,7 @@
 
 import asyncio
 
-from loopty.kit.event_waits import EventWaits
+from loopty.engine.loop import EventWaits
 
 
 async def is_done_soon(waits: EventWaits) -> bool:

@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopty.kit.fence import FENCED_IS_DATA, escape_tags, fence_text, one_line, shorten
-from loopty.kit.scrub import NOTE, poses_as_instruction, strip_hidden
+from loopty.kit.foreign_text import (
+    FENCED_IS_DATA,
+    NOTE,
+    escape_tags,
+    fence_text,
+    one_line,
+    poses_as_instruction,
+    shorten,
+    strip_hidden,
+)
 
 _HOSTILE = st.sampled_from(
     [

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopty.kit.globs import matches
+from loopty.kit.paths import matches
 
 
 @pytest.mark.parametrize(

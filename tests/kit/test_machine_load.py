@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from loopty.kit.machine_load import processes_per_core
+from loopty.kit.process import processes_per_core
 
 
 @pytest.mark.parametrize(("load", "factor"), [(0.1, 1.0), (2.0, 1.0), (6.0, 3.0), (900.0, 8.0)])

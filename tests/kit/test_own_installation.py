@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from loopty.kit import own_installation
-from loopty.kit.own_installation import extra_command, package_command
+from loopty.kit import installation
+from loopty.kit.installation import extra_command, package_command
 
 PIP = [sys.executable, "-m", "pip", "install"]
 
@@ -20,7 +20,7 @@ def note(monkeypatch: pytest.MonkeyPatch):
     """Say what the installer noted about the origin of loopty."""
 
     def set_origin(origin: dict | None) -> None:
-        monkeypatch.setattr(own_installation, "_origin", lambda: origin)
+        monkeypatch.setattr(installation, "_origin", lambda: origin)
 
     return set_origin
 
@@ -77,13 +77,13 @@ def test_pipx_installs_into_its_own_environment(note, prefix):
 
 
 def test_an_environment_without_pip_is_left_to_uv(note, monkeypatch):
-    monkeypatch.setattr(own_installation.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(installation.importlib.util, "find_spec", lambda _: None)
     note(None)
     assert shlex.split(package_command("x")) == ["uv", "pip", "install", "--python", sys.executable, "x"]
 
 
 def test_every_command_comes_from_here():
-    source = Path(own_installation.__file__).parents[1]
+    source = Path(installation.__file__).parents[1]
     texts = {path.relative_to(source): path.read_text() for path in source.rglob("*.py")}
-    own = Path("kit/own_installation.py")
+    own = Path("kit/installation.py")
     assert [str(path) for path, text in texts.items() if "loopty[" in text and path != own] == []

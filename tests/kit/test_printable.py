@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopty.kit.printable import escape_hidden, escape_hidden_json
+from loopty.kit.foreign_text import escape_hidden, escape_hidden_json
 
 HOSTILE = "\x00\x07\b\r\x1b[2J\x7f\x9b31m\u200b\u202e\u2066\u2028\ufeff\ud800\ue000\U000e0041"
 

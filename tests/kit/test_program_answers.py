@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.kit.program_answers import ProgramAnswers
+from loopty.kit.kept_files import ProgramAnswers
 from loopty.kit.safe_folder import SafeFolder
 
 ECHO = shutil.which("echo")

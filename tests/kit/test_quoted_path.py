@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopty.kit.quoted_path import quote_path, unquote_path
+from loopty.kit.paths import quote_path, unquote_path
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])) | st.text("/ab.%-~ 2F+"))

@@ -5,7 +5,7 @@ import resource
 
 import pytest
 
-from loopty.kit.readiness import is_readable
+from loopty.kit.sockets import is_readable
 
 
 @pytest.fixture

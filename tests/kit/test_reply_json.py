@@ -1,6 +1,6 @@
 import pytest
 
-from loopty.kit.reply_json import parse_longest, parse_only_object
+from loopty.kit.model_text import parse_longest, parse_only_object
 
 
 @pytest.mark.parametrize(

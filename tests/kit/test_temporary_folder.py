@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from loopty.kit import temporary_folder as module
-from loopty.kit.owned_names import is_abandoned
-from loopty.kit.temporary_folder import make_temporary_folder, temporary_folder
+from loopty.kit.temporary_folder import is_abandoned, make_temporary_folder, temporary_folder
 
 CHILD = """
 import sys, time

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.kit.temporary_top import temporary_top
+from loopty.kit.temporary_folder import temporary_top
 
 
 @pytest.fixture

@@ -2,9 +2,8 @@
 
 import pytest
 
-from loopty.kit.fence import fence_text
-from loopty.kit.token_budget import cut_to, longest_that_fits
-from loopty.kit.token_count import tokens, tokens_of_data
+from loopty.kit.foreign_text import fence_text
+from loopty.kit.model_text import cut_to, longest_that_fits, tokens, tokens_of_data
 
 TEXTS = ["plain words, and more of them\n" * 200, "1234567890" * 500, "量" * 2_000]
 

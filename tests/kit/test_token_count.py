@@ -1,6 +1,6 @@
 """The one estimate of tokens."""
 
-from loopty.kit.token_count import byte_size, tokens, tokens_for_bytes, tokens_of_data
+from loopty.kit.model_text import byte_size, tokens, tokens_for_bytes, tokens_of_data
 
 
 def test_a_text_has_one_token_per_four_bytes_and_never_more_tokens_than_bytes():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.kit.user_cache import make_own_folder, open_own
+from loopty.kit.kept_files import make_own_folder, open_own
 
 _OTHER = 12_345
 

@@ -6,14 +6,14 @@ import functools
 
 import pytest
 
-from loopty.kit import work_end
-from loopty.kit.work_end import at_work_end, end_work
+from loopty.kit import process
+from loopty.kit.process import at_work_end, end_work
 
 
 @pytest.fixture(autouse=True)
 def nothing_left(monkeypatch):
     """Without what other tests of this process have left."""
-    monkeypatch.setattr(work_end, "_functions", {})
+    monkeypatch.setattr(process, "_functions", {})
 
 
 def test_functions_are_called_once_newest_first():

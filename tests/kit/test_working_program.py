@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopty.kit.working_program import working_program
+from loopty.kit.installation import working_program
 
 
 @pytest.fixture

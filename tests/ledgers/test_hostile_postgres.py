@@ -13,7 +13,7 @@ from loopty.record.history import FOLD_VERSION
 from ..servers.postgres_talker import BYTES, CLEARTEXT, REAL, TEXT, WHOLE, error, message, postgres_talker, result
 
 pytest.importorskip("psycopg")
-LINE = "loopty.ledgers.postgres_line"
+LINE = "loopty.features.shared.postgres_line"
 FOUR = (TEXT,) * 4
 FOLD = str(FOLD_VERSION).encode()
 SOUND = {
@@ -91,7 +91,7 @@ def test_a_server_that_falls_silent_after_the_login_is_given_up(about, monkeypat
     for name in ("FIRST_PATIENCE_SECONDS", "_FIRST_ANSWER_SECONDS", "_ANSWER_SECONDS"):
         monkeypatch.setattr(f"{LINE}.{name}", 0.3)
     monkeypatch.setattr(f"{LINE}._Connection.answer_seconds", 0.3)
-    monkeypatch.setattr("loopty.ledgers.postgres_database.PostgresDatabase.__init__.__defaults__", (0.3,))
+    monkeypatch.setattr("loopty.features.shared.postgres.PostgresDatabase.__init__.__defaults__", (0.3,))
 
     def answer(query: str) -> bytes:
         if re.search(about, query):

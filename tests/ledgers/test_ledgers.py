@@ -17,18 +17,17 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.kit import codec
 from loopty.kit.safe_folder import UnsafePath
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.open_ledger import open_ledger
-from loopty.ledgers.sqlite import SqliteLedger
-from loopty.ledgers.sqlite_database import SqliteDatabase
+from loopty.ledgers.sqlite import SqliteDatabase, SqliteLedger
 from loopty.record import recorder as recorders
+from loopty.record.history import unreadable_text
 from loopty.record.pages import facts_key
 from loopty.record.recorder import Recorder
 from loopty.record.trials import TrialStarted
-from loopty.record.unreadable import unreadable_text
 from loopty.testing.ledger_suite import LedgerConformance, child_events, run_events
 
 

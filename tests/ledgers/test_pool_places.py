@@ -4,10 +4,11 @@ import random
 
 import pytest
 
-from loopty.domain.git_names import ObjectName
+from loopty.domain.access import ObjectName
 from loopty.domain.ids import NodeId
-from loopty.domain.pool import Pool
-from loopty.ledgers import pool_places, row_pages
+from loopty.domain.trial import Pool
+from loopty.ledgers import row_pages
+from loopty.ledgers import row_pages as pool_places
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder

@@ -9,8 +9,7 @@ import pytest
 from loopty.domain.errors import LostLease, Misuse
 from loopty.executors.process_locks import ProcessLocks
 from loopty.kit.safe_folder import SafeFolder
-from loopty.ledgers.open_ledger import open_ledger
-from loopty.ledgers.postgres_address import PostgresAddress, has_password, without_password
+from loopty.ledgers.open_ledger import PostgresAddress, has_password, open_ledger, without_password
 from loopty.record.history import FOLD_VERSION
 from loopty.record.ledger import WriteLost
 from loopty.record.recorder import Recorder
@@ -50,7 +49,7 @@ def expire(ledger, owner):
 
 
 def owners_of(ledger, folder):
-    from loopty.ledgers.postgres_leases import PostgresLeases
+    from loopty.features.shared.postgres import PostgresLeases
 
     folder.mkdir(exist_ok=True)
     # Renewed by hand: a test that waits for a clock is a test of luck.
@@ -268,7 +267,7 @@ def test_a_server_killed_during_writes_loses_and_doubles_nothing(postgres, open_
 def test_a_server_that_goes_away_among_several_statements_is_lost(ledger):
     from psycopg import OperationalError, errors
 
-    from loopty.ledgers.postgres_line import is_lost
+    from loopty.features.shared.postgres_line import is_lost
 
     connection = ledger._database.line.connection()
     error = OperationalError("cannot exit pipeline mode while busy")
@@ -279,7 +278,7 @@ def test_a_server_that_goes_away_among_several_statements_is_lost(ledger):
 
 def test_a_server_that_is_not_there_is_reported_in_one_line_without_the_password(tmp_path, monkeypatch):
     pytest.importorskip("psycopg")
-    monkeypatch.setattr("loopty.ledgers.postgres_line.FIRST_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("loopty.features.shared.postgres_line.FIRST_PATIENCE_SECONDS", 0.1)
     with pytest.raises(Misuse, match="check that the server runs") as refusal:
         open_ledger(f"postgresql://me:hunter2@/db?host={tmp_path}")
     assert "hunter2" not in str(refusal.value)

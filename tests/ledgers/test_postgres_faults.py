@@ -12,7 +12,7 @@ import sys
 import time
 
 from loopty.domain.ids import NodeId
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.executors.process_locks import ProcessLocks
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.open_ledger import open_ledger
@@ -26,10 +26,10 @@ import sys, time
 from pathlib import Path
 from loopty.domain.errors import LostLease
 from loopty.domain.ids import NodeId
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.executors.process_locks import ProcessLocks
 from loopty.kit.safe_folder import SafeFolder
-from loopty.ledgers import postgres_line
+from loopty.features.shared import postgres_line
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder

@@ -8,11 +8,11 @@ import pytest
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec, Role, Usage
 from loopty.domain.task import Pools
-from loopty.ledgers import postgres_line
+from loopty.features.shared import postgres_line
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.models.meter import Meter, RequestSize, Settlements, Subject
 from loopty.models.purse import RunPurse
-from loopty.models.throttle import Throttle
+from loopty.models.retry import Throttle
 from loopty.record.recorder import Recorder
 from loopty.testing.executor_suite import score_x
 from loopty.testing.ledger_suite import child_events, run_events

@@ -9,7 +9,7 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.ledgers import sqlite_database
+from loopty.ledgers import sqlite
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.history import FOLD_VERSION
 from loopty.record.recorder import Recorder
@@ -53,7 +53,7 @@ def test_pages_of_an_older_fold_are_made_again_from_the_events(ledger_file):
 
 
 def test_one_process_rebuilds_the_pages_and_the_others_wait_for_it(ledger_file, monkeypatch):
-    monkeypatch.setattr(sqlite_database, "_MS_OF_A_SHORT_WAIT", 1)
+    monkeypatch.setattr(sqlite, "_MS_OF_A_SHORT_WAIT", 1)
     other = apsw.Connection(str(ledger_file))  # not sqlite3: two copies of SQLite in a process share their locks
     other.execute("UPDATE fold SET version = 0")
     waiting = SqliteLedger(ledger_file)

@@ -13,8 +13,8 @@ import apsw
 import pytest
 
 from loopty.kit.safe_folder import SafeFile, SafeFolder
-from loopty.ledgers.sqlite_file import LedgerFile
-from loopty.workspaces.folded_folders import FoldedFolders
+from loopty.ledgers.sqlite import LedgerFile
+from loopty.workspaces.node_folders import FoldedFolders
 
 WRITE = """
 import apsw, sys

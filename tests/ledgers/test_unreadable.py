@@ -8,12 +8,11 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Ending, Outcome
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Ending, Outcome, Pool
 from loopty.ledgers.sqlite import SqliteLedger
+from loopty.record.history import UnreadableEvent, unreadable_text
 from loopty.record.recorder import Recorder
 from loopty.record.trials import TrialEnded, TrialStarted
-from loopty.record.unreadable import UnreadableEvent, unreadable_text
 from loopty.testing.ledger_suite import child_events, run_events
 
 BAD = 5

@@ -8,12 +8,10 @@ from loopty.domain.task import Pools
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.archive import Archive
-from loopty.models.meter import Meter, Settlements
-from loopty.models.metered_model import MeteredModel
+from loopty.models.meter import Meter, MeteredModel, Settlements
 from loopty.models.prices import rates_of
 from loopty.models.purse import RunPurse
-from loopty.models.retry import Retry
-from loopty.models.throttle import Throttle
+from loopty.models.retry import Retry, Throttle
 from loopty.record.recorder import Recorder
 from loopty.testing.ledger_suite import run_events
 

@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 
 from loopty.domain.errors import Crowded, Exhausted
 from loopty.domain.model import Message, Outage, Prompt, Reply, Role, Speaker, Usage
-from loopty.models.allowance import Allowance, AllowanceExceeded
 from loopty.models.meter import Subject
-from loopty.models.spend_caps import Price
+from loopty.models.purse import Price
+from loopty.models.trial_access import Allowance, AllowanceExceeded
 from loopty.record.calls import CallReserved, CallSettled, Spend
 
 from .spending import PaidRun

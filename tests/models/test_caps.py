@@ -13,15 +13,26 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from loopty.domain.errors import Exhausted
-from loopty.domain.model import Message, ModelFault, ModelSpec, Outage, Prompt, Reply, Role, Speaker, Usage
-from loopty.domain.role_spec import RoleBudget, Roles
+from loopty.domain.model import (
+    Message,
+    ModelFault,
+    ModelSpec,
+    Outage,
+    Prompt,
+    Reply,
+    Role,
+    RoleBudget,
+    Roles,
+    Speaker,
+    Usage,
+)
 from loopty.domain.task import Pools
 from loopty.engine import decisions
 from loopty.executors.process_locks import ProcessLocks
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.models.allowance import AllowanceExceeded
 from loopty.models.meter import RequestSize, Subject
+from loopty.models.trial_access import AllowanceExceeded
 from loopty.record.calls import CallReserved, CallSettled, Spend
 from loopty.record.recorder import Recorder
 
@@ -189,12 +200,12 @@ from loopty.executors.process_locks import ProcessLocks
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.models.archive import Archive
-from loopty.models.metered_model import MeteredModel
+from loopty.models.meter import MeteredModel
 from loopty.models.meter import Meter, Settlements
 from loopty.models.prices import rates_of
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.models.retry import Retry
-from loopty.models.throttle import Throttle
+from loopty.models.retry import Throttle
 from loopty.testing.ledger_suite import run_events
 
 top = Path(sys.argv[1])

@@ -6,12 +6,11 @@ import math
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Message, ModelSpec, Outage, Prompt, Role, Speaker
-from loopty.domain.role_spec import RoleBudget, Roles
+from loopty.domain.model import Message, ModelSpec, Outage, Prompt, Role, RoleBudget, Roles, Speaker
 from loopty.domain.task import Pools
 from loopty.models.catalogue import Catalogue
-from loopty.proposers.code.code_options import CodeOptions
-from loopty.proposers.parameters.parameters_options import ParametersOptions
+from loopty.proposers.code.options import CodeOptions
+from loopty.proposers.parameters.llm_parameters import ParametersOptions
 from loopty.testing.role_model_suite import reservations
 
 from .server import ScriptedServer, refusal

@@ -14,7 +14,7 @@ from loopty.domain.task import Pools
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.meter import Meter, RequestSize, Subject
 from loopty.models.prices import rates_of
-from loopty.models.throttle import Throttle
+from loopty.models.retry import Throttle
 from loopty.record.calls import CallReserved, CallSettled, Spend
 
 from .spending import PaidRun

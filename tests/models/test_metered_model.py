@@ -6,13 +6,24 @@ import json
 import pytest
 
 from loopty.domain.errors import Exhausted, Misuse
-from loopty.domain.model import Message, ModelFault, ModelSpec, Outage, Prompt, Reply, Role, Speaker, Usage
-from loopty.domain.pool import Pool
-from loopty.domain.role_spec import RoleBudget, Roles
+from loopty.domain.model import (
+    Message,
+    ModelFault,
+    ModelSpec,
+    Outage,
+    Prompt,
+    Reply,
+    Role,
+    RoleBudget,
+    Roles,
+    Speaker,
+    Usage,
+)
 from loopty.domain.task import Pools
+from loopty.domain.trial import Pool
 from loopty.models.meter import USEFUL_OUTPUT, RequestSize
+from loopty.models.retry import Throttle
 from loopty.models.scripted_model import ScriptedModel
-from loopty.models.throttle import Throttle
 from loopty.record.calls import Spend
 from loopty.record.recorder import Recorder
 from loopty.testing.role_model_suite import PROMPT, RoleModelConformance, reservations, settlements

@@ -2,10 +2,8 @@
 
 import pytest
 
-from loopty.domain.model import ModelSpec
-from loopty.domain.role_spec import RoleBudget, Roles
-from loopty.models.model_factory import client_problem
-from loopty.models.model_list import model_entries
+from loopty.domain.model import ModelSpec, RoleBudget, Roles
+from loopty.models.catalogue import client_problem, model_entries
 
 
 @pytest.fixture

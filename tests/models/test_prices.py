@@ -9,7 +9,7 @@ import pytest
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec, Role, Usage
 from loopty.models.prices import FREE, Rates, rates_of, require_cap, unknown_price
-from loopty.models.spend_caps import Price
+from loopty.models.purse import Price
 
 NO_CAP = Price(math.inf, math.inf)
 UNKNOWN = ModelSpec("openai", "house-model", url="https://models.example.org/v1")

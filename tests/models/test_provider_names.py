@@ -7,12 +7,12 @@ import sys
 import pytest
 from pydantic_ai.providers import infer_provider_class
 
-from loopty.models import provider_names
+from loopty.models import keys
+from loopty.models.keys import provider_problem
 from loopty.models.prices import FREE_PROVIDERS
-from loopty.models.provider_names import provider_problem
 
 
-@pytest.mark.parametrize("name", sorted({*provider_names._NAMES} - {*FREE_PROVIDERS}))
+@pytest.mark.parametrize("name", sorted({*keys._NAMES} - {*FREE_PROVIDERS}))
 def test_every_provider_name_of_ours_is_known_to_the_library(name):
     with contextlib.suppress(ImportError):  # it is known, but its dependencies are not installed
         infer_provider_class(name)
@@ -38,7 +38,7 @@ def test_without_the_library_only_near_misses_of_known_names_are_reported():
 from importlib.machinery import PathFinder
 real = PathFinder.find_spec
 PathFinder.find_spec = lambda name, *more: None if name.startswith("pydantic_ai") else real(name, *more)
-from loopty.models.provider_names import provider_problem
+from loopty.models.keys import provider_problem
 print(provider_problem("acme"), provider_problem("gogle"))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -48,7 +48,7 @@ print(provider_problem("acme"), provider_problem("gogle"))
 def test_a_known_name_needs_no_import():
     script = """
 import sys
-from loopty.models.provider_names import provider_problem
+from loopty.models.keys import provider_problem
 assert provider_problem("anthropic") is None
 print("pydantic_ai" in sys.modules)
 """

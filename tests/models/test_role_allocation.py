@@ -2,19 +2,18 @@
 
 import pytest
 
+from loopty.domain.access import ObjectName
 from loopty.domain.errors import Exhausted
-from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
-from loopty.domain.role_spec import Roles
+from loopty.domain.model import Roles
 from loopty.domain.task import Pools
-from loopty.models.role_allocation import WINDOW, look_worth
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
+from loopty.models.purse import WINDOW, look_worth
+from loopty.record.calls import RoleFigures, RoleShares, RoleSharesChanged
 from loopty.record.nodes import NodeAdded
-from loopty.record.role_shares import RoleFigures, RoleShares, RoleSharesChanged
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
-from loopty.views import model_spend
+from loopty.show import spend as model_spend
 
 from .spending import PaidRun
 

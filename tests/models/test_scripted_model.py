@@ -6,7 +6,7 @@ import pytest
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Message, ModelFault, Outage, Prompt, Reply, Speaker, Usage
-from loopty.models.recorded_model import RecordedModel, make_recorded_model
+from loopty.models.archive import RecordedModel, make_recorded_model
 from loopty.models.scripted_model import ScriptedModel, make_scripted_model
 
 from .spending import PaidRun

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopty.models.throttle import Throttle
+from loopty.models.retry import Throttle
 
 from .timing import Time
 

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from loopty.dashboard.dashboard_server import DashboardServer
-from loopty.dashboard.page_access import Address, PageAccess
-from loopty.dashboard.static_files import STATIC
-from loopty.kit.working_program import working_program
+from loopty.kit.installation import working_program
+from loopty.web.server import STATIC, Address, DashboardServer, PageAccess
 
 from .story import HostileStory, make_page_repository, tell_run
 

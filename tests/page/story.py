@@ -6,19 +6,17 @@ from pathlib import Path
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Message, Prompt, Reply, Speaker, Usage
 from loopty.domain.objective import Objective
-from loopty.domain.outcome import Effect, Verdict
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Effect, Pool, Verdict
 from loopty.models.archive import Archive
 from loopty.record.calls import CallReserved, CallSettled
-from loopty.record.cohorts import MachineSeen
 from loopty.record.directives import DirectiveSet
-from loopty.record.frozen_pools import PoolFrozen, PoolMember
-from loopty.record.proposals import ProposalRefused
-from loopty.record.runs import RunStarted
-from loopty.record.sessions import SessionEnded, SessionStarted
+from loopty.record.nodes import ProposalRefused
+from loopty.record.search_summary import PoolFrozen, PoolMember
+from loopty.record.sessions import RunStarted, SessionEnded, SessionStarted
+from loopty.record.trials import MachineSeen
 from loopty.workspaces.node_folders import NodeFolders
 
-from ..dashboard.story import Story, commit, make_repository
+from ..web.story import Story, commit, make_repository
 
 PROBE = "<img src=x onerror=hacked=1><script>hacked=1</script>\u202egnp.exe\x1b[31m"
 """Runs in a page that takes text for markup; turns the reading direction; colours a terminal."""

@@ -3,13 +3,12 @@
 import pytest
 
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Verdict
+from loopty.domain.trial import Verdict
 from loopty.executors.process_locks import ProcessLocks
-from loopty.record.budgets import ChangedLimits
 from loopty.record.directives import Directive
-from loopty.record.sessions import Session, SessionStarted
+from loopty.record.sessions import ChangedLimits, Session, SessionStarted
 
-from ..dashboard.story import git
+from ..web.story import git
 from .conftest import open_page, serve_site
 from .story import make_page_repository, tell_run
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopty.domain.outcome import Verdict
+from loopty.domain.trial import Verdict
 from loopty.record.sessions import SessionStarted
 
 from .conftest import PHONE, WAIT_MS, open_page, serve_site

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.domain.outcome import Verdict
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool, Verdict
 
 from .conftest import PHONE, open_page, serve_site
 from .story import PROBE, make_page_repository, tell_combination, tell_run

@@ -4,18 +4,16 @@ import json
 import random
 
 from loopty.domain.objective import SCORE
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal, Refusal
 from loopty.domain.task import Pools
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine.protocols import Ask
 from loopty.kit.safe_folder import SafeFolder
 from loopty.models.archive import Archive
 from loopty.models.purse import RunPurse
 from loopty.models.scripted_model import ScriptedModel
-from loopty.record.nodes import NodeAdded
-from loopty.record.proposals import refuse_proposal
-from loopty.record.rungs import RungChanged
+from loopty.record.nodes import NodeAdded, refuse_proposal
+from loopty.record.search_summary import RungChanged
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
 from loopty.testing.fakes import object_name

@@ -5,23 +5,19 @@ from collections import Counter
 
 import pytest
 
-from loopty.agents.agent_endings import SessionEnd, end_of_stall
-from loopty.agents.agent_stream import AgentEnd
-from loopty.agents.agent_work import AgentChoice, AgentWork
-from loopty.agents.stall import Stall, StallKind
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
-from loopty.domain.outcome import Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, ProposerStall, Refusal
-from loopty.proposers.agent_fleet import AgentFleet, FleetMember
-from loopty.proposers.agent_proposer import AgentProposer
-from loopty.proposers.search_stalls import search_stall
+from loopty.domain.trial import Pool, Verdict
+from loopty.features.agents.proposer import AgentFleet, AgentProposer, FleetMember, search_stall
+from loopty.proposers.agent.stalls import Stall, StallKind
+from loopty.proposers.agent.stream import AgentEnd
+from loopty.proposers.agent.work import AgentChoice, AgentWork, SessionEnd, end_of_stall
+from loopty.proposers.selectors.choices import RootSelector
 from loopty.record.agent_accounts import AgentAccounts, AgentBenched, AgentPartEnded
-from loopty.record.proposals import ProposalRefused
-from loopty.selectors.root import RootSelector
-from loopty.views.agent_rows import agent_rows
+from loopty.record.nodes import ProposalRefused
+from loopty.show.agents import agent_rows
 
 from .desk import Desk, Plain
 

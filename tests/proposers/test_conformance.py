@@ -4,14 +4,13 @@ import importlib.util
 
 import pytest
 
-from loopty.proposers.grid import GridOptions, GridProposer
-from loopty.proposers.optuna_samplers import (
+from loopty.proposers.parameters.optuna_samplers import (
     STATEFUL_SAMPLERS,
     STATELESS_SAMPLERS,
     StatefulProposer,
     StatelessProposer,
 )
-from loopty.proposers.random import RandomProposer
+from loopty.proposers.parameters.points import GridOptions, GridProposer, RandomProposer
 from loopty.testing.proposer_suite import ProposerConformance
 
 OPTUNA = {

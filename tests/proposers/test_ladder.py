@@ -4,19 +4,16 @@ import pytest
 
 from loopty.domain.errors import Crowded, Exhausted, Misuse
 from loopty.domain.model import ModelFault, Outage
-from loopty.domain.outcome import Verdict
 from loopty.domain.proposal import Objection, Proposal, Refusal, RungChange
 from loopty.domain.space import Parameter, ParameterKind, Space
 from loopty.domain.task import Pools
+from loopty.domain.trial import Verdict
 from loopty.models.scripted_model import ScriptedModel
-from loopty.proposers.grid import GridOptions, GridProposer
 from loopty.proposers.ladder import Ladder, LadderOptions, Rung
-from loopty.proposers.llm_parameters import ParametersProposer
-from loopty.proposers.parameters.parameters_options import ParametersOptions
-from loopty.proposers.random import RandomProposer
-from loopty.record.nodes import NodeAdded
-from loopty.record.proposals import ProposalRefused
-from loopty.record.rungs import RungChanged
+from loopty.proposers.parameters.llm_parameters import ParametersOptions, ParametersProposer
+from loopty.proposers.parameters.points import GridOptions, GridProposer, RandomProposer
+from loopty.record.nodes import NodeAdded, ProposalRefused
+from loopty.record.search_summary import RungChanged
 
 from ..engine.conftest import SPACE, Bench
 from .desk import Desk, Plain, make_role_model, reply_with

@@ -8,17 +8,15 @@ import pytest
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import ModelFault, Outage, Prompt, Reply, Usage
-from loopty.domain.outcome import Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection, Proposal, Refusal
 from loopty.domain.space import Parameter, ParameterKind, Space
 from loopty.domain.task import Pools
-from loopty.kit.fence import FENCED_IS_DATA
+from loopty.domain.trial import Pool, Verdict
+from loopty.kit.foreign_text import FENCED_IS_DATA
 from loopty.models.scripted_model import ScriptedModel
-from loopty.proposers.llm_parameters import ParametersProposer
-from loopty.proposers.parameters.parameters_options import ParametersOptions
+from loopty.proposers.parameters.llm_parameters import ParametersOptions, ParametersProposer
 from loopty.record.calls import CallSettled, Spend
-from loopty.record.proposals import Proposals
+from loopty.record.nodes import Proposals
 from loopty.record.trials import TrialCounts
 from loopty.record.verdicts import Incumbents
 from loopty.testing.fakes import ScriptedRoleModel

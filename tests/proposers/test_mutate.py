@@ -10,17 +10,16 @@ import pytest
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine.protocols import Ask
 from loopty.ledgers.memory import MemoryLedger
 from loopty.proposers.mutate import MutateProposer
+from loopty.proposers.selectors.choices import BestSelector
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
-from loopty.record.runs import RunStarted
+from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
-from loopty.selectors.best_node import BestSelector
 from loopty.testing.fakes import object_name
 
 

@@ -17,26 +17,23 @@ import pytest
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.space import Parameter, ParameterKind, Space, Value
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine.protocols import Ask, Proposer
 from loopty.ledgers.memory import MemoryLedger
-from loopty.proposers.grid import GridOptions, GridProposer
-from loopty.proposers.optuna_samplers import (
+from loopty.proposers.parameters.optuna_samplers import (
     STATEFUL_SAMPLERS,
     STATELESS_SAMPLERS,
     StatefulProposer,
     StatelessProposer,
 )
-from loopty.proposers.random import RandomProposer
-from loopty.record.event import Event
+from loopty.proposers.parameters.points import GridOptions, GridProposer, RandomProposer
+from loopty.record.fold import Event
 from loopty.record.history import History
-from loopty.record.nodes import NodeAdded
-from loopty.record.proposals import ProposalRefused
+from loopty.record.nodes import NodeAdded, ProposalRefused
 from loopty.record.recorder import Recorder
-from loopty.record.runs import RunStarted
+from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
 from loopty.testing.fakes import object_name
@@ -401,7 +398,7 @@ async def test_cmaes_learns_the_common_numbers_of_a_conditional_space() -> None:
 async def test_a_long_run_of_tpe_resumes_exactly_after_it_dropped_nodes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("loopty.proposers.learned_nodes._CAP", 10)
+    monkeypatch.setattr("loopty.proposers.parameters.learned_nodes._CAP", 10)
     lasting = make_proposer("tpe", PLAIN)
     uninterrupted = await parallel(lambda: lasting, Search(), 110)
     sessions = (proposer for _ in range(10) for proposer in [make_proposer("tpe", PLAIN)] * 11)

@@ -11,27 +11,23 @@ from hypothesis import strategies as st
 
 from loopty.domain.access import Access
 from loopty.domain.ids import NodeId
-from loopty.domain.leftovers import Leftovers
 from loopty.domain.objective import Direction, Metric, Objective
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
+from loopty.domain.trial import Ending, Leftovers, Outcome, Pool, Verdict
 from loopty.engine.protocols import Ask
+from loopty.kit.model_text import tokens
 from loopty.kit.records import replace
-from loopty.kit.token_count import tokens
-from loopty.proposers.context.goal import objective_text
-from loopty.proposers.context.limits import PromptLimits
-from loopty.proposers.prompt_context import PromptContext, PromptContextOptions
-from loopty.record.directives import Directive, DirectiveSet
-from loopty.record.event import Recorded
+from loopty.proposers.context.prompt_context import PromptContext, PromptContextOptions, PromptLimits
+from loopty.proposers.context.search import objective_text
+from loopty.record.directives import Directive, DirectiveSet, NoteAdded
+from loopty.record.fold import Recorded
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.nodes import NodeAdded
-from loopty.record.notes import NoteAdded
 from loopty.record.trials import SplitShown, TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
 
-from ..views.story import OWNER, Story, random_story
+from ..show.story import OWNER, Story, random_story
 
 ACCESS = Access(write=("src/**",))
 

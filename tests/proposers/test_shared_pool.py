@@ -3,12 +3,11 @@
 import pytest
 
 from loopty.domain.errors import Exhausted
-from loopty.domain.outcome import Verdict
-from loopty.domain.parameter_grid import ParameterGrid
 from loopty.domain.proposal import Refusal
-from loopty.proposers.grid import GridOptions, GridProposer
-from loopty.proposers.optuna_samplers import STATEFUL_SAMPLERS, StatefulProposer, StatelessProposer
-from loopty.proposers.random import RandomProposer
+from loopty.domain.space import ParameterGrid
+from loopty.domain.trial import Verdict
+from loopty.proposers.parameters.optuna_samplers import STATEFUL_SAMPLERS, StatefulProposer, StatelessProposer
+from loopty.proposers.parameters.points import GridOptions, GridProposer, RandomProposer
 from loopty.proposers.shared_pool import parameter_parent, turn
 
 from .desk import Desk

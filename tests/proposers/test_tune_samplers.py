@@ -6,8 +6,8 @@ import pytest
 
 from loopty.domain.objective import Direction
 from loopty.domain.space import Parameter, ParameterKind, Space
-from loopty.domain.tune_spec import SAMPLERS
-from loopty.proposers.tune_samplers import make_draw
+from loopty.domain.task_tables import SAMPLERS
+from loopty.proposers.parameters.tune_samplers import make_draw
 from loopty.record.tunings import TunePoint
 
 SPACE = Space(

@@ -12,19 +12,17 @@ from hypothesis import strategies as st
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.model import ModelOption
-from loopty.domain.pool import Pool
 from loopty.domain.task import Pools
+from loopty.domain.trial import Pool
 from loopty.engine.protocols import Ask
 from loopty.models.purse import RunPurse
-from loopty.proposers.code.code_options import CodeOptions, Operator
 from loopty.proposers.code.code_proposer import CodeProposer
-from loopty.proposers.llm_parameters import ParametersProposer
-from loopty.proposers.parameters.parameters_options import ParametersOptions
-from loopty.proposers.unread_replies import UnreadReplies
+from loopty.proposers.code.options import CodeOptions, Operator
+from loopty.proposers.parameters.llm_parameters import ParametersOptions, ParametersProposer
+from loopty.proposers.selectors.choices import RootSelector
+from loopty.proposers.shared_pool import UnreadReplies
 from loopty.record.calls import CallReserved, CallSettled, Spend
-from loopty.record.nodes import NodeAdded
-from loopty.record.proposals import ProposalRefused
-from loopty.selectors.root import RootSelector
+from loopty.record.nodes import NodeAdded, ProposalRefused
 from loopty.testing.fakes import ScriptedRoleModel
 
 from ..engine.conftest import SPACE, Bench

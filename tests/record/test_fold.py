@@ -8,36 +8,31 @@ import apsw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopty.campaign.run_start import start_run
-from loopty.domain.git_names import ObjectName
+from loopty.domain.access import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Role, Usage
-from loopty.domain.outcome import Ending, Outcome
-from loopty.domain.pool import Pool
-from loopty.domain.proposal import Objection, Proposal
-from loopty.domain.search_config import SearchConfig, SearchMove
+from loopty.domain.proposal import Objection, Proposal, SearchConfig, SearchMove
 from loopty.domain.task import Noise, Pools
+from loopty.domain.trial import Ending, Outcome, Pool
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
-from loopty.judge.verdict_rules import Judging
+from loopty.judge.tuning import Judging
 from loopty.kit import codec
 from loopty.kit.records import replace
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.record.acknowledgements import DirectiveSeen
 from loopty.record.calls import CallReserved, CallSettled, Spend
-from loopty.record.directives import DirectiveSet
-from loopty.record.event import Recorded
-from loopty.record.families import decode_event, encode_event
-from loopty.record.history import History
-from loopty.record.notes import NoteAdded
-from loopty.record.proposals import ProposalRefused
+from loopty.record.directives import DirectiveSeen, DirectiveSet, NoteAdded
+from loopty.record.fold import Recorded
+from loopty.record.history import History, decode_event, encode_event
+from loopty.record.nodes import ProposalRefused
 from loopty.record.recorder import Recorder
-from loopty.record.rungs import RungChanged
 from loopty.record.search_learning import SearchLearning, SearchMoved
+from loopty.record.search_summary import RungChanged
 from loopty.record.sessions import SessionStalled
 from loopty.record.tickets import TicketEnded, TicketMode, TicketOpened, Tickets
 from loopty.record.trials import Trials, trial_parts
+from loopty.session.runs import start_run
 
 from ..engine.conftest import make_task
 

@@ -12,32 +12,29 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from loopty.domain.access import ObjectName, TreePath
 from loopty.domain.declared_types import misfit
 from loopty.domain.errors import Misuse
-from loopty.domain.git_names import ObjectName, TreePath
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
-from loopty.domain.recordable import recordable
+from loopty.domain.proposal import recordable
 from loopty.domain.task import Noise, Pools
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
-from loopty.executors.frames import LinkLost
-from loopty.executors.worker_order import TrialReport, pack_report, unpack_report
-from loopty.judge.verdict_rules import Judging
+from loopty.features.fleet.messages import LinkLost, TrialReport, pack_report, unpack_report
+from loopty.judge.tuning import Judging
 from loopty.kit import codec
 from loopty.kit.records import field_types, fields_of, is_record
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.calls import CallReserved, CallSettled
-from loopty.record.cohorts import MachineSeen
-from loopty.record.event import Event
-from loopty.record.families import all_families, encode_event, read_event
-from loopty.record.notes import NoteAdded
+from loopty.record.directives import NoteAdded
+from loopty.record.fold import Event
+from loopty.record.history import FAMILIES, encode_event, read_event
 from loopty.record.recorder import Recorder
 from loopty.record.sessions import SessionEnded, SessionStalled
-from loopty.record.trials import TrialStarted
+from loopty.record.trials import MachineSeen, TrialStarted
 from loopty.testing.ledger_suite import run_events
 
-EVENTS = [event for family in all_families().values() for event in family.events]
+EVENTS = [event for family in FAMILIES for event in family.events]
 TEXTS = st.text(st.characters(categories=["L", "N", "P", "S", "Z", "C"]), max_size=12)
 """Half characters, controls and marks of direction among them."""
 LONG = st.sampled_from("xé").map(lambda letter: letter * 100_001)

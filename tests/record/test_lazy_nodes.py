@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopty.campaign import hand_decisions
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
+from loopty.domain.trial import Pool
 from loopty.engine import decisions
+from loopty.engine.loop import next_pending
 from loopty.engine.protocols import CommittedFiles
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.record import fold_state
+from loopty.record import fold as fold_state
 from loopty.record.recorder import Recorder
-from loopty.record.waiting_nodes import next_pending
+from loopty.session import hand_decisions
 
 from .test_fold import RandomRun, content, fold
 

@@ -8,15 +8,13 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.record.calls import CallReserved, CallSettled
-from loopty.record.event import Event, Recorded
+from loopty.record.fold import Event, Recorded
 from loopty.record.history import History
-from loopty.record.nodes import NodeAdded
-from loopty.record.operator_credit import ArmCredit, OperatorCredit
-from loopty.record.proposals import ProposalRefused
-from loopty.record.runs import RunStarted
+from loopty.record.nodes import NodeAdded, ProposalRefused
+from loopty.record.search_learning import ArmCredit, OperatorCredit
+from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged, VerdictWithdrawn
 

@@ -7,14 +7,14 @@ import pytest
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.trial import Ending, Outcome
 from loopty.kit import codec
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.row_pages import RowPages
 from loopty.ledgers.sqlite import SqliteLedger
 from loopty.record.calls import CallReserved, CallSettled, Spend
 from loopty.record.recorder import Recorder
-from loopty.record.runs import RunStarted
+from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialEnded
 from loopty.testing.ledger_suite import child_events, run_events
 

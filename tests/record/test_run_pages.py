@@ -7,11 +7,10 @@ import pytest
 from loopty.kit import codec
 from loopty.kit.records import replace
 from loopty.record.calls import Reservation, Spend
-from loopty.record.entry_pages import BLOCK_SIZE, LONG
-from loopty.record.run_pages import RunPages
+from loopty.record.pages import BLOCK_SIZE, LONG, RunPages
 from loopty.record.workers import WorkerRecord, Workers
 
-from ..views.story import random_story
+from ..show.story import random_story
 
 
 class Saved:

@@ -7,7 +7,7 @@ import apsw
 from loopty.domain.ids import NodeId
 from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.sqlite import SqliteLedger
-from loopty.record.tree_facts import tree_facts_text
+from loopty.record.node_facts import tree_facts_text
 
 from .test_lazy_nodes import DraftingRun
 

@@ -4,12 +4,11 @@ import random
 
 import pytest
 
-from loopty.domain.drift import LEAST_BEFORE, NEWEST
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.trial import Ending, Outcome
+from loopty.features.fleet.paces import LEAST_BEFORE, NEWEST, WorkerPaces
 from loopty.record.trials import TrialEnded
-from loopty.record.worker_paces import WorkerPaces
 from loopty.record.workers import LeaseLost, TrialLeased, WorkerDrifted
 
 BEST = NodeId("1.2")

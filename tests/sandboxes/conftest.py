@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.launch import Sandbox
-from loopty.sandboxes.bubblewrap import Bubblewrap
-from loopty.sandboxes.namespaces import Namespaces
+from loopty.sandboxes.bubblewrap.sandbox import Bubblewrap
+from loopty.sandboxes.namespaces.sandbox import Namespaces
 from loopty.testing.sandbox_harness import SandboxHarness
 
 

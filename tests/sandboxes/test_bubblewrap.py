@@ -6,7 +6,7 @@ import pytest
 
 from loopty.domain.launch import SandboxError
 from loopty.kit.records import replace
-from loopty.sandboxes.bubblewrap import Bubblewrap
+from loopty.sandboxes.bubblewrap.sandbox import Bubblewrap
 from loopty.testing.sandbox_suite import BoundConformance, IsolationConformance, SandboxConformance
 
 

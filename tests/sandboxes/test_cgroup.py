@@ -13,10 +13,10 @@ import pytest
 import loopty
 from loopty.domain.launch import Bounds, Stop
 from loopty.sandboxes import cgroup
-from loopty.sandboxes.bubblewrap import Bubblewrap
+from loopty.sandboxes.bubblewrap.sandbox import Bubblewrap
 from loopty.sandboxes.cgroup import Cgroup, can_make_cgroups
-from loopty.sandboxes.landlock import Landlock
-from loopty.sandboxes.namespaces import Namespaces
+from loopty.sandboxes.landlock.sandbox import Landlock
+from loopty.sandboxes.namespaces.sandbox import Namespaces
 from loopty.testing.sandbox_harness import bounds_with
 
 pytestmark = pytest.mark.skipif(not can_make_cgroups(), reason="this user cannot create cgroups here")
@@ -143,7 +143,7 @@ MAKE_MANY = """
 import sys
 from loopty.domain.launch import Bounds
 from loopty.sandboxes import cgroup
-from loopty.sandboxes.bubblewrap import Bubblewrap
+from loopty.sandboxes.bubblewrap.sandbox import Bubblewrap
 for number in range(12):
     cgroup._parent.cache_clear()
     group = cgroup.Cgroup.create(Bounds(1, 16, 1, 1, 1))

@@ -13,11 +13,11 @@ from loopty.domain.task import SandboxSpec
 from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.sandboxes import choice
-from loopty.sandboxes.landlock_supervisor import landlock_domain
+from loopty.sandboxes.landlock import order
 from loopty.sandboxes.probe import ProbeReport
 
 try:
-    LANDLOCK = landlock_domain.version()
+    LANDLOCK = order.version()
 except OSError:
     LANDLOCK = 0
 
@@ -40,7 +40,7 @@ def test_bubblewrap_comes_second(monkeypatch):
     assert choice.choose_sandbox(SandboxSpec()).name == "bubblewrap"
 
 
-@pytest.mark.skipif(LANDLOCK < landlock_domain.SCOPES_VERSION, reason="no Landlock, or an old one")
+@pytest.mark.skipif(LANDLOCK < order.SCOPES_VERSION, reason="no Landlock, or an old one")
 def test_landlock_comes_third(monkeypatch):
     forbid_namespaces(monkeypatch)
     monkeypatch.setenv("PATH", "")

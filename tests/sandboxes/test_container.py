@@ -20,8 +20,8 @@ import pytest
 
 import loopty
 from loopty.domain.launch import Mount, SandboxError, Stop
-from loopty.kit.working_program import working_program
-from loopty.sandboxes.container import Container
+from loopty.kit.installation import working_program
+from loopty.sandboxes.container.sandbox import Container
 from loopty.sandboxes.probe import probe
 from loopty.testing.sandbox_harness import bounds_with, pids_with, wait_until
 from loopty.testing.sandbox_suite import SandboxConformance
@@ -286,7 +286,7 @@ PARENT = textwrap.dedent("""
     import asyncio, sys
     from pathlib import Path
     from loopty.domain.launch import Bounds, Launch
-    from loopty.sandboxes.container import Container
+    from loopty.sandboxes.container.sandbox import Container
 
     root = Path(sys.argv[1])
     bounds = Bounds(seconds=1000, memory_mb=512, processes=32, output_mb=4, disk_mb=32)

@@ -17,8 +17,8 @@ import pytest
 
 import loopty
 from loopty.domain.launch import Protection, SandboxError, Stop
-from loopty.sandboxes.container import Container
-from loopty.sandboxes.container_engine import find_program
+from loopty.sandboxes.container.engine import find_program
+from loopty.sandboxes.container.sandbox import Container
 from loopty.testing.sandbox_harness import bounds_with, pids_with, wait_until
 
 # Its containers are files with the answer to `inspect`, and processes that outlive the program.
@@ -190,7 +190,7 @@ async def test_a_container_dies_when_its_time_is_up(engine, harness):
 
 
 async def test_a_container_dies_with_an_engine_that_ignores_sigterm(engine, harness, monkeypatch):
-    monkeypatch.setattr("loopty.sandboxes.container._EXIT_SECONDS", 0.2)
+    monkeypatch.setattr("loopty.sandboxes.container.sandbox._EXIT_SECONDS", 0.2)
     engine.set_play("deaf deaf-token")
     result = await harness.run(harness.launch("command", bounds=bounds_with(seconds=1)))
     assert result.exit.stop is Stop.TIME
@@ -299,7 +299,7 @@ PARENT = textwrap.dedent("""
     import asyncio, sys
     from pathlib import Path
     from loopty.domain.launch import Bounds, Launch
-    from loopty.sandboxes.container import Container
+    from loopty.sandboxes.container.sandbox import Container
 
     root = Path(sys.argv[1])
     bounds = Bounds(seconds=1000, memory_mb=512, processes=32, output_mb=4, disk_mb=32)

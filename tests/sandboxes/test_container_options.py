@@ -9,9 +9,8 @@ import pytest
 
 from loopty.domain.launch import Bounds, Launch, Mount, SandboxError
 from loopty.kit.records import replace
-from loopty.sandboxes.container_engine import ContainerEngine, EngineKind, Image
-from loopty.sandboxes.container_options import ContainerSetup, run_options
-from loopty.sandboxes.container_seccomp import narrow_profile, write_profile
+from loopty.sandboxes.container.engine import ContainerEngine, EngineKind, Image
+from loopty.sandboxes.container.options import ContainerSetup, narrow_profile, run_options, write_profile
 
 PODMAN = ContainerEngine("/usr/bin/podman", EngineKind.PODMAN, False, frozenset({"memory", "pids"}), True, False)
 DOCKER = replace(PODMAN, program="/usr/bin/docker", kind=EngineKind.DOCKER)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.sandboxes.bubblewrap import Bubblewrap
-from loopty.sandboxes.devices import DeviceNodes, device_facts, find_devices
-from loopty.sandboxes.landlock import Landlock
-from loopty.sandboxes.namespaces import Namespaces
+from loopty.sandboxes.bubblewrap.sandbox import Bubblewrap
+from loopty.sandboxes.landlock.sandbox import Landlock
+from loopty.sandboxes.namespaces.sandbox import Namespaces
+from loopty.sandboxes.trial_view import DeviceNodes, device_facts, find_devices
 from loopty.testing.sandbox_harness import SandboxHarness
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices")

@@ -12,8 +12,8 @@ import pytest
 import loopty
 from loopty.domain.launch import Protection, SandboxError
 from loopty.sandboxes.cgroup import can_make_cgroups
-from loopty.sandboxes.landlock import Landlock
-from loopty.sandboxes.landlock_supervisor import landlock_domain
+from loopty.sandboxes.landlock import order
+from loopty.sandboxes.landlock.sandbox import Landlock
 from loopty.testing.sandbox_harness import pids_with
 from loopty.testing.sandbox_suite import DAEMON, IsolationConformance, SandboxConformance
 
@@ -22,7 +22,7 @@ from ..needs import needs
 
 def has_landlock() -> bool:
     try:
-        return landlock_domain.version() >= landlock_domain.SCOPES_VERSION
+        return order.version() >= order.SCOPES_VERSION
     except OSError:
         return False
 
@@ -51,7 +51,7 @@ async def test_the_message_about_a_kernel_without_landlock_has_the_remedy(harnes
         await Landlock(abi=0).run(harness.launch("/bin/true"), asyncio.Event())
 
 
-@pytest.mark.parametrize("abi", range(1, landlock_domain.version() + 1) if has_landlock() else [])
+@pytest.mark.parametrize("abi", range(1, order.version() + 1) if has_landlock() else [])
 async def test_a_trial_runs_under_every_older_version_of_landlock(harness_of, abi):
     harness = harness_of(Landlock(abi))
     script = "echo no > $EDIT/../loopty || echo yes > $EDIT/file; cat $EDIT/file"
@@ -76,7 +76,7 @@ async def test_a_trial_cannot_kill_its_supervisor(harness):
 
 PROBE = """
 import asyncio
-from loopty.sandboxes.landlock import Landlock
+from loopty.sandboxes.landlock.sandbox import Landlock
 from loopty.sandboxes.probe import probe
 
 report = asyncio.run(probe(Landlock()))

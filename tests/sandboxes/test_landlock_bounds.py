@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.launch import Stop
-from loopty.sandboxes.landlock import Landlock
-from loopty.sandboxes.landlock_supervisor import landlock_domain
+from loopty.sandboxes.landlock import order
+from loopty.sandboxes.landlock.sandbox import Landlock
 from loopty.testing.sandbox_harness import bounds_with
 from loopty.testing.sandbox_suite import BoundConformance
 
 try:
-    LANDLOCK = landlock_domain.version()
+    LANDLOCK = order.version()
 except OSError:
     LANDLOCK = 0
 pytestmark = pytest.mark.skipif(LANDLOCK < 1, reason="this kernel has no Landlock")

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.launch import Mount
-from loopty.kit.trial_user import trial_owner
-from loopty.sandboxes.landlock import Landlock
-from loopty.sandboxes.landlock_supervisor import landlock_domain
+from loopty.kit.process import trial_owner
+from loopty.sandboxes.landlock import order
+from loopty.sandboxes.landlock.sandbox import Landlock
 
 try:
-    LANDLOCK = landlock_domain.version()
+    LANDLOCK = order.version()
 except OSError:
     LANDLOCK = 0
-pytestmark = pytest.mark.skipif(LANDLOCK < landlock_domain.SCOPES_VERSION, reason="no Landlock, or an old one")
+pytestmark = pytest.mark.skipif(LANDLOCK < order.SCOPES_VERSION, reason="no Landlock, or an old one")
 
 PATH = "/usr/bin:/bin"
 

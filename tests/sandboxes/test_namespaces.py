@@ -19,9 +19,9 @@ import loopty
 from loopty.domain.launch import SandboxError
 from loopty.kit.records import replace
 from loopty.sandboxes import cgroup
-from loopty.sandboxes.bubblewrap import Bubblewrap
-from loopty.sandboxes.launcher import Launcher
-from loopty.sandboxes.namespaces import Namespaces
+from loopty.sandboxes.bubblewrap.sandbox import Bubblewrap
+from loopty.sandboxes.namespaces.launcher import Launcher
+from loopty.sandboxes.namespaces.sandbox import Namespaces
 from loopty.testing.sandbox_harness import SandboxHarness, pids_with, wait_until
 from loopty.testing.sandbox_suite import BoundConformance, IsolationConformance, SandboxConformance
 
@@ -208,7 +208,7 @@ FORK = """
 import asyncio, os, sys
 from pathlib import Path
 from loopty.domain.launch import Bounds, Launch
-from loopty.sandboxes.namespaces import Namespaces
+from loopty.sandboxes.namespaces.sandbox import Namespaces
 
 root = Path(sys.argv[1])
 bounds = Bounds(seconds=60, memory_mb=256, processes=32, output_mb=4, disk_mb=32)
@@ -235,7 +235,7 @@ KEEP_STARTING = """
 import asyncio, sys
 from pathlib import Path
 from loopty.domain.launch import Bounds, Launch
-from loopty.sandboxes.namespaces import Namespaces
+from loopty.sandboxes.namespaces.sandbox import Namespaces
 
 root, token = Path(sys.argv[1]), sys.argv[2]
 bounds = Bounds(seconds=1000, memory_mb=256, processes=32, output_mb=4, disk_mb=32)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.launch import SandboxError
-from loopty.sandboxes.outputs import Outputs
+from loopty.sandboxes.supervise import Outputs
 
 
 @pytest.fixture(name="pipe")

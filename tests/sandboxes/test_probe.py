@@ -8,17 +8,17 @@ import tempfile
 import pytest
 
 from loopty.domain.launch import Protection
-from loopty.sandboxes.bubblewrap import Bubblewrap
+from loopty.sandboxes.bubblewrap.sandbox import Bubblewrap
 from loopty.sandboxes.cgroup import can_make_cgroups
-from loopty.sandboxes.landlock import Landlock
-from loopty.sandboxes.landlock_supervisor import landlock_domain
-from loopty.sandboxes.namespaces import Namespaces
+from loopty.sandboxes.gaps import remedy
+from loopty.sandboxes.landlock import order
+from loopty.sandboxes.landlock.sandbox import Landlock
+from loopty.sandboxes.namespaces.sandbox import Namespaces
 from loopty.sandboxes.probe import bind_same_port, probe
-from loopty.sandboxes.remedies import remedy
 from loopty.sandboxes.unsafe import Unsafe
 
 try:
-    LANDLOCK = landlock_domain.version()
+    LANDLOCK = order.version()
 except OSError:
     LANDLOCK = 0
 
@@ -34,7 +34,7 @@ async def test_a_working_sandbox_has_a_report_without_a_problem(make):
     assert set(report.tried) == TESTED
 
 
-@pytest.mark.skipif(LANDLOCK < landlock_domain.SCOPES_VERSION, reason="no Landlock, or an old one")
+@pytest.mark.skipif(LANDLOCK < order.SCOPES_VERSION, reason="no Landlock, or an old one")
 async def test_landlock_gives_every_protection_that_it_claims():
     report = await probe(Landlock())
     assert (report.problem, [gap.protection for gap in report.gaps]) == ("", [Protection.CALLS, *CGROUP_GAPS])

@@ -1,6 +1,6 @@
 """What a sandbox shows for a program of the user."""
 
-from loopty.sandboxes.program_folders import program_folders
+from loopty.sandboxes.installations import program_folders
 
 
 def test_a_program_of_npm_is_shown_with_all_packages_beside_it(tmp_path):

@@ -7,7 +7,7 @@ import os
 from loopty.domain.launch import Stop
 from loopty.sandboxes.cgroup import Cgroup
 from loopty.sandboxes.resource_usage import threads_of_tree
-from loopty.sandboxes.signal_freezer import SignalFreezer
+from loopty.sandboxes.supervise import SignalFreezer
 from loopty.testing.sandbox_harness import bounds_with
 
 

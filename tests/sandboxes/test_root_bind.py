@@ -11,8 +11,8 @@ import pytest
 
 import loopty
 from loopty.domain.launch import Mount
-from loopty.kit.owned_names import fresh_name
-from loopty.kit.trial_user import trial_owner
+from loopty.kit.process import trial_owner
+from loopty.kit.temporary_folder import fresh_name
 from loopty.sandboxes.root_bind import BindAliases
 
 pytestmark = pytest.mark.skipif(trial_owner() is None, reason="only root has folders that its trials cannot enter")

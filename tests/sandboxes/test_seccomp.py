@@ -9,9 +9,9 @@ import struct
 import pytest
 
 from loopty.sandboxes import seccomp
-from loopty.sandboxes.bubblewrap import Bubblewrap
-from loopty.sandboxes.landlock import Landlock
-from loopty.sandboxes.namespaces import Namespaces
+from loopty.sandboxes.bubblewrap.sandbox import Bubblewrap
+from loopty.sandboxes.landlock.sandbox import Landlock
+from loopty.sandboxes.namespaces.sandbox import Namespaces
 
 ATTEMPTS = """
 import ctypes, errno, fcntl, json, os, platform, socket

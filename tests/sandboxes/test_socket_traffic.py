@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from loopty.sandboxes.socket_traffic import connections_of
+from loopty.features.agents.socket_traffic import connections_of
 
 CLIENT = """
 import socket, sys

@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from loopty.sandboxes.command_programs import command_programs
-from loopty.sandboxes.installations import installation_of
-from loopty.sandboxes.repository_environments import repository_environments
-from loopty.sandboxes.toolchain import user_toolchain
-from loopty.sandboxes.virtual_environment import editable_folders
+from loopty.sandboxes.installations import editable_folders, installation_of, repository_environments
+from loopty.sandboxes.toolchain import command_programs, user_toolchain
 
 
 @pytest.fixture

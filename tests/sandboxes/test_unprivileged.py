@@ -22,10 +22,10 @@ SCRIPT = """
 import asyncio, json, os, sys
 from pathlib import Path
 from loopty.domain.launch import Bounds, Launch, Mount
-from loopty.sandboxes.bubblewrap import Bubblewrap
-from loopty.sandboxes.namespaces import Namespaces
-from loopty.kit.trial_user import trial_owner
-from loopty.sandboxes.warm_namespaces import WarmNamespaces
+from loopty.sandboxes.bubblewrap.sandbox import Bubblewrap
+from loopty.sandboxes.namespaces.sandbox import Namespaces
+from loopty.kit.process import trial_owner
+from loopty.testing.warm_namespaces import WarmNamespaces
 
 kinds = {"bubblewrap": Bubblewrap, "namespaces": Namespaces, "warm": WarmNamespaces}
 root, sandbox = Path(sys.argv[1]), kinds[sys.argv[2]]()

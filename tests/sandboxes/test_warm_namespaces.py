@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from loopty.sandboxes.warm_namespaces import WarmNamespaces
 from loopty.testing.sandbox_suite import BoundConformance, IsolationConformance, SandboxConformance
+from loopty.testing.warm_namespaces import WarmNamespaces
 
 
 class TestWarmNamespaces(SandboxConformance, IsolationConformance, BoundConformance):

@@ -19,8 +19,8 @@ import loopty
 from loopty.domain.launch import Launch, Mount, SandboxError, WarmProcessLost, WarmStart
 from loopty.kit.records import replace
 from loopty.sandboxes import cgroup
-from loopty.sandboxes.launcher import Launcher
-from loopty.sandboxes.namespaces import Namespaces
+from loopty.sandboxes.namespaces.launcher import Launcher
+from loopty.sandboxes.namespaces.sandbox import Namespaces
 from loopty.testing.sandbox_harness import SandboxHarness, pids_with, wait_until
 
 from ..needs import require
@@ -444,7 +444,7 @@ async def test_a_warm_process_that_is_killed_again_and_again_is_given_up(trials)
 async def test_a_trial_ends_with_its_warm_process_at_any_instant(victim, trials, monkeypatch):
     groups, make = [], cgroup._make_group
     monkeypatch.setattr(cgroup, "_make_group", lambda parent: groups.append(make(parent)) or groups[-1])
-    monkeypatch.setattr("loopty.sandboxes.warm_pool._MAX_DEATHS", 1000)
+    monkeypatch.setattr("loopty.sandboxes.namespaces.warm.process._MAX_DEATHS", 1000)
     token = f"trial-{secrets.token_hex(8)}"
     script = f"import subprocess, time\nsubprocess.Popen(['sh', '-c', 'sleep 1000; : {token}'])\n"
     script += "open('/edit/begun', 'w').close()\ntime.sleep(1000)"
@@ -484,7 +484,7 @@ async def test_a_command_that_ran_when_its_warm_process_was_killed_is_reported_a
 KEEP_STARTING = """
 import asyncio, sys
 from pathlib import Path
-from loopty.sandboxes.warm_namespaces import WarmNamespaces
+from loopty.testing.warm_namespaces import WarmNamespaces
 from loopty.domain.launch import Bounds, Launch
 
 root, token = Path(sys.argv[1]), sys.argv[2]

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
-from loopty.kit.working_program import working_program
+from loopty.kit.installation import working_program
 
 _START_SECONDS = 60.0
 _TRIES = 5

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopty.taskfile.folder_tasks import folder_tasks
+from loopty.features.setup.proposal_text import folder_tasks
 
 FILES = {
     "a/pyproject.toml": "[project]\nname = 'a'\n",

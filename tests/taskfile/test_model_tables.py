@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import ModelSpec
-from loopty.domain.role_spec import RoleBudget, Roles, VerifierSpec
+from loopty.domain.model import ModelSpec, RoleBudget, Roles, VerifierSpec
 from loopty.domain.task import PluginChoice
 from loopty.taskfile.model_tables import check_roles, make_key_refusal, user_config_file, user_config_models
 from loopty.taskfile.read import load, parse

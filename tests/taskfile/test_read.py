@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from loopty.domain.errors import Misuse
 from loopty.domain.objective import Direction
 from loopty.domain.space import Parameter
+from loopty.features.setup.task_draft import TaskDraft
+from loopty.features.setup.template import render_task_file, write_task_file
 from loopty.kit import codec
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS
 from loopty.taskfile.read import PLUGIN_TABLES, TABLES, load, parse
-from loopty.taskfile.task_draft import TaskDraft
-from loopty.taskfile.template import render_task_file, write_task_file
 
 BENCHMARK = '[benchmark]\ncommand = "python3 evaluate.py"\ntimeout_seconds = 30\n'
 WRITE = '[access]\nwrite = ["program.py"]\n'

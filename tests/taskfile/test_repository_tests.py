@@ -4,15 +4,13 @@ import json
 
 import pytest
 
-from loopty.causes.absent_results import command_with_timer
-from loopty.causes.unbuilt_extensions import BUILD_EXTENSIONS
-from loopty.taskfile.builds import repository_builds
-from loopty.taskfile.last_resort import last_resorts
-from loopty.taskfile.node_tests import names_known_files
-from loopty.taskfile.proposal_text import nothing_to_measure, other_line
-from loopty.taskfile.repository_tests import repository_tests
-from loopty.taskfile.task_proposal import benchmark_proposals, propose_tasks
-from loopty.workspaces.repository_facts import repository_facts
+from loopty.features.setup.builds import repository_builds
+from loopty.features.setup.causes.modules import BUILD_EXTENSIONS
+from loopty.features.setup.causes.results import command_with_timer
+from loopty.features.setup.proposal_text import nothing_to_measure, other_line
+from loopty.features.setup.repository_facts import repository_facts
+from loopty.features.setup.repository_tests import names_known_files, repository_tests
+from loopty.features.setup.task_proposal import benchmark_proposals, last_resorts, propose_tasks
 
 BUILD = '"$TMPDIR/build"'
 LOAD = "how long the package takes to load"

@@ -5,8 +5,8 @@ import tomllib
 
 import pytest
 
-from loopty.taskfile import read, toml_file
-from loopty.taskfile.task_cache import keep_data, known_data
+from loopty.taskfile import read, schema
+from loopty.taskfile.read import keep_data, known_data
 
 TEXT = """
 [benchmark]
@@ -50,7 +50,7 @@ def test_the_data_are_the_same_to_the_last_type(text):
 
 @pytest.mark.parametrize("text", ["at = 2026-01-01", "at = 10:00:00", f"text = '{'x' * (1 << 20)}'"])
 def test_what_json_cannot_hold_or_is_huge_is_not_kept(text):
-    keep_data(text, toml_file.parse_toml(text, "loopty.toml"))
+    keep_data(text, schema.parse_toml(text, "loopty.toml"))
     assert known_data(text) is None
 
 

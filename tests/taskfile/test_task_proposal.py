@@ -2,14 +2,13 @@
 
 import pytest
 
-from loopty.causes.absent_results import CPU_TIMER
 from loopty.domain.errors import Misuse
 from loopty.domain.space import Parameter, ParameterKind
-from loopty.kit.globs import matches
-from loopty.taskfile.glob_matches import require_matches
-from loopty.taskfile.param_flags import parse_parameter
-from loopty.taskfile.proposal_text import nothing_to_change, scored_by_itself
-from loopty.taskfile.task_proposal import (
+from loopty.features.setup.causes.results import CPU_TIMER
+from loopty.features.setup.proposal_text import nothing_to_change, scored_by_itself
+from loopty.features.setup.repository_facts import repository_facts
+from loopty.features.setup.task_draft import parse_parameter, require_matches
+from loopty.features.setup.task_proposal import (
     benchmark_proposals,
     propose_task,
     propose_tasks,
@@ -17,7 +16,7 @@ from loopty.taskfile.task_proposal import (
     without_evaluators,
     writable_files,
 )
-from loopty.workspaces.repository_facts import repository_facts
+from loopty.kit.paths import matches
 
 PYTHON = {"pkg/__init__.py": "", "pkg/core.py": "", "tests/test_core.py": "def test_x(): pass\n"}
 

@@ -3,16 +3,11 @@ from dataclasses import fields
 
 import pytest
 
-from loopty.domain.anchors_spec import Anchors
-from loopty.domain.benchmark_spec import Benchmark
-from loopty.domain.cascade_spec import CascadeStage
-from loopty.domain.combine_spec import Combine
-from loopty.domain.executor_spec import ExecutorSpec
-from loopty.domain.gate_spec import Gate
+from loopty.domain.benchmark import Benchmark, CascadeStage, Gate
 from loopty.domain.model import ModelSpec
 from loopty.domain.task import Audit, SandboxSpec
-from loopty.domain.tune_spec import Tune
-from loopty.proposers.agent_options import AgentOptions
+from loopty.domain.task_tables import Anchors, Combine, ExecutorSpec, Tune
+from loopty.features.agents.options import AgentOptions
 from loopty.taskfile.read import TABLES, TOP_KEYS, parse
 from loopty.taskfile.task_requests import task_requests
 

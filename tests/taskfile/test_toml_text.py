@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopty.domain.errors import Misuse
-from loopty.taskfile.toml_text import lay_over, toml_text
+from loopty.taskfile.schema import lay_over, toml_text
 
 _LEAF = st.text() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False)
 _DATA = st.dictionaries(

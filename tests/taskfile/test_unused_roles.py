@@ -3,8 +3,8 @@
 import pytest
 
 from loopty.domain.model import Role
+from loopty.taskfile.model_tables import idle_roles
 from loopty.taskfile.read import parse
-from loopty.taskfile.unused_roles import idle_roles
 
 TASK = '[benchmark]\ncommand = "python3 evaluate.py"\ntimeout_seconds = 30\n[access]\nwrite = ["program.py"]\n'
 EVOLVER = '[roles.evolver]\nmodel = "openai:m"\n'

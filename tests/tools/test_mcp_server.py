@@ -6,7 +6,7 @@ import sys
 
 SERVER = """
 import os
-from loopty.tools.mcp_server import McpServer
+from loopty.tools.doors import McpServer
 
 class Answered:
     def __init__(self, call):

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.access import Access
-from loopty.domain.benchmark_spec import Benchmark, Limits
+from loopty.domain.benchmark import Benchmark, Limits
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.domain.pool import Pool
 from loopty.domain.space import Space
 from loopty.domain.task import Audit, Noise, PluginChoice, Pools, SandboxSpec, Task
+from loopty.domain.trial import Pool
 from loopty.engine.protocols import CommittedFiles
+from loopty.git.repository import Repository
 from loopty.kit.records import replace
 from loopty.record.node_record import Node
 from loopty.workspaces.node_files import NodeFiles
-from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
 
 ENVIRONMENT = {

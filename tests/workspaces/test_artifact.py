@@ -22,21 +22,20 @@ from pathlib import Path
 
 import pytest
 
+from loopty.domain.benchmark import Gate
 from loopty.domain.errors import Misuse
-from loopty.domain.gate_spec import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
-from loopty.domain.outcome import Effect, Ending, Integrity, Outcome, Verdict
+from loopty.domain.trial import Effect, Ending, Integrity, Outcome, Verdict
 from loopty.engine.protocols import CommittedFiles
+from loopty.git.bundles import write_bundle
+from loopty.git.repository import Repository
 from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Result
-from loopty.workspaces.artifact import open_artifact, unpack_artifact
-from loopty.workspaces.artifact_pack import pack_artifact
-from loopty.workspaces.git_bundle import write_bundle
+from loopty.workspaces.artifact import open_artifact, pack_artifact, unpack_artifact
 from loopty.workspaces.manifest import Manifest
 from loopty.workspaces.node_folders import NodeFolder
-from loopty.workspaces.repository import Repository
 
 TASK = b'[benchmark]\ncommand = "sh bench.sh"\ntimeout_seconds = 5\n'
 FILES = {"src/x.txt": "5\n", "bench.sh": "echo\n", "loopty.toml": TASK.decode(), "a/b/c.txt": "deep\n"}
@@ -340,9 +339,9 @@ EXPORT = """
 import pickle, sys
 from pathlib import Path
 from loopty.kit.safe_folder import SafeFolder
-from loopty.workspaces.artifact_pack import pack_artifact
+from loopty.workspaces.artifact import pack_artifact
 from loopty.workspaces.node_folders import NodeFolder
-from loopty.workspaces.repository import Repository
+from loopty.git.repository import Repository
 times, manifest, task, folder, top, target = pickle.loads(sys.stdin.buffer.read())
 print(flush=True)
 for _ in range(times):

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from loopty.workspaces.commit_files import CommitFiles
-from loopty.workspaces.repository import Repository
+from loopty.git.repository import Repository
+from loopty.workspaces.benchmark_files import CommitFiles
 
 
 def test_files_are_found_by_their_path_and_directories_are_none(user: Any) -> None:

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loopty.workspaces.git_objects import TreeEntry
-from loopty.workspaces.git_session import GitError
-from loopty.workspaces.repository import Repository
+from loopty.git.command import GitError
+from loopty.git.objects import TreeEntry
+from loopty.git.repository import Repository
 
 from .conftest import User, start_repository
 
@@ -232,7 +232,7 @@ def test_a_question_that_git_cannot_answer_raises_and_the_next_one_is_answered(u
 INTERRUPTED = """
 import os, signal, sys
 from pathlib import Path
-from loopty.workspaces.repository import Repository
+from loopty.git.repository import Repository
 
 signal.signal(signal.SIGINT, lambda *_: None)
 repository = Repository.open(Path(sys.argv[1]))
@@ -266,7 +266,7 @@ def test_an_invalid_branch_name_is_refused(user: User, name: str) -> None:
 BUSY = """
 import sys
 from pathlib import Path
-from loopty.workspaces.repository import Repository
+from loopty.git.repository import Repository
 
 def busy(repository, base, worker):
     for number in range(6):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from loopty.workspaces import git_settings, working_tree
-from loopty.workspaces.repository import Repository
+from loopty.git import settings, working_tree
+from loopty.git.repository import Repository
 
 from .conftest import User
 
@@ -37,7 +37,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def as_another_process(user: User) -> Repository:
-    git_settings._known.clear()
+    settings._known.clear()
     working_tree._CHECKED.clear()
     return user.repository
 

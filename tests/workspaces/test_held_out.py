@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from loopty.domain.benchmark_spec import Benchmark
+from loopty.domain.benchmark import Benchmark
 from loopty.domain.errors import Misuse
 from loopty.domain.task import Audit
-from loopty.kit import globs
+from loopty.kit import paths
 from loopty.kit.records import replace
 from loopty.workspaces.held_out import HeldOutSplit
 
@@ -29,7 +29,7 @@ BASE = {
 
 def split(user: User, commit: str, audit: Audit = AUDIT, benchmark: Benchmark = BENCHMARK) -> HeldOutSplit:
     return HeldOutSplit(
-        user.repository, audit, benchmark, commit, lambda path: not globs.matches(path, [*audit.files, "hidden"])
+        user.repository, audit, benchmark, commit, lambda path: not paths.matches(path, [*audit.files, "hidden"])
     )
 
 

@@ -6,13 +6,13 @@ import zlib
 import pytest
 
 from loopty.domain.shared_store import StoreFault
-from loopty.workspaces import commit_bundle
-from loopty.workspaces.commit_bundle import unpack_bundle_of
-from loopty.workspaces.stored_folder import decode_folder
+from loopty.git import bundles
+from loopty.git.bundles import unpack_bundle_of
+from loopty.workspaces.shared_files import decode_folder
 
 
 def test_bundles_that_build_on_invented_ones_do_not_fill_the_memory(monkeypatch):
-    monkeypatch.setattr(commit_bundle, "_LARGEST_CHAIN", 10_000)
+    monkeypatch.setattr(bundles, "_LARGEST_CHAIN", 10_000)
     asked = []
 
     def get(name: str) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.workspaces.line_patch import FileVersion, file_patch
+from loopty.git.patches import FileVersion, file_patch
 
 from .conftest import User
 

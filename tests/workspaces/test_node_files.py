@@ -8,18 +8,16 @@ from typing import Any
 
 import pytest
 
-from loopty.domain.access import Access
-from loopty.domain.git_names import ObjectName
+from loopty.domain.access import Access, ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.domain.outcome import Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Edits, Proposal
+from loopty.domain.trial import Pool, Verdict
 from loopty.kit.records import replace
 from loopty.ledgers.memory import MemoryLedger
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
-from loopty.record.runs import RunStarted
+from loopty.record.sessions import RunStarted
 from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_refs import NodeRefs
 from loopty.workspaces.state_folder import StateFolder

@@ -15,8 +15,7 @@ import pytest
 
 from loopty.domain.ids import NodeId
 from loopty.kit.safe_folder import SafeFolder, UnsafePath
-from loopty.workspaces.folded_folders import FoldedFolders, decode_files, encode_files
-from loopty.workspaces.node_folders import NodeFolders
+from loopty.workspaces.node_folders import FoldedFolders, NodeFolders, decode_files, encode_files
 from loopty.workspaces.state_folder import StateFolder
 
 NODE = NodeId("1.2")
@@ -193,7 +192,7 @@ WORKER = """
 import sys
 from pathlib import Path
 from loopty.kit.safe_folder import SafeFolder
-from loopty.workspaces.folded_folders import FoldedFolders
+from loopty.workspaces.node_folders import FoldedFolders
 
 top, worker, count = SafeFolder(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
 folded = FoldedFolders(top.file("folded.sqlite"))

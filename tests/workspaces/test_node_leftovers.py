@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.ids import NodeId
-from loopty.domain.leftovers import Leftovers
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Leftovers, Pool
 from loopty.kit.safe_folder import SafeFolder
 from loopty.record.node_record import Node
 from loopty.workspaces.node_folders import CHANGE, NodeFolders

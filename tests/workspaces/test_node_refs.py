@@ -106,7 +106,7 @@ WORKER = """
 import sys
 from pathlib import Path
 from loopty.workspaces.node_refs import NodeRefs
-from loopty.workspaces.repository import Repository
+from loopty.git.repository import Repository
 
 repository = Repository.open(Path(sys.argv[1]))
 refs, base, worker = NodeRefs(repository), sys.argv[2], sys.argv[3]

@@ -16,21 +16,20 @@ from pathlib import Path
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.workspaces import object_packs
-from loopty.workspaces.git_session import GitError
+from loopty.git import packs as object_packs
+from loopty.git.command import GitError
+from loopty.git.pack_files import BEING_WRITTEN, NewObject, names_in_index, object_name, write_pack
+from loopty.git.repository import Repository
 from loopty.workspaces.node_refs import NodeRefs
-from loopty.workspaces.pack_file import BEING_WRITTEN, NewObject, names_in_index, write_pack
-from loopty.workspaces.repository import Repository
-from loopty.workspaces.waiting_objects import object_name
 
 from .conftest import User, start_repository
 
 WORKER = """
 import sys
 from pathlib import Path
-from loopty.workspaces import object_packs
+from loopty.git import packs as object_packs
 from loopty.workspaces.node_refs import NodeRefs
-from loopty.workspaces.repository import Repository
+from loopty.git.repository import Repository
 
 object_packs._OBJECTS_PER_PACK = 20
 object_packs._MOST_PACKS = 3
@@ -138,7 +137,7 @@ def test_what_a_killed_process_left_waiting_is_found_by_the_next(user: User) -> 
     base = user.commits({"src/a.txt": "0\n"})
     own = loose_objects(user)
     program = (
-        "import os, sys; from pathlib import Path; from loopty.workspaces.repository import Repository\n"
+        "import os, sys; from pathlib import Path; from loopty.git.repository import Repository\n"
         "repository = Repository.open(Path(sys.argv[1]))\n"
         "print(repository.commit(sys.argv[2], {'src/a.txt': 'left'}, {}, 'm').commit, flush=True)\n"
         "os.kill(os.getpid(), 9)"

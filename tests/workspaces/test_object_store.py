@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from loopty.workspaces.git_session import GitError
+from loopty.git.command import GitError
 
 
 def test_small_files_are_separated_from_large_ones_in_any_number(user: Any) -> None:

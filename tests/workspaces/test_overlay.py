@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from loopty.domain.launch import Mount
+from loopty.git.objects import PathChange, TreeEntry
 from loopty.kit.safe_folder import SafeFolder
-from loopty.workspaces.git_objects import PathChange, TreeEntry
 from loopty.workspaces.overlay import overlay_mounts
 
 Tree = dict[str, tuple[str, bytes]]

@@ -15,27 +15,26 @@ from loopty.workspaces.state_folder import StateFolder
 
 SOURCE = Path(loopty.__file__).parent
 PROGRAMS = {
-    "campaign/agent_launcher.py": "a sandbox mounts the agent's home and writes its output",
-    "campaign/subagent_edits.py": "no file is opened: only the times of files are read, those of links as such",
-    "cli/doctor_agents.py": "a sandbox mounts an empty folder",
-    "campaign/node_export.py": "an artifact is written wherever the user says",
+    "features/agents/launcher.py": "a sandbox mounts the agent's home and writes its output",
+    "features/agents/hosts/hooks.py": "only the times of files are read, those of links as such",
+    "cli/doctor.py": "a sandbox mounts an empty folder",
+    "features/sharing/artifacts.py": "an artifact is written wherever the user says",
     "evaluators/benchmark_runner.py": "a sandbox writes the output of a command, and follows no link there",
     "evaluators/candidate_server.py": "the same",
-    "executors/worker_door.py": "OpenSSL reads the certificate and its key by their paths",
-    "kit/unix_socket.py": "a sandbox mounts the socket",
-    "ledgers/sqlite_file.py": "SQLite opens paths; it follows no link there either",
-    "workspaces/agent_trees.py": "a sandbox mounts the folders; git says which files it ignores",
-    "workspaces/build_caches.py": "cp copies directories; a sandbox mounts the copies",
+    "features/fleet/door.py": "OpenSSL reads the certificate and its key by their paths",
+    "kit/sockets.py": "a sandbox mounts the socket",
+    "ledgers/sqlite.py": "SQLite opens paths; it follows no link there either",
+    "features/agents/trees.py": "a sandbox mounts the folders; git says which files it ignores",
+    "workspaces/rebuildable_folders.py": "cp copies directories; a sandbox mounts the copies",
     "workspaces/drafts.py": "git checks the files of a draft out",
-    "workspaces/folded_folders.py": "SQLite opens paths; it follows no link there either",
-    "workspaces/exports.py": "git checks the files of an export out",
+    "workspaces/node_folders.py": "SQLite opens paths; it follows no link there either",
     "workspaces/overlay.py": "a sandbox mounts the folders",
-    "workspaces/sealed_exports.py": "seals compare the files of an export",
+    "workspaces/exports.py": "git checks the files of an export out, and seals compare them",
     "workspaces/stages.py": "a sandbox mounts the folders",
 }
 NAMES = {
     "domain/access.py": "no proposal may change the folder",
-    "workspaces/git_folders.py": "defines the name",
+    "git/folders.py": "defines the name",
 }
 OPENS = {
     *("open", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "makedirs", "touch", "chmod"),

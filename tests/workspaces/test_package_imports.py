@@ -1,6 +1,6 @@
 """The packages that files import, and the names under which files can be imported."""
 
-from loopty.workspaces.package_imports import module_names, package_imports
+from loopty.workspaces.warm_packages import module_names, package_imports
 
 FILE = """
 import os, numpy as np

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from loopty.workspaces.git_folders import GitFolders
-from loopty.workspaces.plain_repository import plain_repository
+from loopty.git.folders import GitFolders, plain_repository
 
 
 def git(folder: Path, *words: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from loopty.kit.trial_user import trial_owner
+from loopty.kit.process import trial_owner
 from loopty.workspaces.state_folder import StateFolder
 
 FOLDERS = (".loopty", ".git/loopty")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopty.workspaces.python_build import PythonBuild
+from loopty.features.setup.build_facts import PythonBuild
 
 SETUP = "from setuptools import Extension, setup\nsetup(ext_modules=[Extension('pkg._speedups', ['pkg/_s.c'])])\n"
 

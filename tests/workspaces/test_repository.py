@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from loopty.domain.errors import Misuse
-from loopty.workspaces.git_session import GitError
-from loopty.workspaces.repository import Repository
+from loopty.git.command import GitError
+from loopty.git.repository import Repository
 
 NAMES = [
     "plain",

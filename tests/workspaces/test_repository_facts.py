@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopty.workspaces.repository_facts import repository_facts
+from loopty.features.setup.repository_facts import repository_facts
 
 
 @pytest.fixture

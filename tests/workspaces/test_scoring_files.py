@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopty.workspaces.scoring_files import evaluates_programs, has_blocks, scores_others
+from loopty.features.setup.build_facts import evaluates_programs, has_blocks, scores_others
 
 BLOCK = "# EVOLVE-BLOCK-START\ndef score(item):\n    return item\n# EVOLVE-BLOCK-END\n"
 

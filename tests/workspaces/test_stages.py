@@ -17,8 +17,8 @@ import pytest
 from loopty.domain.access import Access
 from loopty.domain.errors import Misuse
 from loopty.domain.launch import SandboxError
-from loopty.domain.pool import Pool
-from loopty.domain.rig import Rig
+from loopty.domain.task import Rig
+from loopty.domain.trial import Pool
 from loopty.engine.protocols import Trial
 from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
@@ -263,7 +263,7 @@ import sys
 from pathlib import Path
 from loopty.kit.safe_folder import SafeFolder
 from loopty.workspaces.exports import export_commit
-from loopty.workspaces.repository import Repository
+from loopty.git.repository import Repository
 top, commit, exports = sys.argv[1:]
 sys.stdin.read()
 repository = Repository.open(Path(top))

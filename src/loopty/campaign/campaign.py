@@ -7,39 +7,36 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loopty.campaign import lookup
-from loopty.campaign.reader import CampaignReader
-from loopty.campaign.saved_record import SavedRecord
-from loopty.campaign.user_text import parse_reason, parse_text
 from loopty.domain.errors import Misuse
+from loopty.session import lookup
+from loopty.session.lookup import parse_reason, parse_text
+from loopty.session.reader import CampaignReader
+from loopty.session.saved_record import SavedRecord
 
 if TYPE_CHECKING:
-    from loopty.campaign.arm_runs import ArmBudget, ArmRuns
-    from loopty.campaign.audits import AuditReport
-    from loopty.campaign.by_hand import CheckResult
-    from loopty.campaign.context import CampaignContext
-    from loopty.campaign.garbage import Garbage
-    from loopty.campaign.merge_drafts import MergedDraft
-    from loopty.campaign.new_drafts import Draft
-    from loopty.campaign.node_export import ExportedArtifact
-    from loopty.campaign.optimize_session import OptimizeSession
-    from loopty.campaign.rebaseline_here import Rebaseline
-    from loopty.campaign.replays import Replay
-    from loopty.campaign.task_trust import TaskHere
-    from loopty.campaign.trial_export import TrialExport
-    from loopty.campaign.verdict_changes import VerdictChange
-    from loopty.campaign.winner_branch import NodeBranch, WinnerBranch
-    from loopty.campaign.winner_params import WinnerParams
-    from loopty.domain.gate_spec import Gate
+    from loopty.campaign.arms import ArmBudget, ArmRuns
+    from loopty.campaign.optimize import OptimizeSession
+    from loopty.domain.benchmark import Gate
     from loopty.domain.space import Value
-    from loopty.engine.session_limits import Finish
-    from loopty.evaluators.gates import GateResult
-    from loopty.evaluators.tree_command import TreeCommandEnd
-    from loopty.record.event import Event
+    from loopty.engine.budget import Finish
+    from loopty.evaluators.benchmark_runner import TreeCommandEnd
+    from loopty.evaluators.steps import GateResult
+    from loopty.features.exporters.trials import TrialExport
+    from loopty.features.sharing.apply import NodeBranch, WinnerBranch, WinnerParams
+    from loopty.features.sharing.artifacts import ExportedArtifact, Replay
+    from loopty.record.fold import Event
     from loopty.record.history import History
     from loopty.record.node_record import Node
+    from loopty.session.again import Rebaseline
+    from loopty.session.audits import AuditReport
+    from loopty.session.by_hand import CheckResult
+    from loopty.session.context import CampaignContext
+    from loopty.session.drafts import Draft, MergedDraft
+    from loopty.session.garbage import Garbage
+    from loopty.session.trust import TaskHere
+    from loopty.session.verdicts import VerdictChange
+    from loopty.show.audits import AuditRow
     from loopty.taskfile.task_requests import TaskRequest
-    from loopty.views.audit_rows import AuditRow
     from loopty.workspaces.state_folder import StateFolder
 
 
@@ -58,21 +55,21 @@ class Campaign(CampaignReader):
     @functools.cached_property
     def record(self) -> SavedRecord:
         """What earlier processes recorded here. Says how far it is brought up to date, if it has to be."""
-        from loopty.campaign.refold_progress import refold_progress
+        from loopty.session.context import refold_progress
 
         return SavedRecord(self._folders, refold_progress(self._say))
 
     @functools.cached_property
     def context(self) -> CampaignContext:
         """Task, repository and ledger, opened to change something. Closes what dead processes left open."""
-        from loopty.campaign.context import CampaignContext
+        from loopty.session.context import CampaignContext
 
         return CampaignContext.for_task(self._task_here, self._say)
 
     @functools.cached_property
     def _task_here(self) -> TaskHere:
-        from loopty.campaign.task_trust import TaskHere
-        from loopty.workspaces.repository import Repository
+        from loopty.git.repository import Repository
+        from loopty.session.trust import TaskHere
 
         return TaskHere.read(Repository(self._folders))
 
@@ -104,14 +101,14 @@ class Campaign(CampaignReader):
 
     def revoke_trust(self) -> int:
         """Forget what was allowed to the task of this repository; how many permissions there were."""
-        from loopty.campaign.task_trust import revoke_trust
+        from loopty.session.trust import revoke_trust
 
         self.__dict__.pop("context", None)
         return revoke_trust(self._start)
 
     def audits(self, run: int | None = None) -> list[AuditRow]:
         """Every look at the held-out split, oldest first."""
-        from loopty.campaign.audits import list_audits
+        from loopty.session.audits import list_audits
 
         return list_audits(self.record, lookup.newest_run(self.record.history, run))
 
@@ -128,7 +125,7 @@ class Campaign(CampaignReader):
         `on_step` is called with what it does next. With `listen`, trials run on workers that join there; with
         `hosts`, on workers that are started there.
         """
-        from loopty.campaign.optimize_session import start_session, with_workers
+        from loopty.campaign.optimize import start_session, with_workers
 
         return start_session(with_workers(self.context, listen, hosts), new_run, unsafe, on_step)
 
@@ -145,7 +142,7 @@ class Campaign(CampaignReader):
         self, base: int, finish: Finish, unsafe: bool = False, listen: str = "", hosts: Sequence[str] = ()
     ) -> OptimizeSession | None:
         """The session of the second stage, after the search `base` has finished; None where there is none."""
-        from loopty.campaign.optimize_session import start_combination, with_workers
+        from loopty.campaign.optimize import start_combination, with_workers
 
         is_over = finish.sound and not finish.resumable
         return start_combination(with_workers(self.context, listen, hosts), base, unsafe) if is_over else None
@@ -164,8 +161,8 @@ class Campaign(CampaignReader):
         """
         import os
 
-        from loopty.campaign.arm_runs import ArmRuns
-        from loopty.campaign.trust_store import user_state_folder
+        from loopty.campaign.arms import ArmRuns
+        from loopty.session.trust import user_state_folder
 
         where = folder or user_state_folder(os.environ) / "ab"
         return ArmRuns(tasks or [self._start], arms, seeds, budget, where)
@@ -181,20 +178,20 @@ class Campaign(CampaignReader):
 
         It is a whole tree, read-only outside the writable files; `sparse` leaves the read-only files out.
         """
-        from loopty.campaign.new_drafts import new_draft
+        from loopty.session.drafts import new_draft
 
         above = self.find_node(parent) if parent else None
         return new_draft(self.context, above, message, params or {}, sparse)
 
     def merge(self, first: str, second: str, message: str = "") -> MergedDraft:
         """Bring the changes of two nodes onto their common ancestor, as a draft; conflicts are marked in it."""
-        from loopty.campaign.merge_drafts import merge_drafts
+        from loopty.session.drafts import merge_drafts
 
         return merge_drafts(self.context, self.find_node(first), self.find_node(second), message)
 
     def abort(self, name: str, why: str = "") -> str:
         """End a ticket, or the ticket or draft of a node; returns what was done."""
-        from loopty.campaign.aborts import abort_node, abort_ticket
+        from loopty.session.ticket_work import abort_node, abort_ticket
 
         if name.startswith("t"):
             return abort_ticket(self.context, name, why)
@@ -202,7 +199,7 @@ class Campaign(CampaignReader):
 
     def drop(self, node: str) -> None:
         """Give up a draft: it never runs, and its directory goes."""
-        from loopty.campaign.new_drafts import drop_draft
+        from loopty.session.drafts import drop_draft
 
         drop_draft(self.context, self.context.history[self.find_node(node)].id)
         self.__dict__.pop("record", None)
@@ -212,11 +209,11 @@ class Campaign(CampaignReader):
 
         If the baseline of the node's run gave no result, it is measured again first, in a new run.
         """
-        from loopty.campaign.by_hand import run_node
-        from loopty.campaign.failed_run import run_again
-        from loopty.campaign.run_entry import enter_run
-        from loopty.record.frozen_pools import FrozenPool
+        from loopty.record.search_summary import FrozenPool
         from loopty.record.verdicts import has_failed
+        from loopty.session.again import run_again
+        from loopty.session.by_hand import run_node
+        from loopty.session.runs import enter_run
 
         context = self.context
         if node == "1" and not context.history.runs:
@@ -229,7 +226,7 @@ class Campaign(CampaignReader):
 
     def accept(self, node: str, why: str) -> None:
         """Keep a node that was held because its gain is too good to be true."""
-        from loopty.campaign import hand_decisions
+        from loopty.session import hand_decisions
 
         context, found, reason = self.context, self.find_node(node), parse_reason(why)
         context.recorder.record(lambda history: hand_decisions.accept_held(history, history[found].id, reason))
@@ -237,7 +234,7 @@ class Campaign(CampaignReader):
 
     def check(self, node: str | None = None, unsafe: bool = False) -> CheckResult:
         """Check the task: run the benchmark on a node, or on the files as they are now. Changes no state."""
-        from loopty.campaign.by_hand import check_node, check_working_tree
+        from loopty.session.by_hand import check_node, check_working_tree
 
         if node is None or self.find_node(node).parent is None:
             return check_working_tree(self.context, unsafe)
@@ -253,15 +250,15 @@ class Campaign(CampaignReader):
         unsafe: bool = False,
     ) -> TreeCommandEnd:
         """Run any command on the files of a node or draft, in the sandbox of its trials. Records nothing."""
-        from loopty.campaign.by_hand import try_command
-        from loopty.evaluators.tree_command import TreeCommand
+        from loopty.evaluators.benchmark_runner import TreeCommand
+        from loopty.session.by_hand import try_command
 
         command = TreeCommand(tuple(argv), write_stdout, write_stderr, seconds)
         return try_command(self.context, self.context.history[self.find_node(node)], command, unsafe)
 
     def discard(self, node: str, why: str) -> VerdictChange:
         """Take back that a node was kept: the best is elected anew, what lost only against it is open again."""
-        from loopty.campaign.verdict_changes import discard
+        from loopty.session.verdicts import discard
 
         change = discard(self.context, self.find_node(node), why)
         self.__dict__.pop("record", None)
@@ -269,7 +266,7 @@ class Campaign(CampaignReader):
 
     def invalidate(self, node: str, why: str) -> VerdictChange:
         """Reject a node that cheats, with its descendants; otherwise as `discard`."""
-        from loopty.campaign.verdict_changes import invalidate
+        from loopty.session.verdicts import invalidate
 
         change = invalidate(self.context, self.find_node(node), why)
         self.__dict__.pop("record", None)
@@ -277,7 +274,7 @@ class Campaign(CampaignReader):
 
     def restore(self, node: str, why: str, unsafe: bool = False) -> VerdictChange:
         """Take a `discard` or `invalidate` back: what was kept has to win again, others get their verdict back."""
-        from loopty.campaign.verdict_changes import restore
+        from loopty.session.verdicts import restore
 
         change = restore(self.context, self.find_node(node), why, unsafe)
         self.__dict__.pop("record", None)
@@ -285,7 +282,7 @@ class Campaign(CampaignReader):
 
     def remeasure(self, node: str | None = None, run: int | None = None, unsafe: bool = False) -> list[Node]:
         """Judge the nodes again that lost only against a withdrawn one; others keep their verdict."""
-        from loopty.campaign.remeasurement import remeasure
+        from loopty.session.again import remeasure
 
         context = self.context
         number = lookup.newest_run(context.history, self.find_node(node).run if node else run)
@@ -295,7 +292,7 @@ class Campaign(CampaignReader):
 
     def add_gate(self, node: str, gate: Gate, unsafe: bool = False) -> VerdictChange:
         """Add a gate for a node and all its descendants. Kept ones that fail it lose their verdict."""
-        from loopty.campaign.verdict_changes import add_gate
+        from loopty.session.verdicts import add_gate
 
         if fault := gate.fault():
             raise Misuse(f"the gate {fault}: --command LINE, or --metric NAME with --minimum or --maximum")
@@ -307,7 +304,7 @@ class Campaign(CampaignReader):
 
     def check_gates(self, node: str, unsafe: bool = False) -> dict[Gate, GateResult | None]:
         """The gates of a node with their results now; None for a bound on a metric that was not measured yet."""
-        from loopty.campaign.by_hand import check_gates
+        from loopty.session.by_hand import check_gates
 
         context = self.context
         results = check_gates(context, context.history[self.find_node(node)], unsafe)
@@ -316,13 +313,13 @@ class Campaign(CampaignReader):
 
     def replay(self, node: str, repeats: int = 1, unsafe: bool = False) -> Replay:
         """Measure a node again and compare with its record; its verdict stays."""
-        from loopty.campaign.replays import replay_node
+        from loopty.features.sharing.artifacts import replay_node
 
         return replay_node(self.context, self.find_node(node), repeats, unsafe)
 
     def audit(self, nodes: Sequence[str] = (), run: int | None = None, unsafe: bool = False) -> AuditReport:
         """Score nodes on the held-out split, by default the best one."""
-        from loopty.campaign.audits import audit_nodes
+        from loopty.session.audits import audit_nodes
 
         ids = [self.find_node(node) for node in nodes]
         context = self.context
@@ -331,14 +328,14 @@ class Campaign(CampaignReader):
 
     def rebaseline(self, run: int | None = None, unsafe: bool = False) -> Rebaseline | None:
         """Measure the incumbents on this machine and continue here; None when stopped before the end."""
-        from loopty.campaign.rebaseline_here import rebaseline
+        from loopty.session.again import rebaseline
 
         context = self.context
         return rebaseline(context, context.history.runs[lookup.newest_run(context.history, run)], unsafe)
 
     def confirm(self, run: int | None = None, unsafe: bool = False) -> None:
         """Measure the best node beside the baseline in fresh pairs: the gain that `report` states then."""
-        from loopty.campaign.confirmed_best import confirm_best
+        from loopty.session.again import confirm_best
 
         context = self.context
         confirm_best(context, lookup.newest_run(context.history, run), unsafe)
@@ -355,7 +352,7 @@ class Campaign(CampaignReader):
         None leaves a part as it is; an empty text or no nodes remove it. Calls already in flight are not affected.
         Needs no task file.
         """
-        from loopty.campaign.new_directive import set_directive
+        from loopty.session.requests import set_directive
 
         words = None if text is None else parse_text(text, "directive")
         starts, ends = (
@@ -365,14 +362,14 @@ class Campaign(CampaignReader):
 
     def pause(self, why: str = "", run: int | None = None) -> None:
         """Let nothing new start in a run; what runs goes on to its end. Needs no task file."""
-        from loopty.campaign.run_requests import pause
+        from loopty.session.requests import pause
 
         number, text = self.newest_run(run), parse_text(why, "reason")
         self._record_event(lambda history: pause(history, number, text))
 
     def resume(self, run: int | None = None) -> bool:
         """End the pause of a run; whether a process drives it, which goes on within a second."""
-        from loopty.campaign.run_requests import has_driver, resume
+        from loopty.session.requests import has_driver, resume
 
         number = self.newest_run(run)
         self._record_event(lambda history: resume(history, number))
@@ -380,7 +377,7 @@ class Campaign(CampaignReader):
 
     def stop(self, why: str = "", run: int | None = None) -> None:
         """Ask the process that drives a run to cancel its trials and to end, within a second or two."""
-        from loopty.campaign.run_requests import has_driver, stop
+        from loopty.session.requests import has_driver, stop
 
         number, text = self.newest_run(run), parse_text(why, "reason")
         if not has_driver(self.record.owners, self.history, number):
@@ -389,7 +386,7 @@ class Campaign(CampaignReader):
 
     def budget(self, limits: Mapping[str, float | None], run: int | None = None) -> Mapping[str, float | None]:
         """Change limits of a run (`{"attempts": 200}`; None: no limit), and return those in force."""
-        from loopty.campaign.run_requests import change_budget, limits_in_force
+        from loopty.session.requests import change_budget, limits_in_force
 
         number = self.newest_run(run)
         if limits:
@@ -405,25 +402,25 @@ class Campaign(CampaignReader):
 
     def trial_export(self, run: int | None = None) -> TrialExport:
         """Open the trials of a run, for tables and other programs."""
-        from loopty.campaign.trial_export import TrialExport
+        from loopty.features.exporters.trials import TrialExport
 
         return TrialExport(self.record, self.newest_run(run))
 
     def export(self, node: str, to: Path | None = None, force: bool = False) -> ExportedArtifact:
         """Pack a node as an artifact, by default among loopty's own files."""
-        from loopty.campaign.node_export import export_node
+        from loopty.features.sharing.artifacts import export_node
 
         return export_node(self.record, self.find_node(node), to, force)
 
     def make_branch(self, node: str, branch: str | None = None, force: bool = False) -> WinnerBranch:
         """Make a branch of the user's own with a node's whole change."""
-        from loopty.campaign.winner_branch import make_winner_branch
+        from loopty.features.sharing.apply import make_winner_branch
 
         return make_winner_branch(self.record, self.find_node(node), branch, force, self._say)
 
     def make_node_branch(self, node: str, branch: str | None = None, force: bool = False) -> NodeBranch:
         """Make a branch at a node's own commit, with its files as they were measured."""
-        from loopty.campaign.winner_branch import make_node_branch
+        from loopty.features.sharing.apply import make_node_branch
 
         return make_node_branch(self.record, self.find_node(node), branch, force)
 
@@ -434,7 +431,7 @@ class Campaign(CampaignReader):
 
         By default older than 14 days; with `max_bytes`, the oldest first, until folders of nodes and caches fit.
         """
-        from loopty.campaign.garbage import DEFAULT_AGE_SECONDS, GarbageCollector, GarbageRules
+        from loopty.session.garbage import DEFAULT_AGE_SECONDS, GarbageCollector, GarbageRules
 
         default = DEFAULT_AGE_SECONDS if max_bytes is None else 0.0
         age = default if older_than_seconds is None else older_than_seconds
@@ -445,12 +442,12 @@ class Campaign(CampaignReader):
 
     def write_params(self, node: str, to: Path | None = None) -> WinnerParams:
         """Write a node's parameters to a JSON file: this one, or the one that the task names."""
-        from loopty.campaign.winner_params import write_params
+        from loopty.features.sharing.apply import write_params
 
         return write_params(self.record, self.find_node(node), to, self._say)
 
     def patch_working_tree(self, node: str) -> None:
         """Apply a node's change to the working tree: all of it, or nothing."""
-        from loopty.campaign.winner_branch import patch_working_tree
+        from loopty.features.sharing.apply import patch_working_tree
 
         patch_working_tree(self.record, self.find_node(node), self._say)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-
 import click
 
 from loopty.cli.declare import Verb
-from loopty.cli.verbs import FOR_PROGRAMS, GROUPS, VERBS, verb_module
+from loopty.cli.verbs import FOR_PROGRAMS, GROUPS, VERBS, verb_place
+from loopty.kit.by_name import by_name
 from loopty.version import __version__
 
 
@@ -20,7 +19,7 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in VERBS:
             return None
-        command: click.Command | Verb = importlib.import_module(verb_module(cmd_name)).command
+        command: click.Command | Verb = by_name(verb_place(cmd_name))
         return command.for_click() if isinstance(command, Verb) else command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

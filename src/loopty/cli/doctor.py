@@ -1,24 +1,227 @@
-"""`loopty doctor`: what this machine can do."""
+"""`loopty doctor`: what this machine can do: sandboxes, the task, coding agents, models."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from loopty.agents.agent_table import AGENTS, BY_COMMAND, installed_agents
-from loopty.cli.doctor_reach import reach_findings
-from loopty.cli.findings import Finding
 from loopty.cli.output import here, json_option, print_beside, print_json
-from loopty.kit.own_installation import extra_command
+from loopty.domain.errors import Misuse
+from loopty.domain.model import ModelSpec, Role, Roles
+from loopty.domain.task import Task
+from loopty.features.agents.hosts.installation import HostInstallation
+from loopty.features.agents.hosts.table import HOSTS
+from loopty.features.agents.start import AgentLogin
+from loopty.kit.foreign_text import one_line
+from loopty.kit.installation import extra_command
+from loopty.kit.records import Record, field
+from loopty.kit.temporary_folder import temporary_top
+from loopty.models.catalogue import FILE_PROVIDERS, Catalogue, ModelEntry, client_problem, model_entries
+from loopty.models.prices import FREE
+from loopty.proposers.agent.driver import AGENTS, BY_COMMAND, AgentDriver, installed_agents, load_driver
+from loopty.proposers.agent.work import AgentChoice
 from loopty.sandboxes.back_ends import BACK_ENDS
+from loopty.taskfile.model_tables import idle_roles, make_key_refusal, user_config_models
+from loopty.version import __version__
 
 if TYPE_CHECKING:
-    from loopty.domain.task import SandboxSpec, Task
+    from loopty.domain.task import SandboxSpec
     from loopty.taskfile.task_requests import TaskRequest
+
+
+class Finding(Record):
+    """One thing that doctor looked at. A thing that only an option needs is no failure when it is missing."""
+
+    name: str
+    ok: bool
+    detail: str
+    needed: bool = True
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """The detail's facts, for programs."""
+
+
+# An agent's shell may be in a sandbox.
+
+
+_OUTSIDE = "in a sandbox, call loopty's tools instead, by MCP or by files (docs/tools.md)"
+
+
+def reach_findings() -> Iterator[Finding]:
+    """Say whether the state can be written; nothing outside of a repository."""
+    from loopty.git.folders import GitFolders
+    from loopty.workspaces.state_folder import StateFolder
+
+    try:
+        state = StateFolder.of(GitFolders.find(Path.cwd()))
+    except Misuse:
+        return
+    folder = state.home.shown_path if state.home.exists() else state.home.root
+    can_write = os.access(folder, os.W_OK)
+    detail = str(folder) if can_write else f"{folder} is read-only: {_OUTSIDE}"
+    yield Finding("state", can_write, detail, needed=False)
+
+
+# Makes no request.
+
+
+def task_findings(task: Task, top: Path) -> Iterator[Finding]:
+    """The models that the task can name, then its roles."""
+    idle = idle_roles(task)
+    yield from _findings(task.models, task.roles, top, idle)
+    if any(task.roles.of(role).model for role in Role):
+        for role in Role:
+            model = ", ".join(task.roles.of(role).names) or "no model"
+            yield Finding(f"role {role}", role not in idle, idle.get(role, model), needed=False)
+
+
+def user_findings(start: Path) -> Iterator[Finding]:
+    """The models of the user's own configuration."""
+    yield from _findings(user_config_models(os.environ), Roles(), start, ())
+
+
+def _findings(
+    specs: Mapping[str, ModelSpec],
+    roles: Roles,
+    top: Path,
+    idle: Collection[Role],
+) -> Iterator[Finding]:
+    catalogue = Catalogue(specs, os.environ, top)
+    for entry in model_entries(specs, roles, os.environ, top, make_key_refusal(os.environ)):
+        spec = catalogue.spec(entry.name)
+        client = client_problem(entry.name, spec, top)
+        problem = "; ".join(filter(None, (client, entry.problem)))
+        facts = {
+            "provider": spec.provider,
+            "file" if spec.provider in FILE_PROVIDERS else "client": "missing" if client else "there",
+            **_facts(entry),
+        }
+        shown = ", ".join(f"{fact} {state}" for fact, state in facts.items() if fact != "provider")
+        yield Finding(
+            f"model {entry.name}",
+            not problem,
+            f"{entry.model}; {shown}" + (f"; {problem}" if problem else ""),
+            needed=any(role not in idle for role in entry.roles),
+            facts=facts,
+        )
+
+
+def _facts(entry: ModelEntry) -> dict[str, str]:
+    price = "unknown" if entry.price is None else "free" if entry.price == FREE else "known"
+    facts = {"key": entry.key, "address": entry.address, "price": price}
+    return {fact: state for fact, state in facts.items() if state}
+
+
+_VERSION_SECONDS = 60.0
+_TRIAL_SECONDS = 180.0
+_LONGEST = 200
+_PROMPT = "Reply with the single word ready. Use no tool, and change no file."
+
+
+def agent_findings(name: str, is_tried: bool) -> Iterator[Finding]:
+    """What is known about one agent here; `is_tried`: also its answer to a one-line prompt, which costs tokens."""
+    driver = load_driver(name)
+    program = shutil.which(driver.program)
+    runs, answer = _ask_version(program) if program else (False, "")
+    yield Finding(
+        f"agent {name}",
+        runs,
+        (f"{answer} ({program})" if runs else f"{program} does not run: {answer}; {driver.install}")
+        if program
+        else f"not installed: {driver.install}",
+        facts={"install": driver.install},
+    )
+    login = AgentLogin(driver, AgentChoice(name), os.environ)
+    yield Finding(f"login of {name}", login.is_there, _login_words(driver, login), needed=False)
+    if name in HOSTS:
+        yield host_finding(HostInstallation(HOSTS[name], os.environ))
+    if is_tried and runs:
+        yield _try_prompt(driver, login)
+
+
+def host_finding(installation: HostInstallation) -> Finding:
+    """Whether a coding agent in this host can drive this version of loopty."""
+    host = installation.host
+    name = f"tools and skills in {host.title}"
+    remedy = f"`loopty install {host.name}`"
+    if not installation.is_installed:
+        return Finding(name, False, f"not installed: {remedy} lets its agent drive loopty", needed=False)
+    try:
+        faults = installation.faults()
+    except Misuse as error:
+        return Finding(name, False, str(error), needed=False)
+    if faults:
+        return Finding(name, False, f"{faults[0]}: {remedy}, then a new session", needed=False)
+    return Finding(name, True, f"installed for loopty {__version__}", needed=False)
+
+
+def _login_words(driver: AgentDriver, login: AgentLogin) -> str:
+    if not login.is_there:
+        return f'none found: {driver.login}; or let loopty serve it a model: [roles.evolver] model = "…"'
+    places = [*map(str, (login.files[name] for name in driver.credentials if name in login.files))]
+    return f"found in {', '.join([*places, *(f'${variable}' for variable in login.variables)])}"
+
+
+def _ask_version(program: str) -> tuple[bool, str]:
+    """Whether it runs, and what it says about itself. It is the user's own, so it runs as the user starts it."""
+    try:
+        done = subprocess.run(
+            [program, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_SECONDS,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return False, one_line(str(error), _LONGEST)
+    lines = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
+    return done.returncode == 0, one_line(lines[0], _LONGEST) if lines else f"exit code {done.returncode}"
+
+
+def _try_prompt(driver: AgentDriver, login: AgentLogin) -> Finding:
+    """Ask the agent for one word, in the sandbox that its sessions have."""
+    from loopty.domain.errors import LooptyError
+    from loopty.domain.launch import Mount
+    from loopty.domain.task import SandboxSpec
+    from loopty.features.agents.launcher import HOME, PROMPT_FILE, TREE, AgentJob, AgentLauncher
+    from loopty.features.agents.sessions import choose_agent_sandbox
+    from loopty.kit.safe_folder import SafeFolder
+    from loopty.proposers.agent.driver import AgentOrder
+    from loopty.proposers.agent.stream import AgentEnd
+
+    choice = AgentChoice(driver.name, timeout_seconds=_TRIAL_SECONDS)
+    with tempfile.TemporaryDirectory(prefix="loopty-agent-", dir=temporary_top()) as temporary:
+        folder = SafeFolder(Path(temporary).resolve())
+        tree = folder.below("tree").make().path_for_programs()
+        try:
+            sandbox, owner = choose_agent_sandbox(SandboxSpec(), unsafe=False)
+            home = folder.below("home").written_by(owner[0] if owner else None).make()
+            login.copy_into(home)
+            before = login.credentials()
+            command = driver.make_command(AgentOrder(_PROMPT, PROMPT_FILE, HOME))
+            job = AgentJob(command, _PROMPT, (Mount(tree, TREE),), home, folder, 1, login.variables)
+            run = asyncio.run(AgentLauncher(driver, choice, sandbox, owner).run(job))
+            login.copy_back(home, before)
+        except LooptyError as error:
+            return Finding(f"prompt to {driver.name}", False, str(error).splitlines()[0], needed=False)
+    is_clean = run.end.end is AgentEnd.CLEAN
+    said = one_line(run.stream.text, _LONGEST) or "nothing"
+    detail = (
+        f"it answered {said!r}, {run.stream.usage.tokens} tokens"
+        if is_clean
+        else f"{run.end.end}: {run.end.reason}"
+    )
+    return Finding(f"prompt to {driver.name}", is_clean, detail, needed=False)
+
 
 _AGENTS = [name for name in AGENTS if name not in BY_COMMAND]
 
@@ -37,7 +240,7 @@ _AGENTS = [name for name in AGENTS if name not in BY_COMMAND]
 @click.option("--agent", type=click.Choice(_AGENTS), help="Check this coding agent: its program and its login.")
 @click.option("--ask", is_flag=True, help="With --agent: also send it a one-line prompt, which costs tokens.")
 @json_option
-def command(attack: bool, kind: str | None, failed: bool, agent: str | None, ask: bool, as_json: bool) -> None:
+def doctor_verb(attack: bool, kind: str | None, failed: bool, agent: str | None, ask: bool, as_json: bool) -> None:
     """Check what works on this machine, by trying it, and say how to fix the rest.
 
     Exits with 1 when something that loopty needs is missing. With --attack: when an attack gets through although
@@ -54,8 +257,6 @@ def command(attack: bool, kind: str | None, failed: bool, agent: str | None, ask
 
         sys.exit(0 if attack_sandbox(_sandbox_spec(kind), failed, as_json) else 1)
     if agent:
-        from loopty.cli.doctor_agents import agent_findings
-
         findings = list(agent_findings(agent, ask))
     else:
         findings = [
@@ -156,9 +357,8 @@ def _hosts() -> Iterator[Finding]:
     """The hosts in which the user has installed loopty's tools and skills."""
     import os
 
-    from loopty.campaign.host_installation import HostInstallation
-    from loopty.cli.doctor_agents import host_finding
-    from loopty.hosts.host_table import HOSTS
+    from loopty.features.agents.hosts.installation import HostInstallation
+    from loopty.features.agents.hosts.table import HOSTS
 
     for host in HOSTS.values():
         installation = HostInstallation(host, os.environ)
@@ -176,9 +376,8 @@ def _agents() -> list[Finding]:
 
 def _models() -> list[Finding]:
     """The models of the task; without a task, those of the user's own configuration."""
-    from loopty.cli.doctor_models import task_findings, user_findings
     from loopty.domain.errors import Misuse
-    from loopty.workspaces.repository import Repository
+    from loopty.git.repository import Repository
 
     task = _load_task()
     try:
@@ -211,8 +410,8 @@ def _requests() -> tuple[TaskRequest, ...]:
 def _load_task() -> Task | str:
     """The task of this repository, or why there is none."""
     from loopty.domain.errors import Misuse
+    from loopty.git.repository import Repository
     from loopty.taskfile.read import load
-    from loopty.workspaces.repository import Repository
 
     try:
         return load(Repository.open(Path.cwd()).top)

@@ -7,10 +7,10 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from loopty.attacks.runner import AttackResult, AttackStanding, ignore_result, run_attacks
 from loopty.cli.output import print_beside, print_json
 from loopty.domain.errors import Misuse
 from loopty.domain.task import SandboxSpec
+from loopty.features.attacks.runner import AttackResult, AttackStanding, ignore_result, run_attacks
 from loopty.sandboxes.choice import choose_sandbox
 
 _FAILED = (AttackStanding.BROKEN, AttackStanding.GAP, AttackStanding.UNTRIED)

@@ -19,17 +19,17 @@ from loopty.cli.output import (
     trust_option,
     unsafe_option,
 )
-from loopty.domain.gate_spec import Gate, When
+from loopty.domain.benchmark import Gate, When
 from loopty.domain.ids import NodeId
 
 if TYPE_CHECKING:
-    from loopty.evaluators.gates import GateResult
+    from loopty.evaluators.steps import GateResult
 
 _UNMEASURED = "not measured yet"
 
 
 @click.group("gate")
-def command() -> None:
+def gate_verb() -> None:
     """Add, list and check gates. A node that fails one is rejected, whatever its score.
 
     Gates of the whole task are in loopty.toml under [[gates]]; gates added here apply to one node and all its
@@ -37,7 +37,7 @@ def command() -> None:
     """
 
 
-@command.command("add")
+@gate_verb.command("add")
 @click.argument("node", type=NodeArgument())
 @click.option("--name", required=True, help="The gate's name in verdicts.")
 @click.option("--command", "line", default="", metavar="LINE", help="A command that must exit with 0.")
@@ -86,7 +86,7 @@ def add(
         say(f"from now on {at} and its descendants must pass {name}; try it: loopty gate check {at}")
 
 
-@command.command("list")
+@gate_verb.command("list")
 @click.argument("node", type=NodeArgument(), required=False)
 @json_option
 def list_gates(node: NodeId | None, as_json: bool) -> None:
@@ -108,7 +108,7 @@ def list_gates(node: NodeId | None, as_json: bool) -> None:
         print_beside(f"{at}  ", f"{gate.name}: {_condition(gate)}")
 
 
-@command.command("check")
+@gate_verb.command("check")
 @click.argument("node", type=NodeArgument())
 @json_option
 @trust_option

@@ -7,18 +7,183 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from loopty.cli.init_questions import DIRECTIONS, Questions
-from loopty.cli.output import here, json_option, print_json, say, say_paragraph, unsafe_option
+from loopty.cli.output import (
+    here,
+    json_option,
+    print_explanation,
+    print_json,
+    say,
+    say_own_path,
+    say_paragraph,
+    unsafe_option,
+)
 from loopty.cli.time_span import TimeSpan
 from loopty.kit.records import replace
 
 if TYPE_CHECKING:
-    from loopty.campaign.proven_task import ProvenTask
-    from loopty.taskfile.task_draft import TaskDraft
+    from loopty.features.setup.proven_task import ProvenTask
+    from loopty.features.setup.task_draft import TaskDraft
+    from loopty.show.explanation import Cause
+
+
+T = TypeVar("T")
+DIRECTIONS = click.Choice(["max", "min"])
+
+
+class Questions:
+    """Asks the user; with --yes or without a terminal it takes what is proposed."""
+
+    def __init__(self, yes: bool) -> None:
+        self._yes = yes
+        self.has_terminal = sys.stdin.isatty() and not yes
+
+    @property
+    def is_open(self) -> bool:
+        """Whether proposals may become part of the task: the user sees them, or has accepted them."""
+        return self._yes or self.has_terminal
+
+    def ask(self, question: str, default: T, kind: click.ParamType[T] | None = None) -> T:
+        """The user's answer, of the default's type."""
+        if not self.has_terminal:
+            return default
+        answer: T = click.prompt(question, default=default, type=kind, err=True)
+        return answer
+
+    def direction(self, default: str) -> str:
+        """Which values of the score are better."""
+        return self.ask("Is a higher or a lower score better?", default, DIRECTIONS)
+
+    def require(self, question: str, flag: str, proposal: str) -> str:
+        """The user's answer; an error that names the missing option where nobody can be asked."""
+        from loopty.domain.errors import Misuse
+
+        if self._yes and proposal:
+            return proposal
+        if not self.has_terminal:
+            remedy = f"; loopty proposes {proposal!r}, which --yes accepts" if proposal else ""
+            raise Misuse(f"{flag} is missing, and there is no terminal to ask on{remedy}")
+        return str(click.prompt(question, default=proposal or None, err=True))
+
+    def consent(self, cause: Cause) -> bool:
+        """Whether a remedy that lets trials see more than the repository may be applied."""
+        from loopty.show.explanation import Reach
+
+        if not self.has_terminal:
+            return self._yes and cause.reach is not Reach.OUTSIDE
+        say_paragraph(f"{cause.sentence}; {cause.remedy}")
+        return click.confirm("Do this?", err=True)
+
+
+def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ...], as_json: bool) -> None:
+    """Print the task that works; first which number is the score, which values are better, and why.
+
+    `scored_by_itself` are files that score candidates, and that the user lets them write.
+    """
+    from loopty.features.setup.proposal_text import (
+        TESTS_TEXT,
+        agents_text,
+        editable_text,
+        last_resort_text,
+        noise_text,
+        proposer_text,
+        score_text,
+    )
+    from loopty.proposers.agent.driver import installed_agents
+
+    draft, noise = proven.draft, proven.noise
+    if as_json:
+        print_json({"task_file": str(path), **_plain(proven)})
+    name, value = proven.score
+    say_paragraph(score_text(name, value, proven.direction, proven.why_direction, proven.other_numbers))
+    seconds = proven.check.outcome.seconds
+    say_paragraph(f"wrote {path.name}; a run takes {seconds:.2g} s{editable_text(draft.write)}")
+    if failed := proven.instead_of:
+        say_paragraph(f"not used, because it failed: {failed.draft.command} ({failed.check.problem})")
+        print_explanation(failed.check.explanation)
+    for own in scored_by_itself:
+        say_paragraph(f"candidates may write {own}, which reports their score: move what measures to another file")
+    if draft.last_resort:
+        say_paragraph(last_resort_text(draft.last_resort))
+    if draft.times_the_tests:
+        say_paragraph(TESTS_TEXT)
+    if noise:
+        say_paragraph(noise_text(noise.metric, noise.values, noise.percent, draft.is_cpu_time))
+    say_paragraph(proposer_text(draft.proposer))
+    if draft.write and (agents := installed_agents()):
+        say_paragraph(agents_text(agents))
+    say("next: loopty optimize")
+    say_own_path()
+
+
+def print_failed(proven: ProvenTask, path: Path, other: tuple[str, str], as_json: bool) -> None:
+    """Print why the benchmark does not work; `other` is a line that measures something else, and what that is."""
+    line, measures = other
+    if as_json:
+        print_json({"task_file": str(path), **_plain(proven), **({"line": line} if line else {})})
+    say_paragraph(f"the checked run of {proven.draft.command} failed: {proven.check.problem}")
+    print_explanation(proven.check.explanation)
+    say(f"wrote {path.name}; fix the benchmark or this file, then retry: loopty run 1 --check")
+    if line:
+        say(f"or measure {measures} instead: {line}")
+
+
+def print_doubt(proven: ProvenTask, retry: str, as_json: bool) -> None:
+    """Print that the score may be a time, of which lower is better, and that nothing was written."""
+    from loopty.features.setup.proposal_text import doubt_text
+
+    if as_json:
+        print_json({**_plain(proven), "ok": False, "reason": proven.doubt, "line": retry})
+    say_paragraph(doubt_text(proven.doubt))
+    say("nothing was written: say --direction max, or")
+    say(retry)
+
+
+def print_nothing_found(why: str, other: tuple[str, str], as_json: bool) -> None:
+    """Print why there is nothing to measure; `other` is what is left, for the user to choose."""
+    line, measures = other
+    if as_json:
+        print_json({"ok": False, "reason": why, **({"line": line} if line else {})})
+    say_paragraph(why)
+    if line:
+        say(f"or, as a last resort, measure {measures}: {line}")
+
+
+def _plain(proven: ProvenTask) -> dict[str, object]:
+    """The result for programs."""
+    from loopty.features.setup.proposal_text import proposer_text
+    from loopty.kit import codec
+    from loopty.proposers.agent.driver import installed_agents
+
+    check, draft, noise, failed = proven.check, proven.draft, proven.noise, proven.instead_of
+    score = {} if check.problem else {"score": proven.score[0], "why_direction": proven.why_direction}
+    return {
+        "ok": check.problem is None,
+        "reason": check.problem or "",
+        "command": draft.command,
+        "result": draft.result,
+        **score,
+        "direction": proven.direction,
+        "write": list(draft.write),
+        "gates": [one.command for one in draft.gates],
+        "scratch": list(draft.scratch),
+        "mounts": list(draft.mounts),
+        "timeout_seconds": draft.timeout_seconds,
+        "last_resort": draft.last_resort,
+        "instead_of": {"command": failed.draft.command, "reason": failed.check.problem} if failed else None,
+        "changes": [codec.plain(change) for change in proven.changes],
+        "check": codec.plain(check.outcome),
+        "noise": {"metric": noise.metric, "values": list(noise.values), "percent": noise.percent}
+        if noise
+        else None,
+        "profile": codec.plain(draft.profile) if draft.profile else None,
+        "proposer": {"kind": draft.proposer, "about": proposer_text(draft.proposer)},
+        "agents": installed_agents(),
+        **({"explanation": check.explanation.plain()} if check.explanation else {}),
+    }
 
 
 @click.command("init")
@@ -75,7 +240,7 @@ if TYPE_CHECKING:
 )
 @json_option
 @unsafe_option
-def command(
+def init_verb(
     benchmark: str | None,
     write: tuple[str, ...],
     param: tuple[str, ...],
@@ -102,39 +267,33 @@ def command(
     """
     from importlib.util import find_spec
 
-    from loopty.campaign.check_time import CheckTime, usual_seconds
-    from loopty.campaign.draft_checks import DraftChecks
-    from loopty.campaign.init_lock import lock_init
-    from loopty.campaign.task_prover import TaskProver
-    from loopty.cli.init_result import print_doubt, print_failed, print_nothing_found, print_proven
     from loopty.domain.access import TASK_FILE
     from loopty.domain.errors import Misuse
-    from loopty.domain.objective import Direction, Metric
-    from loopty.domain.score_names import direction_of
-    from loopty.kit.machine_load import processes_per_core
-    from loopty.report.init_text import doubt_text
-    from loopty.taskfile import read
-    from loopty.taskfile.folder_tasks import folder_tasks
-    from loopty.taskfile.glob_matches import require_matches
-    from loopty.taskfile.param_flags import parse_parameter
-    from loopty.taskfile.proposal_text import (
+    from loopty.domain.objective import Direction, Metric, direction_of
+    from loopty.features.setup.draft_checks import DraftChecks, lock_init
+    from loopty.features.setup.proposal_text import (
+        doubt_text,
+        folder_tasks,
         is_scored_elsewhere,
         nothing_to_change,
         nothing_to_measure,
         other_line,
         scored_by_itself,
     )
-    from loopty.taskfile.task_draft import GateDraft
-    from loopty.taskfile.task_proposal import (
+    from loopty.features.setup.prover import CheckTime, TaskProver, usual_seconds
+    from loopty.features.setup.repository_facts import repository_facts
+    from loopty.features.setup.task_draft import GateDraft, parse_parameter, require_matches
+    from loopty.features.setup.task_proposal import (
         propose_task,
         propose_tasks,
         tasks_to_try,
         with_proposer,
         without_evaluators,
     )
-    from loopty.taskfile.template import render_task_file, write_task_file
-    from loopty.workspaces.repository import Repository
-    from loopty.workspaces.repository_facts import repository_facts
+    from loopty.features.setup.template import render_task_file, write_task_file
+    from loopty.git.repository import Repository
+    from loopty.kit.process import processes_per_core
+    from loopty.taskfile import read
     from loopty.workspaces.state_folder import StateFolder
 
     repository = Repository.open(Path.cwd())
@@ -227,8 +386,8 @@ def command(
     if is_write_given:
         _warn_of_unloaded_files(write, proven, unsafe)
     if proven.draft.profile:
-        from loopty.domain.round_size import AttemptFigures
-        from loopty.executors.this_capacity import this_capacity
+        from loopty.domain.task_tables import AttemptFigures
+        from loopty.executors.this_machine import this_capacity
 
         task = read.load(repository.top)
         size = task.round_size(this_capacity())
@@ -239,7 +398,7 @@ def command(
 
 def _restore(path: Path, former: bytes | None) -> None:
     """Leave the task file as it was before."""
-    from loopty.kit.atomic_file import write_atomically
+    from loopty.kit.contents import write_atomically
 
     if former is None:
         path.unlink(missing_ok=True)
@@ -287,7 +446,7 @@ def _line_to_start_over(words: Sequence[str]) -> str:
 
 def _warn_of_unloaded_files(patterns: Sequence[str], proven: ProvenTask, unsafe: bool) -> None:
     """Say which of the files that proposals may change have no effect on the score."""
-    from loopty.campaign.unloaded_files import unloaded_patterns
+    from loopty.features.setup.draft_checks import unloaded_patterns
 
     for pattern in unloaded_patterns(here().context, patterns, proven.check.outcome, unsafe):
         say_paragraph(

@@ -15,7 +15,7 @@ def main() -> None:
         return
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     from loopty.cli.run_verb import run_verb
-    from loopty.kit.quick_exit import run_and_exit
+    from loopty.kit.process import run_and_exit
 
     run_and_exit(run_verb)
 

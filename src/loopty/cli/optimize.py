@@ -17,17 +17,17 @@ from loopty.cli.output import (
     print_explanation,
     print_json,
     say,
+    say_own_path,
     terminal,
     trust_option,
     unsafe_option,
 )
-from loopty.cli.own_path import say_own_path
 
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
-    from loopty.campaign.optimize_session import OptimizeSession
-    from loopty.engine.session_limits import Finish
-    from loopty.report.progress import Progress
+    from loopty.campaign.optimize import OptimizeSession
+    from loopty.engine.budget import Finish
+    from loopty.show.progress import Progress
 
 
 @click.command("optimize")
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option("--dashboard", is_flag=True, help="Show it in your browser, too, as `loopty dashboard` does.")
 @trust_option
 @unsafe_option
-def command(
+def optimize_verb(
     new_run: bool,
     quiet: bool,
     as_json: bool,
@@ -54,7 +54,7 @@ def command(
     Ctrl-C stops it cleanly; the same command resumes it. Exits with 1 when nothing succeeded or a model was
     unavailable.
     """
-    from loopty.report.set_up_line import SetUpLine
+    from loopty.show.terminal import SetUpLine
 
     line = SetUpLine(sys.stderr, os.environ)
 
@@ -95,13 +95,13 @@ def _run(session: OptimizeSession, quiet: bool) -> Finish:
 
 
 def _dashboard(session: OptimizeSession) -> contextlib.AbstractContextManager[None]:
-    from loopty.dashboard.dashboard_launch import dashboard_beside
+    from loopty.web.launch import dashboard_beside
 
     return dashboard_beside(session.context.state.top, lambda url: say(f"dashboard: {url}"))
 
 
 def _progress(session: OptimizeSession) -> Progress:
-    from loopty.report.progress import make_progress
+    from loopty.show.progress import make_progress
 
     context = session.context
     return make_progress(
@@ -118,11 +118,10 @@ def _progress(session: OptimizeSession) -> Progress:
 
 
 def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -> None:
-    from loopty.domain.outcome import Verdict
-    from loopty.domain.pool import Pool
+    from loopty.domain.trial import Pool, Verdict
     from loopty.engine.budget import fruitless_reason
     from loopty.kit import codec
-    from loopty.report.closing_text import closing_text
+    from loopty.show.closing_text import closing_text
 
     status, history = campaign.status(run), campaign.history
     # A look at every node: the text shows only the uplift over the control.

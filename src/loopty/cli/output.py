@@ -1,4 +1,4 @@
-"""What verbs share: options, and printing. Data goes to stdout, talk to stderr."""
+"""What verbs share: options, printing, and where loopty is. Data goes to stdout, talk to stderr."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 from loopty.campaign.campaign import Campaign
 from loopty.cli import declare
 from loopty.domain.ids import NodeId
-from loopty.kit.printable import escape_hidden_json
+from loopty.kit.foreign_text import escape_hidden_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from loopty.campaign.verdict_changes import VerdictChange
-    from loopty.causes.explanation import Explanation
-    from loopty.domain.outcome import Outcome
-    from loopty.report.terminal import Terminal
+    from loopty.domain.trial import Outcome
+    from loopty.session.verdicts import VerdictChange
+    from loopty.show.explanation import Explanation
+    from loopty.show.terminal import Terminal
     from loopty.taskfile.task_requests import TaskRequest
+
 
 json_option = declare.option("--json", "as_json", is_flag=True, help="Print JSON.")
 run_option = declare.option("--run", type=int, metavar="N", help="The run. Default: the newest.")
@@ -65,7 +66,7 @@ def here_with_trust(trust: bool, talk: Callable[[str], None] | None = None) -> C
 
 def confirm_requests(requests: Sequence[TaskRequest]) -> bool:
     """Show what a task asks for, and ask the user; False without a terminal."""
-    from loopty.campaign.trust_store import requests_text
+    from loopty.session.trust import requests_text
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
@@ -88,7 +89,7 @@ def say_unreadable(campaign: Campaign) -> None:
 
 def say_paragraph(text: str) -> None:
     """Talk to a person, in lines as wide as the terminal."""
-    from loopty.report.columns import wrap
+    from loopty.show.terminal import wrap
 
     say("\n".join(wrap(text, columns())))
 
@@ -96,7 +97,7 @@ def say_paragraph(text: str) -> None:
 def write_for_user(path: Path, content: bytes) -> None:
     """Write a file that the user named, as a whole or not at all."""
     from loopty.domain.errors import Misuse
-    from loopty.kit.atomic_file import write_atomically
+    from loopty.kit.contents import write_atomically
 
     try:
         write_atomically(path.parent, path.name, content)
@@ -136,7 +137,7 @@ def print_verdict_change(campaign: Campaign, change: VerdictChange, as_json: boo
 
 def say_control(campaign: Campaign, run: int) -> None:
     """Say it where the control did better than the best attempt."""
-    from loopty.report.control_text import control_hint
+    from loopty.show.closing_text import control_hint
 
     if hint := control_hint(campaign.status(run)):
         say(hint)
@@ -146,7 +147,7 @@ def print_explanation(found: Explanation | None) -> None:
     """Say why a trial failed: the lines of its error, the cause, the remedy, and where its output is."""
     if not found:
         return
-    from loopty.report.explanation_text import explanation_text
+    from loopty.show.explanation_text import explanation_text
 
     if text := explanation_text(found, columns(), terminal(), Path.cwd()):
         say(text)
@@ -154,7 +155,7 @@ def print_explanation(found: Explanation | None) -> None:
 
 def say_failed_baseline(campaign: Campaign, run: int) -> None:
     """Say why the run has no result to compare with, where its baseline failed."""
-    from loopty.report.columns import wrap
+    from loopty.show.terminal import wrap
 
     if found := campaign.explanation(str(run)):
         root = campaign.node(str(run))
@@ -172,7 +173,7 @@ def say_run_without_result(campaign: Campaign, shown: int, named: int | None) ->
 
 def print_integrity(outcome: Outcome | None) -> None:
     """Say it where the candidate could reach the code that scored it."""
-    from loopty.domain.outcome import Integrity
+    from loopty.domain.trial import Integrity
 
     if outcome and outcome.integrity is Integrity.WEAK:
         declare.echo("integrity: weak")
@@ -180,7 +181,7 @@ def print_integrity(outcome: Outcome | None) -> None:
 
 def print_beside(head: str, text: str) -> None:
     """Print the text beside its head, in lines as wide as the terminal."""
-    from loopty.report.columns import text_beside
+    from loopty.show.terminal import text_beside
 
     declare.echo(terminal().render(text_beside(head, text, columns())))
 
@@ -191,6 +192,13 @@ def columns() -> int:
 
 def terminal() -> Terminal:
     """What stdout can show."""
-    from loopty.report.terminal import Terminal
+    from loopty.show.terminal import Terminal
 
     return Terminal.for_stream(sys.stdout, os.environ)
+
+
+def say_own_path() -> None:
+    """Say how to call loopty where it was called by a path, and a shell would not find it by its name."""
+    program = Path(sys.argv[0])
+    if len(program.parts) > 1 and program.name == "loopty" and shutil.which("loopty") is None:
+        say(f"loopty is not on your PATH; call it as {os.path.normpath(program.absolute())}")

@@ -1,13 +1,14 @@
-"""`loopty report`: the chart, the best nodes, and what the time gave."""
+"""`loopty status`, `report`, `best`: where the run stands, its chart, its best nodes, and what the time gave."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from loopty.cli import declare
 from loopty.cli.output import (
@@ -15,23 +16,187 @@ from loopty.cli.output import (
     here,
     json_option,
     print_json,
+    print_json_text,
+    run_option,
     say,
+    say_control,
+    say_failed_baseline,
+    say_run_without_result,
     terminal,
     unsafe_option,
     write_for_user,
 )
-from loopty.cli.record_check import RecordCheck, check_record
 from loopty.domain.errors import Misuse
-from loopty.kit.collection_pause import pause_collection
-from loopty.kit.records import as_dict
-from loopty.report.control_codes import control_code
+from loopty.domain.objective import score_metric
+from loopty.kit.process import pause_collection
+from loopty.kit.records import Record, as_dict
+from loopty.session.reader import CampaignReader
+from loopty.show.terminal import control_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from loopty.campaign.campaign import Campaign
-    from loopty.campaign.queries import Report
-    from loopty.causes.explanation import Explanation
+    from loopty.domain.ids import NodeId
+    from loopty.session.queries import Report
+    from loopty.show.explanation import Explanation
+
+
+class RecordCheck(Record):
+    """A check of the newest events and nodes, and of everything that was read before."""
+
+    flaw: str | None
+    """What was changed, with the remedy; None if nothing was."""
+    events: int
+    nodes: int
+    """How many were checked."""
+    all_events: int
+    all_nodes: int
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """What `--json` prints about it."""
+        return {"flaw": self.flaw} if self.flaw else {"checked_events": self.events, "checked_nodes": self.nodes}
+
+    def say(self) -> None:
+        """Warn of a flaw; else say what was checked where that was not everything."""
+        if self.flaw:
+            say(f"warning: {self.flaw}")
+        elif self.events < self.all_events:
+            newest = f"the newest {self.nodes:,} of {self.all_nodes:,} nodes"
+            say(
+                "checked for edits by hand: what is shown here, "
+                f"{newest if self.nodes < self.all_nodes else 'every node'} and the newest {self.events:,} of "
+                f"{self.all_events:,} events (`loopty report --check` checks all)"
+            )
+
+
+def check_record(campaign: CampaignReader, events: int | None, nodes: int | None) -> RecordCheck:
+    """Check so many of the newest events and nodes; all of them if None."""
+    all_events, all_nodes = campaign.history.number, campaign.history.count
+    flaw = campaign.flaw(events, nodes)
+    checked_events = all_events if events is None else min(events, all_events)
+    checked_nodes = all_nodes if nodes is None else min(nodes, all_nodes)
+    return RecordCheck(flaw, checked_events, checked_nodes, all_events, all_nodes)
+
+
+_CHECKED = 2_000
+"""Events, and nodes. Of a longer record, `apply` and `report --check` look at all; this verb stays fast."""
+
+
+@declare.command("status")
+@run_option
+@json_option
+def status_verb(run: int | None, as_json: bool) -> None:
+    """Show where the run stands: the result, running trials, what was spent, and what to do next."""
+    from loopty.record.tickets import Tickets
+    from loopty.show.tally import is_quick
+
+    campaign = here()
+    status = campaign.status(run)
+    say_run_without_result(campaign, status.run, run)
+    tally = campaign.tally(run) if is_quick(campaign.history) else None
+    check = check_record(campaign, _CHECKED, _CHECKED)
+    found = campaign.explanation(str(status.run)) if status.without_baseline else None
+    store = campaign.store_standing()
+    tickets = len(Tickets.of(campaign.history.runs[status.run]).open)
+    if as_json:
+        from loopty.kit import codec
+
+        cause = {"explanation": found.plain()} if found else {}
+        running = {"store": codec.plain(store)} if store else {}
+        running |= {"open_tickets": tickets} if tickets else {}
+        print_json({**codec.plain(status), **codec.plain(tally or {}), **check.plain, **cause, **running})
+        return
+    check.say()
+    from loopty.show.figures import store_line
+    from loopty.show.status_text import status_text
+    from loopty.show.terminal import Fact
+
+    more = []
+    if tickets:
+        more.append(Fact("tickets", f"{tickets} open: agents wait for {'it' if tickets == 1 else 'them'}"))
+    if store:
+        more.append(Fact("store", store_line(store.place, store.unsent, store.unsent_bytes, store.fault)))
+    declare.echo(status_text(status, columns(), terminal(), tally, found, more))
+
+
+@declare.command("best")
+@declare.option(
+    "--top",
+    type=declare.kind_of_click("IntRange", min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="How many nodes to list.",
+)
+@run_option
+@json_option
+def best_verb(top: int, run: int | None, as_json: bool) -> None:
+    """Print the best node and its score; with --top N the N best of the kept nodes, those of the control included.
+
+    Exits with 1 when the run has no result, and with 2 when there is no run yet.
+
+    Results from other machines are not comparable: they are listed separately, and --json leaves them out.
+    """
+    from loopty.record.trials import Cohorts
+    from loopty.show.comparisons import score
+
+    campaign = here()
+    history, number = campaign.history, campaign.newest_run(run)
+    say_run_without_result(campaign, number, run)
+    if top == 1:
+        best = campaign.best(number)
+        if best is None:
+            _exit_without_result(campaign, number)
+        value = score(history, history[best], Cohorts.of(history.runs[number]).fingerprint)
+        say_control(campaign, number)
+        if as_json:
+            _print_row(campaign, best, 1, value)
+        else:
+            from loopty.show.score_text import ScoreText
+
+            assert value is not None, "the best node has a score"
+            declare.echo(f"{history.name(best)} {ScoreText.of_run(campaign.status(number)).score(value)}")
+        return
+    from loopty.show.best import leaderboard_text, other_cohorts, other_cohorts_text
+
+    rows = campaign.leaderboard(top, number)
+    if not rows:
+        _exit_without_result(campaign, number)
+    if as_json:
+        for row in rows:
+            _print_row(campaign, row.node.id, row.rank, row.score)
+        return
+    metrics = history.metrics(history[history.runs[number].root])
+    metric = score_metric(metrics).name if metrics else "score"
+    parts = [
+        leaderboard_text(rows, metric, columns(), terminal()),
+        other_cohorts_text(other_cohorts(history, number, top), metric, columns(), terminal()),
+    ]
+    declare.echo("\n\n".join(filter(None, parts)))
+
+
+def _print_row(campaign: Campaign, node: NodeId, rank: int, score: float | None) -> None:
+    """Print the node as JSON: the same keys for every node, of code or of parameters, one or several."""
+    from loopty.kit import codec
+
+    history = campaign.history
+    metrics, root = history.metrics(history[node]), history[history.runs[node.run].root]
+    row: dict[str, Any] = {
+        "rank": rank,
+        "score": score,
+        "metric": score_metric(metrics).name if metrics else None,
+        "edited": history[node].tree != root.tree,
+    }
+    print_json_text(json.dumps({**row, **codec.every_field(history[node])}))
+
+
+def _exit_without_result(campaign: Campaign, run: int) -> NoReturn:
+    say("there is no result yet")
+    say_failed_baseline(campaign, run)
+    sys.exit(1)
+
 
 _MOST_DRAWN = 20_000
 """Points of the chart: it has a few thousand places for them."""
@@ -85,7 +250,7 @@ _CHECKED_NODES, _CHECKED_EVENTS = 20_000, 80_000
 @unsafe_option
 @declare.option("--run", type=int, metavar="N", help="Only this run. Default: all, the newest first.")
 @json_option
-def command(
+def report_verb(
     top: int,
     run: int | None,
     confirm: bool,
@@ -183,12 +348,11 @@ def _explanation(campaign: Campaign, found: Report) -> Explanation | None:
 
 
 def _report_text(found: Report, top: int, explanation: Explanation | None = None) -> str:
-    from loopty.report.best_text import leaderboard_text, other_cohorts_text
-    from loopty.report.chart import chart
-    from loopty.report.goodput_text import goodput_text
-    from loopty.report.importance_text import importance_text
-    from loopty.report.slice_chart import slice_chart
-    from loopty.report.status_text import status_text
+    from loopty.show.best import leaderboard_text, other_cohorts_text
+    from loopty.show.chart import chart
+    from loopty.show.goodput import goodput_text
+    from loopty.show.parameters import importance_text, slice_chart
+    from loopty.show.status_text import status_text
 
     rows = min(max(shutil.get_terminal_size((80, 24)).lines - 8, 12), 24)
     texts = [
@@ -205,8 +369,8 @@ def _report_text(found: Report, top: int, explanation: Explanation | None = None
 
 def _summarize(campaign: Campaign, run: int | None, page: Path | None, as_json: bool) -> None:
     """Print the summary as Markdown, or write it as a page."""
-    from loopty.report.markdown import markdown_text
-    from loopty.report.summary_sections import summary_document
+    from loopty.show.documents import markdown_text
+    from loopty.show.run_summary import summary_document
 
     summary = campaign.summary(run=run)
     document = summary_document(summary)
@@ -216,8 +380,8 @@ def _summarize(campaign: Campaign, run: int | None, page: Path | None, as_json: 
         else:
             declare.echo(markdown_text(document), nl=False)
         return
-    from loopty.report.html_page import html_page
-    from loopty.report.svg_chart import svg_chart
+    from loopty.show.chart import svg_chart
+    from loopty.show.documents import html_page
 
     content = html_page(document, svg_chart(summary.points)).encode()
     write_for_user(page, content)
@@ -244,6 +408,6 @@ def _show_operators(campaign: Campaign, run: int | None, as_json: bool) -> None:
     if as_json:
         print_json(as_dict(found))
         return
-    from loopty.report.operators_text import operators_text
+    from loopty.show.operators import operators_text
 
     declare.echo(operators_text(found, columns(), terminal()))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import os
 import sys
 from typing import Any, NoReturn
 
-from loopty.cli.verbs import VERBS, verb_module
+from loopty.cli.verbs import VERBS, verb_place
 from loopty.domain.errors import LooptyError
+from loopty.kit.by_name import by_name
 
 _COMPLETION = "_LOOPTY_COMPLETE"
 """With it, a shell asks click how a line could go on."""
@@ -20,7 +20,7 @@ _LIMITS = ("attempts", "control", "wall_seconds", "target", "patience")
 
 def run_verb() -> None:
     """Run the verb that the command line names."""
-    from loopty.report.safe_stream import SafeStream
+    from loopty.show.terminal import SafeStream
 
     sys.stdout, sys.stderr = SafeStream.over(sys.stdout), SafeStream.over(sys.stderr)
     try:
@@ -49,7 +49,7 @@ def _run_line(words: list[str]) -> None:
     if words and words[0] in VERBS and _COMPLETION not in os.environ:
         from loopty.cli.declare import Verb
 
-        command = importlib.import_module(verb_module(words[0])).command
+        command = by_name(verb_place(words[0]))
         if isinstance(command, Verb) and (call := command.call_for(words[1:])):
             call()
             return

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from keyword import iskeyword
-
-# Verb → what it does, in the order of `loopty --help`. Each verb is the module of its name in this folder.
+# Verb → what it does, in the order of `loopty --help`. `verb_place` says where it is.
 GROUPS = {
     "Every day": {
         "init": "Write loopty.toml, and run the benchmark once to check it.",
@@ -77,10 +75,23 @@ FOR_PROGRAMS = ("hook",)
 """Verbs that people do not call."""
 
 
-_NAMED_ELSEWHERE = ("budget", "context", "dashboard", "ledger")
-"""Verbs that have the name of a module of another room: no two modules share one."""
+_FILES = {
+    "budget": ("budget", "spend", "direct", "models"),
+    "drafts": ("new", "try", "run", "merge", "drop"),
+    "hosts": ("install", "uninstall", "mode", "hook"),
+    "machine": ("trust", "notify", "ledger", "worker", "gc"),
+    "measurements": ("replay", "audit", "rebaseline", "ab"),
+    "nodes": ("tree", "show", "diff"),
+    "report": ("status", "best", "report"),
+    "results": ("apply", "branch", "pr", "export"),
+    "running": ("pause", "resume", "stop", "abort"),
+    "tools": ("tool", "mcp", "context"),
+    "verdicts": ("accept", "discard", "invalidate", "restore", "remeasure"),
+}
+"""Verbs by the file that they share; every other has a file of its name."""
+_FILE = {verb: file for file, verbs in _FILES.items() for verb in verbs}
 
 
-def verb_module(verb: str) -> str:
-    """The module of a verb. An underscore follows a word of Python's own, and a name that another module has."""
-    return f"loopty.cli.{verb}{'_' if iskeyword(verb) or verb in _NAMED_ELSEWHERE else ''}"
+def verb_place(verb: str) -> str:
+    """Say where a verb is, as `module:name`."""
+    return f"loopty.cli.{_FILE.get(verb, verb)}:{verb}_verb"

@@ -1,14 +1,16 @@
-"""Access rules: which paths a proposal may change, and which it may see."""
+"""Which paths a proposal may change, which it may see, and which names git may be given."""
 
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from loopty.kit import globs
-from loopty.kit.file_system_names import name_as_read
+from loopty.domain.errors import Misuse
+from loopty.kit import paths
 from loopty.kit.option import option
+from loopty.kit.paths import name_as_read
 
 TASK_FILE = "loopty.toml"
 _NEVER_WRITABLE = (".git", "**/.git", ".loopty", TASK_FILE, "__pycache__", "**/__pycache__")
@@ -42,20 +44,20 @@ class Access:
     def is_writable(self, path: str) -> bool:
         return (
             is_clean_path(path)
-            and globs.matches(path, self.write)
+            and paths.matches(path, self.write)
             and not self.is_hidden(path)
             and not _is_never_writable(path)
         )
 
     def is_visible(self, path: str) -> bool:
         """Whether a proposer may see this file."""
-        return (globs.matches(path, self.read) or globs.matches(path, self.write)) and not self.is_hidden(path)
+        return (paths.matches(path, self.read) or paths.matches(path, self.write)) and not self.is_hidden(path)
 
     def is_hidden(self, path: str) -> bool:
         """Whether no trial may see this file: the task says so, or it is named as secrets are and no rule is."""
-        if globs.matches(path, self.hidden):
+        if paths.matches(path, self.hidden):
             return True
-        return _is_named_like_a_secret(path) and not globs.matches(
+        return _is_named_like_a_secret(path) and not paths.matches(
             path, filter(_is_named_like_a_secret, (*self.read, *self.write))
         )
 
@@ -79,7 +81,7 @@ class Access:
 
 
 def _is_never_writable(path: str) -> bool:
-    return globs.matches(name_as_read(path), _NEVER_WRITABLE)
+    return paths.matches(name_as_read(path), _NEVER_WRITABLE)
 
 
 def is_named_like_a_key(path: str) -> bool:
@@ -110,3 +112,34 @@ def _is_plain(part: str) -> bool:
     """Whether no file system reads this part as empty, `.`, `..` or git's own directory."""
     read = name_as_read(part).split(":")[0].rstrip(" .")
     return read not in ("", ".git", "git~1")
+
+
+_OBJECT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+class ObjectName(str):
+    """The name of a commit or a tree."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_record(cls, text: str) -> ObjectName:
+        """The name that a record holds. Raises Misuse for anything that is not 40 or 64 hex digits."""
+        if not _OBJECT.fullmatch(text):
+            raise Misuse(f"the record names the commit {text[:80]!r}, which no git made: it was changed by hand")
+        return cls(text)
+
+
+class TreePath(str):
+    """The path of a file in the repository."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_record(cls, text: str) -> TreePath:
+        """The path that a record holds. Raises Misuse for one that is not relative or leads outside."""
+        if not is_clean_path(text):
+            raise Misuse(
+                f"the record names the file {text[:80]!r}, which no commit can hold: it was changed by hand"
+            )
+        return cls(text)

@@ -10,11 +10,11 @@ None of them is raised inside a trial: a trial that goes wrong is an Outcome.
     ├── Exhausted     a proposer has nothing left to propose, or a cap leaves nothing to spend
     │   └── Crowded   calls in flight may need what is left
     ├── Outage        a model is unavailable (domain/model.py)
-    │   └── WorkerOutage  no worker can run trials (domain/worker_outage.py)
+    │   └── WorkerOutage  no worker can run trials (domain/model.py)
     ├── ModelFault    one request to a model gave no reply (domain/model.py)
-    ├── AllowanceExceeded  a trial asked a model for more than its allowance (models/allowance.py)
+    ├── AllowanceExceeded  a trial asked a model for more than its allowance (models/trial_access.py)
     ├── SandboxError  the sandbox itself failed (domain/launch.py)
-    └── GitError      git refused (workspaces/git_session.py)
+    └── GitError      git refused (git/command.py)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The task: everything that `loopty.toml` says."""
+"""The task: everything that `loopty.toml` says, and the part of it that travels to any machine."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from dataclasses import dataclass
 from typing import Any
 
 from loopty.domain.access import Access
-from loopty.domain.agent_spec import AgentRights
-from loopty.domain.anchors_spec import Anchors
-from loopty.domain.benchmark_spec import Benchmark, Limits
-from loopty.domain.combine_spec import POOL_FOLDER, Combine
-from loopty.domain.executor_spec import MOST_WORKERS, ExecutorSpec
-from loopty.domain.gate_spec import Gate
+from loopty.domain.benchmark import Benchmark, Gate, Limits
 from loopty.domain.launch import Protection
-from loopty.domain.model import ModelSpec
+from loopty.domain.model import ModelSpec, RoleBudget, Roles, VerifierSpec
 from loopty.domain.objective import Objective
-from loopty.domain.pool import Pool
-from loopty.domain.role_spec import RoleBudget, Roles, VerifierSpec
-from loopty.domain.round_size import (
+from loopty.domain.space import Space
+from loopty.domain.task_tables import (
+    MOST_WORKERS,
+    POOL_FOLDER,
+    AgentRights,
+    Anchors,
     AttemptFigures,
     Capacity,
+    Combine,
     ExclusiveUse,
+    ExecutorSpec,
     ResourceProfile,
     RoundDepth,
     RoundSize,
+    Tune,
     choose_round_depth,
     choose_round_size,
 )
-from loopty.domain.space import Space
-from loopty.domain.tune_spec import Tune
+from loopty.domain.trial import Pool
 from loopty.kit import codec
+from loopty.kit.contents import sha256
 from loopty.kit.option import option
 from loopty.kit.records import Record, field, replace
-from loopty.kit.short_digest import sha256
 
 Criteria = Mapping[str, str]
 """Digests by the name of the part."""
@@ -293,3 +293,22 @@ class Task(Record):
 
 def digest(stated: Any) -> str:
     return sha256(codec.text(stated).encode()).hexdigest()[:16]
+
+
+class Rig(Record):
+    """How trials are run. An evaluator is built from it, here or elsewhere (`session/trial_setup.py`)."""
+
+    benchmark: Benchmark
+    limits: Limits
+    access: Access
+    audit: Audit
+    """The held-out split, which no trial of the search may see."""
+    sandbox: SandboxSpec
+    unsafe: bool = False
+    """Whether trials run without a sandbox."""
+    benchmark_digest: str = ""
+    """Digest of the benchmark's files, part of the fingerprint; empty for a check before any run."""
+    data_digest: str = ""
+    """Digest of the benchmark's data outside the repository, part of the fingerprint."""
+    gate_commands: tuple[str | tuple[str, ...], ...] = ()
+    """The commands of the task's gates: what they call must be visible, too."""

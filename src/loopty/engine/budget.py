@@ -1,17 +1,24 @@
-"""What a run may still spend on trials. A trial is charged when it starts and refunded when it is cancelled."""
+"""What a run may still spend, and why a session asks or tries nothing more.
+
+A trial is charged when it starts and refunded when it is cancelled.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from loopty.domain.objective import score_metric
-from loopty.domain.pool import Pool
-from loopty.domain.task import Pools
-from loopty.record.budgets import pools_in_force
-from loopty.record.cohorts import Cohorts
+from loopty.domain.task import Noise, Pools
+from loopty.domain.trial import Ending, Pool
+from loopty.judge.revisions import seconds_to_confirm
+from loopty.kit.records import Record
+from loopty.record.calls import Spend
 from loopty.record.history import History
-from loopty.record.proposals import Proposals
+from loopty.record.nodes import Proposals
+from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
-from loopty.record.sessions import Session
-from loopty.record.trials import TrialCounts
+from loopty.record.sessions import Session, pools_in_force
+from loopty.record.trials import Cohorts, TrialCounts
 from loopty.record.tunings import Tunings
 from loopty.record.verdicts import Incumbents
 
@@ -58,3 +65,78 @@ def session_seconds(run: Run, now: float) -> float:
     """The time spent on the run in all sessions, the present one up to now; a pause does not count."""
     session = Session.of(run)
     return session.seconds if session.is_paused else session.seconds_before + now - session.since
+
+
+class Finish(Record):
+    """How a session ended. `sound` is False when nothing succeeded."""
+
+    reason: str
+    sound: bool
+    resumable: bool = False
+
+
+class SessionLimits:
+    """What the budget of one run still allows, by its history now."""
+
+    def __init__(
+        self, recorder: Recorder, run: int, pools: Pools, noise: Noise, clock: Callable[[], float]
+    ) -> None:
+        self._recorder = recorder
+        self._run_number = run
+        self._task_pools = pools
+        self._noise = noise
+        self._clock = clock
+
+    @property
+    def _run(self) -> Run:
+        return self._recorder.history.runs[self._run_number]
+
+    @property
+    def _pools(self) -> Pools:
+        return pools_in_force(self._run, self._task_pools)
+
+    def stop_reason(self) -> str | None:
+        """Why nothing more is asked, or None."""
+        return self.over_reason() or self._spend_reason()
+
+    def over_reason(self) -> str | None:
+        """Why nothing new is tried either, or None."""
+        history, run, pools = self._recorder.history, self._run, self._pools
+        if pools.wall_seconds is not None:
+            seconds = session_seconds(run, self._clock()) + seconds_to_confirm(history, run, self._noise)
+            if seconds >= pools.wall_seconds:
+                return f"the time limit of {pools.wall_seconds:g} s is reached"
+        since_best = Incumbents.of(run, Pool.ATTEMPT).since_best
+        if pools.patience is not None and since_best >= pools.patience:
+            return f"no improvement in the last {since_best} attempts"
+        return target_reason(history, run, pools)
+
+    def _spend_reason(self) -> str | None:
+        """Why no model may be asked now, or None. A call in flight counts as reserved, and is worth its trial."""
+        self._recorder.record_waiting()
+        spend, pools = Spend.of(self._run), self._pools
+        if pools.tokens is not None and spend.total_tokens >= pools.tokens:
+            return f"{spend.total_tokens} of {pools.tokens} tokens are spent"
+        if pools.money_usd is not None and spend.total_money_usd >= pools.money_usd:
+            return f"${spend.total_money_usd:.2f} of ${pools.money_usd:.2f} is spent"
+        return None
+
+    def why_idle(self) -> str | None:
+        """Why no further attempt can start, or None where the budget is not the reason."""
+        pool = Pool.ATTEMPT
+        return trial_refusal(self._run, self._pools, pool) or fruitless_reason(self._run, pool)
+
+    def finish(self, reason: str) -> Finish:
+        """The session ended for this reason, and the budget allows no more."""
+        return Finish(reason, self._is_sound())
+
+    def finish_after_stop(self, reason: str) -> Finish:
+        """The session was stopped: it can go on where the budget allows more."""
+        return Finish(reason, self._is_sound(), resumable=self.stop_reason() is None)
+
+    def _is_sound(self) -> bool:
+        """Whether any attempt finished, or none was wanted: by the budget, or because the target is reached."""
+        finished = TrialCounts.of(self._run, Pool.ATTEMPT).endings.get(Ending.FINISHED, 0)
+        history = self._recorder.history
+        wanted = self._pools.attempts > 0 and not target_reason(history, self._run, self._pools)
+        return finished > 1 or (finished == 1 and not wanted)

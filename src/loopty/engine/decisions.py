@@ -6,29 +6,73 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from loopty.domain.access import ObjectName, TreePath
+from loopty.domain.benchmark import metric_refusal
 from loopty.domain.errors import Misuse, Taken
-from loopty.domain.gate_spec import metric_refusal
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import metrics_fault, with_weighted_sum
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import GateScope, Pool
-from loopty.domain.proposal import Objection, Proposal, identity
+from loopty.domain.proposal import Declared, Objection, Proposal, complete_params, identity
+from loopty.domain.space import Params, Value
+from loopty.domain.trial import Ending, GateScope, Outcome, Pool, Verdict
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit.records import replace
 from loopty.record.calls import CallSettled, Spend
-from loopty.record.event import Event
+from loopty.record.fold import Event
 from loopty.record.history import History
-from loopty.record.node_gates import NodeGates
-from loopty.record.node_refusals import parent_refusal, refuse_dropped
-from loopty.record.proposals import refuse_proposal
-from loopty.record.proposed_nodes import add_proposal, inherit_params
-from loopty.record.removed_files import require_files
+from loopty.record.node_record import parent_refusal, refuse_dropped
+from loopty.record.nodes import NodeAdded, NodeGates, refuse_proposal, require_files
 from loopty.record.sessions import Session, SessionEnded, SessionStarted
 from loopty.record.trials import SplitShown, TrialEnded, Trials, TrialStarted, trial_name, trial_parts
 from loopty.record.verdicts import NodeJudged
 
 if TYPE_CHECKING:
-    from loopty.judge.verdict_rules import Judging
+    from loopty.judge.tuning import Judging
+
+
+def inherit_params(history: History, proposal: Proposal, declared: Declared) -> dict[str, Value]:
+    """The proposal's values, else those of its parent; what the program declares, it has from all its parents."""
+    parent, values = history[proposal.parent], dict[str, Value]()
+    for node in (*map(history.__getitem__, proposal.merged), parent):
+        values |= {name: value for name, value in node.params.items() if name in node.declared}
+    known = {name: value for name, value in values.items() if name in declared}
+    return complete_params(declared, {**known, **(proposal.params or parent.task_params)})
+
+
+def add_proposal(
+    proposal: Proposal,
+    node: NodeId,
+    pool: Pool,
+    commit: ObjectName,
+    tree: ObjectName,
+    params: Params,
+    declared: Declared,
+    draft: bool,
+    known_event: int,
+) -> NodeAdded:
+    """The event that adds the proposal as this node."""
+    return NodeAdded(
+        node,
+        pool,
+        proposal.operator,
+        proposal.summary,
+        commit,
+        tree,
+        params,
+        draft,
+        known_event,
+        tuple(map(TreePath, sorted(proposal.edits))),
+        proposal.inspirations,
+        proposal.calls,
+        proposal.remaining_in_reply,
+        proposal.index_in_reply,
+        proposal.parent_reason,
+        proposal.author,
+        proposal.surface,
+        proposal.merged,
+        proposal.arm_reason,
+        declared,
+    )
+
 
 LOSSES_UNTIL_QUARANTINE = 5
 
@@ -153,10 +197,9 @@ def _late_refusal(history: History, node: NodeId, pool: Pool, outcome: Outcome) 
 def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
     """The verdict about a node that has a result, or the measurement or review that it still needs."""
     from loopty.engine.budget import trial_refusal
-    from loopty.judge.incumbents import unseat_failing_incumbent
-    from loopty.judge.judge import apply_review, judge
-    from loopty.judge.leaps import hold_leap
+    from loopty.judge.judge import apply_review, hold_leap, judge
     from loopty.judge.pairs import MeasureAgain
+    from loopty.judge.revisions import unseat_failing_incumbent
 
     yield from unseat_failing_incumbent(history, node)
     affordable = trial_refusal(history.runs[node.run], judging.pools, Pool.REPEAT) is None

@@ -6,40 +6,70 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import Literal
 
-from loopty.domain.anchors_spec import NO_ANCHORS, Anchors
-from loopty.domain.curve import Row
 from loopty.domain.declared_types import cut_words
 from loopty.domain.errors import Exhausted, Misuse, Taken
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage
-from loopty.domain.outcome import Verdict
-from loopty.domain.pool import Pool
-from loopty.domain.proposal import Objection, Proposal, ProposerStall, Refusal, RungChange
-from loopty.domain.recordable import fault_of
-from loopty.domain.search_config import SearchMove
+from loopty.domain.proposal import Objection, Proposal, ProposerStall, Refusal, RungChange, SearchMove, fault_of
 from loopty.domain.task import Pools
+from loopty.domain.task_tables import NO_ANCHORS, Anchors
+from loopty.domain.trial import Pool, Row, Verdict
 from loopty.engine import budget, decisions
-from loopty.engine.open_questions import OpenQuestions, Pace, Question, ReadyAnswer, Reply
+from loopty.engine.budget import Finish, SessionLimits
+from loopty.engine.open_questions import OpenQuestions, Pace, Question, ReadyAnswer, Reply, RunControl
 from loopty.engine.protocols import CommittedFiles, Proposer, Purse, Trial, Workspaces
 from loopty.engine.prune_watch import PruneWatch
-from loopty.engine.run_control import RunControl
-from loopty.engine.session_limits import Finish, SessionLimits
 from loopty.engine.trial_runner import TrialRunner
 from loopty.judge.tuning import promised_nodes
-from loopty.kit.event_waits import EventWaits
-from loopty.record.event import Event
+from loopty.record.fold import Event
 from loopty.record.history import History
-from loopty.record.node_record import Node
-from loopty.record.node_refusals import parent_refusal
-from loopty.record.proposals import refuse_proposal
+from loopty.record.node_record import Node, parent_refusal
+from loopty.record.nodes import Proposals, refuse_proposal
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
-from loopty.record.rungs import RungChanged
 from loopty.record.search_learning import SearchMoved
+from loopty.record.search_summary import RungChanged
 from loopty.record.sessions import SessionEnded, SessionStalled
-from loopty.record.trials import TrialCounts
-from loopty.record.waiting_nodes import next_pending, next_undecided
+from loopty.record.trials import TrialCounts, Trials
+
+
+class EventWaits:
+    """One task for each of some events; they end with the `with` block."""
+
+    def __init__(self, *events: asyncio.Event) -> None:
+        self._tasks: dict[asyncio.Event, asyncio.Task[Literal[True]] | None] = dict.fromkeys(events)
+
+    def __enter__(self) -> EventWaits:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for task in self._tasks.values():
+            if task is not None:
+                task.cancel()
+
+    def tasks(self) -> set[asyncio.Task[Literal[True]]]:
+        """Tasks of which one is done soon after its event is set; an event that was set before may count, too."""
+        for event, task in self._tasks.items():
+            if task is None or task.done():
+                self._tasks[event] = asyncio.create_task(event.wait())
+        return {task for task in self._tasks.values() if task is not None}
+
+
+def next_undecided(history: History, run: int, pool: Pool) -> Node | None:
+    """The oldest node whose measurement was interrupted before its verdict; its trial is already paid for."""
+    nodes = (history[node] for node in Trials.of(history.runs[run]).undecided if node.parent)
+    return next((node for node in nodes if node.pool is pool and node.is_pending), None)
+
+
+def next_pending(history: History, run: int, pool: Pool) -> Node | None:
+    """The oldest node that still waits for its first trial."""
+    found = history.runs[run]
+    if TrialCounts.of(found, pool).started >= Proposals.of(found, pool).nodes:
+        return None
+    return next(history.waiting_nodes(run, pool), None)
+
 
 _MAX_RUNG_CHANGES = 16
 """Consecutive changes of rung without a proposal."""

@@ -1,22 +1,26 @@
-"""Questions to proposers: which are open, and which answers wait for a trial slot."""
+"""What is open between the loop and others: questions to proposers, and what processes ask of a run."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
-from loopty.domain.anchors_spec import NO_ANCHORS, Anchors
-from loopty.domain.executor_spec import MOST_WORKERS
-from loopty.domain.pool import Pool
+from loopty.domain.errors import Misuse
 from loopty.domain.proposal import Suggestion
+from loopty.domain.task import Pools
+from loopty.domain.task_tables import MOST_WORKERS, NO_ANCHORS, Anchors
+from loopty.domain.trial import Pool
+from loopty.engine import budget
 from loopty.engine.protocols import Ask, CommittedFiles, Proposer, Purse
 from loopty.kit.records import Record
-from loopty.record.proposals import Proposals
+from loopty.record.nodes import Proposals
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
+from loopty.record.sessions import ChangedLimits, Session, pools_in_force
 from loopty.record.trials import Trials, trial_parts
 
 Pace = Callable[[], Coroutine[Any, Any, None]]
@@ -172,3 +176,67 @@ class OpenQuestions:
 def _generators(run: Run, pool: Pool) -> Callable[[int], random.Random]:
     seed = run.seed
     return lambda position: random.Random(f"{seed} {pool} {position}")
+
+
+_WATCH_SECONDS = 0.5
+
+
+class RunControl:
+    """Obeys requests, and stops the session when the time of the run is over; a pause does not count."""
+
+    def __init__(
+        self, recorder: Recorder, run: int, pools: Pools, may_start: asyncio.Event, stop: Callable[[str], None]
+    ) -> None:
+        """`may_start` is cleared during a pause; `stop` ends the session, for a reason."""
+        self._recorder, self._run, self._task_pools = recorder, run, pools
+        self._may_start, self._stop = may_start, stop
+        self.changed = asyncio.Event()
+        """Set when a pause or a limit of the run has changed."""
+        self._known: tuple[bool, ChangedLimits] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+
+    @property
+    def is_paused(self) -> bool:
+        return not self._may_start.is_set()
+
+    @property
+    def pools(self) -> Pools:
+        """The limits that are in force."""
+        return pools_in_force(self._found, self._task_pools)
+
+    @property
+    def _found(self) -> Run:
+        return self._recorder.history.runs[self._run]
+
+    async def watch(self, owner: str, clock: Callable[[], float]) -> None:
+        """Obey until this is cancelled. `owner` is the process that drives the session."""
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            with contextlib.suppress(Misuse):  # a ledger that cannot be read ends the next trial, with this reason
+                await self._recorder.wait_for_ledger()
+                self._recorder.refresh()
+            self.obey(owner, clock)
+
+    def obey(self, owner: str, clock: Callable[[], float]) -> None:
+        """Obey what is recorded by now."""
+        session, before = Session.of(self._found), self._known
+        if session.stop_request and session.driver == owner:
+            self._stop(session.stop_request)
+        (self._may_start.clear if session.is_paused else self._may_start.set)()
+        self._known = session.is_paused, ChangedLimits.of(self._found)
+        if before != self._known:
+            self._set_deadline(clock())
+            self.changed.set()
+
+    def end(self) -> None:
+        """Forget the time limit: the session ends."""
+        if self._deadline:
+            self._deadline.cancel()
+
+    def _set_deadline(self, now: float) -> None:
+        self.end()
+        limit = self.pools.wall_seconds
+        if limit is not None and not self.is_paused:
+            left = max(limit - budget.session_seconds(self._found, now), 0.0)
+            loop, why = asyncio.get_running_loop(), f"the time limit of {limit:g} s is reached"
+            self._deadline = loop.call_later(left, self._stop, why)

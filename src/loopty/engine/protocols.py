@@ -10,23 +10,19 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from loopty.domain.anchors_spec import NO_ANCHORS, Anchors
-from loopty.domain.curve import Curve, Row
-from loopty.domain.declared_parameters import Declared
-from loopty.domain.gate_spec import Gate
-from loopty.domain.git_names import ObjectName
+from loopty.domain.access import ObjectName
+from loopty.domain.benchmark import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.launch import Mount
-from loopty.domain.machine import Machine
 from loopty.domain.objective import Directions
-from loopty.domain.outcome import Outcome
-from loopty.domain.pool import Pool
-from loopty.domain.proposal import Edits, Proposal, Suggestion
+from loopty.domain.proposal import Declared, Edits, Proposal, Suggestion
+from loopty.domain.task_tables import NO_ANCHORS, Anchors
+from loopty.domain.trial import Curve, Machine, Outcome, Pool, Row
 from loopty.kit.records import Record, field
 from loopty.kit.safe_folder import SafeFolder
 from loopty.record.history import History
 from loopty.record.node_record import Node
-from loopty.record.proposals import Proposals
+from loopty.record.nodes import Proposals
 from loopty.record.verdicts import Incumbents
 
 if TYPE_CHECKING:

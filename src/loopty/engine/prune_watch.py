@@ -1,16 +1,101 @@
-"""Watches what trials report while they run, and stops those that cannot become good."""
+"""Watches what trials report while they run, and stops those that, by their peers, cannot become good.
+
+A benchmark that reports its score only at its end is followed by the leftmost metric that it reports before, as
+long as this goes with the score among the trials that have finished.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 
-from loopty.domain.curve import Curve, Row
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Directions
+from loopty.domain.objective import Direction, Directions, score_metric
+from loopty.domain.trial import Curve, Row, metric_curve, metric_of_curve
 from loopty.engine.protocols import OnMetrics, Pruner, ReadCurve, Trial
-from loopty.judge.curve_peers import curve_of, finished_peers, pruning_obstacle, telling_curves
 from loopty.record.history import History
 from loopty.record.node_record import Node
+
+_MOST_COMPARED = 16
+"""Trials by which it is found out whether a metric goes with the score: all pairs of them are compared."""
+_ENOUGH_COMPARED = 5
+"""With fewer, nothing is said yet."""
+_FIRST_LOOK_SECONDS = 0.2
+"""A trial is looked at for the first time after this long."""
+
+Peers = Sequence[tuple[Node, Curve]]
+"""Finished trials with their curves, oldest first."""
+
+
+def finished_peers(history: History, node: Node, fingerprint: str) -> Iterator[Node]:
+    """The other trials of the node's pool that have finished on this machine."""
+    for peer in history.nodes(node.id.run, node.pool):
+        outcome = peer.outcome
+        if peer.id != node.id and outcome and outcome.is_finished and outcome.fingerprint == fingerprint:
+            yield peer
+
+
+def curve_of(history: History, run: int, rows: Sequence[Row], directions: Directions) -> Curve:
+    """The curve by which a trial of this run is followed."""
+    if not rows:
+        return Curve((), Direction.MAX)
+    reported = history.runs[run].objective.counting_metrics(rows[-1].metrics, directions)
+    metric = metric_of_curve(rows, directions, (history.counting_metrics(run) or reported)[0])
+    return metric_curve(rows, metric.name, metric.direction)
+
+
+def telling_curves(history: History, node: Node, curve: Curve, peers: Peers) -> list[Curve]:
+    """Return the curves that tell what becomes of this node's; none if its metric does not go with the score."""
+    if not _is_counting(history, node.id.run, curve) and _agreement(_pairs(history, peers)) <= 0:
+        return []
+    return [peer for _, peer in peers if peer.points]
+
+
+def pruning_obstacle(history: History, run: int, peers: Peers) -> str:
+    """Why no trial of a run can be pruned, in one line; empty where one can, or nothing has finished yet."""
+    if not peers:
+        return ""
+    nothing = "the pruner stops no trial"
+    if not any(curve.points for _, curve in peers):
+        return (
+            f"{nothing}: the benchmark reports no metrics while it runs; let it call `run.report` of the SDK "
+            "at each step, or take [pruner] out of loopty.toml"
+        )
+    if all(node.outcome and node.outcome.seconds < _FIRST_LOOK_SECONDS for node, _ in peers):
+        return f"{nothing}: each is over within {_FIRST_LOOK_SECONDS:g} s, before loopty looks at what it reports"
+    if all(len(curve.points) < 2 for _, curve in peers):
+        return f"{nothing}: the benchmark reports once, at its end; let it report at each step"
+    curve, pairs = next(curve for _, curve in reversed(peers) if curve.points), _pairs(history, peers)
+    if _is_counting(history, run, curve) or len(pairs) < _ENOUGH_COMPARED or _agreement(pairs) > 0:
+        return ""
+    score = history.counting_metrics(run)[0].name
+    return (
+        f"{nothing}: {curve.metric}, which the benchmark reports while it runs, does not go with its {score}; "
+        f'let it report {score}, or say which values are better, as in "{curve.metric} (lower is better)"'
+    )
+
+
+def _is_counting(history: History, run: int, curve: Curve) -> bool:
+    counting = history.counting_metrics(run)
+    return not counting or curve.metric == counting[0].name
+
+
+def _pairs(history: History, peers: Peers) -> list[tuple[float, float]]:
+    """Where the curves of the newest peers ended, beside their scores; of both, more is better."""
+    pairs = []
+    for node, curve in peers[-_MOST_COMPARED:]:
+        score = history.score(node)
+        if curve.points and score is not None:
+            sign = score_metric(history.metrics(node)).direction.sign
+            pairs.append((curve.direction.sign * curve.points[-1][1], sign * score))
+    return pairs
+
+
+def _agreement(pairs: Sequence[tuple[float, float]]) -> int:
+    """How many more pairs of trials both numbers put in the same order than in the opposite one."""
+    signs = ((mine[0] - other[0]) * (mine[1] - other[1]) for mine, other in itertools.combinations(pairs, 2))
+    return sum((sign > 0) - (sign < 0) for sign in signs)
+
 
 _MAX_REPORTED = 64  # curves of trials of this session that are kept in memory until a peer needs them
 

@@ -5,27 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from loopty.domain.benchmark import Gate
 from loopty.domain.errors import Exhausted
-from loopty.domain.gate_spec import Gate
 from loopty.domain.launch import SandboxError
-from loopty.domain.model import Outage
-from loopty.domain.outcome import Ending, Outcome
-from loopty.domain.pool import GateScope, Pool
-from loopty.domain.recordable import recordable
-from loopty.domain.worker_outage import TrialLosesWorkers, WorkerOutage
+from loopty.domain.model import Outage, TrialLosesWorkers, WorkerOutage
+from loopty.domain.proposal import recordable
+from loopty.domain.trial import Ending, GateScope, Outcome, Pool
 from loopty.engine import decisions
 from loopty.engine.protocols import Executor, OnMetrics, Reviewer, Trial, Workspaces
-from loopty.judge.verdict_rules import Judging
+from loopty.judge.tuning import Judging
 from loopty.kit.records import replace
-from loopty.record.cohorts import Cohorts
-from loopty.record.event import Event
+from loopty.record.fold import Event
 from loopty.record.history import History
-from loopty.record.node_gates import NodeGates
 from loopty.record.node_record import Node
-from loopty.record.nodes import NodeAdded
+from loopty.record.nodes import NodeAdded, NodeGates
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
-from loopty.record.trials import TrialEnded, TrialStarted, trial_name, trial_token
+from loopty.record.trials import Cohorts, TrialEnded, TrialStarted, trial_name, trial_token
 from loopty.record.tunings import Tunings
 from loopty.record.verdicts import NodeJudged, NodeReopened, VerdictWithdrawn
 
@@ -110,7 +106,7 @@ class TrialRunner:
 
     async def confirm_best(self, run: int, pairs: int, watch: Watch, cancel: asyncio.Event) -> None:
         """Measure the best node beside the baseline until there are this many fresh pairs, or a stop."""
-        from loopty.judge.confirmation import start_confirmation
+        from loopty.judge.revisions import start_confirmation
 
         noise = self.judging.noise
         while not cancel.is_set():

@@ -1,16 +1,19 @@
-"""Runs the commands of a benchmark and its gates, in the candidate's sandbox or, if isolated, in their own."""
+"""Runs the commands of a benchmark, its gates or any other on a node's files: in the candidate's sandbox, in their
+own, or in a writable copy.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import IO, TYPE_CHECKING
 
-from loopty.domain.benchmark_spec import Benchmark, Limits
+from loopty.domain.benchmark import Benchmark, Limits
 from loopty.domain.launch import Exit, Launch, Mount, Protection, Sandbox, Stop, WarmStart
-from loopty.domain.outcome import Integrity
+from loopty.domain.trial import Integrity
 from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators import contract
 from loopty.evaluators.candidate_stillness import CandidateConduct
@@ -20,8 +23,8 @@ from loopty.kit.safe_folder import SafeFile
 from loopty.kit.temporary_folder import temporary_folder
 
 if TYPE_CHECKING:
-    from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
     from loopty.evaluators.warm_commands import WarmCommands
+
 
 FindTampering = Callable[[Trial], str | None]
 """What changed in the benchmark of a trial since its stage was made, or None."""
@@ -123,8 +126,6 @@ class BenchmarkRunner:
         self, trial: Trial, stage: Stage, command: TreeCommand, cancel: asyncio.Event
     ) -> TreeCommandEnd:
         """Run any command in the candidate's tree, with what the candidate sees; its output passes through."""
-        from loopty.evaluators.tree_command import OutputFollower, TreeCommandEnd
-
         seconds, tree = command.seconds or self._benchmark.timeout_seconds, self._paths.tree
         isolated = self._benchmark.isolated
         if isolated:
@@ -154,8 +155,6 @@ class BenchmarkRunner:
     ) -> tuple[str, ...]:
         if not self._benchmark.writable_copy:
             return argv
-        from loopty.evaluators.writable_copy import in_writable_copy
-
         # Only what the host has at the same place of the repository: other mounts are changes of the node.
         host_top = self._paths.host_top
         caches = (f"{top}/{path.strip('/')}" for path in self._benchmark.caches)
@@ -201,3 +200,123 @@ class _CandidateAccess(Record):
     env: Mapping[str, str]
     mounts: tuple[Mount, ...]
     conduct: CandidateConduct
+
+
+Write = Callable[[str], object]
+_PERIOD_SECONDS = 0.05
+_CHUNK_BYTES = 1 << 16
+
+
+class TreeCommand(Record):
+    """A command, and where its output goes."""
+
+    argv: tuple[str, ...]
+    write_stdout: Write
+    write_stderr: Write
+    seconds: float | None = None
+    """None: the time of the benchmark."""
+
+
+class TreeCommandEnd(Record):
+    """How the command ended."""
+
+    code: int
+    stopped: str = ""
+    """The limit that it reached, in words; empty when it ended by itself."""
+
+
+class OutputFollower:
+    """Passes on what a command appends to its two output files."""
+
+    def __init__(self, command: TreeCommand, stdout: Path, stderr: Path) -> None:
+        self._outputs = [_Output(stdout, command.write_stdout), _Output(stderr, command.write_stderr)]
+
+    @contextlib.asynccontextmanager
+    async def follow(self) -> AsyncIterator[None]:
+        """Pass it on as it comes while the context is open, and the rest at its end."""
+        following = asyncio.create_task(self._pass_on_again_and_again())
+        try:
+            yield
+        finally:
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await following
+            self.pass_on(is_end=True)
+
+    async def _pass_on_again_and_again(self) -> None:
+        while True:
+            self.pass_on()
+            await asyncio.sleep(_PERIOD_SECONDS)
+
+    def pass_on(self, is_end: bool = False) -> None:
+        """Pass on what has come since the last time."""
+        for output in self._outputs:
+            output.pass_on(is_end)
+
+
+class _Output:
+    def __init__(self, path: Path, write: Write) -> None:
+        self._path = path
+        self._write = write
+        self._file: IO[bytes] | None = None
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def pass_on(self, is_end: bool) -> None:
+        if self._file is None:
+            with contextlib.suppress(FileNotFoundError):
+                self._file = self._path.open("rb")
+        while self._file and (chunk := self._file.read(_CHUNK_BYTES)):
+            self._write(self._decoder.decode(chunk))
+        if is_end:
+            self._write(self._decoder.decode(b"", final=True))
+            if self._file:
+                self._file.close()
+
+
+# Environments and scratch directories at the top of the tree are linked: they would take long to copy, or are for
+# writing. Times are kept, because build tools compare them. Without namespaces, changed directories of a node are
+# links, and may hold others; they become copies. Of node_modules each package is linked, because test runners and
+# compilers of JavaScript keep what they have compiled in node_modules/.cache.
+_SCRIPT = """set -e
+tree="${TMPDIR:?}/tree" linked=":$1:" has_links="$2"
+shift 2
+mkdir "$tree"
+for name in * .[!.]* ..?*; do
+    [ -e "$name" ] || [ -L "$name" ] || continue
+    case "$linked" in
+        *":$name:"*) ;;
+        *) cp -a -- "$name" "$tree/" ;;
+    esac
+done
+for _ in $has_links; do
+    find "$tree" -type l -lname "/*" -exec sh -c '
+        for link; do
+            [ ! -e "$link" ] || { cp -aH -- "$link" "$link~" && rm -- "$link" && mv -- "$link~" "$link"; }
+        done' copy {} +
+done
+for name in * .[!.]* ..?*; do
+    case "$linked" in
+        *":$name:"*)
+            if [ "$name" = node_modules ]; then
+                mkdir "$tree/$name"
+                find -H "$PWD/$name" -mindepth 1 -maxdepth 1 ! -name .cache -exec ln -s -t "$tree/$name" -- {} +
+            else
+                ln -s "$PWD/$name" "$tree/$name"
+            fi ;;
+    esac
+done
+cd "$tree"
+export EVO_WORKTREE="$tree"
+exec "$@"
+"""
+
+
+def in_writable_copy(
+    argv: tuple[str, ...], top: str, linked: Iterable[str], has_links: bool = False
+) -> tuple[str, ...]:
+    """The command that copies the tree at `top` and runs there; paths of `linked` directly below it are linked.
+
+    `has_links`: whether changed directories of the tree are links.
+    """
+    names = sorted({PurePosixPath(path).name for path in linked if str(PurePosixPath(path).parent) == top})
+    return ("/bin/sh", "-c", _SCRIPT, "copy", ":".join(names), "1 2 3" if has_links else "", *argv)

@@ -1,39 +1,43 @@
-"""Scores a node by running the task's gates and its benchmark command in the sandbox."""
+"""Scores a node by running the task's gates and its benchmark command in the sandbox; keeps copies of what the
+trial published.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import os
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loopty.domain.benchmark_spec import Benchmark, Limits
-from loopty.domain.gate_spec import Gate, When, command_gates, metric_refusal
+from loopty.domain.benchmark import Benchmark, Gate, Limits, When, command_gates, metric_refusal
 from loopty.domain.launch import Exit, Mount, Sandbox, SandboxError, Stop, WarmProcessLost
-from loopty.domain.outcome import KNOWN_INPUTS, NOT_FROZEN, Ending, Integrity, Outcome
-from loopty.domain.pool import GateScope
+from loopty.domain.trial import KNOWN_INPUTS, NOT_FROZEN, Ending, GateScope, Integrity, Outcome
 from loopty.engine.protocols import MakeStage, OnMetrics, Stage, Trial
-from loopty.evaluators import cascade_climb, contract, harvest
-from loopty.evaluators.artifact_copies import ARTIFACTS, has_artifacts, keep_artifacts
+from loopty.evaluators import contract, harvest, steps
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command, FindTampering, TamperingFound
 from loopty.evaluators.candidate_stillness import CandidateConduct
-from loopty.evaluators.cascade_climb import CascadeClimb
 from loopty.evaluators.contract import SandboxPaths
 from loopty.evaluators.harvest import PrintedError
-from loopty.evaluators.metrics_watch import MetricsWatch
-from loopty.evaluators.result import ParsedResult
+from loopty.evaluators.metrics import MetricsWatch
+from loopty.evaluators.result import RESULT, ParsedResult, TrialOutput
 from loopty.evaluators.result_formats import load_format
-from loopty.evaluators.trial_output import RESULT, TrialOutput
+from loopty.evaluators.steps import CascadeClimb
+from loopty.kit import untrusted_files
 from loopty.kit.records import replace
+from loopty.kit.safe_folder import SafeFolder, UnsafePath
 from loopty.kit.untrusted_files import Unreadable
 
 if TYPE_CHECKING:
-    from loopty.evaluators.bytecode_compiler import FrozenSources
-    from loopty.evaluators.gates import GateResult
-    from loopty.evaluators.tree_command import TreeCommand, TreeCommandEnd
+    from loopty.evaluators.benchmark_runner import TreeCommand, TreeCommandEnd
+    from loopty.evaluators.steps import FrozenSources, GateResult
     from loopty.evaluators.warm_commands import WarmCommands
-    from loopty.models.endpoint.trial_access import ServeTrial
+    from loopty.models.trial_access import ServeTrial
+
 
 _SMALL_RESULT = 64 << 10
 RunGates = Callable[[Trial, asyncio.Event], Awaitable["list[GateResult]"]]
@@ -77,7 +81,7 @@ class CommandEvaluator:
         )
         self._compiler = None
         if python is not None and frozen_sources is not None:
-            from loopty.evaluators.bytecode_compiler import BytecodeCompiler
+            from loopty.evaluators.steps import BytecodeCompiler
 
             self._compiler = BytecodeCompiler(python, frozen_sources, self._runner, paths)
 
@@ -113,7 +117,7 @@ class CommandEvaluator:
 
     async def run_gates(self, trial: Trial, cancel: asyncio.Event) -> list[GateResult]:
         """Run each gate on the node now; gates on metrics only if the node has metrics."""
-        from loopty.evaluators.gates import GateResult
+        from loopty.evaluators.steps import GateResult
 
         metrics = trial.node.outcome.metrics if trial.node.outcome else {}
         await self._compile(trial, cancel)
@@ -169,7 +173,7 @@ class CommandEvaluator:
         return None
 
     async def _run_gate(self, gate: Gate, trial: Trial, stage: Stage, cancel: asyncio.Event) -> GateResult:
-        from loopty.evaluators.gates import run_gate
+        from loopty.evaluators.steps import run_gate
 
         return await run_gate(gate, trial, stage, self._runner, self._benchmark, self._paths, cancel)
 
@@ -179,10 +183,10 @@ class CommandEvaluator:
         if trial.pool.rules.gates is not GateScope.ALL:
             return climb
         for cheap in self._benchmark.cascade:
-            folder = stage.folder.below(cascade_climb.folder_name(cheap))
-            command = cascade_climb.stage_command(cheap, trial, folder, stage, self._benchmark, self._paths)
+            folder = stage.folder.below(steps.folder_name(cheap))
+            command = steps.stage_command(cheap, trial, folder, stage, self._benchmark, self._paths)
             own_stage = replace(stage, folder=folder.make(), keep=None)
-            outcome = await self._run_command(trial, own_stage, command, cascade_climb.watch_nothing, cancel)
+            outcome = await self._run_command(trial, own_stage, command, steps.watch_nothing, cancel)
             # A result that stays would be the next command's.
             await asyncio.to_thread(stage.empty_outbox)
             await asyncio.to_thread(stage.empty_scratch)
@@ -317,3 +321,56 @@ async def _in_thread(
         yield stage
     finally:
         await asyncio.to_thread(stage_context.__exit__, None, None, None)
+
+
+ARTIFACTS = "artifacts"
+MOST_FILES = 32
+LARGEST_FILE = 8 << 20
+LARGEST_TOTAL = 32 << 20
+_MOST_LISTED = 1_000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def has_artifacts(source: SafeFolder) -> bool:
+    """Whether a trial has put anything there that could be kept."""
+    try:
+        with source.handle() as folder, os.scandir(folder) as entries:
+            return next(entries, None) is not None
+    except (FileNotFoundError, PermissionError, UnsafePath):
+        return False
+
+
+def keep_artifacts(source: SafeFolder, target: SafeFolder) -> tuple[dict[str, str], int]:
+    """Keep the artifacts of a trial, each under the SHA-256 of its content; their digests by name.
+
+    Only regular files with plain names within the limits are kept; the second value counts the others. No link is
+    followed.
+    """
+    with contextlib.ExitStack() as resources:
+        try:
+            folder = resources.enter_context(source.handle())
+        except (FileNotFoundError, PermissionError, UnsafePath):
+            return {}, 0
+        return _keep(folder, target)
+
+
+def _keep(folder: int, target: SafeFolder) -> tuple[dict[str, str], int]:
+    kept: dict[str, str] = {}
+    left_out, room = 0, LARGEST_TOTAL
+    for name in _names(folder):
+        content = None
+        if len(kept) < MOST_FILES and _NAME.fullmatch(name):
+            with contextlib.suppress(Unreadable):
+                content = untrusted_files.content(Path(name), min(LARGEST_FILE, room), folder)
+        if content is None:
+            left_out += 1
+            continue
+        room -= len(content)
+        kept[name] = hashlib.sha256(content).hexdigest()
+        target.make().file(kept[name]).write(content)
+    return kept, left_out
+
+
+def _names(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry, _ in zip(entries, range(_MOST_LISTED), strict=False))

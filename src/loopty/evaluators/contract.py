@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from loopty.domain.benchmark_spec import Benchmark
-from loopty.domain.gate_spec import Gate
-from loopty.domain.pool import Pool
+from loopty.domain.benchmark import Benchmark, Gate
+from loopty.domain.trial import Pool
 from loopty.engine.protocols import Trial
+from loopty.evaluators.result import RESULT
 from loopty.evaluators.result_formats import load_format
-from loopty.evaluators.trial_output import RESULT
 from loopty.kit.records import Record
 
 METRICS, STOP = "metrics.csv", "stop"

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loopty.domain.launch import Mount
-from loopty.domain.outcome import Ending, Outcome
+from loopty.domain.trial import Ending, Outcome
 from loopty.engine.protocols import Stage, Trial
 from loopty.evaluators.benchmark_runner import Command
 from loopty.evaluators.contract import SandboxPaths
 from loopty.kit.records import replace
-from loopty.kit.unix_socket import listen
+from loopty.kit.sockets import listen
 
 if TYPE_CHECKING:
-    from loopty.models.endpoint.trial_access import ServeTrial, TrialAccess
+    from loopty.models.trial_access import ServeTrial, TrialAccess
 
 _BACKLOG = 128
 _NO_PORT = "loopty: there is no python3 here, so there is no port: reach the model through LOOPTY_MODEL_SOCKET"

@@ -1,16 +1,22 @@
-"""The result contract: `{"score": 0.6, "tasks": {"t1": 0.8}, …}`. Only a finite score is required."""
+"""The result contract, of which only a finite score is required, and what a trial has left to read it from:
+bounded, no link followed.
+
+Only a finite score is required.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from loopty.domain.objective import SCORE, Direction
-from loopty.domain.score_names import best_score_name
-from loopty.kit.not_finite import not_finite_text
+from loopty.domain.objective import SCORE, Direction, best_score_name, not_finite_text
+from loopty.kit import untrusted_files
 from loopty.kit.records import Record, field
+from loopty.kit.safe_folder import SafeFolder, UnsafePath
 from loopty.kit.untrusted_files import Unreadable, is_printable_name, json_object
 
 _MAX_TASKS = 10_000
@@ -134,3 +140,65 @@ def _numbers(document: Mapping[str, Any], above: str = "", depth: int = 0) -> It
                 yield name, float(value)
             except OverflowError:
                 continue
+
+
+RESULT = "result.json"
+LARGEST_RESULT = 4 << 20
+_LARGEST_TOTAL = 16 << 20
+_MAX_ENTRIES = 20_000
+_DEEPEST_FOLDER = 16
+
+
+class TrialOutput(Record):
+    """The outbox of a trial whose processes are dead, and what it printed."""
+
+    outbox: SafeFolder
+    logs: SafeFolder
+
+    def file(self, name: str) -> bytes | None:
+        """A file of the outbox, or None when there is none. Raises Unreadable."""
+        return _content(self.outbox, name, LARGEST_RESULT)
+
+    def stdout(self) -> bytes:
+        """What the benchmark printed. Raises Unreadable."""
+        return _content(self.logs, "stdout.log", LARGEST_RESULT) or b""
+
+    def files_below(self, folder: str, name_end: str) -> Iterator[tuple[str, bytes]]:
+        """The files of a folder of the outbox whose paths end like this, by path. Raises Unreadable."""
+        left = _LARGEST_TOTAL
+        for steps in _paths(self.outbox.below(folder)):
+            path = "/".join(steps)
+            if path.endswith(name_end):
+                raw = _content(self.outbox.below(folder, *steps[:-1]), steps[-1], left) or b""
+                left -= len(raw)
+                yield path, raw
+
+
+def _content(folder: SafeFolder, name: str, limit_bytes: int) -> bytes | None:
+    try:
+        with folder.handle() as descriptor:
+            return untrusted_files.content(Path(name), limit_bytes, descriptor)
+    except (FileNotFoundError, PermissionError, UnsafePath):
+        return None
+
+
+def _paths(top: SafeFolder) -> list[tuple[str, ...]]:
+    """The files below a folder, in order; links and special files are left out. Raises Unreadable."""
+    files: list[tuple[str, ...]] = []
+    waiting: list[tuple[str, ...]] = [()]
+    seen = 0
+    while waiting:
+        steps = waiting.pop()
+        try:
+            with top.below(*steps).handle() as descriptor, os.scandir(descriptor) as entries:
+                for entry in entries:
+                    seen += 1
+                    if seen > _MAX_ENTRIES:
+                        raise Unreadable(f"has more than {_MAX_ENTRIES} files")
+                    if entry.is_dir(follow_symlinks=False) and len(steps) < _DEEPEST_FOLDER:
+                        waiting.append((*steps, entry.name))
+                    elif entry.is_file(follow_symlinks=False):
+                        files.append((*steps, entry.name))
+        except (FileNotFoundError, PermissionError, UnsafePath):
+            continue
+    return sorted(files)

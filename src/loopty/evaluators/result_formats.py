@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import functools
-import importlib
 from typing import TYPE_CHECKING
+
+from loopty.kit.by_name import by_name
 
 if TYPE_CHECKING:
     from loopty.evaluators.formats.result_format import ResultFormat
 
 FORMATS = {
-    "file": "result_file",
-    "stdout": "printed_result",
-    "pytest-benchmark": "pytest_benchmark",
-    "hyperfine": "hyperfine",
-    "google-benchmark": "google_benchmark",
-    "criterion": "criterion",
-    "go-bench": "go_bench",
-    "benchmark-js": "benchmark_js",
-    "perf-stat": "perf_stat",
-    "pyperf": "pyperf",
+    "file": "loopty.evaluators.formats.files:RESULT_FILE",
+    "stdout": "loopty.evaluators.formats.printed:PRINTED_RESULT",
+    "pytest-benchmark": "loopty.evaluators.formats.files:PYTEST_BENCHMARK",
+    "hyperfine": "loopty.evaluators.formats.files:HYPERFINE",
+    "google-benchmark": "loopty.evaluators.formats.files:GOOGLE_BENCHMARK",
+    "criterion": "loopty.evaluators.formats.files:CRITERION",
+    "go-bench": "loopty.evaluators.formats.printed:GO_BENCH",
+    "benchmark-js": "loopty.evaluators.formats.printed:BENCHMARK_JS",
+    "perf-stat": "loopty.evaluators.formats.files:PERF_STAT",
+    "pyperf": "loopty.evaluators.formats.printed:PYPERF",
 }
-"""Modules of `evaluators/formats` by name."""
+"""Where each format is, by its name."""
 
 
 @functools.cache
 def load_format(name: str) -> ResultFormat:
-    loaded: ResultFormat = importlib.import_module(f"loopty.evaluators.formats.{FORMATS[name]}").FORMAT
+    loaded: ResultFormat = by_name(FORMATS[name])
     return loaded

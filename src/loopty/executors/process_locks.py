@@ -11,8 +11,8 @@ import fcntl
 import functools
 import os
 
+from loopty.kit.process import at_work_end
 from loopty.kit.safe_folder import SafeFolder
-from loopty.kit.work_end import at_work_end
 
 
 class ProcessLocks:

@@ -1,19 +1,19 @@
-"""Tune mode: which point of a proposal's parameters the slice measures next, and which one is promoted."""
+"""The rules of a task for verdicts; and tune mode: which point is measured next, and which is promoted."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
 
-from loopty.domain.declared_parameters import complete_params, join_space
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, score_metric
-from loopty.domain.pool import Pool
-from loopty.domain.proposal import identity
+from loopty.domain.proposal import BY_HAND, complete_params, identity, join_space
 from loopty.domain.space import Params, Space, Value
-from loopty.domain.tune_spec import Tune
-from loopty.kit.records import Record
-from loopty.record.event import Event
+from loopty.domain.task import Noise, Pools
+from loopty.domain.task_tables import Tune
+from loopty.domain.trial import Pool
+from loopty.kit.records import Record, replace
+from loopty.record.fold import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.trials import TrialStarted
@@ -116,3 +116,25 @@ def _promoted_params(history: History, node: Node, known: OpenTuning) -> Params:
 def _direction(history: History, node: Node) -> Direction:
     metrics = history.counting_metrics(node.id.run)
     return score_metric(metrics).direction if metrics else history.runs[node.id.run].objective.direction
+
+
+FIRST_LOOK_OF_FREE_PROPOSALS = 1.0
+"""In units of the noise. Chosen by whole simulated nights (docs/research/judge.md)."""
+
+
+class Judging(Record):
+    """What verdicts depend on besides the history."""
+
+    pools: Pools
+    noise: Noise
+    review: str = "off"
+    """What happens to a winner that the verifier objects to, as in the task."""
+    tuning: Tuning | None = None
+    """How the parameters of a code change are tuned before its first judging trial; None where they are not."""
+
+    def noise_for(self, node: Node) -> Noise:
+        """The task's rules; where time is the limit and proposals cost none, only what promises gets pairs."""
+        is_free = not node.calls and node.operator != BY_HAND and self.pools.wall_seconds is not None
+        if self.noise.first_look is not None or not is_free:
+            return self.noise
+        return replace(self.noise, first_look=FIRST_LOOK_OF_FREE_PROPOSALS)

@@ -1,4 +1,4 @@
-"""Marked blocks: the parts of a program that may change."""
+"""Programs as text: the marked blocks that may change, and how far two texts are the same."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
+
+
+def same_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
+    """How many lines are the same at the beginning, and how many of the others at the end."""
+    shorter = min(len(old), len(new))
+    start = 0
+    while start < shorter and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < shorter - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    return start, end
+
 
 _MARKER = re.compile(r"EVOLVE-BLOCK-(START|END)\b")
 # Any comment opener counts, in any language: a false marker only freezes text, a missed one would unfreeze it.

@@ -1,10 +1,4 @@
-"""Folders of loopty's own: opened step by step by handle, never through a link, and only where the owner is known.
-
-A repository, an artifact or another user may have put a link where loopty keeps its files; whoever opens such a
-path by its name writes to, reads from or empties what the link names. So everything below a trusted root is opened
-relative to the handle of its directory (`openat` with `O_NOFOLLOW`), and each directory on the way must belong to
-this user or to root.
-"""
+"""Folders of loopty's own, opened step by step by handle: never through a link, and only of a known owner."""
 
 from __future__ import annotations
 
@@ -13,15 +7,102 @@ import errno
 import os
 import shutil
 import stat
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from loopty.kit import kept_handles
-from loopty.kit.atomic_file import write_atomically, write_whole
-from loopty.kit.kept_handles import KeptHandle
+from loopty.kit.contents import write_atomically, write_whole
+from loopty.kit.process import trial_owner
 from loopty.kit.records import Record, replace
-from loopty.kit.tree_removal import remove_tree
-from loopty.kit.trial_user import trial_owner
+
+_MOST_STEPS = 3
+"""From the root to a directory that is kept open."""
+
+
+class KeptHandle:
+    """The handle of a directory, closed when nobody uses it any more: another thread may still walk from it."""
+
+    __slots__ = ("descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
+_KEPT: dict[Path, dict[tuple[str, ...], KeptHandle]] = {}
+"""By root and steps."""
+
+
+def has(root: Path, steps: tuple[str, ...]) -> bool:
+    return steps in _KEPT.get(root, ())
+
+
+def keep(root: Path, steps: tuple[str, ...], descriptor: int) -> None:
+    """Keep this handle of the directory, which is closed after `forget`."""
+    _KEPT.setdefault(root, {})[steps] = KeptHandle(descriptor)
+
+
+def forget(root: Path, steps: tuple[str, ...]) -> None:
+    """Keep the handle of this directory no longer, if it is kept."""
+    handles = _KEPT.get(root, {})
+    handles.pop(steps, None)
+    if not handles:
+        _KEPT.pop(root, None)
+
+
+def nearest(root: Path, steps: tuple[str, ...]) -> tuple[KeptHandle | None, int]:
+    """The kept handle of this directory or of the nearest one above it, and the number of its steps."""
+    if _KEPT and (handles := _KEPT.get(root)):
+        for count in range(min(len(steps), _MOST_STEPS), 0, -1):
+            if (near := handles.get(steps[:count])) is not None:
+                return near, count
+    return None, 0
+
+
+_REAL_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def remove_tree(name: str, folder: int) -> None:
+    """Remove this directory of an open folder. A link below it is removed, and never followed."""
+    try:
+        _remove(name, folder)
+    except (OSError, RecursionError):
+        # Directories nested thousands deep exceed Python's recursion limit and the kernel's longest path;
+        # rm walks by descriptors. Directories that deny access to their own owner are opened first.
+        here = f"/proc/{os.getpid()}/fd/{folder}"
+        subprocess.run(["chmod", "-R", "u+rwX", "--", f"./{name}"], cwd=here, capture_output=True)
+        subprocess.run(["rm", "-rf", "--", f"./{name}"], cwd=here, capture_output=True)
+
+
+def _remove(name: str, folder: int) -> None:
+    """Remove an empty directory, as most are, without a look into it."""
+    try:
+        os.rmdir(name, dir_fd=folder)
+        return
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+    inside = os.open(name, _REAL_DIRECTORY, dir_fd=folder)
+    try:
+        with os.scandir(inside) as found:
+            entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
+        for entry, is_directory in entries:
+            if is_directory:
+                _remove(entry, inside)
+            else:
+                os.unlink(entry, dir_fd=inside)
+    finally:
+        os.close(inside)
+    os.rmdir(name, dir_fd=folder)
+
+
+# A repository, an artifact or another user may have put a link where loopty keeps its files; whoever opens such a
+# path by its name writes to, reads from or empties what the link names. So everything below a trusted root is
+# opened relative to the handle of its directory (`openat` with `O_NOFOLLOW`), and each directory on the way must
+# belong to this user or to root.
+
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _LARGEST_COPY = 64 << 20
@@ -46,9 +127,9 @@ def keep_open(*folders: SafeFolder) -> Iterator[None]:
     """
     with contextlib.ExitStack() as kept:
         for folder in folders:
-            if not kept_handles.has(folder.root, folder.steps):
-                kept_handles.keep(folder.root, folder.steps, folder.open(make=True))
-                kept.callback(kept_handles.forget, folder.root, folder.steps)
+            if not has(folder.root, folder.steps):
+                keep(folder.root, folder.steps, folder.open(make=True))
+                kept.callback(forget, folder.root, folder.steps)
         yield
 
 
@@ -119,13 +200,13 @@ class SafeFolder(Record):
 
     def open(self, make: bool = False) -> int:
         """The same, which the caller closes."""
-        near, count = kept_handles.nearest(self.root, self.steps)
+        near, count = nearest(self.root, self.steps)
         try:
             return self._walk(near, count, make)
         except FileNotFoundError:
             if near is None or os.fstat(near.descriptor).st_nlink:
                 raise
-            kept_handles.forget(self.root, self.steps[:count])  # it was removed; there may be a new one
+            forget(self.root, self.steps[:count])  # it was removed; there may be a new one
             return self.open(make)
 
     def _walk(self, near: KeptHandle | None, count: int, make: bool) -> int:

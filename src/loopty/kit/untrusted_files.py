@@ -1,4 +1,4 @@
-"""Reads files that a hostile process may have written: bounded, regular files only, no link followed.
+"""Reads files that others have written: bounded, regular files only, no link followed.
 
 What it finds is the reason of a trial's outcome (`Unreadable`). Files of loopty's own are opened through
 `safe_folder.py`, where a link or a foreign owner stops the verb (`UnsafePath`).
@@ -116,3 +116,16 @@ def _object_with_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a finite number")
+
+
+_LARGEST_FILE = 1 << 20
+
+
+def source_text(path: Path) -> str:
+    """The text of a file; empty where it is missing, large or no regular file."""
+    try:
+        if not path.is_file() or path.stat().st_size > _LARGEST_FILE:
+            return ""
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

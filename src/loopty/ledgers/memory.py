@@ -7,12 +7,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from loopty.record.event import Recorded
+from loopty.record.fold import Recorded
 from loopty.record.history import History
-from loopty.record.ledger import OnProgress
-from loopty.record.nodes_in_memory import NodesInMemory
-from loopty.record.owners import LocalOwners, Owners
+from loopty.record.ledger import LocalOwners, OnProgress, Owners
 from loopty.record.pages import RUN_KEY, Page
+from loopty.record.saved_nodes import NodesInMemory
 
 
 class MemoryLedger:

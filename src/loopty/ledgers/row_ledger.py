@@ -1,18 +1,142 @@
-"""A ledger in any database with rows: many processes, one durable commit per decision."""
+"""A ledger in any database with rows: many processes, one durable commit per decision, edits by hand found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from loopty.domain.errors import Misuse
-from loopty.ledgers.digests import NOTHING
-from loopty.ledgers.row_events import LAST_SEAL, RowWriteLock, Tail, event_rows
+from loopty.kit.records import Record
 from loopty.ledgers.row_pages import RowPages
-from loopty.ledgers.rows import LedgerBusy, RowDatabase
-from loopty.record.event import Recorded
+from loopty.ledgers.rows import NOTHING, LedgerBusy, RowDatabase, event_digest, next_place, seal_digest
+from loopty.record.fold import Recorded
 from loopty.record.history import FOLD_VERSION, History
 from loopty.record.ledger import OnProgress
+from loopty.record.node_facts import BLOCK_SIZE
+from loopty.record.pages import FACTS_KEY, RUN_KEY, Page
+
+EVENT = "number, at, kind, body"
+"""The columns of an event."""
+LAST_SEAL = "SELECT number, digest, page_sum, seal FROM events WHERE seal IS NOT NULL ORDER BY number DESC LIMIT 1"
+"""The event to which the saved pages belong: the last one, or one some events before it."""
+_AT_ONCE = 5_000
+_DIGESTS = "digest, page_sum, seal"
+
+
+def event_rows(db: RowDatabase, after: int, columns: str = EVENT, only: str = "") -> Iterator[Any]:
+    """These columns of the events with a higher number, oldest first, read some at a time."""
+    query = f"SELECT {columns} FROM events WHERE number > ? {only} ORDER BY number LIMIT ?"
+    while rows := db.rows(query, (after, _AT_ONCE)):
+        yield from rows
+        after = next_place(rows, after)
+
+
+class Tail(Record):
+    """The digests after the last event."""
+
+    number: int
+    event: bytes
+    page_sum: bytes
+    """The sum of the digests of all pages."""
+    seal: bytes | None
+    """Where the pages belong to this event; else they belong to an earlier one."""
+
+
+class RowWriteLock:
+    """A write transaction."""
+
+    def __init__(self, db: RowDatabase, pages: RowPages, tail: Tail | None) -> None:
+        self._db = db
+        self._pages = pages
+        self.tail = tail
+
+    def start(self, number: int, seal: bytes | None) -> None:
+        """Go on after this event with this seal: what this process left is forgotten where it was another one."""
+        if self.tail and (self.tail.number, self.tail.seal) != (number, seal):
+            self.tail = None
+
+    def write(self, events: Sequence[Recorded], pages: Mapping[str, Page] | None) -> None:
+        tail = self.tail or self._read_tail()
+        total = self._pages.write(pages or {}, tail.page_sum, is_alone=tail is self.tail)
+        if events:
+            self.tail = self._add(events, tail.event, total, pages is not None)
+        else:
+            self.seal(total)
+
+    def _add(self, events: Sequence[Recorded], digest: bytes, total: bytes, seals: bool) -> Tail:
+        from loopty.record.history import encode_event
+
+        rows, seal = [], None
+        for item in events:
+            kind, body = encode_event(item.event)
+            digest = event_digest(digest, item.number, item.at, kind, body)
+            if seals and item is events[-1]:  # in between, the pages do not belong to the events
+                seal = seal_digest(digest, total)
+            rows.append((item.number, item.at, kind, body, digest, total if seal else None, seal))
+        self._db.execute_many(f"INSERT INTO events ({EVENT}, {_DIGESTS}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        return Tail(events[-1].number, digest, total, seal)
+
+    def seal(self, total: bytes) -> None:
+        """Seal the last event with this sum of all pages' digests, because the pages were saved without events."""
+        self.tail = None
+        last = self._db.row("SELECT number, digest FROM events ORDER BY number DESC LIMIT 1")
+        if last:
+            number, digest = last
+            seal = seal_digest(digest, total)
+            self._db.execute("UPDATE events SET page_sum = ?, seal = ? WHERE number = ?", (total, seal, number))
+
+    def _read_tail(self) -> Tail:
+        last = self._db.row("SELECT number, digest, page_sum, seal FROM events ORDER BY number DESC LIMIT 1")
+        if not last:
+            return Tail(0, NOTHING, NOTHING, None)
+        number, digest, page_sum, seal = last
+        if seal is None:
+            page_sum = (self._db.row(LAST_SEAL) or (0, NOTHING, NOTHING))[2]
+        return Tail(number, digest, page_sum or NOTHING, seal)
+
+
+def record_flaw(
+    db: RowDatabase, pages: RowPages, newest_events: int | None, newest_nodes: int | None
+) -> str | None:
+    """What was changed in all events and pages, in the newest ones, or in a page that was read; or None."""
+    last, fault = _check_events(db, newest_events)
+    if fault:
+        return fault
+    _, sealed, total, seal = db.row(LAST_SEAL) or (0, NOTHING, NOTHING, None)
+    if newest_nodes is None or pages.count() <= newest_nodes:
+        found = pages.first_change()
+        changed, total = (found, total) if isinstance(found, str) else (None, found)
+    else:
+        changed = pages.first_change_among_newest(newest_nodes)
+    if changed := changed or pages.first_change_seen():
+        return f"the record of {_page_name(changed)} was changed"
+    if (seal_digest(sealed, total or NOTHING) if last != NOTHING else None) != seal:
+        return "events or nodes were added or removed"
+    return None
+
+
+def _check_events(db: RowDatabase, newest: int | None) -> tuple[bytes, str | None]:
+    """The digest of the last event, and what was changed in all events or in the newest ones, or None."""
+    start: Any = None
+    if newest is not None:
+        before = "SELECT number, digest FROM events ORDER BY number DESC LIMIT 1 OFFSET ?"
+        start = db.row(before, (newest,))
+    after, last = start or (0, NOTHING)
+    for number, at, kind, body, digest in event_rows(db, after, f"{EVENT}, digest"):
+        last = event_digest(last, number, at, kind, body)
+        if last != digest:
+            return last, f"event {number} was changed, or one before it removed"
+    return last, None
+
+
+def _page_name(key: str) -> str:
+    """What the page with this key is about, in words."""
+    if key.startswith(FACTS_KEY):
+        first = int(key.removeprefix(FACTS_KEY)) * BLOCK_SIZE + 1
+        return f"the nodes #{first} to #{first + BLOCK_SIZE - 1}"
+    return key if key.startswith(RUN_KEY) else f"node {key}"
+
 
 _LAST_EVENT = "SELECT number, seal FROM events ORDER BY number DESC LIMIT 1"
 _FOLD_AND_LAST_EVENT = f"SELECT version, last.number, seal FROM fold LEFT JOIN ({_LAST_EVENT}) AS last ON true"
@@ -82,8 +206,6 @@ class RowLedger:
         yield from (recorded for recorded in events if is_about_calls(recorded.event))
 
     def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:
-        from loopty.ledgers.row_check import record_flaw
-
         return self._database.read(
             lambda: record_flaw(self._database, self._pages, newest_events, newest_nodes),
         )
@@ -110,7 +232,7 @@ class RowLedger:
         self._tail, self._mark = lock.tail, self._database.content_mark()
 
     def _events(self, after: int, only: str = "") -> Iterator[Recorded]:
-        from loopty.record.families import read_event  # reading verbs open saved pages, and need no events
+        from loopty.record.history import read_event  # reading verbs open saved pages, and need no events
 
         for number, at, kind, body in event_rows(self._database, after, only=only):
             yield read_event(number, at, kind, body)

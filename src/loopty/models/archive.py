@@ -1,4 +1,4 @@
-"""An archive of model calls: the exact prompt and the reply of each, one JSON line per call.
+"""An archive of model calls, one JSON line each, and a model that repeats the replies of one.
 
 Each process appends to its own file, named after the first call in it. A file for each call would cost three times
 as much, and in the ledger prompts would be most of the content.
@@ -7,19 +7,21 @@ as much, and in the ledger prompts would be most of the content.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.model import Prompt, Reply
+from loopty.domain.model import ModelFault, Prompt, Reply
 from loopty.kit import codec
-from loopty.kit.journal import Journal
-from loopty.kit.records import Record
+from loopty.kit.kept_files import Journal
+from loopty.kit.records import Record, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.models.keys import is_secret, without_key
 
@@ -158,3 +160,59 @@ def _parse_record(line: bytes) -> CallRecord | None:
         return codec.build(CallRecord, data) if isinstance(data, dict) else None
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
+
+
+_FENCE = re.compile(r"(?<=data-)[0-9a-f]+")
+_NUMBER = re.compile(r"\d[\d.]*(?:e[-+]?\d+)?")
+
+
+class RecordedModel:
+    """Answers from an archive of calls. A prompt that was sent several times gets its replies in order."""
+
+    def __init__(self, folder: Path, name: str = "recorded:calls") -> None:
+        self.name = name
+        self._folder = folder
+        self._replies: dict[str, list[tuple[str, Reply]]] = {}
+        self._used_calls: set[str] = set()
+        for record in Archive(SafeFolder(folder)).records():
+            if record.reply is not None:
+                for key in (digest(record.prompt), loose_digest(record.prompt)):
+                    self._replies.setdefault(key, []).append((record.call, record.reply))
+
+    async def reply(self, prompt: Prompt) -> Reply:
+        replies = self._replies.get(digest(prompt)) or self._replies.get(loose_digest(prompt))
+        if not replies:
+            raise ModelFault(
+                f"this prompt is not among the calls recorded in {self._folder}: its contents have changed "
+                "since the recording; name a model that can be asked",
+                transient=False,
+            )
+        call, reply = next((known for known in replies if known[0] not in self._used_calls), replies[-1])
+        self._used_calls.add(call)
+        return reply
+
+
+def make_recorded_model(name: str, folder: Path) -> RecordedModel:
+    if not folder.is_dir():
+        raise Misuse(
+            f"model {name}: there is no folder {folder}: name one with recorded calls, such as `.git/loopty/calls`"
+        )
+    return RecordedModel(folder, f"recorded:{folder.name}")
+
+
+def digest(prompt: Prompt) -> str:
+    """Equal for equal prompts. Ignores the longest reply, which depends on the remaining budget."""
+    return _hash(codec.text(replace(prompt, max_output_tokens=None)))
+
+
+def loose_digest(prompt: Prompt) -> str:
+    """Equal for prompts of two runs that differ only in numbers, as ids and times always do.
+
+    A longer history has more lines, so that prompts of one run rarely have the same loose digest.
+    """
+    text = codec.text(replace(prompt, max_output_tokens=None))
+    return _hash("alike " + _NUMBER.sub("0", _FENCE.sub("", text)))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,25 +1,25 @@
-"""The models that a task can name; a process makes each of them once."""
+"""The models that a task can name: the table of providers, each model made once per process, and a list of them
+without asking any.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
-from loopty.domain.model import Model, ModelSpec, Role
+from loopty.domain.model import Model, ModelSpec, Role, Roles
 from loopty.kit.records import Record
 from loopty.models import prices
 from loopty.models.archive import Archive
 from loopty.models.keys import key_of
-from loopty.models.meter import Meter, Settlements
-from loopty.models.metered_model import MeteredModel
-from loopty.models.model_factory import make_model
+from loopty.models.meter import Meter, MeteredModel, Settlements
+from loopty.models.prices import FREE_PROVIDERS, Rates, rates_of
 from loopty.models.purse import RunPurse
-from loopty.models.retry import Retry
-from loopty.models.throttle import Clock, Sleep, Throttle
+from loopty.models.retry import Clock, Retry, Sleep, Throttle
 
 KeyRefusal = Callable[[str, ModelSpec], str | None]
 """Why the key of a model may not be sent to its server, or None."""
@@ -121,3 +121,104 @@ class Catalogue:
     def _make_retry(self, name: str, spec: ModelSpec) -> Retry:
         model, retries, seconds = spec.display_name(name), spec.retries, spec.outage_seconds
         return Retry(model, retries, seconds, self._rng, self._clock, self._sleep)
+
+
+# No request is sent.
+
+
+FILE_PROVIDERS = ("scripted", "recorded")
+"""Providers that read a file and need no client."""
+_PLACEHOLDER_KEY = "not-looked-for-here"
+
+
+def make_model(name: str, spec: ModelSpec, top: Path, key: Callable[[], str | None]) -> Model:
+    """The model. Raises Misuse when loopty cannot ask it."""
+    file = top / Path(spec.file).expanduser()
+    match spec.provider:
+        case "scripted":
+            from loopty.models.scripted_model import make_scripted_model
+
+            return make_scripted_model(name, file)
+        case "recorded":
+            from loopty.models.archive import make_recorded_model
+
+            return make_recorded_model(name, file)
+        case _:
+            from loopty.models.provider_model import make_provider_model
+
+            return make_provider_model(name, spec, key())
+
+
+def client_problem(name: str, spec: ModelSpec, top: Path) -> str | None:
+    """Why the model's client is missing, with the remedy, or None. Does not check its key."""
+    try:
+        make_model(name, spec, top, lambda: _PLACEHOLDER_KEY)
+    except Misuse as error:
+        return str(error)
+    return None
+
+
+_NOT_NEEDED = "not needed"
+
+
+class ModelEntry(Record):
+    """One model. It never includes the key itself."""
+
+    name: str
+    model: str
+    """The name that the ledger shows."""
+    roles: tuple[str, ...]
+    """The roles that ask it."""
+    url: str
+    """Where it is served; empty for the provider's own address and for replies from a file."""
+    key: str
+    """`there`, `missing` or `not needed`."""
+    address: str
+    """Whether the key may be sent to the server: `allowed` or `refused`; empty when no key is sent."""
+    problem: str
+    """Why it cannot be asked, with the remedy; empty when no problem is known."""
+    price: Rates | None
+    """None when the price is unknown."""
+    requests_per_minute: float | None
+    tokens_per_minute: float | None
+
+
+def model_entries(
+    specs: Mapping[str, ModelSpec],
+    roles: Roles,
+    environ: Mapping[str, str],
+    top: Path,
+    key_refusal: KeyRefusal = lambda *_: None,
+) -> Iterator[ModelEntry]:
+    """The models of `specs`, and those that roles name as `provider:model`."""
+    catalogue = Catalogue(specs, environ, top)
+    users_by_name: dict[str, list[str]] = {name: [] for name in specs}
+    for role in Role:
+        for name in roles.of(role).names:
+            users_by_name.setdefault(name, []).append(role)
+    for name, users in users_by_name.items():
+        spec = catalogue.spec(name)
+        key, key_problem = _key_status(name, spec, environ)
+        refusal = key_refusal(name, spec) if key != _NOT_NEEDED else None
+        yield ModelEntry(
+            name,
+            spec.display_name(name),
+            tuple(users),
+            spec.url,
+            key,
+            "" if key == _NOT_NEEDED else "refused" if refusal else "allowed",
+            "; ".join(filter(None, (key_problem, refusal))),
+            rates_of(spec),
+            spec.requests_per_minute,
+            spec.tokens_per_minute,
+        )
+
+
+def _key_status(name: str, spec: ModelSpec, environ: Mapping[str, str]) -> tuple[str, str]:
+    """The state of the key, and the problem with it or an empty text."""
+    if spec.provider in FREE_PROVIDERS:
+        return _NOT_NEEDED, ""
+    try:
+        return "there" if key_of(name, spec, environ) else _NOT_NEEDED, ""
+    except Misuse as error:
+        return "missing", str(error)

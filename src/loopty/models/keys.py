@@ -1,14 +1,19 @@
-"""Keys of models: read from the environment or the keyring, never from the task file, and hidden in texts."""
+"""Keys of models: where they come from, which provider and server each belongs to, and which servers the user lets
+have them.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+import ipaddress
+import re
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec
-from loopty.kit.own_installation import extra_command
-from loopty.models.hosts import is_private
-from loopty.models.provider_names import provider_problem
+from loopty.kit.installation import extra_command
+from loopty.kit.records import Record, field
 
 _USUAL_VARIABLES = {
     "alibaba": ("DASHSCOPE_API_KEY",),
@@ -101,3 +106,182 @@ def _valid_key(key: str, place: str) -> str:
     if not (key.isascii() and key.isprintable() and " " not in key):
         raise Misuse(f"{place} has characters that no key has: look for quotes, blanks or line breaks in it")
     return key
+
+
+_PORTS = {"http": 80, "https": 443}
+_FOR_LOOPTY = "LOOPTY"
+
+
+class Permits(Record):
+    """Models and keys in the user's own configuration."""
+
+    models: Mapping[str, ModelSpec] = field(default_factory=dict)
+    """Models that the user defines: their keys may go to the servers they name."""
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The servers to which a task may send a variable or a keyring entry, by its name."""
+
+    def refusal(self, name: str, spec: ModelSpec, config_file: str) -> str | None:
+        """Why the key of this model may not be sent, with the remedy, or None; `config_file` is the user's own."""
+        if self.models.get(name) == spec:
+            return None
+        places = (*key_variables(spec), *([spec.keyring] if spec.keyring else []))
+        to_provider = _goes_to_provider(spec)
+        server = spec.provider if to_provider else _origin(spec.url)
+        for place in places:
+            is_own_key = to_provider and _is_named_after(place, spec.provider)
+            if not is_own_key and server not in self._servers(place):
+                return (
+                    f"model '{name}' would send {place} to {server}, and a task file may come from anybody: "
+                    f'to allow it, add {_toml_key(place)} = "{server}" under [keys] in {config_file}, '
+                    "or define the model there"
+                )
+        return None
+
+    def _servers(self, place: str) -> set[str]:
+        """Providers by name, other servers by scheme, host and port, whatever path follows."""
+        allowed = self.keys.get(place, ())
+        return {*allowed, *map(_origin, allowed)} - {""}
+
+
+def _goes_to_provider(spec: ModelSpec) -> bool:
+    """Whether the key goes to the provider itself, over https."""
+    parts = urlsplit(spec.url)
+    home = host_of(PROVIDER_URLS.get(spec.provider, ""))
+    host = parts.hostname or ""
+    return not spec.url or (parts.scheme == "https" and bool(home) and f".{host}".endswith(f".{home}"))
+
+
+def _is_named_after(place: str, provider: str) -> bool:
+    """Whether the name of a variable or keyring entry marks it as a key for this provider, or for loopty."""
+    usual = key_variables(ModelSpec(provider))
+    words = {provider.split("-")[0], _FOR_LOOPTY, *(name.partition("_")[0] for name in usual)}
+    return place in usual or any(word.upper() in re.split(r"[^A-Z0-9]+", place.upper()) for word in words)
+
+
+def _origin(url: str) -> str:
+    """Scheme, host and port of an address; empty when it is not an address."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return ""
+    if parts.scheme not in _PORTS or not parts.hostname:
+        return ""
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}" + (f":{port}" if port not in (None, _PORTS[parts.scheme]) else "")
+
+
+def _toml_key(place: str) -> str:
+    return place if place.replace("_", "").isalnum() else f'"{place}"'
+
+
+_NAMES = (
+    "alibaba",
+    "anthropic",
+    "azure",
+    "bedrock",
+    "cerebras",
+    "cohere",
+    "deepseek",
+    "fireworks",
+    "github",
+    "google",
+    "google-cloud",
+    "groq",
+    "heroku",
+    "huggingface",
+    "litellm",
+    "meta",
+    "mistral",
+    "moonshotai",
+    "nebius",
+    "ollama",
+    "openai",
+    "openai-chat",
+    "openai-responses",
+    "openrouter",
+    "ovhcloud",
+    "recorded",
+    "sambanova",
+    "scripted",
+    "snowflake",
+    "together",
+    "vercel",
+    "vllm",
+    "xai",
+    "zai",
+)
+"""Names that are known without importing the client library, which takes a second."""
+
+
+def provider_problem(name: str) -> str | None:
+    """A sentence that no provider has this name, with the remedy; None when one has it or may have it."""
+    return None if name in _NAMES or _is_in_library(name) else unknown_provider_message(name)
+
+
+def unknown_provider_message(name: str) -> str:
+    close = _close_names(name)
+    server = 'a server that speaks OpenAI\'s chat API is provider = "openai" with its `url`'
+    remedy = f"did you mean '{close[0]}'?" if close else server
+    return f"no provider is called '{name}'; {remedy}"
+
+
+def _is_in_library(name: str) -> bool:
+    """Whether the client library knows the name; without the library, whether it might."""
+    if importlib.util.find_spec("pydantic_ai") is None:
+        return not _close_names(name)
+    from pydantic_ai.providers import infer_provider_class
+
+    try:
+        infer_provider_class(name)
+    except ValueError:
+        return False
+    except ImportError:
+        return True  # its dependencies are not installed
+    return True
+
+
+def _close_names(name: str) -> list[str]:
+    """The known name that is closest to this one, if one is close."""
+    import difflib
+
+    return difflib.get_close_matches(name.lower(), _NAMES, n=1)
+
+
+PROVIDER_URLS = {
+    "anthropic": "https://api.anthropic.com",
+    "cerebras": "https://api.cerebras.ai/v1",
+    "deepseek": "https://api.deepseek.com",
+    "fireworks": "https://api.fireworks.ai/inference/v1",
+    "google": "https://generativelanguage.googleapis.com",
+    "groq": "https://api.groq.com/openai/v1",
+    "openai": "https://api.openai.com/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "together": "https://api.together.xyz/v1",
+    "xai": "https://api.x.ai/v1",
+}
+"""The providers' own addresses; those of OpenAI-compatible APIs include the version."""
+_PRIVATE_SUFFIXES = (".localhost", ".local", ".internal", ".lan", ".home.arpa")
+
+
+def host_of(url: str) -> str:
+    return urlsplit(url).hostname or ""
+
+
+def is_on_loopback(url: str) -> bool:
+    """Whether the address is on this machine."""
+    host = host_of(url)
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def is_private(url: str) -> bool:
+    """Whether the address is on this machine or in a private network."""
+    host = host_of(url)
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return bool(host) and ("." not in host or host.endswith(_PRIVATE_SUFFIXES))
+    return address.is_private or address.is_loopback or address.is_link_local

@@ -9,8 +9,8 @@ from typing import Any
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelSpec, Role, Usage
 from loopty.kit.records import Record, field
-from loopty.models.hosts import is_on_loopback
-from loopty.models.spend_caps import Price
+from loopty.models.keys import is_on_loopback
+from loopty.models.purse import Price
 
 _MILLION = 1_000_000
 FREE_PROVIDERS = ("scripted", "recorded")

@@ -12,8 +12,8 @@ from loopty.domain.declared_types import misfit
 from loopty.domain.errors import Misuse
 from loopty.domain.model import ModelFault, Prompt, Reply, Usage
 from loopty.kit import codec
+from loopty.kit.model_text import tokens
 from loopty.kit.records import Record
-from loopty.kit.token_count import tokens
 
 ScriptLine = str | Reply | ModelFault
 """One line of a script: a reply, or a fault to raise."""

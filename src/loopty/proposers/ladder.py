@@ -14,7 +14,7 @@ from loopty.domain.task import PluginChoice
 from loopty.engine.protocols import Ask, Proposer
 from loopty.kit.option import option
 from loopty.kit.records import Record
-from loopty.record.rungs import LadderState
+from loopty.record.search_summary import LadderState
 from loopty.record.trials import TrialCounts, Trials
 from loopty.record.verdicts import Incumbents
 

@@ -1,18 +1,23 @@
-"""Seeded random edits of the writable code: the control for every code search. Needs no model."""
+"""Changes to code without a model: seeded random edits, the control for every code search, and past versions one
+after the other.
+
+Needs no model.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Exhausted, Misuse
-from loopty.domain.proposal import Proposal
+from loopty.domain.proposal import Edits, Proposal
 from loopty.engine.protocols import Ask, Selector
 from loopty.kit.option import option
-from loopty.kit.records import replace
-from loopty.proposers.parents_option import PARENTS
+from loopty.kit.records import Record, replace
+from loopty.proposers.shared_pool import PARENTS
 from loopty.record.node_record import Node
 
 if TYPE_CHECKING:
@@ -93,3 +98,30 @@ def mutation_name(kind: str) -> str:
 def make_proposer(options: MutateOptions | MutateControlOptions, services: Services) -> MutateProposer:
     files = services.files
     return MutateProposer(services.make_selector(options.parents), files.writable_files, files.text)
+
+
+OPERATOR = "version"
+
+
+class PastVersion(Record):
+    """The files of a past version, as a change of the baseline."""
+
+    summary: str
+    """Its name and its commit: a name that moves is another version."""
+    edits: Edits
+
+
+class VersionsProposer:
+    """Proposes each version once: what is refused, because a node has the same files, is not proposed again."""
+
+    name = "versions"
+
+    def __init__(self, versions: Iterable[PastVersion]) -> None:
+        self._left = deque(versions)
+
+    async def propose(self, ask: Ask) -> Proposal:
+        if not self._left:
+            raise Exhausted("all past versions are measured")
+        version = self._left.popleft()
+        reason = "a past version stands beside the baseline"
+        return Proposal(OPERATOR, ask.root.id, version.summary, edits=version.edits, parent_reason=reason)

@@ -6,17 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from loopty.agents.agent_work import OpenSessions
 from loopty.domain.access import Access
-from loopty.domain.leftovers import Leftovers
 from loopty.domain.model import ModelOption, Role, RoleModel
 from loopty.domain.proposal import Proposal
 from loopty.domain.space import Space
 from loopty.domain.task import PluginChoice
+from loopty.domain.trial import Leftovers
 from loopty.engine.protocols import Proposer, Selector
-from loopty.proposers.context.limits import PromptLimits
-from loopty.proposers.file_merge import FileMerge
-from loopty.proposers.prompt_context import PromptContext, PromptContextOptions
+from loopty.proposers.agent.work import OpenSessions
+from loopty.proposers.context.prompt_context import PromptContext, PromptContextOptions, PromptLimits
 from loopty.record.node_record import Node
 
 
@@ -85,3 +83,19 @@ class ProposerPlugin:
     make: Callable[[Any, Services], Proposer]
     needs_space: bool = False
     """Whether the task must have parameters."""
+
+
+class FileMerge(Protocol):
+    """What has to change in one commit so that it holds the changes of another, too."""
+
+    @property
+    def edits(self) -> Mapping[str, bytes | None]: ...
+
+    @property
+    def conflicts(self) -> tuple[str, ...]:
+        """Paths that both change in the same place."""
+        ...
+
+
+MergeFiles = Callable[[str, str, str, tuple[str, str]], FileMerge]
+"""Merges, given the commits of the common ancestor, of the node and of the other one, and the names of both."""

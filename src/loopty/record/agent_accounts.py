@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
-from loopty.domain.outcome import Verdict
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool, Verdict
 from loopty.kit.records import Record, field, replace
-from loopty.record.event import Event
-from loopty.record.family import Family
-from loopty.record.fold_state import FoldState
-from loopty.record.nodes import NodeAdded
-from loopty.record.proposals import ProposalRefused
+from loopty.record.fold import Event, Family, FoldState
+from loopty.record.nodes import NodeAdded, ProposalRefused
 from loopty.record.run_record import RunPart
 from loopty.record.verdicts import NodeJudged, VerdictWithdrawn
 
@@ -244,7 +240,7 @@ def _put(state: FoldState, number: int, account: AgentAccount) -> None:
     state.put_run(run.with_part(AgentAccounts(accounts, keys)))
 
 
-FAMILY = Family(
+AGENT_ACCOUNTS = Family(
     (AgentPartEnded, AgentSearchStalled, AgentBenched),
     {
         AgentPartEnded: _end_part,

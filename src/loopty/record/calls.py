@@ -1,4 +1,4 @@
-"""The family of calls: what model calls cost, and which of their replies still hold proposals."""
+"""Model calls: what they cost, how often a reply was usable, and how the roles share the budget."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Usage
-from loopty.domain.pool import Pool
+from loopty.domain.proposal import Objection
+from loopty.domain.trial import Pool
 from loopty.kit.records import Record, field, replace
-from loopty.record.event import Event
-from loopty.record.family import Family
-from loopty.record.fold_state import FoldState
-from loopty.record.nodes import NodeAdded
-from loopty.record.proposals import ProposalRefused
+from loopty.record.fold import Event, Family, FoldState
+from loopty.record.nodes import NodeAdded, ProposalRefused
 from loopty.record.run_record import RunPart
 
 MAX_UNREAD = 64
@@ -191,7 +189,7 @@ def _take_from_reply(state: FoldState, event: NodeAdded | ProposalRefused, _at: 
     state.put_run(run.with_part(replace(spend, unread=unread)))
 
 
-FAMILY = Family(
+CALLS = Family(
     (CallReserved, CallSettled),
     {
         CallReserved: _reserve,
@@ -200,3 +198,99 @@ FAMILY = Family(
         ProposalRefused: _take_from_reply,
     },
 )
+
+
+# A reply that repeats what was tried, or the example in the prompt, is not usable.
+
+
+_MOST_FORMS = 128
+"""Models times forms: bounded, as all that the fold keeps."""
+
+
+class FormCount(Record):
+    """Replies in one form by one model."""
+
+    asked: int = 0
+    usable: int = 0
+
+    def with_reply(self, usable: bool) -> FormCount:
+        return FormCount(self.asked + 1, self.usable + usable)
+
+
+class ReplyForms(RunPart):
+    """What a run has learned about the forms of answers."""
+
+    models: Mapping[str, Mapping[str, FormCount]] = field(default_factory=dict)
+    """By model, then by form."""
+
+    def of_model(self, model: str) -> Mapping[str, FormCount]:
+        return self.models.get(model, {})
+
+    def with_reply(self, model: str, form: str, usable: bool) -> ReplyForms:
+        counts = self.of_model(model)
+        if form not in counts and sum(map(len, self.models.values())) >= _MOST_FORMS:
+            return self
+        counts = {**counts, form: counts.get(form, FormCount()).with_reply(usable)}
+        return replace(self, models={**self.models, model: counts})
+
+
+def _count(state: FoldState, event: NodeAdded | ProposalRefused, _at: float) -> None:
+    """Count the replies behind a proposal: those before the last one were not usable."""
+    if not event.calls or event.index_in_reply:
+        return
+    run = state.runs[event.node.run if isinstance(event, NodeAdded) else event.run]
+    unread, known = Spend.of(run).unread, ReplyForms.of(run)
+    forms = known
+    for call in event.calls:
+        reply = unread.get(call)
+        if reply and reply.form and not reply.taken:
+            is_usable = isinstance(event, NodeAdded) or event.objection is Objection.OTHER
+            forms = forms.with_reply(reply.model, reply.form, is_usable and call == event.calls[-1])
+    if forms is not known:
+        state.put_run(run.with_part(forms))
+
+
+REPLY_FORMS = Family((), {NodeAdded: _count, ProposalRefused: _count})
+
+
+class RoleFigures(Record):
+    """What the roles of a run have done so far: sums, so that two of them show what happened between."""
+
+    nodes: int = 0
+    """Attempts that were proposed."""
+    failed: int = 0
+    """Attempts that did not finish."""
+    pairs: int = 0
+    """Verdicts that rest on pairs of measurements."""
+    pairs_kept: int = 0
+    """Those of them that kept a node."""
+    looks: int = 0
+    """Reviews."""
+    objections: int = 0
+    """Those of them in which the verifier objected."""
+
+
+class RoleSharesChanged(Event):
+    """The shares of the roles from here on, and the evidence for them."""
+
+    run: int
+    shares: Mapping[str, float]
+    figures: RoleFigures
+    reason: str
+
+
+class RoleShares(RunPart):
+    """The shares in force; empty before the first decision."""
+
+    shares: Mapping[str, float] = field(default_factory=dict)
+    figures: RoleFigures = RoleFigures()
+    """What the last decision was based on."""
+    reason: str = ""
+
+
+def _change(state: FoldState, event: RoleSharesChanged, _at: float) -> None:
+    part = RoleShares(event.shares, event.figures, event.reason)
+    state.put_run(state.runs[event.run].with_part(part))
+
+
+ROLE_SHARES = Family((RoleSharesChanged,), {RoleSharesChanged: _change})

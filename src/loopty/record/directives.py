@@ -1,14 +1,16 @@
-"""The family of directives: what the user wants the models to know, and which nodes changes start from."""
+"""What people and audits tell a search: directives, notes, and nodes that no change starts from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Mapping
 
 from loopty.domain.ids import NodeId
-from loopty.record.event import Event
-from loopty.record.family import Family
-from loopty.record.fold_state import FoldState
-from loopty.record.run_record import RunPart
+from loopty.domain.trial import Pool
+from loopty.kit.records import Record, field, replace
+from loopty.record.fold import Event, Family, FoldState
+from loopty.record.run_record import Run, RunPart
+from loopty.record.trials import TrialEnded, Trials, trial_name
 
 
 class DirectiveSet(Event):
@@ -42,4 +44,138 @@ def _set(state: FoldState, event: DirectiveSet, _at: float) -> None:
     state.put_run(state.runs[event.run].with_part(directive))
 
 
-FAMILY = Family((DirectiveSet,), {DirectiveSet: _set})
+DIRECTIVES = Family((DirectiveSet,), {DirectiveSet: _set})
+
+
+_MOST_CLIENTS = 64
+"""Whoever is forgotten is shown the directive once more."""
+
+
+class DirectiveSeen(Event):
+    """A client was shown the directive with this digest."""
+
+    run: int
+    client: str
+    directive: str
+
+
+class Acknowledgements(RunPart):
+    """The digest of the directive that each client was shown last."""
+
+    seen: Mapping[str, str] = field(default_factory=dict)
+
+
+def unseen_directive(run: Run, client: str, name: Callable[[NodeId], str]) -> str:
+    """The directive in force, where this client has not been shown it yet; else empty."""
+    text = Directive.of(run).words(name)
+    return text if text and Acknowledgements.of(run).seen.get(client) != directive_digest(text) else ""
+
+
+def directive_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _see(state: FoldState, event: DirectiveSeen, _at: float) -> None:
+    run = state.runs[event.run]
+    seen = {name: text for name, text in Acknowledgements.of(run).seen.items() if name != event.client}
+    kept = dict([*seen.items(), (event.client, event.directive)][-_MOST_CLIENTS:])
+    state.put_run(run.with_part(Acknowledgements(kept)))
+
+
+ACKNOWLEDGEMENTS = Family((DirectiveSeen,), {DirectiveSeen: _see})
+
+
+_MOST_NOTES = 20
+"""Of a run, the newest; the ledger has them all."""
+
+
+class NoteAdded(Event):
+    """A note of a client, about a node where one is named."""
+
+    run: int
+    client: str
+    text: str
+    node: NodeId | None = None
+
+
+class Note(Record):
+    """One note. Its text is that of a stranger."""
+
+    client: str
+    text: str
+    at: float
+    node: NodeId | None = None
+
+
+class Notes(RunPart):
+    """The newest notes, oldest first."""
+
+    newest: tuple[Note, ...] = ()
+    count: int = 0
+
+
+def _add(state: FoldState, event: NoteAdded, at: float) -> None:
+    run = state.runs[event.run]
+    notes = Notes.of(run)
+    newest = (*notes.newest, Note(event.client, event.text, at, event.node))[-_MOST_NOTES:]
+    state.put_run(run.with_part(Notes(newest, notes.count + 1)))
+
+
+NOTES = Family((NoteAdded,), {NoteAdded: _add})
+
+
+# No score of the split is in it.
+
+
+class AuditConcluded(Event):
+    """What all audits of a run so far say about its gains, without a number."""
+
+    run: int
+    refuted: tuple[NodeId, ...]
+    """Nodes that gain more in the search than an earlier one, and less on the split."""
+    text: str
+    """Since when gains do not carry over, as a sentence; empty while they do."""
+
+
+class AuditAnchors(RunPart):
+    """The newest conclusion."""
+
+    refuted: tuple[NodeId, ...] = ()
+    text: str = ""
+    has_new_audit: bool = False
+    """Whether an audit ended after it: the process that made it was killed before it could conclude."""
+
+
+def _conclude(state: FoldState, event: AuditConcluded, _at: float) -> None:
+    state.put_run(state.runs[event.run].with_part(AuditAnchors(event.refuted, event.text)))
+
+
+def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
+    run = state.runs[event.node.run]
+    if Trials.of(run).running[trial_name(event.node, event.number)].pool is Pool.AUDIT:
+        state.put_run(run.with_part(replace(AuditAnchors.of(run), has_new_audit=True)))
+
+
+AUDIT_ANCHORS = Family((AuditConcluded,), {AuditConcluded: _conclude, TrialEnded: _end})
+
+
+def excluded_tops(run: Run, audits: bool) -> tuple[NodeId, ...]:
+    """The nodes that no change starts from, nor from what is below them; `audits` says whether audits steer."""
+    return (*Directive.of(run).not_below, *(AuditAnchors.of(run).refuted if audits else ()))
+
+
+def exclusion(history: FoldState, node: NodeId, audits: bool) -> str:
+    """Why no change starts from the node, as a clause; empty where one may."""
+    run = history.runs[node.run]
+    if node == run.root:
+        return ""
+    for top in Directive.of(run).not_below:
+        if node.is_within(top):
+            return f"the directive says: nothing at or below {history.name(top)}"
+    for top in AuditAnchors.of(run).refuted if audits else ():
+        if node.is_within(top):
+            return f"an audit found that the gain of {history.name(top)} does not carry over"
+    withdrawn = history[node].withdrawn
+    return (
+        f"{history.name(node)} was taken back by hand: {withdrawn.why}" if withdrawn and withdrawn.by_hand else ""
+    )

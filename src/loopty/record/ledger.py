@@ -1,4 +1,7 @@
-"""The ledger as the engine sees it: an append-only list of events, written by one process at a time."""
+"""The ledger as the engine sees it: an append-only list of events, written by one process at a time.
+
+A trial, a session and a call each belong to one.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,37 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from loopty.domain.errors import Misuse
-from loopty.record.event import Recorded
+from loopty.record.fold import Recorded
 from loopty.record.history import History
-from loopty.record.owners import LocalOwners, Owners
 from loopty.record.pages import Page
+
+
+class Owners(Protocol):
+    """Which processes work on one ledger, and which of them still live."""
+
+    def claim(self) -> str:
+        """Make this process an owner until its work ends; returns its name, `host:pid:token`."""
+        ...
+
+    def is_alive(self, owner: str) -> bool:
+        """Whether the process of this name works. Changes nothing."""
+        ...
+
+    def exclude(self, owner: str) -> bool:
+        """Whether the process of this name is gone. If so, it writes nothing any more, even if it comes back.
+
+        Call it while the write lock is held, and record in the same write what its end means.
+        """
+        ...
+
+
+class LocalOwners(Owners, Protocol):
+    """The owners that are processes of this machine."""
+
+    def has_died(self, owner: str) -> bool:
+        """Whether the process was one of this machine, and is certainly gone. Changes nothing."""
+        ...
+
 
 OnProgress = Callable[[int, int], None]
 """Hears how many events are folded (none: another process folds them), and how many there are."""

@@ -1,4 +1,4 @@
-"""The facts that views ask about every node, kept as one page for each block of nodes with neighbouring handles.
+"""The facts that views ask about every node: a page for each block of nodes, and its line in the tree.
 
 A block is a few columns of plain values: a million nodes are read in a second or two, without their own pages.
 """
@@ -11,7 +11,9 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from loopty.domain.errors import Misuse
+from loopty.kit import codec
 from loopty.kit.records import Record
+from loopty.record.node_record import Node
 
 BLOCK_SIZE = 64
 """Every write of a node rewrites its block: larger blocks make writing dearer, smaller ones reading."""
@@ -164,3 +166,28 @@ def _is_sound(block: FactsBlock) -> bool:
 def _damage(number: int) -> Misuse:
     first = number * BLOCK_SIZE + 1
     return Misuse(f"the ledger was changed by hand: what it says about the nodes from #{first} on is damaged")
+
+
+_RARE = ("edits", "draft", "dropped", "running", "files_removed", "merged", "reopened_for", "withdrawn", "effect")
+"""Fields that few nodes have; they are written by name."""
+
+
+def tree_facts_text(node: Node) -> str:
+    """The facts as a list: what every node has in its order, then what few nodes have, by name."""
+    outcome = node.outcome
+    facts: list[Any] = [
+        node.handle,
+        node.pool,
+        node.operator,
+        node.summary,
+        node.params,
+        node.verdict,
+        node.against,
+        outcome.ending if outcome else None,
+        outcome.fingerprint if outcome else "",
+        outcome.metrics if outcome else {},
+    ]
+    rare = {name: value for name in _RARE if (value := getattr(node, name))}
+    if node.other_fingerprints:
+        rare["has_other_results"] = True
+    return codec.text([*facts, rare] if rare else facts)

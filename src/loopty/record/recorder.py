@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from loopty.domain.declared_types import misfit
 from loopty.domain.errors import Misuse
-from loopty.record.event import Event, Recorded
-from loopty.record.history import History
+from loopty.record.fold import Event, Recorded
+from loopty.record.history import History, refuse_unreadable
 from loopty.record.ledger import Ledger, OnProgress, WriteLost
-from loopty.record.unreadable import refuse_unreadable
 
 if TYPE_CHECKING:
     import asyncio

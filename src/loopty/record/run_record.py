@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.kit import codec
 from loopty.kit.records import Record, field, replace
 

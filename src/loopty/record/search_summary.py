@@ -1,4 +1,4 @@
-"""The family of the search's summary: what failed, what may be combined, and where was looked; all bounded."""
+"""Where a search stands: what failed, its ladder of proposers, and the pools that it froze."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import score_metric
-from loopty.domain.outcome import Verdict
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool, Verdict
 from loopty.kit.records import Record, field, replace
-from loopty.record.cohorts import Cohorts
-from loopty.record.family import Family
-from loopty.record.fold_state import FoldState
+from loopty.record.fold import Event, Family, FoldState
 from loopty.record.node_record import Node
-from loopty.record.run_record import Run, RunPart
+from loopty.record.nodes import NodeAdded, ProposalRefused
+from loopty.record.run_record import PoolPart, Run, RunPart
+from loopty.record.trials import Cohorts, TrialCounts
 from loopty.record.verdicts import NodeJudged, score_gain
 
 _MOST_SIDE_NODES = 16
@@ -53,7 +52,7 @@ def surface_of(node: Node) -> str:
     return (node.surface or next(iter(node.edits), ""))[:_LONGEST_SURFACE]
 
 
-def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
+def _sum_up_verdict(state: FoldState, event: NodeJudged, _at: float) -> None:
     node, run = state[event.node], state.runs[event.node.run]
     if node.pool is not Pool.ATTEMPT or node.id.parent is None:
         return
@@ -102,4 +101,103 @@ def _with_surface(counts: Mapping[str, SurfaceCount], surface: str, is_kept: boo
     return dict([*others, (surface, count)][-_MOST_SURFACES:])
 
 
-FAMILY = Family((), {NodeJudged: _judge})
+SEARCH_SUMMARY = Family((), {NodeJudged: _sum_up_verdict})
+
+
+class RungChanged(Event):
+    """The ladder of a pool went to another rung."""
+
+    run: int
+    pool: Pool
+    rung: int
+    name: str
+    reason: str
+
+
+class LadderState(PoolPart):
+    """The rung of a pool's ladder, where its proposer is one."""
+
+    rung: int = 0
+    name: str = ""
+    reason: str = ""
+    """Why the ladder came to this rung; both are empty until the first change."""
+    started: int = 0
+    """How many trials had started when it came to this rung."""
+    refused: int = 0
+    """Proposals in a row that were refused on this rung."""
+    falls: Mapping[str, int] = field(default_factory=dict)
+    """By rung: how often in a row it was left for a lower one because of refusals. A new best clears this."""
+
+
+def _change(state: FoldState, event: RungChanged, _at: float) -> None:
+    run = state.runs[event.run]
+    ladder = LadderState.of(run, event.pool)
+    falls = dict(ladder.falls)
+    if event.rung < ladder.rung and ladder.refused:
+        falls[str(ladder.rung)] = falls.get(str(ladder.rung), 0) + 1
+    started = TrialCounts.of(run, event.pool).started
+    ladder = LadderState(event.rung, event.name, event.reason, started, falls=falls)
+    state.put_run(run.with_pool_part(event.pool, ladder))
+
+
+def _add(state: FoldState, event: NodeAdded, _at: float) -> None:
+    run = state.runs[event.node.run]
+    ladder = LadderState.of(run, event.pool)
+    if event.node.parent and (ladder.refused or ladder.falls):
+        falls = {rung: count for rung, count in ladder.falls.items() if rung != str(ladder.rung)}
+        state.put_run(run.with_pool_part(event.pool, replace(ladder, refused=0, falls=falls)))
+
+
+def _refuse(state: FoldState, event: ProposalRefused, _at: float) -> None:
+    run = state.runs[event.run]
+    ladder = LadderState.of(run, event.pool)
+    state.put_run(run.with_pool_part(event.pool, replace(ladder, refused=ladder.refused + 1)))
+
+
+def _note_verdict(state: FoldState, event: NodeJudged, _at: float) -> None:
+    """Forget how often rungs were left after refusals when there is a new best under the present fingerprint."""
+    node, run = state[event.node], state.runs[event.node.run]
+    fingerprint = node.outcome.fingerprint if node.outcome else ""
+    ladder = LadderState.of(run, node.pool)
+    if event.verdict is Verdict.KEPT and fingerprint == Cohorts.of(run).fingerprint and ladder.falls:
+        state.put_run(run.with_pool_part(node.pool, replace(ladder, falls={})))
+
+
+RUNGS = Family(
+    (RungChanged,),
+    {RungChanged: _change, NodeAdded: _add, ProposalRefused: _refuse, NodeJudged: _note_verdict},
+)
+
+
+class PoolMember(Record):
+    """A node of the pool, with its score when the pool was frozen."""
+
+    node: NodeId
+    score: float
+    artifacts: Mapping[str, str] = field(default_factory=dict)
+    """The digest of each by its name."""
+    reason: str = ""
+    """Why it is in the pool."""
+    handle: int = 0
+
+
+class PoolFrozen(Event):
+    """A run combines these nodes of another one. Nothing changes them from now on."""
+
+    run: int
+    base: int
+    members: tuple[PoolMember, ...]
+
+
+class FrozenPool(RunPart):
+    """What a run combines; empty for a run that is a search of its own."""
+
+    base: int = 0
+    members: tuple[PoolMember, ...] = ()
+
+
+def _freeze(state: FoldState, event: PoolFrozen, _at: float) -> None:
+    state.put_run(state.runs[event.run].with_part(FrozenPool(event.base, event.members)))
+
+
+FROZEN_POOLS = Family((PoolFrozen,), {PoolFrozen: _freeze})

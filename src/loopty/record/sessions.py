@@ -1,19 +1,98 @@
-"""The family of sessions: which process drives a run, for how long, and why it stopped."""
+"""Runs and sessions: a run's criteria and budget, which process drives it, for how long, why it stopped."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from loopty.domain.pool import Pool
-from loopty.kit.records import replace
+from loopty.domain.objective import Objective
+from loopty.domain.task import Pools
+from loopty.domain.trial import Pool
+from loopty.kit.records import field, replace
 from loopty.record.calls import CallReserved, CallSettled
-from loopty.record.event import Event
-from loopty.record.family import Family
-from loopty.record.fold_state import FoldState
-from loopty.record.nodes import NodeAdded
-from loopty.record.proposals import ProposalRefused, Proposals
-from loopty.record.run_record import RunPart
+from loopty.record.fold import Event, Family, FoldState
+from loopty.record.nodes import NodeAdded, ProposalRefused, Proposals
+from loopty.record.run_record import Run, RunPart
 from loopty.record.trials import TrialEnded, TrialStarted
+
+
+class RunStarted(Event):
+    """A new set of criteria; its number is the first number of every node id."""
+
+    run: int
+    criteria: str
+    objective: Objective
+    seed: int
+    why: str
+    benchmark: str = ""
+    """Digest of the benchmark's files; part of the criteria."""
+    data: str = ""
+    """Digest of the benchmark's data outside the repository; part of the criteria."""
+    criteria_parts: Mapping[str, str] = field(default_factory=dict)
+    """A digest of each part of the criteria, to tell which of them changed."""
+    secret: str = ""
+    """Drawn when the run starts, for what no candidate may foresee; in no prompt, mount or export."""
+
+
+def _start_run(state: FoldState, event: RunStarted, at: float) -> None:
+    state.put_run(
+        Run(
+            event.run,
+            event.criteria,
+            event.objective,
+            event.seed,
+            event.why,
+            at,
+            event.benchmark,
+            event.data,
+            event.criteria_parts,
+            event.secret,
+        )
+    )
+
+
+RUNS = Family((RunStarted,), {RunStarted: _start_run})
+
+
+WHOLE_LIMITS = ("attempts", "control", "repeats", "tunes", "tokens")
+"""Limits that are whole numbers."""
+LIMITS = (*WHOLE_LIMITS, "wall_seconds", "money_usd")
+"""The limits under [pools] that can be changed."""
+ALWAYS_LIMITED = ("attempts", "control")
+"""Those of them that are numbers in every run."""
+
+
+class BudgetChanged(Event):
+    """Limits of the run from here on, instead of those in the task file; None means no limit."""
+
+    run: int
+    limits: Mapping[str, float | None]
+
+
+class ChangedLimits(RunPart):
+    """All limits of a run that were changed."""
+
+    limits: Mapping[str, float | None] = field(default_factory=dict)
+
+
+def pools_in_force(run: Run, pools: Pools) -> Pools:
+    """The budget of the task file with the limits that were changed since."""
+    limits = ChangedLimits.of(run).limits
+    if not limits:
+        return pools
+    return replace(pools, **{name: _value(name, limit) for name, limit in limits.items() if name in LIMITS})
+
+
+def _value(name: str, limit: float | None) -> Any:
+    return int(limit) if limit is not None and name in WHOLE_LIMITS else limit
+
+
+def _change(state: FoldState, event: BudgetChanged, _at: float) -> None:
+    run = state.runs[event.run]
+    state.put_run(run.with_part(ChangedLimits({**ChangedLimits.of(run).limits, **event.limits})))
+
+
+BUDGETS = Family((BudgetChanged,), {BudgetChanged: _change})
 
 
 class SessionStarted(Event):
@@ -81,7 +160,7 @@ class Session(RunPart):
     """Why the present session should end; empty where nobody asked for it."""
 
 
-def _start(state: FoldState, event: SessionStarted, at: float) -> None:
+def _start_session(state: FoldState, event: SessionStarted, at: float) -> None:
     run = state.runs[event.run]
     session = Session.of(run)
     for pool in (pool for pool in Pool if pool in run.pools):
@@ -142,10 +221,10 @@ def _tick_unless_lost(state: FoldState, event: TrialEnded, at: float) -> None:
         _advance_clock(state, event.node.run, at)
 
 
-FAMILY = Family(
+SESSIONS = Family(
     (SessionStarted, SessionEnded, SessionStalled, RunPaused, RunResumed, StopRequested),
     {
-        SessionStarted: _start,
+        SessionStarted: _start_session,
         SessionEnded: _end,
         SessionStalled: _stall,
         RunPaused: _pause,

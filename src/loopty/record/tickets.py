@@ -1,4 +1,7 @@
-"""The family of tickets: work that a client handed over. It goes on whatever becomes of the client."""
+"""Work that clients hand over, and who works on what.
+
+It goes on whatever becomes of the client.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,17 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 
+from loopty.domain.access import ObjectName
 from loopty.domain.errors import Misuse
-from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
-from loopty.domain.pool import Pool
 from loopty.domain.space import Value
+from loopty.domain.trial import Pool
 from loopty.kit.records import Record, field, replace
-from loopty.record.event import Event
-from loopty.record.family import Family
-from loopty.record.fold_state import FoldState
+from loopty.record.fold import Event, Family, FoldState
+from loopty.record.nodes import DraftDropped, NodeAdded
 from loopty.record.run_record import Run, RunPart
 from loopty.record.trials import TrialCounts
+from loopty.record.verdicts import NodeJudged, VerdictWithdrawn
 
 _SHAPE = r"t([1-9][0-9]{0,8})\.([1-9][0-9]{0,8})"
 
@@ -103,7 +106,7 @@ def _open(state: FoldState, event: TicketOpened, at: float) -> None:
     state.put_run(run.with_part(Tickets(still_open, event.number)))
 
 
-def _end(state: FoldState, event: TicketEnded, _at: float) -> None:
+def _end_ticket(state: FoldState, event: TicketEnded, _at: float) -> None:
     run = state.runs[event.run]
     tickets = Tickets.of(run)
     ended = tickets.open.get(str(event.number))
@@ -118,4 +121,55 @@ def _charge(run: Run, tunes: int) -> Run:
     return run.with_pool_part(Pool.TUNE, replace(counts, started=counts.started + tunes))
 
 
-FAMILY = Family((TicketOpened, TicketEnded), {TicketOpened: _open, TicketEnded: _end})
+TICKETS = Family((TicketOpened, TicketEnded), {TicketOpened: _open, TicketEnded: _end_ticket})
+
+
+# A client's draft is its claim until the node has its verdict.
+
+
+_MOST_CLAIMS = 64
+STALE_SECONDS = 2 * 3600.0
+"""A claim that is older holds nobody up: its client has probably gone."""
+
+
+class Claim(Record):
+    """A client works on a node."""
+
+    author: str
+    surface: str
+    summary: str
+    since: float
+
+    def is_fresh(self, now: float) -> bool:
+        return now - self.since < STALE_SECONDS
+
+
+class Claims(RunPart):
+    """The claims on nodes without a verdict, oldest first."""
+
+    by_node: Mapping[str, Claim] = field(default_factory=dict)
+
+
+def _add(state: FoldState, event: NodeAdded, at: float) -> None:
+    if not event.author:
+        return
+    run = state.runs[event.node.run]
+    claim = Claim(event.author, event.surface, event.summary, at)
+    kept = [*Claims.of(run).by_node.items(), (str(event.node), claim)][-_MOST_CLAIMS:]
+    state.put_run(run.with_part(Claims(dict(kept))))
+
+
+def _end_claim(state: FoldState, event: DraftDropped | NodeJudged | VerdictWithdrawn, _at: float) -> None:
+    _remove(state, event.node)
+
+
+def _remove(state: FoldState, node: NodeId) -> None:
+    run = state.runs[node.run]
+    by_node = Claims.of(run).by_node
+    if node in by_node:
+        state.put_run(run.with_part(Claims({key: claim for key, claim in by_node.items() if key != node})))
+
+
+CLAIMS = Family(
+    (), {NodeAdded: _add, DraftDropped: _end_claim, NodeJudged: _end_claim, VerdictWithdrawn: _end_claim}
+)

@@ -1,21 +1,80 @@
-"""The family of trials: bounded executions of nodes, from start to end."""
+"""Trials: bounded executions of nodes; and cohorts, the machines on which their results are comparable."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from loopty.domain.evidence import noise_floor
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metrics
-from loopty.domain.outcome import Ending, Outcome
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Ending, Outcome, Pool
+from loopty.kit.contents import blake2b, sha256
 from loopty.kit.records import Record, field, replace
-from loopty.kit.short_digest import blake2b, sha256
-from loopty.record import samples
-from loopty.record.cohorts import Cohorts
-from loopty.record.event import Event
-from loopty.record.family import Family
-from loopty.record.fold_state import FoldState
+from loopty.record import node_record
+from loopty.record.fold import Event, Family, FoldState
 from loopty.record.run_record import PoolPart, Run, RunPart
+
+
+class MachineSeen(Event):
+    """The facts behind a fingerprint."""
+
+    run: int
+    fingerprint: str
+    facts: Mapping[str, str]
+
+
+class RunRebaselined(Event):
+    """From here on results are compared under this fingerprint, with this node as the first incumbent."""
+
+    run: int
+    fingerprint: str
+    incumbent: NodeId
+
+
+class CohortOpened(Event):
+    """Results under this fingerprint are compared beside those of the present one, first with this node."""
+
+    run: int
+    fingerprint: str
+    incumbent: NodeId
+
+
+class Cohorts(RunPart):
+    """The fingerprints under which a run has results."""
+
+    fingerprint: str = ""
+    """The one under which results are compared now."""
+    machines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The facts behind each fingerprint."""
+    noise: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Standard deviation of each metric by fingerprint, 0 where nothing varied."""
+
+
+def _note_machine(state: FoldState, event: MachineSeen, _at: float) -> None:
+    run = state.runs[event.run]
+    cohorts = Cohorts.of(run)
+    machines = {**cohorts.machines, event.fingerprint: event.facts}
+    state.put_run(run.with_part(replace(cohorts, machines=machines)))
+
+
+def _rebaseline(state: FoldState, event: RunRebaselined | CohortOpened, _at: float) -> None:
+    run = state.runs[event.run]
+    cohorts, known = Cohorts.of(run), state[run.root].result(event.fingerprint)
+    noise = {**cohorts.noise, event.fingerprint: noise_floor(known.samples if known else ())}
+    present = event.fingerprint if isinstance(event, RunRebaselined) else cohorts.fingerprint
+    state.put_run(run.with_part(replace(cohorts, fingerprint=present, noise=noise)))
+
+
+def note_machine(history: FoldState, run: int, fingerprint: str, facts: Mapping[str, str]) -> list[Event]:
+    """The facts behind a fingerprint, once per run."""
+    known = fingerprint in Cohorts.of(history.runs[run]).machines
+    return [] if known else [MachineSeen(run, fingerprint, facts)]
+
+
+COHORTS = Family(
+    (MachineSeen, RunRebaselined, CohortOpened),
+    {MachineSeen: _note_machine, RunRebaselined: _rebaseline, CohortOpened: _rebaseline},
+)
 
 
 class TrialStarted(Event):
@@ -135,7 +194,7 @@ def _start(state: FoldState, event: TrialStarted, at: float) -> None:
         subject = state[event.subject] if event.subject else node
         pairing = subject.pairing
         if event.incumbent:
-            pairing = samples.pairing_with(subject, state[event.incumbent], Cohorts.of(run).noise)
+            pairing = node_record.pairing_with(subject, state[event.incumbent], Cohorts.of(run).noise)
         trials_of_subject = subject.trials if event.subject else event.number
         state.put(replace(subject, trials=trials_of_subject, running=True, pairing=pairing))
 
@@ -151,9 +210,9 @@ def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
         counts = replace(counts, started=counts.started - 1)
     undecided = trials.undecided
     if trial.pool in (Pool.REBASE, Pool.CONFIRM) and (sample := _counting_sample(state, event.node, outcome)):
-        state.put(samples.add_sample(state[event.node], outcome, sample[0]))
+        state.put(node_record.add_sample(state[event.node], outcome, sample[0]))
     elif trial.pool.rules.judging and trial.pool is not Pool.REVIEW:
-        state.put(samples.stop_running(state[trial.subject or event.node], cancelled, event.lost))
+        state.put(node_record.stop_running(state[trial.subject or event.node], cancelled, event.lost))
         if trial.subject and not cancelled:
             _repeat(state, trial.subject, event.node, outcome)
         elif not cancelled:
@@ -171,17 +230,17 @@ def _repeat(state: FoldState, subject: NodeId, node: NodeId, outcome: Outcome) -
     """Fold a repeated measurement that serves the subject's verdict: of itself, or of its incumbent."""
     sample = _counting_sample(state, node, outcome)
     if sample and node != subject:
-        state.put(samples.add_sample(state[node], outcome, sample[0]))
+        state.put(node_record.add_sample(state[node], outcome, sample[0]))
     elif node != subject:
         state.put(replace(state[node], faults_in_row=state[node].faults_in_row + 1))
-    state.put(samples.add_repeat(state[subject], outcome, sample, own=node == subject))
+    state.put(node_record.add_repeat(state[subject], outcome, sample, own=node == subject))
 
 
 def _counting_sample(state: FoldState, node: NodeId, outcome: Outcome) -> tuple[Metrics, ...]:
-    return samples.counting_sample(outcome, state.counting_metrics(node.run))
+    return node_record.counting_sample(outcome, state.counting_metrics(node.run))
 
 
-FAMILY = Family(
+TRIALS = Family(
     (TrialStarted, SplitShown, TrialEnded),
     {TrialStarted: _start, TrialEnded: _end},
 )

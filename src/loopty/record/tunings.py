@@ -6,14 +6,11 @@ from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import score_metric
-from loopty.domain.outcome import Ending
-from loopty.domain.pool import Pool
 from loopty.domain.space import Value
+from loopty.domain.trial import Ending, Pool
 from loopty.kit.records import Record, field, replace
-from loopty.record import samples
-from loopty.record.event import Event
-from loopty.record.family import Family
-from loopty.record.fold_state import FoldState
+from loopty.record import node_record
+from loopty.record.fold import Event, Family, FoldState
 from loopty.record.node_record import TunedParams
 from loopty.record.run_record import PoolPart, RunPart
 from loopty.record.trials import TrialEnded, Trials, trial_name
@@ -107,7 +104,7 @@ def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
         return
     node = state[event.node]
     is_cancelled = outcome.ending is Ending.CANCELLED
-    state.put(samples.stop_running(node, is_cancelled, event.lost))
+    state.put(node_record.stop_running(node, is_cancelled, event.lost))
     tuning = Tunings.of(run, node.pool).open.get(event.node)
     if tuning is None or tuning.chosen is None:
         return
@@ -156,7 +153,7 @@ def _key(params: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:
     return tuple(sorted(params.items()))
 
 
-FAMILY = Family(
+TUNINGS = Family(
     (TuningStarted, TunePointChosen, NodeTuned),
     {TuningStarted: _start, TunePointChosen: _choose, TrialEnded: _end, NodeTuned: _tuned, NodeJudged: _judge},
 )

@@ -1,4 +1,4 @@
-"""The family of verdicts: what was decided about a node, and which node each pool has to beat."""
+"""Verdicts: what was decided about a node, which node each pool has to beat, and what confirms it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from collections.abc import Mapping
 from loopty.domain.evidence import noise_floor
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import score_metric
-from loopty.domain.outcome import Effect, Verdict
-from loopty.domain.pool import SEARCH_POOLS, Pool
+from loopty.domain.trial import SEARCH_POOLS, Effect, Ending, Pool, Verdict
 from loopty.kit.records import Record, field, replace
-from loopty.record.cohorts import CohortOpened, Cohorts, RunRebaselined
-from loopty.record.event import Event
-from loopty.record.family import Family
-from loopty.record.fold_state import FoldState
-from loopty.record.node_record import Node, Pairing, Withdrawal
-from loopty.record.run_record import PoolPart, Run
-from loopty.record.trials import Trials
+from loopty.record import node_record
+from loopty.record.fold import Event, Family, FoldState
+from loopty.record.node_record import Node, Pairing, Review, Withdrawal
+from loopty.record.run_record import PoolPart, Run, RunPart
+from loopty.record.trials import CohortOpened, Cohorts, RunRebaselined, TrialEnded, Trials, trial_name
 
 
 class NodeJudged(Event):
@@ -106,7 +103,7 @@ def score_gain(state: FoldState, node: Node, against: NodeId) -> ScoreGain | Non
     return ScoreGain(score, older, amount)
 
 
-def _judge(state: FoldState, event: NodeJudged, _at: float) -> None:
+def _judge_node(state: FoldState, event: NodeJudged, _at: float) -> None:
     before = state[event.node].verdict
     withdrawn = state[event.node].withdrawn
     if before is Verdict.KEPT and event.verdict is not Verdict.KEPT:  # older ledgers; today this is a withdrawal
@@ -245,10 +242,10 @@ def _rebaseline(state: FoldState, event: RunRebaselined | CohortOpened, _at: flo
     state.put_run(run)
 
 
-FAMILY = Family(
+VERDICTS = Family(
     (NodeJudged, VerdictWithdrawn, NodeReopened, NodeRestored),
     {
-        NodeJudged: _judge,
+        NodeJudged: _judge_node,
         VerdictWithdrawn: _withdraw,
         NodeReopened: _reopen,
         NodeRestored: _restore,
@@ -256,3 +253,72 @@ FAMILY = Family(
         CohortOpened: _rebaseline,
     },
 )
+
+
+# A review is a trial that measures nothing.
+
+
+class Reviews(PoolPart):
+    """What the reviews of a pool's winners led to."""
+
+    rejected_by_verifier: int = 0
+    """Winners by the metric that the verifier rejected."""
+
+
+def _end_review(state: FoldState, event: TrialEnded, _at: float) -> None:
+    """Note the verifier's answer. The node did not run: its measurements stay, a loss says nothing about it."""
+    trial = Trials.of(state.runs[event.node.run]).running[trial_name(event.node, event.number)]
+    if trial.pool is not Pool.REVIEW:
+        return
+    node, outcome = state[event.node], event.outcome
+    if outcome.ending is not Ending.CANCELLED:
+        passed = {Ending.FINISHED: True, Ending.REFUSED: False}.get(outcome.ending)
+        node = replace(node, review=Review(passed, outcome.reason))
+    state.put(replace(node, running=False))
+
+
+def _judge_review(state: FoldState, event: NodeJudged, _at: float) -> None:
+    node, run = state[event.node], state.runs[event.node.run]
+    if event.verdict is Verdict.REJECTED and node.review and node.review.passed is False:
+        rejected = Reviews.of(run, node.pool).rejected_by_verifier + 1
+        state.put_run(run.with_pool_part(node.pool, Reviews(rejected)))
+
+
+REVIEWS = Family((), {TrialEnded: _end_review, NodeJudged: _judge_review})
+
+
+class Confirmation(RunPart):
+    """The newest confirmation of a run. Its pairs serve no verdict, so nothing selected them."""
+
+    node: NodeId | None = None
+    """The node that was measured beside the baseline."""
+    fingerprint: str = ""
+    pairing: Pairing | None = None
+
+    def pairing_of(self, node: NodeId, fingerprint: str) -> Pairing | None:
+        """The pairs of this node and the baseline under this fingerprint."""
+        return self.pairing if self.node == node and self.fingerprint == fingerprint else None
+
+
+def _end_confirmation(state: FoldState, event: TrialEnded, _at: float) -> None:
+    run, outcome = state.runs[event.node.run], event.outcome
+    trial = Trials.of(run).running[trial_name(event.node, event.number)]
+    if trial.pool is not Pool.CONFIRM or trial.subject is None:
+        return
+    known = Confirmation.of(run).pairing_of(trial.subject, outcome.fingerprint or Confirmation.of(run).fingerprint)
+    pairing = known or Pairing(run.root)
+    sample = node_record.counting_sample(outcome, state.counting_metrics(run.number))
+    if sample and event.node == trial.subject:
+        pairing = replace(pairing, mine=pairing.mine + sample)
+    elif sample:
+        pairing = replace(pairing, theirs=pairing.theirs + sample)
+    elif outcome.ending is Ending.CANCELLED:
+        pairing = pairing.whole_pairs()
+    else:
+        failures = pairing.failures + (event.node == trial.subject)
+        pairing = replace(pairing.whole_pairs(), faults=pairing.faults + 1, failures=failures)
+    fingerprint = outcome.fingerprint or Confirmation.of(run).fingerprint
+    state.put_run(run.with_part(Confirmation(trial.subject, fingerprint, pairing)))
+
+
+CONFIRMATIONS = Family((), {TrialEnded: _end_confirmation})

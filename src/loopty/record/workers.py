@@ -6,9 +6,7 @@ from collections.abc import Mapping
 
 from loopty.domain.ids import NodeId
 from loopty.kit.records import Record, field, replace
-from loopty.record.event import Event
-from loopty.record.family import Family
-from loopty.record.fold_state import FoldState
+from loopty.record.fold import Event, Family, FoldState
 from loopty.record.run_record import Run, RunPart
 from loopty.record.sessions import SessionEnded
 from loopty.record.trials import TrialEnded, trial_name
@@ -175,7 +173,7 @@ def _put(state: FoldState, run: Run, name: str, member: WorkerRecord) -> None:
     state.put_run(run.with_part(replace(workers, members=members, most=max(workers.most, len(members)))))
 
 
-FAMILY = Family(
+WORKERS = Family(
     (WorkerJoined, WorkerLeft, WorkerDrifted, TrialLeased, LeaseLost, ClusterSeen),
     {
         WorkerJoined: _join,

@@ -25,9 +25,9 @@ class BackEndEntry(Record):
 
 
 BACK_ENDS = {
-    "namespaces": BackEndEntry("loopty.sandboxes.namespaces:make_sandbox", ends_with_trial=True),
-    "bubblewrap": BackEndEntry("loopty.sandboxes.bubblewrap:make_sandbox", ends_with_trial=True),
-    "landlock": BackEndEntry("loopty.sandboxes.landlock:make_sandbox"),
-    "container": BackEndEntry("loopty.sandboxes.container:make_sandbox", needs_image=True),
+    "namespaces": BackEndEntry("loopty.sandboxes.namespaces.sandbox:make_sandbox", ends_with_trial=True),
+    "bubblewrap": BackEndEntry("loopty.sandboxes.bubblewrap.sandbox:make_sandbox", ends_with_trial=True),
+    "landlock": BackEndEntry("loopty.sandboxes.landlock.sandbox:make_sandbox"),
+    "container": BackEndEntry("loopty.sandboxes.container.sandbox:make_sandbox", needs_image=True),
 }
 """`kind = "auto"` takes the first that gives the required protections."""

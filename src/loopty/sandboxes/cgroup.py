@@ -1,4 +1,4 @@
-"""A cgroup for one trial: the kernel counts its memory, including memory that no process shows."""
+"""A cgroup for one trial: the kernel counts its memory, and kills trials first when memory is short."""
 
 from __future__ import annotations
 
@@ -299,3 +299,23 @@ def _folder_of(kind: str, controller: str, path: str) -> Path:
 def _new_name() -> str:
     """A name that says nothing: a trial may see that of its own group."""
     return f"loopty-{os.urandom(8).hex()}"
+
+
+_OOM_SCORE = Path("/proc/self/oom_score_adj")
+_TRIAL_OOM_SCORE = "500"
+
+
+@contextlib.contextmanager
+def high_oom_score() -> Iterator[None]:
+    """Processes started in this context inherit a high out-of-memory score: the kernel kills them first."""
+    # We change our own score: every process may raise it and lower it again to its former value, while the score
+    # of a process in another user namespace may be out of reach.
+    before = _OOM_SCORE.read_text(encoding="ascii")
+    if int(before) >= int(_TRIAL_OOM_SCORE):
+        yield
+        return
+    _OOM_SCORE.write_text(_TRIAL_OOM_SCORE, encoding="ascii")
+    try:
+        yield
+    finally:
+        _OOM_SCORE.write_text(before, encoding="ascii")

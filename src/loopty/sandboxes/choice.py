@@ -17,9 +17,9 @@ from typing import Any
 from loopty.domain.launch import Exit, Gap, Launch, Sandbox, SandboxError
 from loopty.domain.task import SandboxSpec
 from loopty.kit import codec
+from loopty.kit.installation import working_program
 from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFile
-from loopty.kit.working_program import working_program
 from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.sandboxes.cgroup import can_make_cgroups
 from loopty.sandboxes.probe import ProbeReport, probe

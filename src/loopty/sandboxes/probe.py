@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from loopty.domain.launch import Bounds, Exit, Gap, Launch, Mount, Protection, Sandbox, SandboxError, Stop
+from loopty.kit.process import trial_owner
 from loopty.kit.records import Record
 from loopty.kit.temporary_folder import temporary_folder
-from loopty.kit.trial_user import trial_owner
 
 _BOUNDS = Bounds(seconds=60, memory_mb=512, processes=12, output_mb=1, disk_mb=3)
 _HERE = Path(__file__).resolve().parent

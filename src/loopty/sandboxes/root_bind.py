@@ -11,7 +11,7 @@ import weakref
 from pathlib import Path
 
 from loopty.domain.launch import SandboxError
-from loopty.kit.owned_names import fresh_name, is_abandoned
+from loopty.kit.temporary_folder import fresh_name, is_abandoned
 
 _CLONE_NEWNS = 0x00020000
 _MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_SLAVE = 0x2, 0x4, 0x1000, 0x4000, 0x80000

@@ -1,18 +1,26 @@
-"""Trials run the same programs as the user's shell: its `python3`, and what their commands call."""
+"""Trials run the same programs as the user's shell: its `python3`, what their commands call, and the caches of
+package tools.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from loopty.kit.program_answers import ProgramAnswers
+from loopty.domain.access import is_clean_path
+from loopty.kit.kept_files import ProgramAnswers
 from loopty.kit.records import Record, field
-from loopty.sandboxes.installations import installation_of, steps_to
-from loopty.sandboxes.tool_caches import tool_caches
-from loopty.sandboxes.virtual_environment import interpreter_installations, is_virtual_environment
+from loopty.sandboxes.installations import (
+    installation_of,
+    interpreter_installations,
+    is_virtual_environment,
+    steps_to,
+)
 
 # Every sandbox shows these anyway.
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt")
@@ -129,3 +137,140 @@ def _user_python(answers: ProgramAnswers) -> _Python | None:
 
 def _is_below(path: Path, prefixes: Sequence[Path]) -> bool:
     return any(path == prefix or prefix in path.parents for prefix in prefixes)
+
+
+_TEMPORARY = "/tmp"
+
+
+class ToolCache(Record):
+    """Folders to show, and variables to set."""
+
+    folders: tuple[Path, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def tool_caches(
+    programs: Collection[str], top: Path | None, home: Path, environ: Mapping[str, str]
+) -> Iterator[ToolCache]:
+    """The caches of those tools that are among the programs."""
+    for names, find in _TOOLS.items():
+        if any(name in programs for name in names):
+            yield find(top, home, environ)
+
+
+def _cargo(top: Path | None, home: Path, environ: Mapping[str, str]) -> ToolCache:
+    cargo = Path(environ.get("CARGO_HOME") or home / ".cargo")
+    rustup = Path(environ.get("RUSTUP_HOME") or home / ".rustup")
+    # Not all of it: it also holds the tokens of registries. Sources from git only where the lock file names one.
+    folders = [cargo / "bin", cargo / "registry", rustup]
+    if top is not None and "git+" in _text(top / "Cargo.lock"):
+        folders.append(cargo / "git")
+    variables = {
+        "CARGO_HOME": str(cargo),
+        "RUSTUP_HOME": str(rustup),
+        "CARGO_NET_OFFLINE": "true",
+        "CARGO_TARGET_DIR": f"{_TEMPORARY}/cargo-target",
+    }
+    return ToolCache(tuple(folder for folder in folders if folder.is_dir()), variables)
+
+
+def _go(_top: Path | None, home: Path, environ: Mapping[str, str]) -> ToolCache:
+    path = (environ.get("GOPATH") or str(home / "go")).split(":")[0]
+    modules = Path(environ.get("GOMODCACHE") or f"{path}/pkg/mod")
+    shown = (modules,) if modules.is_dir() else ()
+    return ToolCache(shown, {"GOMODCACHE": str(modules), "GOPROXY": "off", "GOTOOLCHAIN": "local"})
+
+
+def _uv(_top: Path | None, _home: Path, _environ: Mapping[str, str]) -> ToolCache:
+    offline = dict.fromkeys(("UV_OFFLINE", "UV_NO_SYNC", "UV_FROZEN"), "1")
+    return ToolCache((), {**offline, "UV_PYTHON_DOWNLOADS": "never", "UV_CACHE_DIR": f"{_TEMPORARY}/uv-cache"})
+
+
+def _poetry(top: Path | None, home: Path, _environ: Mapping[str, str]) -> ToolCache:
+    return _outside_environment(top, home / ".cache/pypoetry/virtualenvs", "-py*")
+
+
+def _pipenv(top: Path | None, home: Path, _environ: Mapping[str, str]) -> ToolCache:
+    return _outside_environment(top and top / "Pipfile", home / ".local/share/virtualenvs", "")
+
+
+def _outside_environment(key: Path | None, folder: Path, end: str) -> ToolCache:
+    """The environment that such a tool keeps outside: its name ends in a digest of the project's path."""
+    import base64  # here, because reading verbs load this module
+
+    if key is None:
+        return ToolCache()
+    digest = base64.urlsafe_b64encode(hashlib.sha256(str(key).encode()).digest()).decode()[:8]
+    found = [path for path in sorted(folder.glob(f"*-{digest}{end}")) if is_virtual_environment(path)]
+    # Inside the trial the project has another path; an active environment is used as it is.
+    return ToolCache((found[-1],), {"VIRTUAL_ENV": str(found[-1])}) if found else ToolCache()
+
+
+_TOOLS: Mapping[tuple[str, ...], Callable[[Path | None, Path, Mapping[str, str]], ToolCache]] = {
+    ("cargo", "rustc", "rustup", "cross", "maturin"): _cargo,
+    ("go",): _go,
+    ("uv", "uvx"): _uv,
+    ("poetry",): _poetry,
+    ("pipenv",): _pipenv,
+}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+_WORD = re.compile(r"[A-Za-z0-9_.+/-]+")
+_PYTHON = re.compile(r"(?:[^-][^\s]*/)?(?:python|pypy)[0-9.]*")
+_LARGEST_SCRIPT = 256 << 10
+_NAMED_BY_TOOL = {
+    "make": ("Makefile", "makefile", "GNUmakefile"),
+    "just": ("justfile", "Justfile"),
+    "npm": ("package.json",),
+    "yarn": ("package.json",),
+    "pnpm": ("package.json",),
+    "tox": ("tox.ini", "pyproject.toml"),
+    "nox": ("noxfile.py",),
+}
+_FIRST_WORD_OF_TEXT = re.compile(r"[\"'`]([A-Za-z0-9_.+/-]+)")
+_PROGRAM_ENDS = (".py", ".js", ".mjs", ".cjs", ".rb")
+"""Languages in which a command is the beginning of a text; other words are names and comments."""
+_SCRIPT_ENDS = (".sh", ".bash", ".mk", "Makefile", *_PROGRAM_ENDS)
+
+
+def command_programs(commands: Iterable[str | tuple[str, ...]], top: Path | None) -> frozenset[str]:
+    """Every word that may be a program, without its directory. Too many words do no harm: most are no programs."""
+    words = {word for command in commands for word in _words(command)}
+    if top is not None:
+        for file in list(_files(words)):
+            pattern = _FIRST_WORD_OF_TEXT if file.endswith(_PROGRAM_ENDS) else _WORD
+            words |= set(pattern.findall(_script_text(top, file)))
+    return frozenset(word.rpartition("/")[2] for word in words)
+
+
+def python_of(command: str | tuple[str, ...]) -> str | None:
+    """The interpreter that a command names first, as it names it; None where it names none."""
+    return next((word for word in _words(command) if _PYTHON.fullmatch(word)), None)
+
+
+def _words(command: str | tuple[str, ...]) -> list[str]:
+    return _WORD.findall(command if isinstance(command, str) else " ".join(command))
+
+
+def _files(words: set[str]) -> Iterator[str]:
+    for word in sorted(words):
+        yield from _NAMED_BY_TOOL.get(word, ())
+        if word.endswith(_SCRIPT_ENDS):
+            yield word.removeprefix("./")
+
+
+def _script_text(top: Path, name: str) -> str:
+    path = top / name
+    try:
+        if not is_clean_path(name) or path.resolve() != path or path.stat().st_size > _LARGEST_SCRIPT:
+            return ""
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

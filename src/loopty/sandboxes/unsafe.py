@@ -16,8 +16,7 @@ from loopty.domain.launch import Exit, Gap, Launch, Mount, Protection, SandboxEr
 from loopty.kit.temporary_folder import make_temporary_folder
 from loopty.sandboxes.layout import Layout, show_as_copy
 from loopty.sandboxes.resource_usage import Footprint
-from loopty.sandboxes.signal_freezer import SignalFreezer
-from loopty.sandboxes.supervise import pipes_of, supervise, wait_readable
+from loopty.sandboxes.supervise import SignalFreezer, pipes_of, supervise, wait_readable
 
 _NOT_FOUND = 127
 _KILL_SECONDS = 10.0

@@ -1,4 +1,4 @@
-"""Reads models from the task file and the user's config file, and checks the roles that name them."""
+"""The tables of models, roles and coding agents, in the task file and the user's config file."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.access import is_clean_path
-from loopty.domain.model import ModelSpec, Role
-from loopty.domain.role_spec import Roles, VerifierSpec
-from loopty.domain.task import PluginChoice, Pools
+from loopty.domain.model import ModelSpec, Role, RoleBudget, Roles, VerifierSpec
+from loopty.domain.task import PluginChoice, Pools, Task
 from loopty.kit.records import replace
-from loopty.taskfile.schema import WRONG, Checker
-from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
+from loopty.taskfile.schema import WRONG, Checker, KeyPath, parse_toml, raise_faults, read_text
+
+if TYPE_CHECKING:
+    from loopty.models.keys import Permits
+
 
 MODEL_PROPOSERS = ("llm-parameters", "llm-code")
 """Proposers that call the evolver's model."""
@@ -33,10 +35,6 @@ _SET_BY_LOOPTY = (
     "max_output_tokens",
     "candidate_count",
 )
-
-if TYPE_CHECKING:
-    from loopty.models.permits import Permits
-    from loopty.taskfile.positions import KeyPath
 """loopty sets these itself: a setting of the user would bypass the caps."""
 _ARTIFACT_NAME = r"task_[^/]*\.json"
 _FILE_MEANINGS = {"scripted": "the script of replies", "recorded": "the folder of recorded calls"}
@@ -67,7 +65,7 @@ def user_config_models(environ: Mapping[str, str]) -> Mapping[str, ModelSpec]:
 
 def user_config_permits(environ: Mapping[str, str]) -> Permits:
     """The models of the user's config file, and the servers that it allows keys to be sent to."""
-    from loopty.models.permits import Permits
+    from loopty.models.keys import Permits
 
     path = user_config_file(environ)
     text = _config_text(path)
@@ -197,7 +195,7 @@ def _with_absolute_file(model: ModelSpec, folder: Path) -> ModelSpec:
 
 def _provider_problem(provider: str) -> str | None:
     # Most tasks that a verb reads name no model.
-    from loopty.models.provider_names import provider_problem
+    from loopty.models.keys import provider_problem
 
     return provider_problem(provider)
 
@@ -264,3 +262,82 @@ def verifier_use(verifier: VerifierSpec) -> str | None:
 
 def _remedy(role: Role) -> str:
     return f'name one, as in [roles.{role}] model = "…"'
+
+
+def idle_roles(task: Task) -> Mapping[Role, str]:
+    """The roles whose settings have no effect, each with the reason and the remedy."""
+    has_agent = any(kind == AGENT_PROPOSER for _, kind in proposer_kinds(task.proposer))
+    reasons = {Role.EVOLVER: _evolver_idle_reason(task), Role.VERIFIER: _verifier_idle_reason(task)}
+    messages: dict[Role, str] = {}
+    for role in Role:
+        budget = task.roles.of(role)
+        if budget.model and (reason := reasons.get(role)):
+            messages[role] = f"the {role} has model {budget.model}, but {reason}"
+        elif not budget.model and budget != RoleBudget() and not (has_agent and role is Role.EVOLVER):
+            messages[role] = f'[roles.{role}] names no model, so its settings have no effect: add model = "…"'
+    return messages
+
+
+def _evolver_idle_reason(task: Task) -> str | None:
+    """Why nothing calls the evolver's model, or None. Proposers of other packages get no model to call."""
+    if any(kind in (*MODEL_PROPOSERS, AGENT_PROPOSER) for _, kind in proposer_kinds(task.proposer)):
+        return None
+    kind = task.proposer.kind
+    unused = "no rung of the ladder calls it" if kind == "ladder" else f"the proposer {kind} calls no model"
+    return f"{unused}: set the kind of the proposer, or of a rung, to {' or '.join(MODEL_PROPOSERS)}"
+
+
+def _verifier_idle_reason(task: Task) -> str | None:
+    """Why nothing calls the verifier's model, or None."""
+    used = verifier_use(task.verifier)
+    return None if used else "nothing calls it: set review or judged under [verifier]"
+
+
+def agent_tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
+    """The options of each coding agent, with those that it shares with others, and where they are."""
+    for path, options in proposer_tables(proposer):
+        if options.get("kind") == AGENT_PROPOSER:
+            yield from member_tables(path, options)
+
+
+def member_tables(path: KeyPath, options: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
+    """The agents of one proposer."""
+    members = options.get("agents")
+    if not isinstance(members, list) or not members:
+        yield path, options
+        return
+    from loopty.proposers.agent.driver import OF_ONE_AGENT
+
+    shared = {name: value for name, value in options.items() if name not in OF_ONE_AGENT}
+    for index, member in enumerate(members):
+        if isinstance(member, Mapping):
+            yield (*path, "agents", index), {**shared, **member}
+
+
+def check_agents(options: Mapping[str, Any], path: KeyPath, options_type: type[Any], checker: Checker) -> None:
+    """Check that each agent is known, can start, and has a name of its own."""
+    from loopty.proposers.agent.driver import AGENTS, BY_COMMAND
+
+    names: list[str] = []
+    for place, member in member_tables(path, options):
+        agent = member.get("agent", "")
+        if place != path:
+            _check_member(options["agents"][place[-1]], place, options_type, checker)
+        if not isinstance(agent, str) or agent not in AGENTS:
+            known = ", ".join(AGENTS)
+            fault = f"must be one of {known}, not {agent!r}" if agent else f"is missing: name one of {known}"
+            checker.add_fault((*place, "agent"), fault)
+        elif agent in BY_COMMAND and not member.get("command"):
+            checker.add_fault(
+                (*place, "command"), 'is missing: name the command of the agent, as in command = "…"'
+            )
+        name = member.get("name") or agent
+        if name in names:
+            checker.add_fault((*place, "name"), f"is {name!r} for two agents: give each its own name")
+        names.append(name)
+
+
+def _check_member(table: Mapping[str, Any], path: KeyPath, options_type: type[Any], checker: Checker) -> None:
+    checker.read_table(options_type, table, path)
+    if "agents" in table:
+        checker.add_fault((*path, "agents"), "is a list of agents inside another one: write them all in one")

@@ -47,25 +47,27 @@ class Plugins(Record):
 
 
 _NO_OPTIONS = "loopty.taskfile.plugins:NoOptions"
-_SAMPLER = Plugin(_NO_OPTIONS, "loopty.proposers.optuna_samplers:make_proposer", needs_space=True)
-_RANDOM = Plugin(_NO_OPTIONS, "loopty.proposers.random:make_proposer", needs_space=True)
+_SAMPLER = Plugin(_NO_OPTIONS, "loopty.proposers.parameters.optuna_samplers:make_proposer", needs_space=True)
+_RANDOM = Plugin(_NO_OPTIONS, "loopty.proposers.parameters.points:make_random", needs_space=True)
 _MUTATE = Plugin("loopty.proposers.mutate:MutateOptions", "loopty.proposers.mutate:make_proposer")
 _MUTATE_CONTROL = replace(_MUTATE, options="loopty.proposers.mutate:MutateControlOptions")
 
 PROPOSERS = Plugins(
     {
         "mutate": _MUTATE,
-        "grid": Plugin("loopty.proposers.grid:GridOptions", "loopty.proposers.grid:make_proposer", True),
+        "grid": Plugin(
+            "loopty.proposers.parameters.points:GridOptions", "loopty.proposers.parameters.points:make_grid", True
+        ),
         "llm-parameters": Plugin(
-            "loopty.proposers.parameters.parameters_options:ParametersOptions",
-            "loopty.proposers.llm_parameters:make_proposer",
+            "loopty.proposers.parameters.llm_parameters:ParametersOptions",
+            "loopty.proposers.parameters.llm_parameters:make_proposer",
             needs_space=True,
         ),
         "llm-code": Plugin(
-            "loopty.proposers.code.code_options:CodeOptions", "loopty.proposers.code.code_proposer:make_proposer"
+            "loopty.proposers.code.options:CodeOptions", "loopty.proposers.code.code_proposer:make_proposer"
         ),
         "agent": Plugin(
-            "loopty.proposers.agent_options:AgentOptions", "loopty.proposers.agent_proposer:make_proposer"
+            "loopty.features.agents.options:AgentOptions", "loopty.features.agents.proposer:make_proposer"
         ),
         "ladder": Plugin("loopty.proposers.ladder:LadderOptions", "loopty.proposers.ladder:make_proposer"),
         "random": _RANDOM,
@@ -84,20 +86,20 @@ CONTROLS = Plugins(
 PRUNERS = Plugins(
     {
         "none": Plugin(_NO_OPTIONS),
-        "median": Plugin("loopty.pruners.median:MedianPruner"),
-        "halving": Plugin("loopty.pruners.halving:HalvingPruner"),
-        "patience": Plugin("loopty.pruners.patience:PatiencePruner"),
-        "extrapolation": Plugin("loopty.pruners.extrapolation:ExtrapolationPruner"),
+        "median": Plugin("loopty.proposers.pruners:MedianPruner"),
+        "halving": Plugin("loopty.proposers.pruners:HalvingPruner"),
+        "patience": Plugin("loopty.proposers.pruners:PatiencePruner"),
+        "extrapolation": Plugin("loopty.proposers.pruners:ExtrapolationPruner"),
     },
     default=lambda _: "none",
 )
 SELECTORS = {
-    "best": Plugin("loopty.selectors.best_node:BestSelector"),
-    "root": Plugin("loopty.selectors.root:RootSelector"),
-    "pareto": Plugin("loopty.selectors.pareto:ParetoSelector"),
-    "islands": Plugin("loopty.selectors.islands:IslandsSelector"),
-    "map-elites": Plugin("loopty.selectors.map_elites:MapElitesSelector"),
-    "restart": Plugin("loopty.selectors.restart:RestartSelector"),
+    "best": Plugin("loopty.proposers.selectors.choices:BestSelector"),
+    "root": Plugin("loopty.proposers.selectors.choices:RootSelector"),
+    "pareto": Plugin("loopty.proposers.selectors.choices:ParetoSelector"),
+    "islands": Plugin("loopty.proposers.selectors.choices:IslandsSelector"),
+    "map-elites": Plugin("loopty.proposers.selectors.choices:MapElitesSelector"),
+    "restart": Plugin("loopty.proposers.selectors.choices:RestartSelector"),
 }
 
 EXTERNAL_ROLES = ("proposer", "control")

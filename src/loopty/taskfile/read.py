@@ -4,48 +4,69 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.access import TASK_FILE, Access
-from loopty.domain.agent_spec import AgentRights
-from loopty.domain.anchors_spec import MOST_VERSIONS, Anchors
-from loopty.domain.benchmark_spec import Benchmark, Limits
-from loopty.domain.combine_spec import POOL_FOLDER, Combine
+from loopty.domain.benchmark import Benchmark, Gate, Limits
 from loopty.domain.errors import Misuse
 from loopty.domain.evidence import can_win
-from loopty.domain.executor_spec import ExecutorSpec
-from loopty.domain.gate_spec import Gate
-from loopty.domain.model import ModelSpec
+from loopty.domain.model import ModelSpec, Roles, VerifierSpec
 from loopty.domain.objective import Objective
-from loopty.domain.role_spec import Roles, VerifierSpec
-from loopty.domain.round_size import ResourceProfile
 from loopty.domain.space import Parameter, Space
 from loopty.domain.task import Audit, Noise, PluginChoice, Pools, SandboxSpec, Task
-from loopty.domain.tune_spec import Tune
+from loopty.domain.task_tables import (
+    MOST_VERSIONS,
+    POOL_FOLDER,
+    AgentRights,
+    Anchors,
+    Combine,
+    ExecutorSpec,
+    ResourceProfile,
+    Tune,
+)
 from loopty.evaluators.result_formats import FORMATS
-from loopty.executors.this_capacity import this_capacity
-from loopty.kit import globs
+from loopty.executors.this_machine import this_capacity
+from loopty.git.folders import WORK_FOLDER
+from loopty.kit import paths
+from loopty.kit.kept_files import KeptAnswers
 from loopty.kit.records import replace
 from loopty.sandboxes.back_ends import BACK_ENDS
-from loopty.taskfile.agent_tables import check_agents
 from loopty.taskfile.model_tables import (
     AGENT_PROPOSER,
+    check_agents,
     check_roles,
     check_shares,
     parse_model_specs,
     user_config_models,
 )
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, SELECTORS, Plugins, find_plugin, find_selector
-from loopty.taskfile.removed_names import replacement
-from loopty.taskfile.schema import WRONG, Checker
-from loopty.taskfile.task_cache import keep_data, known_data
-from loopty.taskfile.toml_file import parse_toml, raise_faults, read_text
-from loopty.workspaces.git_folders import WORK_FOLDER
+from loopty.taskfile.schema import WRONG, Checker, parse_toml, raise_faults, read_text, replacement
 
 if TYPE_CHECKING:
-    from loopty.taskfile.positions import KeyPath
+    from loopty.taskfile.schema import KeyPath
+
+
+_TASKS = KeptAnswers("tasks", 32)
+
+
+def known_data(text: str) -> dict[str, Any] | None:
+    """The data of this text, where they were kept."""
+    data = _TASKS.find(_question(text))
+    return data if isinstance(data, dict) else None
+
+
+def keep_data(text: str, data: dict[str, Any]) -> None:
+    """Keep the data of this text, unless JSON cannot hold them."""
+    _TASKS.keep(_question(text), data)
+
+
+def _question(text: str) -> str:
+    """Also the version of the parser: another one may read the same text differently."""
+    return f"{sys.hexversion}\n{text}"
+
 
 TABLES: dict[str, type] = {
     "benchmark": Benchmark,
@@ -239,7 +260,7 @@ def _parse_combination(data: Any, combine: Any, benchmark: Any, checker: Checker
     if not combine:
         checker.add_fault(path, "leaves nothing to change: give write = […], or [combine.parameters.NAME]")
         return None
-    if any(globs.matches(f"{POOL_FOLDER}/x/y", [pattern]) for pattern in combine.write):
+    if any(paths.matches(f"{POOL_FOLDER}/x/y", [pattern]) for pattern in combine.write):
         checker.add_fault((*path, "write"), f"covers {POOL_FOLDER}/, where the pool lies: name other files")
     if benchmark is not WRONG and benchmark.isolated and not benchmark.files:
         checker.add_fault(path, "needs benchmark.files where the benchmark is isolated: the pool is added to them")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
-from loopty.domain.gate_spec import Gate
+from loopty.domain.benchmark import Gate
 from loopty.domain.model import ModelSpec
 from loopty.domain.space import Parameter
 from loopty.taskfile.plugins import SELECTORS, Plugins

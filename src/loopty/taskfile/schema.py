@@ -1,20 +1,82 @@
-"""Checks plain data against a dataclass and reports every fault at once, each with its key and a remedy."""
+"""Checks a TOML file of a user against dataclasses: every fault at once, with its line and a remedy."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
 import sys
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
+from loopty.domain.errors import Misuse
 from loopty.kit.records import Record, field_types, is_record
-from loopty.taskfile.removed_names import replacement
 
-if TYPE_CHECKING:
-    from loopty.taskfile.positions import KeyPath
+_HEADER = r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$"
+_KEY = r"^\s*((?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|\"[^\"]*\"))*)\s*="
+
+KeyPath = tuple[str | int, ...]
+"""The keys and list indices that lead to a value."""
+
+
+class KeyPositions:
+    """The line number of every key. A key inside an inline table has the line of that table."""
+
+    def __init__(self, text: str) -> None:
+        self._lines: dict[KeyPath, int] = {(): 1}
+        counts: dict[KeyPath, int] = {}
+        table: KeyPath = ()
+        for number, line in enumerate(text.split("\n"), start=1):
+            if header := re.match(_HEADER, line):
+                table = _parts(header[2])
+                if header[1] == "[[":
+                    counts[table] = counts.get(table, -1) + 1
+                    table = (*table, counts[table])
+                self._enter(table, number)
+            elif key := re.match(_KEY, line):
+                self._enter((*table, *_parts(key[1])), number)
+
+    def _enter(self, path: KeyPath, number: int) -> None:
+        """Note the line of a key, and of the tables above it that have no line yet."""
+        for end in range(1, len(path) + 1):
+            self._lines.setdefault(path[:end], number)
+
+    def line_of(self, path: KeyPath) -> int:
+        """The line of this key, or of the nearest table above it."""
+        while path not in self._lines:
+            path = path[:-1]
+        return self._lines[path]
+
+
+def _parts(dotted: str) -> KeyPath:
+    return tuple(part.strip().strip("\"'") for part in dotted.split("."))
+
+
+_BEST = 'use "best", which did at least as well, or bring it as a plug-in (docs/search.md)'
+_REMOVED = {
+    "parents.tournament": _BEST,
+    "parents.top": _BEST,
+    "parents.epsilon": _BEST,
+    "parents.softmax": _BEST,
+    "parents.uct": _BEST,
+    "parents.novelty": 'use "map-elites" with the same columns, or bring it as a plug-in (docs/search.md)',
+    "operators.part": "leave it out; two small models' changes had no part that was worth a trial by itself",
+    "proposer.embedding": "leave it out; changes are compared by their characters",
+    "proposer.guide_after": 'leave it out; tell the search what to try with loopty direct "…"',
+    "verifier.screen": 'leave it out; review = "reject" reads each winner instead',
+}
+"""What to write instead, by the table or key, and the name in it."""
+
+
+def replacement(path: KeyPath, name: Any) -> str | None:
+    """Say what to write instead of a key of this table, or a value of this key, that is gone; None for others."""
+    remedy = next((_REMOVED[known] for owner in path if (known := f"{owner}.{name}") in _REMOVED), None)
+    return remedy and f"{name!r} is gone: {remedy}"
+
 
 T = TypeVar("T")
 
@@ -157,3 +219,70 @@ class Checker:
 
 def _example(hint: Any) -> str:
     return '"…"' if hint is str else "…"
+
+
+def read_text(path: Path, name: str) -> str:
+    """The text of the file. Raises OSError, and Misuse when the file is not UTF-8."""
+    try:
+        return path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise Misuse(f"{name}:{line}: holds bytes that are not UTF-8: save the file as UTF-8") from None
+
+
+def parse_toml(text: str, name: str) -> dict[str, Any]:
+    """The data in a TOML text. Raises Misuse when the text is not TOML."""
+    import tomllib  # here: most verbs find the data of the task file in the cache
+
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # ValueError covers huge numbers, RecursionError deep nesting
+        raise Misuse(f"{name} is not valid TOML: {error}") from None
+
+
+def raise_faults(checker: Checker, text: str, name: str) -> None:
+    """Raise Misuse with every fault and its line; do nothing when there is no fault."""
+    if checker.faults:
+        positions = KeyPositions(text)
+        faults = sorted((positions.line_of(fault.path), fault.key, fault.message) for fault in checker.faults)
+        raise Misuse("\n".join(f"{name}:{line}: {key} {message}" for line, key, message in faults))
+
+
+def lay_over(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """The base with the values of the other: tables are joined key by key, anything else is replaced.
+
+    A table with another `kind` replaces the whole table: its options belong to its kind.
+    """
+    joined = dict(base)
+    for key, value in over.items():
+        known = joined.get(key)
+        is_joined = isinstance(known, Mapping) and isinstance(value, Mapping)
+        if is_joined and value.get("kind", known.get("kind")) == known.get("kind"):  # type: ignore[union-attr]
+            joined[key] = lay_over(known, value)  # type: ignore[arg-type]
+        else:
+            joined[key] = value
+    return joined
+
+
+def toml_text(data: Mapping[str, Any]) -> str:
+    """The data as TOML, a line for each key of the top."""
+    return "".join(f"{_text(key)} = {_value(value)}\n" for key, value in data.items())
+
+
+def _text(text: str) -> str:
+    """A basic string of TOML: that of JSON, with one more letter escaped."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_text(key)} = {_value(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    raise Misuse(f"a task file holds {value!r}, which is no text, number, list or table: dates have no use there")

@@ -14,11 +14,10 @@ from typing import Any
 
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import SandboxSpec, Task
+from loopty.git.folders import WORK_FOLDER
 from loopty.kit.records import replace
-from loopty.taskfile.agent_tables import agent_tables
-from loopty.taskfile.model_tables import proposer_kinds, proposer_tables
+from loopty.taskfile.model_tables import agent_tables, proposer_kinds, proposer_tables
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, SELECTORS
-from loopty.workspaces.git_folders import WORK_FOLDER
 
 _GIT_KEY = "git config "
 _NO_PROTECTION = "a sandbox that need not protect '{}'"
@@ -76,8 +75,7 @@ def _model_words(name: str, spec: ModelSpec, top: Path) -> str | None:
         path = _path_outside(top, spec.file)
         return f"replies from {path!r}" if path else None
     # Most tasks name no model and no agent, and every verb reads the task.
-    from loopty.models.hosts import is_private
-    from loopty.models.keys import key_location
+    from loopty.models.keys import is_private, key_location
 
     key = (
         "no key"
@@ -142,7 +140,7 @@ def _agent_requests(task: Task) -> Iterator[TaskRequest]:
     if task.roles.evolver.model:
         return
     for path, options in agent_tables(task.proposer):
-        from loopty.agents.agent_table import BY_COMMAND
+        from loopty.proposers.agent.driver import BY_COMMAND
 
         name, key = str(options.get("agent")), ".".join(map(str, path))
         what = f"the command {options.get('command')!r}" if name in BY_COMMAND else f"your login of {name}"

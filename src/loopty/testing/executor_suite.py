@@ -8,15 +8,13 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from loopty.domain.curve import Row
+from loopty.domain.access import ObjectName
+from loopty.domain.benchmark import Gate
 from loopty.domain.errors import LooptyError
-from loopty.domain.gate_spec import Gate
-from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.launch import SandboxError
 from loopty.domain.objective import Directions
-from loopty.domain.outcome import Ending, Outcome
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Ending, Outcome, Pool, Row
 from loopty.engine.protocols import Executor, OnMetrics, Trial
 from loopty.record.node_record import Node
 from loopty.testing.fakes import outcome_of_score

@@ -8,16 +8,13 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from loopty.domain.declared_parameters import declare_after
+from loopty.domain.access import ObjectName
 from loopty.domain.errors import Exhausted, LooptyError, Misuse
-from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
-from loopty.domain.machine import Machine
 from loopty.domain.model import Answer, Prompt, Reply, Role, Usage
 from loopty.domain.objective import SCORE
-from loopty.domain.outcome import Ending, Outcome
-from loopty.domain.pool import Pool
-from loopty.domain.proposal import Edits, Proposal
+from loopty.domain.proposal import Edits, Proposal, declare_after
+from loopty.domain.trial import Ending, Machine, Outcome, Pool
 from loopty.engine.protocols import Ask, CommittedFiles, OnMetrics, Trial
 from loopty.models.purse import RunPurse
 from loopty.record.history import History

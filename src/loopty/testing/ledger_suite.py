@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loopty.domain.git_names import ObjectName
+from loopty.domain.access import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.kit import codec
-from loopty.record.event import Event, Recorded
+from loopty.record.fold import Event, Recorded
 from loopty.record.history import History
 from loopty.record.ledger import Ledger
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
-from loopty.record.runs import RunStarted
-from loopty.record.sessions import SessionEnded
+from loopty.record.sessions import RunStarted, SessionEnded
 from loopty.record.workers import TrialLeased, WorkerJoined, WorkerLeft, Workers
 
 _COMMIT, _TREE = ObjectName("c0" * 20), ObjectName("e0" * 20)

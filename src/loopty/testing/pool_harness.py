@@ -9,19 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from loopty.domain.access import Access
-from loopty.domain.benchmark_spec import Benchmark, Limits
+from loopty.domain.benchmark import Benchmark, Limits
 from loopty.domain.ids import NodeId
-from loopty.domain.machine import Machine
-from loopty.domain.outcome import Outcome
-from loopty.domain.rig import Rig
-from loopty.domain.task import Audit, SandboxSpec
+from loopty.domain.task import Audit, Rig, SandboxSpec
+from loopty.domain.trial import Machine, Outcome
 from loopty.engine.protocols import OnMetrics, Trial
-from loopty.executors.frames import Link, LinkLost
-from loopty.executors.worker_client import WorkerClient
-from loopty.executors.worker_order import PackedOrder, RigPackage, TrialReport, WorkerOrder
-from loopty.executors.worker_pool import PoolTerms, WorkerPool
+from loopty.features.fleet.messages import Link, LinkLost, PackedOrder, RigPackage, TrialReport, WorkerOrder
+from loopty.features.fleet.pool import PoolTerms, WorkerPool
+from loopty.features.fleet.worker_client import WorkerClient
 from loopty.kit.records import replace
-from loopty.record.event import Event
+from loopty.record.fold import Event
 from loopty.record.recorder import Recorder
 from loopty.testing.executor_suite import Evaluate, trial_of
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from loopty.domain.errors import Misuse
-from loopty.kit.working_program import working_program
+from loopty.kit.installation import working_program
 
 _START_SECONDS = 120.0
 _TEST_SETTINGS = {

@@ -5,19 +5,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from loopty.domain.git_names import ObjectName
+from loopty.domain.access import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import SCORE, Objective
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
 from loopty.domain.space import Parameter, ParameterKind, Space
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine.protocols import Ask, Proposer
 from loopty.ledgers.memory import MemoryLedger
-from loopty.record.event import Event
+from loopty.record.fold import Event
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
-from loopty.record.runs import RunStarted
+from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
 

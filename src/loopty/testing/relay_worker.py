@@ -15,15 +15,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from loopty.domain.curve import Row
 from loopty.domain.errors import LooptyError
-from loopty.domain.machine import Machine
 from loopty.domain.objective import Directions
-from loopty.domain.outcome import Outcome
+from loopty.domain.trial import Machine, Outcome, Row
 from loopty.engine.protocols import OnMetrics, Trial
-from loopty.executors.worker_client import WorkerClient
-from loopty.executors.worker_door import connect
-from loopty.executors.worker_url import WorkerUrl
+from loopty.features.fleet.door import WorkerUrl, connect
+from loopty.features.fleet.worker_client import WorkerClient
 from loopty.testing.executor_suite import Evaluate
 from loopty.testing.pool_harness import HERE, FunctionBench
 

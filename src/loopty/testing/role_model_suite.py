@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Message, ModelFault, Outage, Prompt, Reply, RoleModel, Speaker, Usage
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.models.scripted_model import Script
 from loopty.record.calls import CallReserved, CallSettled, Spend
 from loopty.record.ledger import Ledger

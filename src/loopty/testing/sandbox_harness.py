@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from loopty.domain.launch import Bounds, Exit, Launch, Mount, Sandbox
+from loopty.kit.process import trial_owner
 from loopty.kit.records import Record, replace
-from loopty.kit.trial_user import trial_owner
 
 _BOUNDS = Bounds(seconds=60, memory_mb=512, processes=32, output_mb=4, disk_mb=32)
 _INTERPRETER = Path(sys.base_prefix).resolve()

@@ -15,14 +15,14 @@ from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.proposal import Edits
+from loopty.git.repository import Repository
 from loopty.kit import untrusted_files
+from loopty.kit.contents import sha256
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
-from loopty.kit.short_digest import sha256
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.kit.untrusted_files import Unreadable
 from loopty.record.node_record import Node
 from loopty.workspaces.node_files import NodeFiles
-from loopty.workspaces.repository import Repository
 
 _LARGEST = 64 << 20
 _IGNORED_NAMES = {".git", "__pycache__"}

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-from loopty.domain.benchmark_spec import Benchmark
+from loopty.domain.benchmark import Benchmark
 from loopty.domain.errors import Misuse
 from loopty.domain.task import Audit, digest
-from loopty.kit import globs
+from loopty.git.objects import REGULAR_FILES, TreeEntry
+from loopty.git.repository import Repository
+from loopty.kit import paths
 from loopty.workspaces import seals
-from loopty.workspaces.git_objects import REGULAR_FILES, TreeEntry
-from loopty.workspaces.repository import Repository
 
 # Shorter lines, and lines of few different characters, occur in many files by chance.
 _DISTINCTIVE_LENGTH = 24
@@ -62,7 +62,7 @@ class HeldOutSplit:
     @cached_property
     def _files(self) -> Mapping[str, TreeEntry]:
         listing = self._repository.files(self._commit)
-        return {path: entry for path, entry in listing.items() if globs.matches(path, self._audit.files)}
+        return {path: entry for path, entry in listing.items() if paths.matches(path, self._audit.files)}
 
     @cached_property
     def _data(self) -> Mapping[str, Path]:

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
+from loopty.domain.access import ObjectName
+from loopty.domain.benchmark import Gate
 from loopty.domain.errors import Misuse
-from loopty.domain.gate_spec import Gate
-from loopty.domain.git_names import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric, Metrics, Objective
-from loopty.domain.outcome import Effect, Outcome, Verdict
 from loopty.domain.space import Value
+from loopty.domain.trial import Effect, Outcome, Verdict
 from loopty.kit import codec
 from loopty.kit.records import NODEFAULT, Record, as_dict, field, field_types, fields_of, is_record
 from loopty.record.node_record import Result

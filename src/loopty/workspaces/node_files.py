@@ -1,39 +1,41 @@
-"""The files of nodes: which may change, their commits and refs, and the folder of each node."""
+"""The files of nodes: which may change, their commits and refs, and the folder of each node with what people read
+about it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from loopty.domain.access import TASK_FILE, is_named_like_a_key
-from loopty.domain.declared_parameters import MARK, declaration_refusal, declare_after
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.launch import SandboxError
-from loopty.domain.outcome import Verdict
-from loopty.domain.proposal import Edits, Proposal
+from loopty.domain.proposal import MARK, Edits, Proposal, declaration_refusal, declare_after
 from loopty.domain.task import Task
+from loopty.domain.trial import Verdict
 from loopty.engine.protocols import CommittedFiles
-from loopty.kit import globs
+from loopty.git.command import GitError
+from loopty.git.objects import DIRECTORY, LINK, REGULAR_FILES, TreeEntry
+from loopty.git.repository import Repository
+from loopty.kit import paths
 from loopty.kit.records import replace
 from loopty.kit.safe_folder import UnsafePath
 from loopty.record.history import History
 from loopty.record.node_record import Node
-from loopty.workspaces.benchmark_files import BenchmarkFiles
-from loopty.workspaces.folders_above import folders_above
-from loopty.workspaces.git_objects import DIRECTORY, LINK, REGULAR_FILES, TreeEntry
-from loopty.workspaces.git_session import GitError
-from loopty.workspaces.node_description import analysis_files, description_files
+from loopty.record.verdicts import Incumbents
+from loopty.workspaces.benchmark_files import BenchmarkFiles, folders_above
 from loopty.workspaces.node_folders import CHANGE, NodeFolders
 from loopty.workspaces.node_refs import MOST_WAITING, NodeRefs
-from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
-    from loopty.workspaces.node_sharing import NodeSharing
-    from loopty.workspaces.three_way import MergedFiles
+    from loopty.git.three_way import MergedFiles
+    from loopty.workspaces.shared_files import NodeSharing
+
 
 _LARGEST_SHOWN = 1_000_000
 _MOST_READ = 2_000
@@ -64,7 +66,7 @@ class NodeFiles:
     def writable_files(self, commit: str) -> list[str]:
         """The regular files that a proposal may change."""
         access = self._task.access
-        listing = self._repository.files(commit, globs.anchors(access.write))
+        listing = self._repository.files(commit, paths.anchors(access.write))
         return [
             path
             for path, entry in listing.items()
@@ -101,7 +103,7 @@ class NodeFiles:
 
     def writable_folders(self, commit: str) -> list[str]:
         """The outermost folders that hold everything a proposal may change; the top is an empty name."""
-        anchors = [globs.anchor(pattern) for pattern in self._task.access.write]
+        anchors = [paths.anchor(pattern) for pattern in self._task.access.write]
         entries = self._repository.entries(commit, filter(None, anchors))
         folders = set()
         for pattern, anchor in zip(self._task.access.write, anchors, strict=True):
@@ -136,7 +138,7 @@ class NodeFiles:
 
         A file that no proposal may change now is a conflict: `theirs` may have held it under other access rules.
         """
-        from loopty.workspaces.three_way import merge_files
+        from loopty.git.three_way import merge_files
 
         merged = merge_files(self._repository, ancestor, ours, theirs, names)
         forbidden = [path for path in merged.edits if not self.may_change(path)]
@@ -306,3 +308,33 @@ def _prefix(folder: str) -> str:
 
 def _with_parents(paths: Iterable[str]) -> set[str]:
     return {name for path in paths for name in (path, *folders_above(path))}
+
+
+def description_files(node: Node) -> dict[str, bytes]:
+    """What the node is, for people. The text is last: where they are plain files, it says that all are there."""
+    text = f"# {node.name} ({node.id})\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
+    params = {"params.json": f"{json.dumps(dict(node.params), indent=2)}\n".encode()} if node.params else {}
+    return {**params, "description.md": text.encode(errors="replace")}
+
+
+def analysis_files(node: Node, history: History) -> dict[str, bytes]:
+    """The analysis of a node that was measured, as a file: it is made when the node's folder is laid out."""
+    if node.verdict is None and node.outcome is None:
+        return {}
+    return {"analysis.md": _analysis_text(node, history).encode(errors="replace")}
+
+
+def _analysis_text(node: Node, history: History) -> str:
+    """Markdown with a table of metrics: the node, the baseline, the node before it and the best one."""
+    lines = [f"# {node.name}: {node.verdict or 'no verdict'}", "", node.reason, ""]
+    best = Incumbents.of(history.runs[node.id.run], node.pool).best
+    compared = {"baseline": history.runs[node.id.run].root, "before": node.against, "best": best}
+    columns = {name: history[other] for name, other in compared.items() if other}
+    if node.outcome and node.outcome.metrics:
+        lines += [f"| metric | {node.name} | {' | '.join(f'{k} {n.name}' for k, n in columns.items())} |"]
+        lines += ["|---" * (2 + len(columns)) + "|"]
+        for name, value in node.outcome.metrics.items():
+            others = (n.outcome.metrics.get(name) if n.outcome else None for n in columns.values())
+            cells = " | ".join("–" if other is None else f"{other:g}" for other in others)
+            lines.append(f"| {name} | {value:g} | {cells} |")
+    return "\n".join((*lines, ""))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from loopty.domain.leftovers import Leftovers
+from loopty.domain.trial import Leftovers
 from loopty.kit.records import Record
 from loopty.record.node_record import Node
 from loopty.workspaces.node_folders import CHANGE, NodeFolder, NodeFolders

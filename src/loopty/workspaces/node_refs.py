@@ -14,7 +14,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 
 from loopty.domain.errors import LooptyError, Misuse
-from loopty.workspaces.repository import Repository
+from loopty.git.repository import Repository
 
 _PREFIX = "refs/loopty/runs/"
 _TRIES = 200

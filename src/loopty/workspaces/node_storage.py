@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from loopty.domain.ids import NodeId
+from loopty.git.command import GitError
+from loopty.git.repository import Repository
 from loopty.kit.records import Record
 from loopty.record.node_record import Node
-from loopty.workspaces.git_session import GitError
 from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.node_refs import NodeRefs
-from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
 
 _GRACE_SECONDS = 600

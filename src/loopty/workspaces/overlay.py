@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 from loopty.domain.launch import Mount
+from loopty.git.objects import REGULAR_FILES, PathChange, TreeEntry
 from loopty.kit.safe_folder import SafeFolder, UnsafePath
-from loopty.workspaces.git_objects import REGULAR_FILES, PathChange, TreeEntry
 
 # Each mount costs every trial a descriptor and a tenth of a millisecond.
 _MAX_FILE_MOUNTS = 64

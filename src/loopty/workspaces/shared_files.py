@@ -1,23 +1,79 @@
-"""The files of nodes in the shared store: commits by their names, folders by the hash of their content.
-
-What is sent waits beside the ledger until the store has it (`unsent_objects.py`). What is read is compared with
-the hash that the ledger names, because others write to the store, too.
+"""The files of nodes in the shared store: what this clone makes is sent, what others made is fetched, by names and
+hashes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import time
-from collections.abc import Collection, Iterable, Iterator
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+from loopty.domain.access import is_clean_path
+from loopty.domain.ids import NodeId
 from loopty.domain.shared_store import SharedStore, StoreFault
+from loopty.git.bundles import LARGEST_BUNDLE, has_commit, unpack_bundle_of
+from loopty.git.command import GitCommand
+from loopty.git.repository import Repository
 from loopty.kit.records import Record
-from loopty.workspaces.commit_bundle import LARGEST_BUNDLE, has_commit, unpack_bundle_of
-from loopty.workspaces.git_command import GitCommand
+from loopty.record.history import History
+from loopty.record.node_record import Node
+from loopty.record.run_record import Run
+from loopty.record.trials import trial_token
+from loopty.workspaces.node_folders import decode_files, encode_files
 from loopty.workspaces.state_folder import StateFolder
-from loopty.workspaces.store_sender import COMMITS, StoreSender
-from loopty.workspaces.stored_folder import decode_folder, encode_folder
-from loopty.workspaces.unsent_objects import COMMIT, CONTENT, HISTORY, Unsent, UnsentObjects
+from loopty.workspaces.store_sender import COMMIT, COMMITS, CONTENT, HISTORY, StoreSender, Unsent, UnsentObjects
+
+NoteStored = Callable[[NodeId, str], None]
+"""Records that the folder of a node has this digest."""
+
+
+def folder_key(run: Run, node: NodeId) -> str:
+    """Where the store keeps the folder of a node: no other run, of this ledger or another one, has this name."""
+    return trial_token(run, f"files of {node}")
+
+
+class NodeSharing:
+    """Sends and fetches, by what the ledger says."""
+
+    def __init__(
+        self, shared: SharedFiles, history: Callable[[], History], note: NoteStored | None = None
+    ) -> None:
+        """Without `note`, folders are only read."""
+        self._shared = shared
+        self._history = history
+        self._note = note
+
+    def fetch(self, node: NodeId) -> Iterator[tuple[str, bytes]]:
+        """The files of a node that another clone has sent; none where the store does not have them now."""
+        history = self._history()
+        found = history[node]
+        if found.stored and not found.files_removed:
+            try:
+                yield from self._shared.folder(folder_key(history.runs[node.run], node), found.stored)
+            except StoreFault:
+                return  # without its logs, a node still has its record
+
+    def send_commit(self, repository: Repository, node: Node, parent: Node | None) -> None:
+        """Let others have the commit of a node; with that of a baseline, also the history below it."""
+        if parent is None:
+            self._shared.add_commit(node.commit, repository.parents(node.commit))
+        elif parent.commit != node.commit:
+            self._shared.add_commit(node.commit)
+
+    def send_folder(self, node: Node, files: Iterable[tuple[str, bytes]]) -> None:
+        """Let others have the folder of a node as it is now."""
+        if self._note is None:
+            return
+        key = folder_key(self._history().runs[node.id.run], node.id)
+        if (digest := self._shared.add_folder(key, files)) != node.stored:
+            self._note(node.id, digest)
+
+
+# What is sent waits beside the ledger until the store has it (`unsent_objects.py`). What is read is compared with
+# the hash that the ledger names, because others write to the store, too.
+
 
 _NODES = "nodes"
 _LARGEST_CONTENT = 512 << 20
@@ -122,3 +178,57 @@ class SharedFiles:
                 "made it send it again"
             )
         return content
+
+
+_LARGEST_INLINE = 64 << 10
+_LARGEST_TOGETHER = 256 << 20
+"""Of the small files together, when they are read."""
+_LARGE_FILES = ".large-files"
+"""The entry that names the large files; no file of a node has this name."""
+
+
+class LargeFile(Record):
+    """A file of a folder that is a content of its own."""
+
+    digest: str
+    size: int
+
+
+class StoredFolder(Record):
+    """The files of a folder by their paths."""
+
+    small: Mapping[str, bytes]
+    large: Mapping[str, LargeFile]
+
+
+def encode_folder(files: Iterable[tuple[str, bytes]]) -> tuple[bytes, dict[str, bytes]]:
+    """The folder as one content, and the contents of its large files by their digests."""
+    small: dict[str, bytes] = {}
+    large: dict[str, tuple[str, int]] = {}
+    contents = {}
+    for path, content in sorted(files):
+        if len(content) <= _LARGEST_INLINE:
+            small[path] = content
+        else:
+            digest = hashlib.sha256(content).hexdigest()
+            large[path], contents[digest] = (digest, len(content)), content
+    if large:
+        small[_LARGE_FILES] = json.dumps(large).encode()
+    return encode_files(small), contents
+
+
+def decode_folder(raw: bytes) -> StoredFolder:
+    """The folder in a content whose hash was compared. Raises StoreFault where it is none."""
+    try:
+        stream = zlib.decompressobj()
+        stream.decompress(raw, _LARGEST_TOGETHER)
+        if stream.unconsumed_tail:
+            raise ValueError("it is too large")
+        small = decode_files(raw)
+        rows = json.loads(small.pop(_LARGE_FILES, b"{}"))
+        large = {path: LargeFile(str(digest), int(size)) for path, (digest, size) in rows.items()}
+        if not all(map(is_clean_path, (*small, *large))):
+            raise ValueError("it names files outside")
+    except (ValueError, TypeError, AttributeError, RecursionError, OverflowError, zlib.error) as error:
+        raise StoreFault(f"a folder in the store cannot be read: {error}") from None
+    return StoredFolder(small, large)

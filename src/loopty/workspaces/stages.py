@@ -14,23 +14,21 @@ from pathlib import Path
 
 from loopty.domain.ids import NodeId
 from loopty.domain.launch import Mount, SandboxError
-from loopty.domain.pool import Pool
-from loopty.domain.rig import Rig
+from loopty.domain.task import Rig
+from loopty.domain.trial import Pool
 from loopty.engine.protocols import Stage, Trial
+from loopty.git.objects import TreeEntry
+from loopty.git.repository import Repository
 from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder, UnsafePath, keep_open
 from loopty.record.history import History
 from loopty.record.trials import Trials, trial_token
-from loopty.workspaces.build_caches import BuildCaches
 from loopty.workspaces.bytecode import SDK_FOLDER, Bytecode, BytecodeSources, files_in_limits
-from loopty.workspaces.git_objects import TreeEntry
-from loopty.workspaces.host_paths import HostPaths
+from loopty.workspaces.exports import SealedExports
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.overlay import overlay_mounts
-from loopty.workspaces.rebuildable_folders import RebuildableFolders
-from loopty.workspaces.repository import Repository
-from loopty.workspaces.sealed_exports import SealedExports
-from loopty.workspaces.seals import Seal, Signature
+from loopty.workspaces.rebuildable_folders import BuildCaches, RebuildableFolders
+from loopty.workspaces.seals import HostPaths, Seal, Signature
 from loopty.workspaces.state_folder import StateFolder
 from loopty.workspaces.trial_folders import IN_USE, TrialFolders
 

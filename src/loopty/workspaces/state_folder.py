@@ -14,10 +14,10 @@ from pathlib import Path
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.kit.quoted_path import quote_path
+from loopty.git.folders import WORK_FOLDER, GitFolders
+from loopty.kit.paths import quote_path
 from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
-from loopty.workspaces.git_folders import WORK_FOLDER, GitFolders
 
 STATE_VARIABLE = "LOOPTY_STATE_DIR"
 """Names a directory of the user for the state of all repositories. No task file can set it."""

@@ -14,9 +14,9 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
+from loopty.kit.process import at_work_end
 from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFolder
-from loopty.kit.work_end import at_work_end
 
 _INSIDE = ("traces", "checkpoint", "artifacts")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

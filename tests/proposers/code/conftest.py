@@ -11,28 +11,27 @@ from typing import Any
 
 import pytest
 
-from loopty.campaign.run_start import start_run
 from loopty.domain.ids import NodeId
 from loopty.domain.model import ModelOption, Prompt, Reply
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal, Refusal
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.engine.protocols import Ask
+from loopty.git.repository import Repository
 from loopty.ledgers.memory import MemoryLedger
 from loopty.models.purse import RunPurse
-from loopty.proposers.code.code_options import CodeOptions, Operator
 from loopty.proposers.code.code_proposer import CodeProposer
+from loopty.proposers.code.options import CodeOptions, Operator
+from loopty.proposers.selectors.choices import BestSelector
 from loopty.record.node_record import Node
-from loopty.record.proposals import refuse_proposal
+from loopty.record.nodes import refuse_proposal
 from loopty.record.recorder import Recorder
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
-from loopty.selectors.best_node import BestSelector
+from loopty.session.runs import start_run
 from loopty.taskfile import read
 from loopty.testing.fakes import ScriptedRoleModel
 from loopty.workspaces.node_files import NodeFiles
-from loopty.workspaces.repository import Repository
 from loopty.workspaces.state_folder import StateFolder
 
 ENVIRONMENT = {

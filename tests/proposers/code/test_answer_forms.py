@@ -10,15 +10,14 @@ import pytest
 
 from loopty.domain.model import Reply, Usage
 from loopty.domain.proposal import Objection
-from loopty.proposers.code.answer_forms import AnswerForm, Form, form_text
-from loopty.proposers.code.code_options import Operator
-from loopty.proposers.code.code_replies import parse_changes, parse_items
-from loopty.proposers.code.form_choice import choose_form, usable_forms
+from loopty.proposers.code.answer_forms import AnswerForm, Form, choose_form, form_text, usable_forms
 from loopty.proposers.code.new_files import apply_changes
-from loopty.proposers.code.normal_form import normalise
-from loopty.proposers.code.reply_faults import ProposalFault
+from loopty.proposers.code.novelty import normalise
+from loopty.proposers.code.options import Operator
+from loopty.proposers.code.replies import parse_changes, parse_items
+from loopty.proposers.code.reply_edits import ProposalFault
 from loopty.proposers.code.source_files import FileView, ShownFile
-from loopty.record.reply_forms import FormCount, ReplyForms
+from loopty.record.calls import FormCount, ReplyForms
 
 PLAIN = '"""A doc."""\nimport os\n\n\ndef area(x):\n    y = x * 2\n    return y + 7\n'
 MARKED = "import os\n# EVOLVE-BLOCK-START\ndef area(x):\n    return x * 2\n# EVOLVE-BLOCK-END\nprint(area(1))\n"

@@ -9,14 +9,11 @@ from typing import Any
 import pytest
 
 from loopty.domain.model import ModelOption
-from loopty.domain.pool import Pool
+from loopty.domain.trial import Pool
 from loopty.engine.protocols import Ask
-from loopty.proposers.code.arm_choice import choose_arm
-from loopty.proposers.code.arm_gradient import arm_shares, drought_spread
-from loopty.proposers.code.arm_prices import Arm, ArmPrices
-from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
-from loopty.record.operator_credit import ArmCredit, OperatorCredit, arm_name
-from loopty.record.search_learning import SearchLearning
+from loopty.proposers.code.arms import Arm, ArmPrices, arm_shares, choose_arm, drought_spread
+from loopty.proposers.code.options import CodeOptions, Operator, Policy
+from loopty.record.search_learning import ArmCredit, OperatorCredit, SearchLearning, arm_name
 
 OPERATORS = (Operator.DIFF, Operator.REWRITE)
 CHEAP, STRONG = ModelOption("cheap"), ModelOption("strong", price=6.0)

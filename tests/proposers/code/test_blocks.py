@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopty.domain.proposal import Objection
-from loopty.proposers.code.blocks import Block
-from loopty.proposers.code.line_match import FileLines
-from loopty.proposers.code.reply_faults import ProposalFault
+from loopty.proposers.code.reply_edits import Block, FileLines, ProposalFault
 
 
 def replace_lines(before: str | None, search: str, replace: str) -> str:

@@ -11,11 +11,11 @@ import pytest
 from loopty.domain.errors import Exhausted
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Outage, Reply, Usage
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
+from loopty.domain.trial import Pool
 from loopty.kit.records import replace
 from loopty.record.calls import Spend
-from loopty.record.proposals import Proposals
+from loopty.record.nodes import Proposals
 from loopty.record.trials import TrialCounts
 
 Block = Callable[..., str]

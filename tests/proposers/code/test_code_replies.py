@@ -9,12 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loopty.domain.proposal import Objection
-from loopty.proposers.code.blocks import Block
-from loopty.proposers.code.code_replies import SEPARATOR, FileChange, parse_changes, parse_items, summary
 from loopty.proposers.code.new_files import apply_changes
-from loopty.proposers.code.reply_faults import ProposalFault
-from loopty.proposers.code.unified_diff import Patch, Removal
-from loopty.proposers.code.whole_file import WholeFile
+from loopty.proposers.code.replies import SEPARATOR, FileChange, parse_changes, parse_items, summary
+from loopty.proposers.code.reply_edits import Block, Patch, ProposalFault, Removal, WholeFile
 
 KNOWN = ("src/a.py", "b.py", "my file.txt", "Makefile")
 SEARCH = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE"

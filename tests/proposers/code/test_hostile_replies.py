@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from loopty.domain.proposal import Objection
-from loopty.proposers.code.code_replies import parse_items, summary
-from loopty.proposers.code.joined_fences import join_fences
-from loopty.proposers.code.whole_file import WholeFile
+from loopty.proposers.code.new_files import join_fences
+from loopty.proposers.code.replies import parse_items, summary
+from loopty.proposers.code.reply_edits import WholeFile
 
 MARKED = {
     "src/main.py": "import os\n# EVOLVE-BLOCK-START\ndef area(x):\n    return x\n# EVOLVE-BLOCK-END\nos.sep\n",

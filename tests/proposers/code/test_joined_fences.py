@@ -2,9 +2,9 @@
 
 import pytest
 
-from loopty.proposers.code.code_replies import parse_changes, parse_items
 from loopty.proposers.code.new_files import apply_changes
-from loopty.proposers.code.reply_faults import ProposalFault
+from loopty.proposers.code.replies import parse_changes, parse_items
+from loopty.proposers.code.reply_edits import ProposalFault
 
 BEFORE = (
     "# EVOLVE-BLOCK-START\ndef encode(x):\n    return x\n\n\ndef decode(x):\n    return x\n# EVOLVE-BLOCK-END\n"

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Objection
-from loopty.proposers.code.normal_form import normalise
-from loopty.proposers.code.similarity import cosine, ngram_vector, similarity
+from loopty.domain.trial import Pool
+from loopty.proposers.code.novelty import cosine, ngram_vector, normalise, similarity
 
 Block = Callable[..., str]
 

@@ -10,7 +10,7 @@ import pytest
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.proposal import Objection
-from loopty.selectors.root import RootSelector
+from loopty.proposers.selectors.choices import RootSelector
 
 Block = Callable[..., str]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.proposers.code.node_texts import TextCache, origin_of
-from loopty.proposers.code.partners import best_nodes, partners
+from loopty.proposers.code.plan import best_nodes, partners
+from loopty.proposers.code.source_files import TextCache, origin_of
 
 
 def best(world: Any) -> list[str]:

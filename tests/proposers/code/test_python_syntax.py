@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from loopty.proposers.code import python_syntax
-from loopty.proposers.code.python_syntax import PythonSyntax
+from loopty.proposers.code import new_files
+from loopty.proposers.code.new_files import PythonSyntax
 
 PROGRAM = '''"""Words."""
 from __future__ import annotations
@@ -42,20 +42,20 @@ LINES = ["else:", "    x", "x = 1", '"""', "(", ")", "@f", "\\", "if x:", "    p
 
 
 def is_valid(text: str) -> bool:
-    return not python_syntax._error(text)
+    return not new_files._error(text)
 
 
 @pytest.fixture
 def parsed(monkeypatch):
     """The texts that were parsed."""
     texts = []
-    parse = python_syntax._error
+    parse = new_files._error
 
     def note(text):
         texts.append(text)
         return parse(text)
 
-    monkeypatch.setattr(python_syntax, "_error", note)
+    monkeypatch.setattr(new_files, "_error", note)
     return texts
 
 
@@ -162,7 +162,7 @@ def test_the_statements_of_programs_that_descend_from_another_are_those_that_pyt
         error = syntax.new_error(program, text)
         assert bool(error) == (not is_valid(text)), (seed, error)
         for known, lines in syntax._statements.items():
-            assert lines == python_syntax._statement_lines(known)
+            assert lines == new_files._statement_lines(known)
         if not error and len(text) < 3_000 and rng.random() < 0.5:
             program = text
 

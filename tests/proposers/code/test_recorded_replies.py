@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from loopty.proposers.code.code_replies import parse_changes, parse_items
 from loopty.proposers.code.new_files import apply_changes
-from loopty.proposers.code.reply_faults import ProposalFault
+from loopty.proposers.code.replies import parse_changes, parse_items
+from loopty.proposers.code.reply_edits import ProposalFault
 
 _BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 sys.path.insert(0, str(_BENCHMARKS))

@@ -8,19 +8,16 @@ from typing import Any
 import pytest
 
 from loopty.domain.model import ModelOption
-from loopty.domain.pool import Pool
-from loopty.domain.proposal import Proposal
-from loopty.domain.search_config import SearchConfig, SearchMove
+from loopty.domain.proposal import Proposal, SearchConfig, SearchMove
+from loopty.domain.trial import Pool
 from loopty.engine.protocols import Ask
 from loopty.kit.records import replace
-from loopty.proposers.code.arm_choice import choose_arm
-from loopty.proposers.code.arm_gradient import draft_share, drought_spread, gain_bias
-from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
+from loopty.proposers.code.arms import choose_arm, draft_share, drought_spread, gain_bias
+from loopty.proposers.code.options import CodeOptions, Operator, Policy
 from loopty.proposers.code.search_moves import WINDOW, next_move
 from loopty.record.history import History
 from loopty.record.search_learning import GainSum, SearchLearning, SearchMoved
-from loopty.report.operators_text import operators_text
-from loopty.views.operator_rows import operator_report
+from loopty.show.operators import operator_report, operators_text
 
 LEARNS = CodeOptions(policy=Policy.GRADIENT, operators=(Operator.DIFF,), exploration=0.2, drafts=0)
 MEANS = {"exploration": 0.5, "drafts": 0.5, "restart": 0.5, "batch": 0.5}

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopty.proposers.code.reply_faults import ProposalFault
-from loopty.proposers.code.unified_diff import Patch, Removal, parse_diff
+from loopty.proposers.code.reply_edits import Patch, ProposalFault, Removal, parse_diff
 
 BEFORE = "one\ntwo\nthree\nfour\nfive\n"
 

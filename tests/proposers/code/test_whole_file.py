@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from loopty.domain.proposal import Objection
-from loopty.proposers.code.reply_faults import ProposalFault
-from loopty.proposers.code.whole_file import WholeFile
+from loopty.proposers.code.reply_edits import ProposalFault, WholeFile
 
 HEAD, TAIL = "import os\n\nSEED = 1\n# EVOLVE-BLOCK-START\n", "# EVOLVE-BLOCK-END\n\nprint(run())\n"
 MARKED = f"{HEAD}def run():\n    return 1\n{TAIL}"

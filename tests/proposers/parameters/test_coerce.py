@@ -1,7 +1,7 @@
 import pytest
 
 from loopty.domain.space import Parameter, ParameterKind
-from loopty.proposers.parameters.coerce import coerce_value
+from loopty.proposers.parameters.replies import coerce_value
 
 FLOAT = Parameter(ParameterKind.FLOAT, -5.0, 5.0)
 STEPPED = Parameter(ParameterKind.FLOAT, 0.0, 1.05, step=0.1)

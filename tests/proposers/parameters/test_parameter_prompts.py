@@ -1,5 +1,5 @@
 from loopty.domain.space import Parameter, ParameterKind, Space
-from loopty.proposers.parameters.parameter_prompts import reply_schema, space_text
+from loopty.proposers.parameters.prompts import reply_schema, space_text
 from loopty.testing.proposer_suite import SPACE
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from loopty.domain.proposal import Objection
 from loopty.domain.space import Parameter, ParameterKind, Space
-from loopty.proposers.parameters.parameter_replies import parse_reply
+from loopty.proposers.parameters.replies import parse_reply
 from loopty.testing.proposer_suite import SPACE
 
 DEFAULTS = SPACE.baseline()

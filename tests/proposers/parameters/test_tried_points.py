@@ -4,13 +4,12 @@ import random
 import pytest
 
 from loopty.domain.objective import Direction, Metric, Objective, gain
-from loopty.domain.outcome import Ending, Outcome, Verdict
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Proposal
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
+from loopty.kit.model_text import tokens
 from loopty.kit.records import replace
-from loopty.kit.token_count import tokens
-from loopty.proposers.parameters import best_and_newest
-from loopty.proposers.parameters.tried_points import TriedPoints
+from loopty.proposers.parameters import prompts
+from loopty.proposers.parameters.prompts import TriedPoints
 from loopty.record.nodes import NodeAdded, NodeSealed
 from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
@@ -114,7 +113,7 @@ def random_outcome(rng):
 def test_it_lists_what_sorting_all_nodes_gives_also_after_a_restart(
     tmp_path, monkeypatch, objective, limit, many
 ) -> None:
-    monkeypatch.setattr(best_and_newest, "_MANY_NODES", many)  # above which the facts say what to read
+    monkeypatch.setattr(prompts, "_MANY_NODES", many)  # above which the facts say what to read
     desk, tried, rng = (
         Desk(tmp_path, objective=objective),
         TriedPoints(limit),
@@ -167,7 +166,7 @@ def test_it_reads_no_node_that_cannot_have_changed(tmp_path) -> None:
 
 
 def test_a_new_process_reads_of_a_long_run_what_it_lists(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(best_and_newest, "_MANY_NODES", 50)
+    monkeypatch.setattr(prompts, "_MANY_NODES", 50)
     desk = Desk(tmp_path)
     for number in range(200):
         desk.try_point({"x": number / 200}, float(-number))

@@ -1,12 +1,17 @@
-"""What every result format has: where its tool writes, and how that is read."""
+"""What every result format has: where its tool writes and how that is read, and the timings of named benchmarks as
+metrics.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
-from loopty.evaluators.result import ParsedResult
-from loopty.evaluators.trial_output import TrialOutput
+from loopty.domain.objective import SCORE, Direction
+from loopty.evaluators.result import ParsedResult, TrialOutput, choose_score, finite_number
 from loopty.kit.records import Record
+from loopty.kit.untrusted_files import Unreadable, is_printable_name
 
 Environment = Mapping[str, str]
 
@@ -28,3 +33,71 @@ class ResultFormat(Record):
     the outbox, as the benchmark sees them."""
     on_stdout: bool = False
     """Whether the result is what the benchmark prints; the variable of the result file is then not set."""
+
+
+MAX_BENCHMARKS = 1_000
+SECONDS = {
+    "s": 1.0,
+    "sec": 1.0,
+    "ms": 1e-3,
+    "msec": 1e-3,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "usec": 1e-6,
+    "ns": 1e-9,
+    "nsec": 1e-9,
+}
+_MAIN = ("median", "mean", "min")
+"""The figure of a benchmark that goes into the score: the first of these that its tool gives."""
+
+
+class Timings:
+    """Collects the figures of benchmarks."""
+
+    def __init__(self) -> None:
+        self._benchmarks: dict[str, Mapping[str, float]] = {}
+        self._others: dict[str, Mapping[str, float]] = {}
+
+    def add(
+        self, name: Any, seconds: Mapping[str, float], higher_is_better: Mapping[str, float] | None = None
+    ) -> None:
+        """Add a benchmark: figures in seconds, and others such as rates. Raises Unreadable."""
+        if not isinstance(name, str) or not is_printable_name(name):
+            raise Unreadable(f"has a benchmark whose name is not one short line: {str(name)[:40]!r}")
+        if name in self._benchmarks:
+            raise Unreadable(f"has two benchmarks of the name {name[:60]!r}: name them apart, or run one of them")
+        if len(self._benchmarks) == MAX_BENCHMARKS:
+            raise Unreadable(f"has more than {MAX_BENCHMARKS} benchmarks")
+        if any(value < 0 for value in seconds.values()):
+            raise Unreadable(f"has a negative time of {name[:60]!r}")
+        self._benchmarks[name] = seconds
+        self._others[name] = higher_is_better or {}
+
+    def result(self, score_key: str) -> ParsedResult | None:
+        """The figures as metrics `NAME.median` and the like; the score is the geometric mean of the medians.
+
+        With one benchmark it is its median. None where there is no benchmark. Raises Unreadable.
+        """
+        if not self._benchmarks:
+            return None
+        lower, higher = (
+            {f"{name}.{figure}": value for name, figures in table.items() for figure, value in figures.items()}
+            for table in (self._benchmarks, self._others)
+        )
+        directions = dict.fromkeys(lower, Direction.MIN) | dict.fromkeys(higher, Direction.MAX)
+        main = [
+            next(figures[figure] for figure in _MAIN if figure in figures) for figures in self._benchmarks.values()
+        ]
+        metrics = {SCORE: _geometric_mean(main), **lower, **higher}
+        return choose_score(ParsedResult(metrics, {SCORE: Direction.MIN, **directions}), score_key)
+
+
+def seconds_of(figures: Mapping[str, Any], names: tuple[str, ...], unit: float = 1.0) -> dict[str, float]:
+    """Those of the named figures that are there, in seconds. Raises Unreadable for one that is not finite."""
+    return {name: finite_number(figures[name], name) * unit for name in names if figures.get(name) is not None}
+
+
+def _geometric_mean(values: list[float]) -> float:
+    if min(values) <= 0:
+        return 0.0
+    return math.exp(math.fsum(map(math.log, values)) / len(values))

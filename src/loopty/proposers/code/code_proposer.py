@@ -1,4 +1,5 @@
-"""A language model changes the code of the selected node.
+"""A language model changes the code of the selected node; what its reply says becomes suggestions only after all
+checks.
 
 One call gives one proposal or several. Later questions, also of a later process, take the remaining ones from the
 saved reply, one by one. When no proposal of a reply is usable, the model is asked once more, with the reason. An
@@ -8,34 +9,29 @@ unusable proposal beside a usable one, or one left by an earlier process, is ref
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.model import Answer, ModelOption, Outage, Prompt, Reply, Role, RoleModel
-from loopty.domain.proposal import Edits, Objection, Proposal, Refusal
-from loopty.domain.search_config import SearchMove
+from loopty.domain.proposal import Edits, Objection, Proposal, Refusal, SearchMove
 from loopty.engine.protocols import Ask, Selector
-from loopty.kit.records import replace
-from loopty.proposers.code import code_prompts, code_replies
-from loopty.proposers.code.arm_gradient import gain_bias
-from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
-from loopty.proposers.code.form_choice import choose_form
-from loopty.proposers.code.merges import merge_proposal
-from loopty.proposers.code.node_texts import TextCache
+from loopty.kit.records import Record, replace
+from loopty.proposers.code import prompts, replies
+from loopty.proposers.code.answer_forms import choose_form
+from loopty.proposers.code.arms import gain_bias
+from loopty.proposers.code.new_files import apply_changes
 from loopty.proposers.code.novelty import Novelty
-from loopty.proposers.code.plan import Plan, make_plan
-from loopty.proposers.code.proposal_checks import ProposalChecks
-from loopty.proposers.code.reply_faults import ProposalFault, parse_fault
-from loopty.proposers.code.reply_suggestions import CheckedReply, inspirations_of, make_suggestion
+from loopty.proposers.code.options import CodeOptions, Operator, Policy
+from loopty.proposers.code.plan import Plan, make_plan, merge_proposal
+from loopty.proposers.code.reply_edits import ProposalFault, parse_fault
 from loopty.proposers.code.search_moves import MOST_BATCH, next_move
-from loopty.proposers.code.source_files import FileViews
-from loopty.proposers.file_merge import MergeFiles
+from loopty.proposers.code.source_files import FileView, FileViews, TextCache, origin_of
 from loopty.proposers.mutate import mutate_node
-from loopty.proposers.services import Services
-from loopty.proposers.unread_replies import UnreadItem, UnreadReplies
+from loopty.proposers.services import MergeFiles, Services
+from loopty.proposers.shared_pool import UnreadItem, UnreadReplies
+from loopty.record.calls import ReplyForms
 from loopty.record.node_record import Node
-from loopty.record.reply_forms import ReplyForms
 from loopty.record.search_learning import SearchLearning
 
 _CHARS_PER_TOKEN = 4
@@ -114,9 +110,7 @@ class CodeProposer:
         if fault := checked.fault:
             options, text = self._options, answer.reply.text
             # A change is at most as long as the files; the endless reply of a small model is not sent back whole.
-            retry = code_prompts.retry_prompt(
-                prompt, text, fault, plan.batch, _CHARS_PER_TOKEN * options.file_tokens
-            )
+            retry = prompts.retry_prompt(prompt, text, fault, plan.batch, _CHARS_PER_TOKEN * options.file_tokens)
             try:
                 answer = await self._ask_model(ask, plan, retry)
             except Exhausted:
@@ -157,17 +151,17 @@ class CodeProposer:
         options, counts = self._options, ReplyForms.of(ask.history.runs[ask.run]).of_model(plan.model)
         answer = choose_form(ask.rng, plan.operator, files, counts, options.form, options.reasons_first)
         context = self._context.text(ask, plan.parent)
-        return code_prompts.first_prompt(plan, context, files, other_files, answer)
+        return prompts.first_prompt(plan, context, files, other_files, answer)
 
     def _check_reply(self, ask: Ask, plan: Plan, reply: Reply) -> CheckedReply:
-        items = code_replies.parse_items(reply.text, reply.whole, self._most_items)
+        items = replies.parse_items(reply.text, reply.whole, self._most_items)
         if not items:
             fault = parse_fault(
                 f"the reply was cut off after {reply.usage.output_tokens:,} tokens, before a change was whole: "
                 "raise max_output_tokens of the model (and context_tokens, if that is the limit)",
                 "Be shorter.",
             )
-            return CheckedReply([code_replies.EMPTY_ITEM], [fault])
+            return CheckedReply([replies.EMPTY_ITEM], [fault])
         results: list[Edits | ProposalFault] = []
         for item in items:
             results.append(self._edits(ask, plan, item))
@@ -175,7 +169,7 @@ class CodeProposer:
                 break
         return CheckedReply(items, results)
 
-    def _edits(self, ask: Ask, plan: Plan, item: code_replies.ReplyItem) -> Edits | ProposalFault:
+    def _edits(self, ask: Ask, plan: Plan, item: replies.ReplyItem) -> Edits | ProposalFault:
         try:
             return self._checks.edits(ask, plan.operator, plan.parent, item)
         except ProposalFault as fault:
@@ -189,7 +183,7 @@ class CodeProposer:
         except Misuse as gone:
             self._unread.close(unread.call)
             return Refusal(operator, str(gone), Objection.REPLY, calls)
-        items = code_replies.parse_items(reply.text, reply.whole, self._most_items)
+        items = replies.parse_items(reply.text, reply.whole, self._most_items)
         remaining = len(items) - 1 - unread.index
         if remaining <= 0:
             self._unread.close(unread.call)
@@ -216,3 +210,99 @@ def make_proposer(options: CodeOptions, services: Services) -> CodeProposer:
         files.merge,
         services.width,
     )
+
+
+class ProposalChecks:
+    """Checks items against the node that they change."""
+
+    def __init__(
+        self,
+        file_views: FileViews,
+        texts: TextCache,
+        refusal: Callable[[Node, Proposal], str | None],
+        novelty: Novelty,
+    ) -> None:
+        self._file_views = file_views
+        self._texts = texts
+        self._refusal = refusal
+        self._novelty = novelty
+
+    def edits(self, ask: Ask, operator: Operator, parent: Node, item: replies.ReplyItem) -> Edits:
+        """The item's edits of the parent's files. Raises ProposalFault with what is wrong with the item."""
+        files = self._file_views.of(ask.history, parent)
+        changes = replies.parse_changes(item, files.known, files.only_writable)
+        origin = origin_of(ask.history, parent)
+
+        def read(path: str) -> str | None:
+            return self._texts.text(origin.commit(path), path) if path in files.known else None
+
+        self._check_writable(parent, files, {change.path for change in changes}, read)
+        edits = apply_changes(changes, read, frozenset() if operator is Operator.DRAFT else files.not_fully_shown)
+        self._check_access(parent, edits)
+        self._novelty.check(ask, parent, edits)
+        return edits
+
+    def _check_writable(
+        self, parent: Node, files: FileView, paths: Iterable[str], read: Callable[[str], str | None]
+    ) -> None:
+        """Refuse files that may not be changed, before any other fault of them is reported."""
+        self._check_access(parent, {path: read(path) or "" for path in paths if path not in files.writable})
+
+    def _check_access(self, parent: Node, edits: Edits) -> None:
+        if edits:
+            proposal = Proposal("", parent.id, "", edits=edits)
+            # Not in a thread: git answers through an open pipe, which is faster than starting a thread.
+            if reason := self._refusal(parent, proposal):
+                raise ProposalFault(Objection.FORBIDDEN, reason)
+
+
+_MAX_CHILDREN = 16
+
+
+class CheckedReply(Record):
+    """The items of a reply, and the edits or fault of each up to the first usable one."""
+
+    items: Sequence[replies.ReplyItem]
+    results: Sequence[Edits | ProposalFault]
+
+    @property
+    def fault(self) -> ProposalFault | None:
+        """The fault of the first item when no item is usable, or None."""
+        first = self.results[0]
+        return first if isinstance(first, ProposalFault) and isinstance(self.results[-1], ProposalFault) else None
+
+
+def make_suggestion(
+    plan: Plan,
+    item: replies.ReplyItem,
+    edits: Edits | ProposalFault,
+    calls: tuple[str, ...],
+    remaining: int,
+    index: int,
+) -> Proposal | Refusal:
+    if isinstance(edits, ProposalFault):
+        reason, objection = edits.reason, edits.objection
+        return Refusal(plan.operator, reason, objection, calls, remaining, index, plan.arm_reason)
+    return Proposal(
+        plan.operator,
+        plan.parent.id,
+        replies.summary(item, edits),
+        edits=edits,
+        inspirations=tuple(node.id for node in plan.inspirations),
+        calls=calls,
+        remaining_in_reply=remaining,
+        index_in_reply=index,
+        parent_reason=plan.parent_reason,
+        arm_reason=plan.arm_reason,
+        merged=tuple(node.id for node in plan.inspirations) if plan.operator is Operator.MERGE else (),
+    )
+
+
+def inspirations_of(ask: Ask, parent: Node, call: str) -> tuple[Node, ...]:
+    """The other nodes in a call's prompt, read from an earlier node of the same call; empty if there is none."""
+    newest = ask.history[parent.id].children
+    for number in range(newest, max(newest - _MAX_CHILDREN, 0), -1):
+        child = ask.history[parent.id.child(number)]
+        if call in child.calls:
+            return tuple(map(ask.history.__getitem__, child.inspirations))
+    return ()

@@ -1,24 +1,29 @@
-"""Recognise a change that was tried before, or almost, before anybody pays for a trial."""
+"""Recognise a change that was tried before, or almost: without comments and white space, by runs of four
+characters.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import re
+import zlib
+from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from operator import mul
 from typing import Any
 
 from loopty.domain.ids import NodeId
-from loopty.domain.pool import Pool
 from loopty.domain.proposal import Edits, Objection
+from loopty.domain.trial import Pool
 from loopty.engine.protocols import Ask
 from loopty.kit import codec
 from loopty.kit.records import Record
-from loopty.proposers.code.node_texts import Origin, TextCache, origin_of
-from loopty.proposers.code.normal_form import normalise
-from loopty.proposers.code.reply_faults import ProposalFault
-from loopty.proposers.code.similarity import similarity
+from loopty.proposers.code.reply_edits import ProposalFault
+from loopty.proposers.code.source_files import Origin, TextCache, origin_of
+from loopty.proposers.mutation.languages import language_of
 from loopty.record.history import History
 from loopty.record.node_record import Node
 
@@ -168,3 +173,69 @@ def _digest(text: str, path: str) -> str:
 def _trim(cache: dict[NodeId, Any]) -> None:
     while len(cache) > _MAX_CACHED:
         del cache[next(iter(cache))]
+
+
+_UNKNOWN = language_of("")
+_DIRECTIVE = re.compile(r"[#/!*;%\-()|]++ *+(?:[^\w\s]|[\w.-]+:|pragma\b|EVOLVE)")
+"""Comments that compilers and tools obey: `!$omp`, `# cython: …`, `//go:build`. Better too many than too few."""
+
+
+def normalise(text: str, path: str) -> str:
+    """The text in normal form: equal for two files that differ only in comments and white space."""
+    text = text.replace("\r\n", "\n")
+    language = language_of(path)
+    if language is _UNKNOWN:
+        return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n")
+    slashes = language.hidden.match("//") is not None
+    # Where # begins a comment, indentation may be syntax.
+    strip = str.strip if slashes else str.rstrip
+    bare = language.hidden.sub(lambda hidden: " " if _is_comment(hidden, slashes) else hidden[0], text)
+    return "\n".join(stripped for line in bare.split("\n") if (stripped := strip(line)))
+
+
+def _is_comment(hidden: re.Match[str], slashes: bool) -> bool:
+    # Where // begins a comment, # begins a preprocessor directive or a private name.
+    if hidden.lastindex is None or (slashes and not hidden[0].startswith(("//", "/*"))):
+        return False
+    return not _DIRECTIVE.match(hidden[0])
+
+
+_MAX_CACHED_COUNTS = 1024
+_RUN_LENGTH = 4
+_BUCKETS = 512
+_MAX_CHARACTERS = 100_000
+
+Vector = Sequence[float]
+
+ChangeTexts = Sequence[str]
+"""The texts of a change."""
+
+
+def similarity(one: ChangeTexts, other: ChangeTexts) -> float:
+    """Two changes are as similar as their least similar pair of texts; 1 means equal."""
+    pairs = zip(one, other, strict=True)
+    return min(1.0 if a == b else cosine(ngram_vector(a), ngram_vector(b)) for a, b in pairs)
+
+
+def cosine(one: Vector, other: Vector) -> float:
+    """The cosine of the angle between two vectors: 1 means the same direction."""
+    lengths = math.sqrt(sum(map(mul, one, one)) * sum(map(mul, other, other)))
+    return sum(map(mul, one, other)) / lengths if lengths else 0.0
+
+
+@functools.lru_cache(_MAX_CACHED_COUNTS)  # each change to a node is compared with all earlier ones
+def ngram_vector(text: str) -> Vector:
+    """A vector of length 1 of how often each run of four characters occurs; ignores white space.
+
+    The runs are hashed into a fixed number of buckets.
+    """
+    plain = "".join(text.split())[:_MAX_CHARACTERS]
+    runs = Counter(plain[at : at + _RUN_LENGTH] for at in range(max(len(plain) - _RUN_LENGTH + 1, 1)))
+    vector = [0.0] * _BUCKETS
+    for run, count in runs.items():
+        # The root, so that one line repeated often does not outweigh the others. crc32: the same in every process.
+        hashed = zlib.crc32(run.encode(errors="replace"))
+        # With either sign: otherwise any two long texts would look similar.
+        vector[hashed % _BUCKETS] += math.sqrt(count) * (1 if hashed & 0x8000_0000 else -1)
+    length = math.sqrt(sum(map(mul, vector, vector)))
+    return array("d", [value / length for value in vector] if length else vector)

@@ -1,20 +1,25 @@
-"""The plan of the next call: an operator, the node to change, and the nodes to learn from."""
+"""The plan of the next call: an operator, the node to change, the nodes to learn from, and merges of two nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 
+from loopty.domain.ids import NodeId
 from loopty.domain.model import ModelOption
-from loopty.domain.outcome import Ending, Verdict
+from loopty.domain.proposal import Objection, Proposal, Refusal
+from loopty.domain.trial import Ending, Verdict
 from loopty.engine.protocols import Ask, Selector
+from loopty.kit.foreign_text import one_line
 from loopty.kit.records import Record, replace
-from loopty.proposers.code.arm_choice import choose_arm
-from loopty.proposers.code.code_options import CodeOptions, Operator, Policy
-from loopty.proposers.code.partners import merge_partners, partners
+from loopty.proposers.code.arms import choose_arm
+from loopty.proposers.code.options import CodeOptions, Operator, Policy
+from loopty.proposers.services import MergeFiles
 from loopty.record.calls import Reservation, Spend, UnreadReply
+from loopty.record.directives import exclusion
 from loopty.record.node_record import Node
-from loopty.record.parent_exclusions import exclusion
-from loopty.record.search_learning import SearchLearning
+from loopty.record.search_learning import OperatorCredit, SearchLearning
+from loopty.record.search_summary import FrozenPool
 
 _MAX_RECENT = 8
 _MAX_FIXES = 2
@@ -86,3 +91,80 @@ def node_to_fix(ask: Ask) -> Node | None:
             if operators.count(Operator.FIX) < _MAX_FIXES:
                 return node
     return None
+
+
+_MOST_CHILDREN = 64
+
+
+def best_nodes(ask: Ask) -> list[Node]:
+    """The best nodes of the pool, the best first; the baseline may be one of them."""
+    top = OperatorCredit.of(ask.history.runs[ask.run], ask.pool).top
+    return [
+        node
+        for node in map(ask.history.__getitem__, top)
+        if not node.files_removed and not exclusion(ask.history, node.id, ask.anchors.audits)
+    ]
+
+
+def partners(ask: Ask, parent: Node) -> list[Node]:
+    """Nodes better than the baseline with other code that are neither ancestors nor descendants of the parent."""
+    return [
+        node
+        for node in itertools.takewhile(lambda node: node.id != ask.root.id, best_nodes(ask))
+        if node.tree != parent.tree and not parent.id.is_within(node.id) and not node.id.is_within(parent.id)
+    ]
+
+
+def merge_partners(ask: Ask, parent: Node) -> list[Node]:
+    """Nodes whose changes the parent may take over: neither it nor one of its children has them already."""
+    history = ask.history
+    known = {node for above in parent.id.lineage[1:] for node in history[above].merged}
+    newest = range(parent.children, max(parent.children - _MOST_CHILDREN, 0), -1)
+    known |= {node for number in newest for node in history[parent.id.child(number)].merged}
+    return [node for node in _others(ask, parent) if node.id not in known and not node.files_removed]
+
+
+def _others(ask: Ask, parent: Node) -> Iterable[Node]:
+    pool = FrozenPool.of(ask.history.runs[ask.run])
+    if not pool.base:
+        return partners(ask, parent)
+    first, *rest = (member.node for member in pool.members)
+    return [ask.history[node] for node in rest if not first.is_within(node)]
+
+
+# In a second stage the other node comes from the frozen pool, else it is one of the best nodes of the run.
+
+
+_MOST_NAMED = 5
+_LONGEST_SUMMARY = 160
+
+
+def merge_proposal(ask: Ask, plan: Plan, merge: MergeFiles) -> Proposal | Refusal | None:
+    """The merge that git makes of the plan's two nodes; None where they conflict."""
+    parent, other = plan.parent, plan.inspirations[0]
+    names = parent.name, other.name
+    merged = merge(_ancestor(ask, parent, other).commit, parent.commit, other.commit, names)
+    if merged.conflicts:
+        return None
+    if not merged.edits:
+        reason = f"{parent.name} holds the changes of {other.name} already"
+        return Refusal(plan.operator, reason, Objection.DUPLICATE, arm_reason=plan.arm_reason)
+    files = ", ".join(itertools.islice(sorted(merged.edits), _MOST_NAMED))
+    return Proposal(
+        plan.operator,
+        parent.id,
+        one_line(f"git merges {other.name}: {files}", _LONGEST_SUMMARY),
+        edits=dict(merged.edits),
+        inspirations=(other.id,),
+        parent_reason=plan.parent_reason,
+        arm_reason=plan.arm_reason,
+        merged=(other.id,),
+    )
+
+
+def _ancestor(ask: Ask, parent: Node, other: Node) -> Node:
+    """The newest node that both descend from. A second stage descends from the first member of its pool."""
+    pool = FrozenPool.of(ask.history.runs[ask.run])
+    ours: NodeId = pool.members[0].node if pool.base else parent.id
+    common = [node for node in ours.lineage if other.id.is_within(node)]
+    return ask.history[common[-1]]

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from loopty.domain.search_config import SearchConfig, SearchMove
+from loopty.domain.proposal import SearchConfig, SearchMove
 from loopty.engine.protocols import Ask
 from loopty.kit.records import Record
-from loopty.proposers.code.code_options import CodeOptions
+from loopty.proposers.code.options import CodeOptions
 from loopty.record.search_learning import SearchLearning
 
 WINDOW = 10

@@ -1,4 +1,6 @@
-"""The files that a model sees, within a token budget: writable files first, then files to read."""
+"""The files that a model sees, within a token budget, and the texts of nodes, read once for all that
+share a file.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePath
 
-from loopty.domain.errors import Misuse
+from loopty.domain.errors import LooptyError, Misuse
 from loopty.kit.markers import Span, editable_spans
+from loopty.kit.model_text import tokens
 from loopty.kit.records import Record
-from loopty.kit.token_count import tokens
-from loopty.proposers.code.node_texts import TextCache, origin_of
 from loopty.proposers.mutation.languages import is_code
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -177,3 +178,45 @@ def _excerpt(file: ShownFile, limit_chars: int) -> ShownFile:
         last += 1
     shown = "\n".join(lines[first:last])
     return ShownFile(file.path, shown, file.writable, file.marked, f"lines {first + 1} to {last} of {len(lines)}")
+
+
+_MAX_CACHED_TEXTS = 512
+
+
+class Origin(Record):
+    """Where the files of a node come from."""
+
+    base: str
+    """The commit with every other file."""
+    changed: dict[str, str]
+    """The last commit that changed a file, by path, the newest first."""
+
+    def commit(self, path: str) -> str:
+        return self.changed.get(path, self.base)
+
+
+def origin_of(history: History, node: Node) -> Origin:
+    """The origin of the node's files, back to the baseline or to a node by a person, whose edits are unknown."""
+    changed: dict[str, str] = {}
+    for ancestor in map(history.__getitem__, reversed(node.id.lineage)):
+        parent = ancestor.id.parent
+        if parent is None or (not ancestor.edits and ancestor.commit != history[parent].commit):
+            break
+        for path in ancestor.edits:
+            changed.setdefault(path, ancestor.commit)
+    return Origin(ancestor.commit, changed)
+
+
+class TextCache:
+    """Reads files of commits, and caches the most recent ones."""
+
+    def __init__(self, read: Callable[[str, str], str | None]) -> None:
+        self.text = functools.lru_cache(_MAX_CACHED_TEXTS)(functools.partial(_read_text, read))
+        """The text of a file of a commit; None when the file does not exist or is not text."""
+
+
+def _read_text(read: Callable[[str, str], str | None], commit: str, path: str) -> str | None:
+    try:
+        return read(commit, path)
+    except LooptyError:  # git has no such file
+        return None

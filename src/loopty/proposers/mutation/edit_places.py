@@ -1,5 +1,10 @@
-"""An edit as data, and the places of a text where one can be made."""
+"""An edit as data, the places of a text where one can be made, and numbers that keep their notation when they are
+perturbed.
+"""
 
+from __future__ import annotations
+
+import math
 import random
 import re
 from collections.abc import Iterable, Sequence
@@ -96,3 +101,115 @@ def _with_line_end(text: str, span: Span) -> Span:
         return Span(span.start, after.end())
     before = _LINE_END.search(text, max(0, span.start - 2), span.start)
     return Span(before.start() if before else span.start, span.end)
+
+
+_LITERAL = re.compile(
+    r"""(?P<sign>-?)(?:
+        (?P<base>0[xXbBoO])(?P<digits>[\da-fA-F]+(?:[_'][\da-fA-F]+)*)
+      | (?P<real>(?:\d[\d_']*\.(?:\d[\d_']*)?|\.\d+)(?:[eEdD][+-]?\d+)? | \d+[eEdD][+-]?\d+)
+      | (?P<whole>0|[1-9]\d*(?:[_']\d+)*)
+    )(?P<suffix>(?:[A-Za-z_]\w*)?)""",
+    re.VERBOSE,
+)
+_LONGEST = 40  # Longer literals are data, such as the digits of a key, not tuning knobs.
+_RADIX = {"x": 16, "o": 8, "b": 2}
+
+
+class Number(Record):
+    """A number literal."""
+
+    kind: ClassVar[EditKind] = "number"
+    span: Span
+
+    def edit(self, text: str, rng: random.Random) -> Edit | None:
+        span = _with_sign(text, self.span)
+        new = perturb(span.part_of(text), rng)
+        if new is None:
+            return None
+        if new.startswith("-") and _character_before(text, span.start) in "+-*/%":
+            new = f"({new})"  # `x-5` must not become the decrement `x--5`
+        return token_edit(text, span, new)
+
+
+def is_number(literal: str) -> bool:
+    """Whether the literal is a number that `perturb` can read and write."""
+    return len(literal) <= _LONGEST and _LITERAL.fullmatch(literal) is not None
+
+
+def perturb(literal: str, rng: random.Random) -> str | None:
+    """Another number in the same notation, or None when the literal cannot be read."""
+    parts = _LITERAL.fullmatch(literal)
+    if parts is None or not is_number(literal):
+        return None
+    sign, suffix = parts["sign"], parts["suffix"]
+    if parts["real"]:
+        number = _perturb_real(sign + parts["real"].replace("_", "").replace("'", ""), rng)
+        return number and number + suffix
+    code = (parts["base"] or "0d")[1].lower()
+    digits = (parts["digits"] or parts["whole"]).replace("_", "").replace("'", "")
+    try:
+        old = int(sign + digits, _RADIX.get(code, 10))
+    except ValueError:
+        return None
+    unsigned = parts["base"] is not None or "u" in suffix.lower()
+    new = _perturb_int(old, unsigned, rng)
+    if parts["base"] is None:
+        return f"{new}{suffix}"
+    spelled = format(new, code).zfill(len(digits))
+    return f"{parts['base']}{spelled.upper() if digits != digits.lower() else spelled}{suffix}"
+
+
+def _perturb_int(old: int, unsigned: bool, rng: random.Random) -> int:
+    moves = {
+        old + 1: 4,
+        old - 1: 4,
+        old * 2: 2,
+        int(old / 2): 2,
+        -old: 1,
+        round(old * rng.gauss(1, 0.2)): 4,
+        round(old * 2 ** rng.uniform(-2, 2)): 4,
+    }
+    new = [move for move in moves if move != old and not (unsigned and move < 0)]
+    return rng.choices(new, [moves[move] for move in new])[0]
+
+
+def _perturb_real(literal: str, rng: random.Random) -> str | None:
+    double = "d" in literal.lower()  # Fortran's 1.0d0
+    old = float(literal.lower().replace("d", "e"))
+    if not math.isfinite(old):
+        return None
+    # Steps of every size: coarse steps find the region, fine steps improve within it.
+    step = 10 ** rng.uniform(-3, -0.3)
+    moves = (
+        (old * rng.gauss(1, step), 6),
+        (old * 2 ** rng.uniform(-2, 2), 4),
+        (old + rng.gauss(0, step), 2),
+        (old * 2, 1),
+        (old / 2, 1),
+        (-old, 1),
+    )
+    new = [(_round_to_step(move, old), weight) for move, weight in moves]
+    new = [(move, weight) for move, weight in new if math.isfinite(move) and move != old]
+    if not new:
+        return None
+    spelled = repr(rng.choices([move for move, _ in new], [weight for _, weight in new])[0])
+    if double:
+        return spelled.replace("e", "d") if "e" in spelled else spelled + "d0"
+    return spelled
+
+
+def _round_to_step(new: float, old: float) -> float:
+    """The new number with four digits after a large step and six after a small one."""
+    return float(f"{new:.4g}" if abs(new - old) > 0.01 * abs(old) else f"{new:.6g}")
+
+
+def _with_sign(text: str, span: Span) -> Span:
+    """The literal with its minus sign, unless the minus is a subtraction."""
+    minus = span.start - 1
+    subtracts = re.match(r"[\w)\]}\"'-]", _character_before(text, minus))
+    return span if text[minus : span.start] != "-" or subtracts else Span(minus, span.end)
+
+
+def _character_before(text: str, position: int) -> str:
+    """The last character before the position that is not white space; a space if there is none."""
+    return text[max(0, position - 80) : max(0, position)].rstrip()[-1:] or " "

@@ -1,1 +1,0 @@
-"""Attacks on the sandbox: scripts that try to break out, and an arena that shows whether one did."""

@@ -1,0 +1,356 @@
+"""One session of `optimize`: its proposers, its workers and its loop over a run, wired as the task says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import gc
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from loopty.domain.model import Role
+from loopty.domain.task import PluginChoice, Pools, Task
+from loopty.domain.trial import Pool
+from loopty.engine.budget import Finish
+from loopty.engine.loop import Loop
+from loopty.engine.open_questions import Pace
+from loopty.engine.protocols import Proposer, Pruner, Selector
+from loopty.engine.prune_watch import PruneWatch
+from loopty.executors.this_machine import this_capacity
+from loopty.features.notices.settings import user_notice_settings
+from loopty.kit import codec
+from loopty.kit.records import replace
+from loopty.kit.safe_folder import keep_open
+from loopty.models.retry import Throttle
+from loopty.proposers.agent.work import AgentChoice, AgentSessions, OpenSessions
+from loopty.proposers.context.prompt_context import PromptLimits
+from loopty.proposers.mutate import VersionsProposer
+from loopty.proposers.selectors.judged_nodes import SteeredSelector
+from loopty.proposers.services import Services
+from loopty.record.sessions import Session
+from loopty.session.audits import conclude_audits
+from loopty.session.context import CampaignContext
+from loopty.session.leftovers import rows_of_node
+from loopty.session.runs import enter_run, has_open_version, unmeasured_versions, version_commits
+from loopty.session.stoppable import run_beside_loops
+from loopty.taskfile.model_tables import AGENT_PROPOSER, idle_roles, proposer_kinds
+from loopty.taskfile.plugins import CONTROLS, PROPOSERS, PRUNERS, Plugins, find_plugin, find_selector
+from loopty.workspaces.node_files import NodeFiles
+from loopty.workspaces.node_leftovers import NodeLeftovers
+
+if TYPE_CHECKING:
+    from loopty.features.fleet.pool_session import PoolSession
+    from loopty.session.models import RoleModels
+
+
+@dataclass(frozen=True)
+class ProposerFactory:
+    """Makes the proposers of a run."""
+
+    task: Task
+    files: NodeFiles
+    leftovers: NodeLeftovers
+    models: RoleModels
+    agent_sessions: OpenSessions
+
+    def proposer(self) -> Proposer:
+        """The proposer of attempts."""
+        return self._make_proposer(self.task.proposer)
+
+    def control(self) -> Proposer:
+        """The proposer of the random control."""
+        return self._make("control", CONTROLS, self.task.control)
+
+    def _make_proposer(self, choice: PluginChoice) -> Proposer:
+        return self._make("proposer", PROPOSERS, choice)
+
+    def _make(self, role: str, plugins: Plugins, choice: PluginChoice) -> Proposer:
+        plugin = find_plugin(role, plugins, choice.kind)
+        assert plugin is not None
+        options = codec.build(plugin.load_options(), choice.options)
+        proposer: Proposer = plugin.load_make()(options, self._services(choice.kind))
+        return proposer
+
+    def _services(self, kind: str) -> Services:
+        return Services(
+            kind,
+            self.task.statement,
+            self.task.space,
+            self.task.without_held_out().access,
+            self.task.questions,
+            self.files,
+            self.leftovers.read,
+            self.models.of,
+            self.models.all_of,
+            self.models.prompt_tokens,
+            make_selector,
+            self._make_proposer,
+            self.agent_sessions,
+            PromptLimits.of(self.task),
+            self.leftovers.read_diff,
+        )
+
+
+def make_selector(choice: str | Mapping[str, Any]) -> Selector:
+    """The selector of this kind, or of this table with its `kind` and its options."""
+    table = {"kind": choice} if isinstance(choice, str) else choice
+    options = {name: value for name, value in table.items() if name != "kind"}
+    plugin = find_selector(table["kind"])
+    assert plugin is not None
+    selector: Selector = codec.build(plugin.load_options(), options)
+    return SteeredSelector(selector, takes_versions=table["kind"] != "root")
+
+
+def make_pruner(choice: PluginChoice) -> Pruner | None:
+    if choice.kind == "none":
+        return None
+    pruner: Pruner = codec.build(PRUNERS.kinds[choice.kind].load_options(), choice.options)
+    return pruner
+
+
+_TICK_SECONDS = 0.25
+_STOPPED = "stopped on request"
+
+
+@dataclass(frozen=True)
+class OptimizeSession:
+    """A loop that is ready to run, and what the user should know before."""
+
+    context: CampaignContext
+    run: int
+    loop: Loop
+    warnings: tuple[str, ...]
+    prune_watch: PruneWatch
+    pool: PoolSession | None = None
+    """The workers of the session, where trials run elsewhere."""
+    runner: asyncio.Runner = field(default_factory=lambda: asyncio.Runner(loop_factory=asyncio.new_event_loop))
+
+    def pruning_obstacle(self) -> str:
+        """Why no trial could be pruned, in one line; empty where one could, or nothing prunes."""
+        return self.prune_watch.obstacle(self.context.history[self.context.history.runs[self.run].root])
+
+    def run_to_end(self, on_tick: Callable[[], None] | None = None) -> Finish:
+        """Run the loop to its end. The first SIGINT or SIGTERM asks it to stop, the second one exits immediately.
+
+        `on_tick` is called a few times a second meanwhile.
+        """
+        collect_rarely()
+
+        def run() -> Finish:
+            with self._notices(), self.runner:
+                return self.runner.run(self._run(on_tick))
+
+        return run_beside_loops(run, self._stop_from_outside)
+
+    def _stop_from_outside(self) -> None:
+        """Ask the loop, in another thread, to stop."""
+        with contextlib.suppress(RuntimeError):  # it has ended meanwhile
+            self.runner.get_loop().call_soon_threadsafe(self.loop.stop, _STOPPED)
+
+    @contextlib.contextmanager
+    def _notices(self) -> Iterator[None]:
+        """Tell the user what happens meanwhile, where the user's own config file says how."""
+        settings = user_notice_settings(os.environ)
+        if not settings.has_receiver:
+            yield
+            return
+        from loopty.features.notices.notices import NoticeSender, NoticeWatch
+
+        context, sender = self.context, NoticeSender(settings, self.context.say)
+        name = context.state.top.name
+        watch = NoticeWatch(lambda: context.history, self.run, context.task.pools, name, sender.send)
+        context.recorder.listeners.append(watch.on_event)
+        try:
+            yield
+        finally:
+            context.recorder.listeners.remove(watch.on_event)
+            sender.close()
+
+    async def _run(self, on_tick: Callable[[], None] | None) -> Finish:
+        requests: list[bool] = []
+
+        def stop() -> None:
+            if requests:
+                os._exit(130)
+            requests.append(True)
+            self.loop.stop(_STOPPED)
+
+        with contextlib.suppress(NotImplementedError, RuntimeError):  # no signals here, or not in the main thread
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, stop)
+        ticks = asyncio.create_task(_tick(on_tick)) if on_tick else None
+        state = self.context.state
+        if self.pool:
+            self.pool.start_keeper(self.loop.trial_runner)
+            self.pool.pool.on_change = self.loop.wake
+        try:
+            with keep_open(state.home, state.nodes, state.trials, state.slots):
+                return await self.loop.drive()
+        finally:
+            if ticks:
+                ticks.cancel()
+            if self.pool:
+                await self.pool.close()
+            self.context.files.finish_session(self.run)
+
+
+def start_session(
+    context: CampaignContext,
+    new_run: bool,
+    unsafe: bool,
+    on_step: Callable[[str], None] = lambda _: None,
+    run: int | None = None,
+) -> OptimizeSession:
+    """Enter the run and wire the loop with the proposer, the control and the pruner that the task names.
+
+    `on_step` is called with what it does next; `run` is one that was entered already.
+    """
+    task = context.task
+    commits = version_commits(context.repository, task)
+    on_step("freezing your files and the benchmark")
+    if not task.is_width_stated and task.profile.seconds and task.executor.kind != "pool":
+        size = task.round_size(this_capacity())
+        context.say(f"width {size.width}: {size.reason}")
+    if run is None:
+        run = enter_run(context, new_run, functools.partial(_refuse_start, context, unsafe))
+    context.files.hold_newest(run, context.history)
+    conclude_audits(context, run)
+    if Session.of(context.history.runs[run]).is_paused:
+        context.say(f"run {run} is paused: `loopty resume` lets it go on")
+    on_step(f"making the proposer ({task.proposer.kind})")
+    models = context.role_models(run)
+    factory = _proposer_factory(context, task, models, unsafe)
+    proposers: dict[Pool, Proposer] = {}
+    versions = unmeasured_versions(context, run, commits)
+    if versions or has_open_version(context.history, run):
+        proposers[Pool.VERSION] = VersionsProposer(versions)
+    proposers[Pool.ATTEMPT] = factory.proposer()
+    if task.pools.control:
+        proposers[Pool.CONTROL] = factory.control()
+    runner = asyncio.Runner()
+    on_step("waiting for workers" if task.executor.kind == "pool" else "checking the sandbox")
+    pool = _open_pool(context, run, unsafe, runner) if task.executor.kind == "pool" else None
+    executor = context.judged_executor(pool.pool, run) if pool else context.executor(unsafe, run)
+    prune_watch = PruneWatch(
+        lambda: context.history,
+        make_pruner(task.pruner),
+        functools.partial(rows_of_node, context.folders),
+        executor.machine.fingerprint,
+        functools.cache(context.say),  # each obstacle once
+    )
+    loop = Loop(
+        context.recorder,
+        run,
+        _pools_until_combination(task),
+        proposers,
+        context.trial_runner(run, executor, is_pool=pool is not None),
+        context.files,
+        prune_watch,
+        models.purse,
+        context.owner,
+        context.ledger.now,
+        _pace(task.pools),
+        task.anchors,
+    )
+    warnings = (*models.price_warnings(), *idle_roles(task).values())
+    return OptimizeSession(context, run, loop, warnings, prune_watch, pool, runner)
+
+
+def _proposer_factory(context: CampaignContext, task: Task, models: RoleModels, unsafe: bool) -> ProposerFactory:
+    def agent_sessions(choice: AgentChoice) -> AgentSessions:
+        from loopty.features.agents.sessions import AgentFactory
+
+        places = context.repository, context.state, context.files
+        recorder, owner = context.recorder, context.owner
+        return AgentFactory(task.sandbox, unsafe, *places, models, recorder, owner, context).sessions(choice)
+
+    if any(kind == AGENT_PROPOSER for _, kind in proposer_kinds(task.proposer)):
+        from loopty.features.agents.sessions import require_agents
+
+        require_agents(task)
+    return ProposerFactory(task, context.files, NodeLeftovers(context.folders), models, agent_sessions)
+
+
+def _refuse_start(context: CampaignContext, unsafe: bool) -> None:
+    """Raise what the session would be refused for, by making each of its parts once.
+
+    A run that is recorded for a start that is refused would hide the results of the one before.
+    """
+    task, models = context.task, context.role_models(None)
+    _proposer_factory(context, task, models, unsafe).proposer()
+    if task.pools.control:
+        _proposer_factory(context, task, models, unsafe).control()
+    if task.combine:
+        _proposer_factory(context, task.for_combination(), models, unsafe).proposer()
+    if task.executor.kind == "pool":
+        from loopty.features.fleet.pool_session import require_workers
+
+        require_workers(task)
+    else:
+        context.executor(unsafe)
+    if task.verifier.judged or task.verifier.review != "off":
+        models.of(Role.VERIFIER)
+
+
+def _open_pool(context: CampaignContext, run: int, unsafe: bool, runner: asyncio.Runner) -> PoolSession:
+    """The workers of a session, of which one is ready."""
+    from loopty.features.fleet.pool_session import PoolSession
+
+    pool = PoolSession(context, run, unsafe)
+    runner.run(pool.open())
+    return pool
+
+
+def with_workers(context: CampaignContext, listen: str, hosts: Sequence[str]) -> CampaignContext:
+    """The context of a session whose trials run on workers that join or start there; the same without any."""
+    if not (listen or hosts):
+        return context
+    spec = context.task.executor
+    executor = replace(spec, kind="pool", listen=listen or spec.listen, hosts=tuple(hosts) or spec.hosts)
+    return replace(context, task=replace(context.task, executor=executor))
+
+
+def start_combination(context: CampaignContext, base: int, unsafe: bool) -> OptimizeSession | None:
+    """The session of the second stage over the search `base`; None where there is none, or nothing to combine."""
+    if not context.task.combine:
+        return None
+    from loopty.session.combination import enter_combination
+
+    entered = enter_combination(context, base)
+    return start_session(entered[0], False, unsafe, run=entered[1]) if entered else None
+
+
+def _pools_until_combination(task: Task) -> Pools:
+    """The budget of the search; a stall ends it where a second stage waits."""
+    waits = [patience for patience in (task.pools.patience, task.combine.patience) if patience]
+    return replace(task.pools, patience=min(waits, default=None))
+
+
+def _pace(pools: Pools) -> Pace | None:
+    """Keeps proposals to the rate of the task."""
+    if pools.iterations_per_minute is None:
+        return None
+    throttle = Throttle(pools.iterations_per_minute)
+
+    async def pace() -> None:
+        await throttle.start()
+
+    return pace
+
+
+async def _tick(on_tick: Callable[[], None]) -> None:
+    while True:
+        on_tick()
+        await asyncio.sleep(_TICK_SECONDS)
+
+
+def collect_rarely() -> None:
+    """Collect garbage rarely: a run makes records that stay, so frequent collection would find almost nothing.
+
+    A trial leaves some forty objects in circles: with these figures never more than those of three hundred trials.
+    """
+    gc.set_threshold(10_000, 20, 50)

@@ -1,0 +1,101 @@
+"""`loopty accept`, `discard`, `invalidate`, `restore`, `remeasure`: verdicts that a person changes."""
+
+from __future__ import annotations
+
+import sys
+
+from loopty.cli import declare
+from loopty.cli.output import (
+    NodeArgument,
+    here,
+    json_option,
+    print_json,
+    print_verdict_change,
+    run_option,
+    say,
+    unsafe_option,
+    why_option,
+)
+from loopty.domain.ids import NodeId
+
+
+@declare.command("accept")
+@declare.argument("node", type=NodeArgument())
+@declare.option("--why", required=True, metavar="TEXT", help="Why its gain is real; it becomes the node's reason.")
+def accept_verb(node: NodeId, why: str) -> None:
+    """Keep NODE, which was held because its gain is too good to be true and it could have cheated.
+
+    Look at its change first: loopty diff NODE.
+    """
+    campaign = here()
+    campaign.accept(node, why)
+    say(f"{campaign.history.name(node)} is kept and the best of its run now")
+
+
+@declare.command("discard")
+@declare.argument("node", type=NodeArgument())
+@why_option
+@json_option
+def discard_verb(node: NodeId, why: str, as_json: bool) -> None:
+    """Take back that a node was kept. Its record, its result and its descendants stay.
+
+    The best node is elected anew from those that are still kept. Nodes that lost only against a withdrawn one are
+    without a verdict again: `loopty remeasure` or `loopty optimize` judges them. `loopty restore` takes this
+    back.
+    """
+    campaign = here()
+    print_verdict_change(campaign, campaign.discard(node, why), as_json)
+
+
+@declare.command("invalidate")
+@declare.argument("node", type=NodeArgument())
+@why_option
+@json_option
+def invalidate_verb(node: NodeId, why: str, as_json: bool) -> None:
+    """Reject a node that cheats, with all its descendants: nothing that they measured counts, the record stays.
+
+    The best node is chosen again from those still kept. Nodes that lost only to a withdrawn one are open again:
+    `loopty remeasure` or `loopty optimize` judges them. `loopty restore` undoes this.
+    """
+    campaign = here()
+    print_verdict_change(campaign, campaign.invalidate(node, why), as_json)
+
+
+@declare.command("restore")
+@declare.argument("node", type=NodeArgument())
+@why_option
+@json_option
+@unsafe_option
+def restore_verb(node: NodeId, why: str, as_json: bool, unsafe: bool) -> None:
+    """Take back that a node was discarded or invalidated by hand, with the descendants invalidated with it.
+
+    Nothing is kept by this verb: a node that was kept waits for a verdict again, and has to win once more against
+    the present best; `loopty remeasure` or `loopty optimize` measures it. Other nodes get their old verdicts back.
+    What a gate or a measurement took back stays.
+    """
+    campaign = here()
+    print_verdict_change(campaign, campaign.restore(node, why, unsafe), as_json)
+
+
+@declare.command("remeasure")
+@declare.argument("node", type=NodeArgument(), required=False)
+@run_option
+@json_option
+@unsafe_option
+def remeasure_verb(node: NodeId | None, run: int | None, as_json: bool, unsafe: bool) -> None:
+    """Judge NODE, or every node that lost only against a withdrawn one, against the present best.
+
+    Each withdrawal gives a node one more judgement. All other verdicts are final: the same code is not measured
+    until it is lucky. Exits with 1 when it was stopped before the last verdict.
+    """
+    judged = here().remeasure(node, run, unsafe)
+    if as_json:
+        from loopty.kit import codec
+
+        print_json(codec.plain(judged))
+    elif not judged:
+        say("no node waits to be judged again")
+    else:
+        for each in judged:
+            declare.echo(f"{each.name} {each.verdict or 'stopped'}: {each.reason}")
+    sys.exit(1 if any(each.verdict is None for each in judged) else 0)

@@ -1,0 +1,120 @@
+"""Formats of what benchmarks print: a score or a JSON object, and the lines of benchmark.js, `go test -bench` and
+pyperf.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+
+from loopty.domain.objective import NUMBER, SCORE, named_numbers, printed_not_finite
+from loopty.evaluators.formats.result_format import SECONDS, ResultFormat, Timings
+from loopty.evaluators.result import ParsedResult, TrialOutput, choose_score, finite_number, parse_result
+from loopty.kit.untrusted_files import Unreadable
+
+_ALONE = re.compile(rf"(?<![\w.])({NUMBER})(?![\d.])")
+_OBJECT = re.compile(rb"^(?:\xef\xbb\xbf)?\s*\{", re.MULTILINE)
+_LONGEST_LINE = 1_000
+
+
+def _read_printed_result(output: TrialOutput, score_key: str) -> ParsedResult | None:
+    raw = output.stdout()
+    if not raw.strip():
+        return None
+    try:
+        # To the end: a second object would be a second result, and nobody could say which one counts.
+        if match := _OBJECT.search(raw):
+            return parse_result(raw[match.start() :], score_key)
+        lines = [line.strip() for line in raw.decode(errors="replace").splitlines() if line.strip()]
+        return _score_in_output(lines, score_key)
+    except Unreadable as error:
+        raise Unreadable(f"stdout {error}") from None
+
+
+def _score_in_output(lines: list[str], score_key: str) -> ParsedResult:
+    """Lines like `accuracy: 0.93` are metrics; the score is `score`, or else the only number of the last line."""
+    _refuse_not_finite(lines, score_key or SCORE)
+    named = {name: finite_number(number, name) for name, number in named_numbers(lines).items()}
+    numbers = [float(number) for number in _ALONE.findall(lines[-1][:_LONGEST_LINE])]
+    if SCORE not in named and not score_key and len(numbers) == 1:
+        named = {SCORE: finite_number(numbers[0], SCORE), **named}
+    return choose_score(ParsedResult(named), score_key)
+
+
+def _refuse_not_finite(lines: list[str], key: str) -> None:
+    """Raise Unreadable where the score, or the last line, is NaN or infinite: no other number stands for it."""
+    for line in lines:
+        found = printed_not_finite(line)
+        if found and (found[0] == key or line is lines[-1]):
+            finite_number(found[1], found[0] or key)
+
+
+PRINTED_RESULT = ResultFormat(
+    _read_printed_result, 'stdout is empty: print {"score": 1.0}, or a last line like `score: 1.0`', on_stdout=True
+)
+
+
+_BENCHMARK_JS_LINE = re.compile(
+    r"^[ \t]*(\S[^\n]{0,200}?) x ([0-9][0-9,]{0,30}(?:\.[0-9]{1,10})?) ops/sec", re.MULTILINE
+)
+
+
+def _read_benchmark_js(output: TrialOutput, score_key: str) -> ParsedResult | None:
+    rates: dict[str, list[float]] = {}
+    for name, value in _BENCHMARK_JS_LINE.findall(output.stdout().decode(errors="replace")):
+        if rate := float(value.replace(",", "")):
+            rates.setdefault(name, []).append(rate)
+    timings = Timings()
+    for name, values in rates.items():  # several suites may have one of the same name
+        seconds = statistics.fmean(1 / rate for rate in values)
+        timings.add(name, {"mean": seconds}, {"ops_per_second": 1 / seconds})
+    return timings.result(score_key)
+
+
+BENCHMARK_JS = ResultFormat(
+    _read_benchmark_js,
+    "stdout has no line of benchmark.js (`NAME x 1,000 ops/sec`): print String(event.target) after each cycle",
+    on_stdout=True,
+)
+
+
+_GO_BENCH_LINE = re.compile(r"^(Benchmark\S*?)(?:-\d+)?\s+\d+\s+([0-9.]{1,30}) ns/op", re.MULTILINE)
+
+
+def _read_go_bench(output: TrialOutput, score_key: str) -> ParsedResult | None:
+    runs: dict[str, list[float]] = {}
+    for name, value in _GO_BENCH_LINE.findall(output.stdout().decode(errors="replace")):
+        if value.count(".") <= 1 and value != ".":
+            runs.setdefault(name, []).append(float(value) * SECONDS["ns"])
+    timings = Timings()
+    for name, values in runs.items():  # several with `-count`
+        timings.add(
+            name, {"median": statistics.median(values), "mean": statistics.fmean(values), "min": min(values)}
+        )
+    return timings.result(score_key)
+
+
+GO_BENCH = ResultFormat(
+    _read_go_bench,
+    "stdout has no line of a Go benchmark: run `go test -bench=. -run=^$` and let it print to stdout",
+    on_stdout=True,
+)
+
+
+_PYPERF_LINE = re.compile(
+    r"^(\S[^\n]{0,200}?): Mean \+- std dev: ([0-9]{1,20}(?:\.[0-9]{1,10})?) (sec|ms|us|ns) \+- ", re.MULTILINE
+)
+
+
+def _read_pyperf(output: TrialOutput, score_key: str) -> ParsedResult | None:
+    timings = Timings()
+    for name, value, unit in _PYPERF_LINE.findall(output.stdout().decode(errors="replace")):
+        timings.add(name, {"mean": float(value) * SECONDS[unit]})
+    return timings.result(score_key)
+
+
+PYPERF = ResultFormat(
+    _read_pyperf,
+    "stdout has no line of pyperf (`NAME: Mean +- std dev: 1.2 us +- 0.1 us`): give each benchmark a name",
+    on_stdout=True,
+)

@@ -1,0 +1,292 @@
+"""The metrics stream of a running trial: a CSV that grows, a bounded sample of its rows, and a watch that ends the
+trial when it is pruned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import csv
+import math
+import os
+import stat
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+
+from loopty.domain.objective import Direction, Directions
+from loopty.domain.trial import Row
+from loopty.engine.protocols import OnMetrics, Stage
+from loopty.evaluators import harvest
+from loopty.evaluators.contract import METRICS, STOP
+from loopty.kit.safe_folder import SafeFile, SafeFolder
+from loopty.kit.untrusted_files import Unreadable, is_printable_name
+
+_POLL_SECONDS = 0.2
+
+
+class MetricsWatch:
+    """The metrics and traces of a running trial. `kill` is set when the trial has to end."""
+
+    def __init__(self, stage: Stage, on_metrics: OnMetrics, grace_seconds: float, cancel: asyncio.Event) -> None:
+        self._stage = stage
+        self._on_metrics = on_metrics
+        self._grace_seconds = grace_seconds
+        self._cancel = cancel
+        stage.folder.file(METRICS).remove()  # an earlier, cancelled trial may have left it
+        self.stream = MetricsStream(stage.outbox.file(METRICS), copy=stage.folder.file(METRICS))
+        self._traces = harvest.TraceCopies(stage.outbox.below("traces"), stage.folder.below("traces"))
+        self.kill = asyncio.Event()
+        self.prune_reason = ""
+        self.fault = ""
+
+    @property
+    def last_metrics(self) -> Mapping[str, float]:
+        """The last row of metrics, if any."""
+        return self.stream.rows[-1].metrics if self.stream.rows else {}
+
+    @property
+    def last_step(self) -> float | None:
+        """The step of the last row of metrics, if any."""
+        return self.stream.rows[-1].step if self.stream.rows else None
+
+    @contextlib.asynccontextmanager
+    async def follow(self) -> AsyncIterator[None]:
+        """Watch while the block runs. If the watch ends first, it sets `kill`, and so the trial ends.
+
+        It begins after a fifth of a second, also to hear of a stop: a shorter trial is read once, at its end.
+        """
+        watching: list[asyncio.Task[None]] = []
+
+        def begin() -> None:
+            watching.append(asyncio.create_task(self._watch()))
+
+        beginning = asyncio.get_running_loop().call_later(0 if self._cancel.is_set() else _POLL_SECONDS, begin)
+        try:
+            yield
+        finally:
+            beginning.cancel()
+            for task in watching:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+
+    async def _watch(self) -> None:
+        try:
+            await self._poll()
+        finally:
+            self.kill.set()
+
+    async def _poll(self) -> None:
+        pruned_at = 0.0
+        while not self._cancel.is_set():
+            if not self.prune_reason and self.read_new() and (reason := self._stop_reason()):
+                self.prune_reason = reason
+                self._stage.inbox.file(STOP).append(b"")
+                pruned_at = time.monotonic()
+            if self.prune_reason and time.monotonic() - pruned_at >= self._grace_seconds:
+                return
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._cancel.wait(), _POLL_SECONDS)
+
+    def read_new(self) -> bool:
+        """Read what the trial has written since the last time; returns whether there are new metrics."""
+        self._traces.copy_new()
+        if self.fault:
+            return False
+        try:
+            return self.stream.read_new()
+        except Unreadable as error:
+            self.fault = str(error)
+            return False
+
+    def _stop_reason(self) -> str | None:
+        return self._on_metrics(self.stream.rows, self.stream.directions)
+
+
+# Its first column is the iteration, then metrics.
+
+
+LARGEST_STREAM = 64 << 20
+_CHUNK = 256 << 10
+_LONGEST_LINE = 1 << 20
+_MAX_COLUMNS = 1_000
+_HINTS = {"lower is better": Direction.MIN, "higher is better": Direction.MAX}
+
+
+class MetricsStream:
+    """Reads a growing file: each call reads the complete lines that were appended since the last.
+
+    With a `copy`, everything read is also appended there, out of reach of the trial that writes the file. It takes
+    little memory, whatever the trial writes: of very many rows only a sample is kept.
+    """
+
+    def __init__(self, file: SafeFile, copy: SafeFile | None = None) -> None:
+        self._file = file
+        self._copy = copy
+        self._bytes_read = 0
+        self._incomplete_line = b""
+        self._names: list[str] | None = None
+        self._sample = RowSample()
+        self.directions: dict[str, Direction] = {}
+        self.rows: Sequence[Row] = self._sample.rows
+        """The rows, or every n-th where there are very many; the last one is always the newest."""
+
+    @property
+    def rows_left_out(self) -> int:
+        return self._sample.left_out
+
+    def read_new(self) -> bool:
+        """Read the new rows; returns whether there were any.
+
+        Raises Unreadable when the file breaks the contract.
+        """
+        newest = self.rows[-1] if self.rows else None
+        for chunk in self._new_chunks():
+            lines = (self._incomplete_line + chunk).split(b"\n")
+            self._incomplete_line = lines.pop()
+            self._parse_lines([line for line in lines if line.strip()])
+            if len(self._incomplete_line) > _LONGEST_LINE:
+                raise Unreadable(f"has a line of more than {_LONGEST_LINE} bytes")
+        return bool(self.rows) and self.rows[-1] is not newest
+
+    def _parse_lines(self, lines: Sequence[bytes]) -> None:
+        """Read the lines that are kept, and the last one. The others would take minutes if there are millions."""
+        position = 0
+        if self._names is None and lines:
+            # Spreadsheets and some writers put a byte order mark before the header.
+            self._names, position = self._parse_header(_cells(lines[0], "utf-8-sig")), 1
+        while position < len(lines):
+            skip_count = min(self._sample.skip_count, len(lines) - 1 - position)
+            self._sample.skip(skip_count)
+            self._sample.add(self._parse_row(lines[position + skip_count]))
+            position += skip_count + 1
+
+    def _parse_row(self, line: bytes) -> Row:
+        assert self._names is not None
+        cells = _cells(line, "utf-8")
+        if len(cells) != len(self._names) + 1:
+            raise Unreadable(f"has a row of {len(cells)} cells under a header of {len(self._names) + 1}")
+        values = [_number(cell) for cell in cells]
+        return Row(values[0], dict(zip(self._names, values[1:], strict=True)))
+
+    def _parse_header(self, cells: Sequence[str]) -> list[str]:
+        names: list[str] = []
+        if len(cells) > _MAX_COLUMNS:
+            raise Unreadable(f"has {len(cells)} columns, more than the {_MAX_COLUMNS} allowed")
+        for cell in cells[1:]:
+            name, direction = parse_column(cell)
+            if direction is not None:
+                self.directions[name] = direction
+            names.append(name)
+        if not names or not all(map(is_printable_name, names)) or len(set(names)) < len(names):
+            raise Unreadable("needs a header: the iteration, then at least one metric, each name once")
+        return names
+
+    def _new_chunks(self) -> Iterator[bytes]:
+        try:
+            descriptor = self._file.open(os.O_RDONLY)
+        except FileNotFoundError:
+            return
+        except OSError:
+            raise Unreadable("is a link or cannot be opened") from None
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
+                raise Unreadable("is not a regular file")
+            if status.st_size > LARGEST_STREAM:
+                raise Unreadable(f"holds {status.st_size} bytes, more than the {LARGEST_STREAM} allowed")
+            if status.st_size < self._bytes_read:
+                raise Unreadable("was truncated: rows may only be appended")
+            while self._bytes_read < status.st_size:
+                chunk = os.pread(descriptor, min(_CHUNK, status.st_size - self._bytes_read), self._bytes_read)
+                if not chunk:
+                    return
+                self._bytes_read += len(chunk)
+                if self._copy:
+                    self._copy.append(chunk)
+                yield chunk
+        finally:
+            os.close(descriptor)
+
+
+def parse_column(column: str) -> tuple[str, Direction | None]:
+    """The name of a column without the hint, and the direction that the hint gives."""
+    for hint, direction in _HINTS.items():
+        at = column.lower().find(hint)
+        if at >= 0:
+            rest = column[:at] + column[at + len(hint) :]
+            return rest.replace("()", "").replace("[]", "").strip(" \t-,;:") or column.strip(), direction
+    return column.strip(), None
+
+
+def _cells(line: bytes, encoding: str) -> list[str]:
+    try:
+        (cells,) = csv.reader([line.rstrip(b"\r").decode(encoding)], strict=True)
+    except (UnicodeDecodeError, csv.Error, ValueError) as error:
+        raise Unreadable(f"has a line that is not valid CSV ({error})") from None
+    return cells
+
+
+def _number(cell: str) -> float:
+    try:
+        value = float(cell.replace("_", "x"))  # only Python reads 1_000 as a number
+    except ValueError:
+        raise Unreadable(f"has a cell that is not a number: {cell[:40]!r}") from None
+    if not math.isfinite(value):
+        raise Unreadable(f"has a cell that is not finite: {cell[:40]!r}")
+    return value
+
+
+def read_curve(folder: SafeFolder) -> tuple[Sequence[Row], Directions]:
+    """The learning curve in a node's folder."""
+    stream = MetricsStream(folder.file(METRICS))
+    with contextlib.suppress(Unreadable):
+        stream.read_new()
+    return stream.rows, stream.directions
+
+
+_MAX_ROWS = 4_000
+_MIN_ROWS = 64
+_MAX_CELLS = 100_000
+"""A row takes a hundred bytes and sixty for each cell: this is about six megabytes for a trial."""
+
+
+class RowSample:
+    """Keeps every row of a short stream. Which rows of a long one it keeps does not depend on when they came."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        """Oldest first. The same list all the time, so that whoever holds it sees the newest row."""
+        self._count = 0
+        self._stride = 1
+        self._is_newest_extra = False
+        """Whether the newest row is kept only until the next one."""
+
+    @property
+    def left_out(self) -> int:
+        """How many rows are not kept."""
+        return self._count - len(self.rows)
+
+    @property
+    def skip_count(self) -> int:
+        """How many of the next rows are not kept, unless one of them is the newest."""
+        return -self._count % self._stride
+
+    def skip(self, count: int) -> None:
+        """Leave out the next rows."""
+        self._count += count
+
+    def add(self, row: Row) -> None:
+        if self._is_newest_extra:
+            self.rows.pop()
+        self.rows.append(row)
+        self._is_newest_extra = self._count % self._stride != 0
+        self._count += 1
+        if len(self.rows) > _capacity(row) and not self._is_newest_extra:
+            del self.rows[1::2]
+            self._stride *= 2
+
+
+def _capacity(row: Row) -> int:
+    """How many rows of this width are kept: an even number, so that the newest one stays when half of them go."""
+    return max(min(_MAX_ROWS, _MAX_CELLS // (len(row.metrics) + 1)), _MIN_ROWS) // 2 * 2

@@ -1,1 +1,0 @@
-"""Trials for other programs: tables, MLflow, Weights & Biases, OpenTelemetry."""

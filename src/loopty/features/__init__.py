@@ -1,0 +1,1 @@
+"""Features: each imports what is below, and no other feature."""

@@ -1,0 +1,299 @@
+"""The tools of a coding agent that loopty has started, at a socket inside its sandbox.
+
+The measurement is a ticket: it is charged before it runs, and one that a killed process leaves open is taken by
+the next worker, as every ticket is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from typing import Any
+
+from loopty.domain.errors import LooptyError, Misuse
+from loopty.domain.proposal import Proposal
+from loopty.domain.space import Value
+from loopty.domain.trial import Ending, Pool
+from loopty.engine.budget import trial_refusal
+from loopty.engine.protocols import Trial
+from loopty.evaluators.benchmark_runner import TreeCommand
+from loopty.features.agents.records import SessionFolder
+from loopty.features.agents.tool_arguments import (
+    DEFAULT_LINES,
+    DEFAULT_WORDS,
+    LONGEST_TEXT,
+    check_arguments,
+    cut_reply,
+    node_excerpt,
+)
+from loopty.features.agents.tool_table import LARGEST_CALL, asks_for_help, tool_help
+from loopty.features.agents.trees import AgentTrees
+from loopty.kit.foreign_text import fence_text
+from loopty.kit.records import replace
+from loopty.kit.untrusted_files import Unreadable, json_object
+from loopty.record.directives import NoteAdded
+from loopty.record.fold import Event
+from loopty.record.history import History
+from loopty.record.node_record import Node
+from loopty.record.tickets import TicketMode, TicketOpened, Tickets
+from loopty.session.by_hand import check_trial
+from loopty.session.context import CampaignContext
+from loopty.session.drafts import with_files
+from loopty.session.reader import CampaignReader
+from loopty.session.stoppable import never_prune
+from loopty.session.ticket_work import lock_ticket
+from loopty.session.tickets import TicketFiles, end_ticket, point_of, require_limit
+from loopty.show.figures import figure, value_text
+
+_MOST_METRICS = 6
+_LINE_CHARS = 2_000
+
+
+async def tune_session(
+    context: CampaignContext,
+    unsafe: bool,
+    node: Node,
+    client: str,
+    values: Mapping[str, Value | str],
+    stop: asyncio.Event,
+) -> dict[str, Any]:
+    """Measure the agent's files, as a node that is not recorded, with these values on the slice of `[tune]`."""
+    if not context.task.tune:
+        raise Misuse("the task has no [tune] slice: try a command of your own instead")
+    node = replace(node, params=point_of(context.task.space, node, values))
+    trial = replace(check_trial(context, node), slice=context.task.tune.slice)
+    files, run, fault = TicketFiles(context.state), node.id.run, "its session ended"
+    with contextlib.ExitStack() as held:
+        number = _open_ticket(context, files, node, client, held)
+        try:
+            outcome = await context.executor(unsafe, run).execute(trial, never_prune, stop)
+            fault = outcome.reason if outcome.ending is Ending.CANCELLED else ""
+        finally:
+            end_ticket(context, run, number, fault)
+            files.lock(run, number).remove()
+    point = ", ".join(f"{name} = {value_text(value)}" for name, value in node.params.items()) or "no parameters"
+    if not outcome.is_finished:
+        lines = fence_text("what it printed", "\n".join(outcome.error_lines), _LINE_CHARS)
+        return {"text": f"{outcome.reason} ({point})\n{lines}", "problem": outcome.reason, "state": "done"}
+    metrics = dict(list(outcome.metrics.items())[:_MOST_METRICS])
+    shown = ", ".join(f"{name} {figure(value)}" for name, value in metrics.items())
+    text = f"{shown} on the slice with {point}; no attempt charged, and this score is ranked nowhere"
+    return {"text": text, "metrics": metrics, "params": dict(node.params), "state": "done"}
+
+
+def _open_ticket(
+    context: CampaignContext, files: TicketFiles, node: Node, client: str, held: contextlib.ExitStack
+) -> int:
+    """Charge the measurement. The ticket is locked before anybody can see it, so no worker takes it."""
+    run, newest = node.id.run, 0
+
+    def decide(history: History) -> Iterator[Event]:
+        nonlocal newest
+        require_limit(trial_refusal(history.runs[run], context.task.pools, Pool.TUNE))
+        newest = Tickets.of(history.runs[run]).newest + 1
+        held.enter_context(lock_ticket(files.lock(run, newest)))
+        measured = node.commit, node.tree
+        yield TicketOpened(run, newest, node.id, TicketMode.TUNE, client, *measured, params=node.params)
+
+    context.recorder.record(decide)
+    return newest
+
+
+# They are about the agent's own tree alone: it can try and check what it has edited, read about the search, and
+# leave notes. It may measure its tree on the slice of `[tune]`. It has no other draft, submits no attempt (its
+# edits are taken when it ends), and never sees the ledger.
+
+
+_TOOLS = ("context", "try", "check", "submit", "wait", "show", "note")
+_OWN = "draft"
+"""The id of the agent's own tree."""
+_DEFAULT_WAIT_SECONDS = 20
+_MOST_JOBS = 4
+_MOST_NOTES = 50
+_LOG_CHARS = 6_000
+_MOST_NAMED = 8
+
+_Reply = dict[str, Any]
+
+
+class SessionTools:
+    """The tools of one session."""
+
+    def __init__(
+        self,
+        context: CampaignContext,
+        unsafe: bool,
+        trees: AgentTrees,
+        place: SessionFolder,
+        parent: Node,
+        name: str,
+    ) -> None:
+        """`name` is the author of the notes."""
+        self._context, self._unsafe = context, unsafe
+        self._trees, self._place, self._parent, self._name = trees, place, parent, name
+        self._jobs: dict[str, asyncio.Task[_Reply]] = {}
+        self._stop = asyncio.Event()
+        self._calls = self._notes = 0
+
+    def is_busy(self) -> bool:
+        """Whether the agent waits for an answer: it is not stalled then."""
+        return self._calls > 0
+
+    @contextlib.asynccontextmanager
+    async def serve(self, listener: socket.socket) -> AsyncIterator[None]:
+        """Answer calls, one for each connection, as long as the block runs."""
+        server = await asyncio.start_unix_server(self._answer_connection, sock=listener, limit=LARGEST_CALL)
+        try:
+            yield
+        finally:
+            server.close()
+            self._stop.set()
+            for job in self._jobs.values():
+                with contextlib.suppress(Exception):
+                    await job
+
+    async def _answer_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._calls += 1
+        try:
+            reply = await self._answer(await reader.readline())
+            writer.write(json.dumps(cut_reply(reply), ensure_ascii=False).encode())
+            await writer.drain()
+        except (OSError, ValueError):  # the agent has gone, or its call is too long
+            pass
+        finally:
+            self._calls -= 1
+            writer.close()
+
+    async def _answer(self, raw: bytes) -> _Reply:
+        try:
+            call = json_object(raw)
+            tool, given = call.get("tool"), call.get("arguments") or {}
+            if tool not in _TOOLS or not isinstance(given, dict):
+                raise Misuse(f"the tools here are {', '.join(_TOOLS)}; your edits are taken when you end")
+            if asks_for_help(tool, given):
+                return {"text": tool_help(tool)}
+            is_own = tool in ("try", "check", "submit")
+            arguments = check_arguments(tool, {"id": _OWN, **given} if is_own else given)
+            if is_own and arguments["id"] != _OWN:
+                raise Misuse("you have one draft, the current directory: leave id out")
+            return await self._tools[tool](arguments)
+        except (LooptyError, Unreadable) as error:
+            return {"error": str(error)}
+
+    @property
+    def _tools(self) -> Mapping[str, Callable[[Mapping[str, Any]], Awaitable[_Reply]]]:
+        return {
+            "context": self._show_context,
+            "try": lambda given: self._start(self._try(given["command"]), given),
+            "check": lambda given: self._start(self._check(), given),
+            "submit": self._submit,
+            "wait": self._wait,
+            "show": self._show,
+            "note": self._note,
+        }
+
+    async def _show_context(self, arguments: Mapping[str, Any]) -> _Reply:
+        from loopty.session.queries import search_context
+        from loopty.show.search_context import context_sections, context_text
+
+        context = self._context
+        node = self._node(arguments["id"]).id if "id" in arguments else self._parent.id
+        found = search_context(context.state, context.owners, context.history, self._parent.id.run, node)
+        return {"text": context_text(context_sections(found, arguments.get("words", DEFAULT_WORDS)))}
+
+    async def _show(self, arguments: Mapping[str, Any]) -> _Reply:
+        node, lines = self._node(arguments["id"]), arguments.get("lines", DEFAULT_LINES)
+        reader = CampaignReader(self._context.state.top)
+        text = node_excerpt(reader, node, arguments["what"], lines, LONGEST_TEXT)
+        return {"text": text, "id": node.id, "what": arguments["what"]}
+
+    async def _note(self, arguments: Mapping[str, Any]) -> _Reply:
+        text = arguments["text"].strip()
+        if not text or self._notes >= _MOST_NOTES:
+            raise Misuse(f"the note is empty, or you have left {_MOST_NOTES} already")
+        node = self._node(arguments["id"]).id if "id" in arguments else None
+        added = NoteAdded(self._parent.id.run, self._name, text, node)
+        self._context.recorder.record(lambda _: [added])
+        self._notes += 1
+        return {"text": "Noted: other agents see it in their prompts."}
+
+    def _node(self, name: str) -> Node:
+        """A node of this run that is nobody's draft."""
+        node = self._context.history[CampaignReader(self._context.state.top).find_node(name)]
+        if node.id.run != self._parent.id.run or node.draft:
+            raise Misuse(f"{name[:40]!r} is no finished node of this run")
+        return node
+
+    async def _start(self, work: Awaitable[_Reply], arguments: Mapping[str, Any]) -> _Reply:
+        if sum(not job.done() for job in self._jobs.values()) >= _MOST_JOBS:
+            asyncio.ensure_future(work).cancel()
+            raise Misuse(f"{_MOST_JOBS} of your commands run already: wait for one of them")
+        name = f"k{len(self._jobs) + 1}"
+        self._jobs[name] = asyncio.ensure_future(work)
+        return await self._wait({"ticket": name, **arguments})
+
+    async def _wait(self, arguments: Mapping[str, Any]) -> _Reply:
+        name = arguments["ticket"]
+        if name not in self._jobs:
+            raise Misuse(f"there is no ticket {name[:40]!r}: try and check give one")
+        seconds = arguments.get("wait", _DEFAULT_WAIT_SECONDS)
+        done, _ = await asyncio.wait([self._jobs[name]], timeout=seconds)
+        if done:
+            return self._jobs[name].result()
+        text = f"{name} still running. Call wait with ticket={name} again."
+        return {"text": text, "ticket": name, "state": "running"}
+
+    async def _try(self, command: str) -> _Reply:
+        context, printed = self._context, list[str]()
+
+        def keep(text: str) -> None:
+            printed.append(text)
+            if len(printed) > 1 and sum(map(len, printed[1:])) > _LOG_CHARS:
+                del printed[0]
+
+        run_in_tree, trial = context.run_in_tree(self._unsafe), await self._trial()
+        async with context.hold_place(self._stop) as refusal:
+            if refusal:
+                raise Misuse(refusal)
+            end = await run_in_tree(trial, TreeCommand(("/bin/sh", "-c", command), keep, keep), self._stop)
+        text = fence_text("the end of its output", "".join(printed)[-_LOG_CHARS:], _LOG_CHARS)
+        return {"text": f"{end.stopped or f'exit code {end.code}'}\n{text}", "code": end.code, "state": "done"}
+
+    async def _check(self) -> _Reply:
+        context, run_gates = self._context, self._context.run_gates(self._unsafe)
+        trial = await self._trial()
+        async with context.hold_place(self._stop) as refusal:
+            if refusal:
+                raise Misuse(refusal)
+            results = await run_gates(trial, self._stop)
+        failed = next((result for result in results if result.refusal), None)
+        if failed is None:
+            return {"text": "Your change may be taken as it is; every gate passes.", "state": "done"}
+        text = fence_text("what the gate printed", "\n".join(failed.printed.lines), _LOG_CHARS)
+        return {"text": f"{failed.refusal}\n{text}", "problem": failed.refusal, "state": "done"}
+
+    async def _submit(self, arguments: Mapping[str, Any]) -> _Reply:
+        if arguments.get("mode") != TicketMode.TUNE or "patch" in arguments:
+            raise Misuse("your edits are taken when you end: submit takes mode=tune here, and params")
+        return await self._start(self._tune(arguments.get("params", {})), arguments)
+
+    async def _tune(self, values: Mapping[str, Any]) -> _Reply:
+        node = (await self._trial()).node
+        return await tune_session(self._context, self._unsafe, node, self._name, values, self._stop)
+
+    async def _trial(self) -> Trial:
+        """A trial of the tree as it is now. Raises Misuse where its edits would not be taken."""
+        harvest = await asyncio.to_thread(self._trees.harvest, self._place.tree, self._place.layout)
+        if harvest.fault:
+            raise Misuse(f"your files cannot be taken: {harvest.fault}")
+        if harvest.left_out and not harvest.edits:
+            names = ", ".join(harvest.left_out[:_MOST_NAMED])
+            raise Misuse(f"you changed only {names}, which you may not change")
+        files, parent = self._context.files, self._parent
+        if reason := files.refusal(parent, Proposal(self._name, parent.id, "", edits=harvest.edits)):
+            raise Misuse(f"your change {reason}")
+        committed = await asyncio.to_thread(files.commit, parent, harvest.edits, "a check of an agent's work")
+        return check_trial(self._context, with_files(parent, committed))

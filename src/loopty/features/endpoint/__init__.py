@@ -1,0 +1,1 @@
+"""The model endpoint that is served to benchmarks and agents."""

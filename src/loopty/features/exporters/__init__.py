@@ -1,0 +1,1 @@
+"""Runs told to other trackers."""

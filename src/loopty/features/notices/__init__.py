@@ -1,0 +1,1 @@
+"""Notices that are sent when something happens."""

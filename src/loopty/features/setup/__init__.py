@@ -1,0 +1,1 @@
+"""Setting up a task in a repository, and the causes of failures."""

@@ -1,0 +1,219 @@
+"""What `loopty init` says: where it finds nothing to measure, what else there is, and its result."""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from loopty.features.setup.builds import scripts_of_command
+from loopty.features.setup.causes.results import CPU_TIMER
+from loopty.features.setup.repository_facts import RepositoryFacts, repository_facts
+from loopty.features.setup.task_draft import TaskDraft
+from loopty.features.setup.task_proposal import propose_tasks
+from loopty.kit.installation import extra_command
+from loopty.kit.paths import literal
+from loopty.kit.records import replace
+from loopty.show.figures import figure
+
+_PROJECT_FILES = (
+    "pyproject.toml",
+    "setup.py",
+    "setup.cfg",
+    "package.json",
+    "Cargo.toml",
+    "go.mod",
+    "Makefile",
+    "CMakeLists.txt",
+    "meson.build",
+    "configure.ac",
+)
+"""What the folder of a project has; `tests/` or `src/` of a project have none of them."""
+
+
+def folder_tasks(top: Path, files: Sequence[str], start: Path) -> list[TaskDraft]:
+    """What `init` proposes in this folder of the repository; nothing where the folder is no project of its own.
+
+    A program beside its evaluator is one, too: so are the examples of OpenEvolve.
+    """
+    top, start = top.resolve(), start.resolve()
+    if start == top or not start.is_relative_to(top):
+        return []
+    folder = start.relative_to(top).as_posix()
+    inside = [path.removeprefix(f"{folder}/") for path in files if path.startswith(f"{folder}/")]
+    facts = repository_facts(top / folder, inside)
+    if not (facts.evaluated_programs or any(name in inside for name in _PROJECT_FILES)):
+        return []
+    return [_in_folder(draft, folder) for draft in propose_tasks(facts)]
+
+
+def _in_folder(draft: TaskDraft, folder: str) -> TaskDraft:
+    """The draft as it is from the top of the repository, where trials start."""
+    start = f"cd {shlex.quote(folder)} && "
+
+    def below(names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(f"{literal(folder)}/{name}" for name in names)
+
+    gates = (
+        replace(gate, command=start + gate.command, smaller=tuple(start + line for line in gate.smaller))
+        for gate in draft.gates
+    )
+    return replace(
+        draft,
+        command=start + draft.command,
+        write=below(draft.write),
+        files=below(draft.files),
+        scratch=tuple(f"{folder}/{name}" for name in draft.scratch),
+        gates=tuple(gates),
+    )
+
+
+_MOST_NAMES = 3
+_FEW_SOURCES = 3
+_STARTS = {"python": "python3 ", "javascript": "node ", "typescript": "node "}
+"""How a script of a language is started."""
+
+
+def nothing_to_measure(facts: RepositoryFacts) -> str:
+    """Say that no command is known that scores a candidate, why, and what to do."""
+    write = "".join(f" --write {shlex.quote(path)}" for path in facts.programs[:_MOST_NAMES])
+    start = _STARTS.get(facts.languages[0] if facts.languages else "", "./")
+    line = f"prints `score: 1.5` as its last line: loopty init --yes --command '{start}SCRIPT'{write}"
+    if is_scored_elsewhere(facts):
+        scoring = (
+            f"{_list(facts.evaluators)} may score it" if facts.evaluators else "nothing was found that scores it"
+        )
+        program = _list(facts.programs) or "what should improve"
+        return f"no command is known that measures {program}: {scoring}; write a script that calls it and {line}"
+    return (
+        f"neither a benchmark nor tests were found: write a script that calls what should be better and {line}; "
+        f"or time a command: loopty init --yes --command '{CPU_TIMER} ./PROGRAM INPUT'"
+    )
+
+
+def is_scored_elsewhere(facts: RepositoryFacts) -> bool:
+    """Say whether the repository is a task of another tool: an evaluator, and little beside it but the program."""
+    return bool(facts.programs) or (bool(facts.evaluators) and len(facts.sources) <= _FEW_SOURCES)
+
+
+def nothing_to_change(facts: RepositoryFacts, command: str) -> str:
+    """Say why no file is proposed as editable, and that --write names some."""
+    reasons = [f"{path} is what {command!r} starts" for path in scripts_of_command(facts, command)]
+    reasons += [f"{path} looks like an evaluator" for path in facts.evaluators[:_MOST_NAMES]]
+    why = f" ({', '.join(dict.fromkeys(reasons))}: no candidate may write what scores it)" if reasons else ""
+    return f"--write is missing, and no file is proposed{why}: name the files to improve with --write FILE"
+
+
+def scored_by_itself(facts: RepositoryFacts, command: str, write: Sequence[str]) -> tuple[str, ...]:
+    """Name the files that the user lets candidates write although they score them.
+
+    A wide glob does not: what the command names is protected unless `write` names it as closely.
+    """
+    words = frozenset(map(posixpath.normpath, _shell_words(command)))
+    scripts = scripts_of_command(facts, command)
+    scoring = [path for path in facts.evaluators if path in words]
+    return tuple(path for path in dict.fromkeys((*scripts, *scoring)) if literal(path) in write)
+
+
+def other_line(drafts: Sequence[TaskDraft], tried: Collection[str]) -> tuple[str, str]:
+    """Give the line that starts over with the next that can be measured, and what that is; or empty texts."""
+    other = next((draft for draft in drafts if draft.command not in tried), None)
+    if other is None:
+        return "", ""
+    return f"loopty init --yes --force --command {shlex.quote(other.command)}", other.measures
+
+
+def _list(paths: Sequence[str]) -> str:
+    more = len(paths) - _MOST_NAMES
+    return ", ".join(paths[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _shell_words(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return line.split()
+
+
+_MUCH_NOISE = 5.0
+"""Percent from which advice is given: a gain of 5 % would then need some twenty pairs."""
+_MOST_RESULT_NAMES = 4
+_PROPOSERS = {
+    "mutate": "random edits, a control and a demonstration; on real code a model or an agent is wanted: "
+    'kind = "llm-code" under [proposer] with a model under [roles.evolver], or kind = "agent"; or let '
+    "your coding agent drive loopty: `loopty install HOST`",
+    "random": "random values of the parameters; {samplers} adds samplers that learn, as tpe",
+    "tpe": "a sampler that learns which values of the parameters are good; it edits no code",
+}
+
+TESTS_TEXT = (
+    "no benchmark was found. Better: write a script that calls what should be faster, name it with --command, and "
+    "keep the tests as a --gate"
+)
+
+
+def proposer_text(kind: str) -> str:
+    """Which proposer will run, and what it can and cannot do."""
+    words = _PROPOSERS[kind]
+    return f"proposer {kind}: {words.format(samplers=extra_command('samplers')) if '{' in words else words}"
+
+
+def agents_text(agents: Sequence[str]) -> str:
+    """The coding agents that were found, as the recommended proposers."""
+    first, *others = agents
+    more = f" (also found: {', '.join(others)})" if others else ""
+    return (
+        f"recommended: {first}, which is on your PATH, can propose changes with your login{more}: under "
+        f'[proposer], kind = "agent" and agent = "{first}"'
+    )
+
+
+def last_resort_text(measures: str) -> str:
+    """That the benchmark measures something that few want to improve, and what to do about it."""
+    return (
+        f"a last resort: the score is only {measures}, and no test says whether a candidate still does the same. "
+        "Better: write a script that calls what should be faster, and name it with --command, and a --gate"
+    )
+
+
+def score_text(name: str, value: float, direction: str, why: str, others: Sequence[str] = ()) -> str:
+    """Which number is the score, which values are better, and why; without a reason, that it is assumed."""
+    better, other, opposite = ("lower", "higher", "max") if direction == "min" else ("higher", "lower", "min")
+    reason = (
+        why or f"assumed, because {name} does not say it; if {other} is, start over with --direction {opposite}"
+    )
+    more = f"; other numbers: {_list_results(others)}" if others else ""
+    return f"score: {name} {figure(value)}, {better} is better ({reason}){more}"
+
+
+def editable_text(globs: Sequence[str]) -> str:
+    """Which files candidates may change, as the end of a sentence; empty where they set parameters."""
+    return f"; candidates may change {_list_results(globs)}" if globs else ""
+
+
+def doubt_text(doubt: str) -> str:
+    """That the direction may be the wrong one."""
+    return f"{doubt}, as a time does: of a time lower is better, and of a score higher"
+
+
+def _list_results(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_RESULT_NAMES
+    return ", ".join(names[:_MOST_RESULT_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def noise_text(metric: str, values: Sequence[float], percent: float, is_cpu_time: bool = False) -> str:
+    """How much the score varied, with advice where it is much."""
+    runs = f"{len(values)} checked runs"
+    if min(values) == max(values):
+        return f"noise: {runs} gave the same {metric}, {figure(values[0])}"
+    spread = f"{figure(min(values))} to {figure(max(values))}"
+    amount = round(percent) if percent >= 10 else f"{percent:.2g}"
+    text = f"noise: {metric} varied by {amount} % over {runs} ({spread})"
+    if percent < _MUCH_NOISE:
+        return text
+    advice = ["let one run do more work", "report the best of several rounds"]
+    advice = advice if is_cpu_time else ["measure CPU time and not wall time", *advice]
+    *first, last = advice
+    words = f"{', '.join(first)}, or {last}"
+    return f"{text}. That is much: small gains will need many repeats. {words[0].upper()}{words[1:]}"

@@ -1,0 +1,260 @@
+"""A task after its checks: what the first result and its noise say, and the most promising of what failed."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from loopty.domain.objective import NUMBER, SCORE, Direction, Metric, direction_of
+from loopty.domain.trial import Ending, Outcome
+from loopty.features.setup.causes.results import WALL_SECONDS
+from loopty.features.setup.task_draft import GateDraft, TaskDraft
+from loopty.kit.records import Record, replace
+
+if TYPE_CHECKING:
+    from loopty.session.by_hand import CheckResult
+
+
+class MeasuredNoise(Record):
+    """How much the score varied over a few checked runs."""
+
+    metric: str
+    values: tuple[float, ...]
+    seconds: tuple[float, ...] = ()
+    """How long each of the runs took."""
+
+    @property
+    def percent(self) -> float:
+        """The standard deviation in percent of the mean; 0 where every run gave the same."""
+        mean = statistics.fmean(self.values)
+        spread = statistics.stdev(self.values)
+        return 100 * spread / abs(mean) if mean else 0.0
+
+
+_LONG_SECONDS = 30.0
+_TIMES_THE_BENCHMARK = 5.0
+
+
+class TaskChange(Record):
+    """Something that `init` changed in the draft, with the reason."""
+
+    line: str
+    why: str
+
+
+def refusing_gate(draft: TaskDraft, check: CheckResult) -> GateDraft | None:
+    """The gate of the draft that ended the check, or None."""
+    problem = check.problem or ""
+    return next((gate for gate in draft.gates if problem.startswith(f"gate {gate.name}: ")), None)
+
+
+def with_less_gate(draft: TaskDraft, name: str, check: CheckResult) -> tuple[TaskDraft, TaskChange]:
+    """The draft with a smaller gate in place of one that the files as they are do not pass, or with none."""
+    gate = _gate(draft, name)
+    cause = check.explanation.cause if check.explanation else None
+    reason = cause.sentence if cause else str(check.problem)
+    why = f"{gate.command} does not pass on the files as they are ({reason})"
+    if gate.smaller:
+        return _with_smaller(draft, gate, f"{why}, and these are some of the tests")
+    why = f"{why}, so it is no gate yet"
+    return draft.without_gate(gate.name, why), TaskChange(f"no gate {gate.name}", why)
+
+
+def with_shorter_gate(
+    draft: TaskDraft, gate_seconds: float, benchmark_seconds: float
+) -> tuple[TaskDraft, TaskChange] | None:
+    """The draft with fewer tests as the gate where all of them take far longer than the benchmark; None else."""
+    gate = next((gate for gate in draft.gates if gate.is_proposed and gate.smaller), None)
+    if gate is None or gate_seconds < max(_LONG_SECONDS, _TIMES_THE_BENCHMARK * benchmark_seconds):
+        return None
+    why = (
+        f"{gate.command} takes about {gate_seconds:.0f} s and the benchmark {benchmark_seconds:.2g} s: only some "
+        "of the tests are the gate, so run all of them on what you accept"
+    )
+    return _with_smaller(draft, gate, why)
+
+
+def _with_smaller(draft: TaskDraft, gate: GateDraft, why: str) -> tuple[TaskDraft, TaskChange]:
+    command, *rest = gate.smaller
+    smaller = replace(gate, command=command, smaller=tuple(rest))
+    gates = tuple(smaller if one.name == gate.name else one for one in draft.gates)
+    changed = replace(draft, gates=gates).with_note(f"gates.{gate.name}", why)
+    return changed, TaskChange(f"the gate {command}", why)
+
+
+def _gate(draft: TaskDraft, name: str) -> GateDraft:
+    (gate,) = (gate for gate in draft.gates if gate.name == name)
+    return gate
+
+
+COMBINED = ("combined_score", "metrics.combined_score")
+_WAITING = 0.1
+"""A command that computes for less than this share of its time waits: then the time on the clock counts."""
+_SHORTEST_TIMEOUT = 10
+_TIMES_THE_RUN = 10
+_WITH_RIVALS, _MEAN = "benchmark-js", ".mean"
+"""Suites that often measure other packages beside the repository's own, and what each benchmark reports."""
+
+
+def with_direction(draft: TaskDraft, outcome: Outcome, output: str = "") -> TaskDraft:
+    """The draft with the direction that the benchmark names, or that the name or the unit of its score says.
+
+    `output` is what the benchmark printed. Where nothing says it, there is no note about the direction.
+    """
+    reported = outcome.directions.get(next(iter(outcome.metrics)))
+    if reported:
+        return replace(draft, direction=str(reported)).with_note("direction", "the benchmark says so")
+    if draft.metrics or draft.result not in ("file", "stdout") or "direction" in draft.notes:
+        return draft
+    if draft.is_cpu_time or draft.score_key == WALL_SECONDS:
+        return replace(draft, direction="min").with_note("direction", "it is what the command takes")
+    name = score_name(draft, outcome)
+    if SCORE not in outcome.metrics:
+        return _with_columns(draft, outcome)
+    if (unit := _unit(draft, output)) and (found := direction_of(unit)):
+        return replace(draft, direction=str(found)).with_note("direction", f"its unit is {unit}")
+    found = direction_of(name)
+    if found is None or (name == SCORE and draft.direction == "min"):  # as its tool has it
+        return draft
+    why = f"the name {name.rpartition('.')[2]} says so"
+    return replace(draft, direction=str(found)).with_note("direction", why)
+
+
+def score_name(draft: TaskDraft, outcome: Outcome) -> str:
+    """What the benchmark calls the number that is the score; empty where it has no name."""
+    metrics = outcome.metrics
+    if draft.score_key or draft.metrics:
+        return draft.score_key or draft.metrics[0].name
+    if SCORE not in metrics:
+        return next(iter(metrics))
+    return next((name for name in COMBINED if metrics.get(name) == metrics[SCORE]), SCORE)
+
+
+def _with_columns(draft: TaskDraft, outcome: Outcome) -> TaskDraft:
+    """The draft with the metrics of a CSV whose header does not say that lower is better, and whose names do."""
+    metrics = tuple(
+        Metric(name, outcome.directions.get(name) or direction_of(name) or Direction.MAX)
+        for name in outcome.metrics
+    )
+    first = metrics[0].name
+    draft = replace(draft, metrics=metrics) if any(one.direction is Direction.MIN for one in metrics) else draft
+    draft = replace(draft, direction=str(metrics[0].direction))
+    return draft.with_note("direction", f"the name {first} says so") if direction_of(first) else draft
+
+
+def _unit(draft: TaskDraft, output: str) -> str:
+    """The unit after the printed score, as in `0.42 s`; empty without one."""
+    if draft.result != "stdout":
+        return ""
+    last = output.rstrip().rpartition("\n")[2]
+    name = rf"^\W*{re.escape(draft.score_key)}\s*[:=]\s*" if draft.score_key else r"(?<![\w.])"
+    found = re.findall(
+        rf"{name}{NUMBER}[ \t]*([A-Za-z/]{{1,8}})\W*$", output if draft.score_key else last, re.MULTILINE
+    )
+    return found[-1] if found else ""
+
+
+def with_timeout(draft: TaskDraft, seconds: float) -> TaskDraft:
+    """The draft with a limit of ten times the checked run."""
+    limit = max(_TIMES_THE_RUN * seconds, _SHORTEST_TIMEOUT)
+    rounded = float(int(limit) + 1) if limit > _SHORTEST_TIMEOUT else float(limit)
+    why = f"about ten times the checked run, which took {seconds:.2g} s"
+    return replace(draft, timeout_seconds=rounded).with_note("timeout_seconds", why)
+
+
+def with_better_score(draft: TaskDraft, outcome: Outcome, patience: float = 1.0) -> TaskDraft:
+    """The draft with a number as the score that says more than the benchmark's own, where there is one.
+
+    `patience` is how many times longer than on an idle machine a run takes: that long it waits for a core alone.
+    """
+    if draft.score_key or draft.metrics:
+        return draft
+    metrics = outcome.metrics
+    wall = metrics.get(WALL_SECONDS)
+    if wall is not None and patience * metrics.get(SCORE, wall) < _WAITING * wall:
+        why = "the command waits most of the time, so its CPU time says little"
+        return replace(draft, score_key=WALL_SECONDS).with_note("score_key", why)
+    names = [name.removesuffix(_MEAN) for name in metrics if name.endswith(_MEAN)]
+    own = [name for name in names if draft.package and draft.package.lower() in name.lower()]
+    if draft.result == _WITH_RIVALS and len(own) == 1 and len(names) > 1:
+        why = "the others are rivals, which no proposal can make faster"
+        return replace(draft, score_key=f"{own[0]}{_MEAN}").with_note("score_key", why)
+    return draft
+
+
+class ProvenTask(Record):
+    """The draft after its checks, and what the last check gave."""
+
+    draft: TaskDraft
+    check: CheckResult
+    changes: tuple[TaskChange, ...]
+    noise: MeasuredNoise | None
+    """None where the check failed, or where one run takes too long to repeat it."""
+    instead_of: ProvenTask | None = None
+    """The most promising of what failed before it; None where the first worked, and for a failure."""
+    doubt: str = ""
+    """Why the direction may be the wrong one, in words; empty where nothing speaks against it."""
+
+    @property
+    def direction(self) -> str:
+        """Which values of the score are better."""
+        return str(self.draft.metrics[0].direction) if self.draft.metrics else self.draft.direction
+
+    @property
+    def why_direction(self) -> str:
+        """Why these values are better; empty where that is assumed."""
+        draft = self.draft
+        if why := draft.notes.get("direction"):
+            return why
+        if self.check.outcome.directions or draft.result not in ("file", "stdout"):
+            return "the benchmark says so"
+        name = score_name(draft, self.check.outcome)
+        return f"the name {name.rpartition('.')[2]} says so" if direction_of(name) == self.direction else ""
+
+    @property
+    def score(self) -> tuple[str, float]:
+        """What the benchmark calls its score, and its value."""
+        metrics = self.check.outcome.metrics
+        key = self.draft.metrics[0].name if self.draft.metrics else next(iter(metrics))
+        name = score_name(self.draft, self.check.outcome)
+        is_cpu = self.draft.is_cpu_time and name == SCORE
+        return f"CPU seconds of {self._timed}" if is_cpu else name.removeprefix("metrics."), metrics[key]
+
+    @property
+    def _timed(self) -> str:
+        return "the tests" if self.draft.times_the_tests else "the command"
+
+    @property
+    def other_numbers(self) -> tuple[str, ...]:
+        """The names of the numbers that the benchmark reported beside its score."""
+        name, value = self.score
+        metrics = self.check.outcome.metrics
+        same = {SCORE, name, f"metrics.{name}", self.draft.score_key}
+        rest = [one for one in metrics if one not in same and not (one in COMBINED and metrics[one] == value)]
+        return tuple(one.removeprefix("metrics.") for one in rest)
+
+    @property
+    def has_line(self) -> bool:
+        """Whether the message about a failure has a line to paste."""
+        cause = self.check.explanation.cause if self.check.explanation else None
+        return cause is not None and bool(cause.shell or cause.settings)
+
+    @property
+    def lacks_something(self) -> bool:
+        """Whether a benchmark failed for want of what its cause names: with that, it works."""
+        cause = self.check.explanation.cause if self.check.explanation else None
+        return self.draft.is_benchmark and cause is not None and not self.is_out_of_time
+
+    @property
+    def is_out_of_time(self) -> bool:
+        return self.check.outcome.ending is Ending.TIMED_OUT
+
+
+def most_promising(failed: Sequence[ProvenTask]) -> ProvenTask | None:
+    """The failure that has a line to paste, or the first; None of none.
+
+    A line that gives more time comes after one that names what is missing.
+    """
+    return min(failed, key=lambda proven: (not proven.has_line, proven.is_out_of_time), default=None)

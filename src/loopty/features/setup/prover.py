@@ -1,0 +1,380 @@
+"""Proves a draft of a task: write it, run the check, read the cause of a failure, change it, try again."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from loopty.domain.objective import SCORE, Direction, direction_of
+from loopty.domain.trial import Ending
+from loopty.features.setup.draft_checks import DraftChecks, TimedCheck, direction_doubt, measure_profile
+from loopty.features.setup.proven_task import (
+    ProvenTask,
+    TaskChange,
+    most_promising,
+    refusing_gate,
+    score_name,
+    with_better_score,
+    with_direction,
+    with_less_gate,
+    with_shorter_gate,
+    with_timeout,
+)
+from loopty.features.setup.task_draft import TaskDraft
+from loopty.kit.records import Record, replace
+from loopty.show.explanation import Cause, Explanation, Reach, Setting
+
+if TYPE_CHECKING:
+    from loopty.session.by_hand import CheckResult
+
+
+WITHIN_SECONDS = 600.0
+_MOST_PATIENCE = 2.0
+_SHARE = 0.5
+"""Of what is left, for the next check: the half that stays is for what is tried after it."""
+_RESERVE_OF_PARTS = 0.2
+"""Of all the time, kept for a part of the tests."""
+_LEAST_SECONDS = 15.0
+"""Nothing is tried for less."""
+
+
+def usual_seconds(patience: float) -> float:
+    """The time where the user gave none: on a machine that others keep busy, up to twice as long."""
+    return WITHIN_SECONDS * min(max(patience, 1.0), _MOST_PATIENCE)
+
+
+class CheckTime:
+    """Shares the time out among the checks: what takes too long leaves enough for something smaller."""
+
+    def __init__(self, seconds: float = WITHIN_SECONDS, now: Callable[[], float] = time.monotonic) -> None:
+        self.seconds = seconds
+        self._now = now
+        self._ends_at = now() + seconds
+        self._has_parts = False
+
+    def expect(self, has_parts: bool) -> None:
+        """Keep some of the time for parts of the tests, where there are some."""
+        self._has_parts = has_parts
+
+    @property
+    def left(self) -> float:
+        return max(self._ends_at - self._now(), 0.0)
+
+    def has_time_for(self, draft: TaskDraft) -> bool:
+        return self._open_to(draft) >= min(_LEAST_SECONDS, self.seconds / 2)
+
+    def limit(self, draft: TaskDraft, at_least: float = 0.0) -> float:
+        """Seconds that the next check of the draft may take; `at_least` is what it is known to need."""
+        free = self._open_to(draft)
+        return max(min(max(_SHARE * free, at_least), free), min(_LEAST_SECONDS, self.seconds / 2))
+
+    def _open_to(self, draft: TaskDraft) -> float:
+        """The time that this draft and what comes after it may take."""
+        reserve = _RESERVE_OF_PARTS if self._has_parts and not draft.is_part else 0.0
+        return self.left - self.seconds * reserve
+
+
+_MOST_DRAFTS = 6
+
+
+class DraftQueue:
+    """Drafts in the order in which they are tried: the most certain first."""
+
+    def __init__(self, drafts: Sequence[TaskDraft]) -> None:
+        self._drafts = list(drafts[:_MOST_DRAFTS])
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether some of the tests can be run alone, without a build."""
+        return any(draft.is_part and not draft.has_build for draft in self._drafts)
+
+    def next(self, failed: ProvenTask | None) -> TaskDraft | None:
+        """The next draft, or None; `failed` is the last that did not work."""
+        if failed and failed.is_out_of_time:
+            self._prefer_parts(failed.draft)
+        if not self._drafts:
+            return None
+        draft = self._drafts.pop(0)
+        return _with_what_others_needed(draft, failed.draft) if failed else draft
+
+    def _prefer_parts(self, slow: TaskDraft) -> None:
+        """Go on with what builds or tests less: another way to build all of it takes as long."""
+        if slow.has_build:
+            self._drafts = [draft for draft in self._drafts if draft.is_part or not draft.has_build]
+        self._drafts.sort(key=lambda draft: not draft.is_part)
+
+
+def _with_what_others_needed(draft: TaskDraft, failed: TaskDraft) -> TaskDraft:
+    if failed.writable_copy:
+        draft = replace(draft, writable_copy=True)  # what the tests needed for the one, they need for all
+    if not failed.gates:
+        # What did not pass on these files for the one will not for the others.
+        draft = replace(draft, gates=tuple(gate for gate in draft.gates if not gate.is_proposed))
+    return draft
+
+
+Consent = Callable[[Cause], bool]
+"""Asks the user whether a remedy may be applied."""
+
+OUT_OF_TIME = "out-of-time"
+"""A cause without a remedy here: more time is the user's to give."""
+
+
+def draft_with_remedy(
+    draft: TaskDraft, check: CheckResult, fixed: frozenset[str], consent: Consent
+) -> tuple[TaskDraft, TaskChange] | None:
+    """The draft with the remedy of a failed check, or None where there is none to apply."""
+    cause = check.explanation.cause if check.explanation else None
+    settings = [item for item in cause.settings if item.key not in fixed or item.key == "command"] if cause else []
+    if not (cause and settings) or cause.name == OUT_OF_TIME or not _is_allowed(cause, consent):
+        return None
+    changed = draft
+    for setting in settings:
+        changed = changed.with_setting(setting, cause.sentence)
+    has_progress = replace(changed, notes=draft.notes) != draft
+    if not has_progress or _has_tried(draft, settings):
+        return None
+    return changed, TaskChange("; ".join(item.line for item in settings), cause.sentence)
+
+
+def _is_allowed(cause: Cause, consent: Consent) -> bool:
+    return (cause.reach is Reach.REPOSITORY and not cause.is_guess) or consent(cause)
+
+
+def _has_tried(draft: TaskDraft, settings: list[Setting]) -> bool:
+    """Whether the same words were put before the command already: then they do not help."""
+    before = {"command": draft.command, **{f"gates.{gate.name}": gate.command for gate in draft.gates}}
+    for setting in settings:
+        table = setting.table if setting.table.startswith("gates.") else setting.key
+        if setting.key == "command" and (old := before.get(table)):
+            added = str(setting.value).removesuffix(old)
+            if added and added in old:
+                return True
+    return False
+
+
+_MOST_TRIES = 8
+_AS_BEFORE = 1.2
+"""A check with a remedy may take so many times as long as the one before."""
+_MORE_TIME = 3
+_TIMEOUT = "timeout_seconds"
+_DIRECTION = "direction"
+
+
+class RepairedDraft(Record):
+    """A draft after the remedies that were found, and its last check."""
+
+    draft: TaskDraft
+    last: TimedCheck
+    changes: tuple[TaskChange, ...]
+
+    @property
+    def check(self) -> CheckResult:
+        return self.last.result
+
+
+class TaskProver:
+    """Tries drafts of a task until one works, within a time."""
+
+    def __init__(
+        self,
+        checks: DraftChecks,
+        say: Callable[[str], None],
+        consent: Consent,
+        patience: float = 1.0,
+        within: CheckTime | None = None,
+        retry_line: str = "loopty init --yes --force",
+    ) -> None:
+        """`patience` is how many times longer than on an idle machine a run may take here, now.
+
+        `retry_line` starts over; with more time, where that was missing.
+        """
+        self._checks = checks
+        self._say = say
+        self._consent = consent
+        self._patience = patience
+        self._time = within or CheckTime()
+        self._retry_line = retry_line
+
+    def prove_first(self, drafts: Sequence[TaskDraft], fixed: frozenset[str]) -> ProvenTask:
+        """Prove the drafts in turn until one works; without one, the file has the most promising of them.
+
+        A benchmark that lacks something, as a package, is not replaced by another. `fixed` are the keys that the
+        user gave: `timeout_seconds` and `direction` are not changed then.
+        """
+        failed: list[ProvenTask] = []
+        queue = DraftQueue(drafts)
+        self._time.expect(queue.has_parts)
+        while draft := queue.next(failed[-1] if failed else None):
+            if self._patience > 1 and _TIMEOUT not in fixed:
+                draft = draft.with_patience(self._patience)
+            if failed:
+                if not self._time.has_time_for(draft):
+                    continue
+                self._say(f"that failed ({failed[-1].check.problem}); trying the next that was found")
+            self._say_start(draft, fixed)
+            proven = self.prove(draft, fixed)
+            if proven.check.problem is None or proven.check.outcome.ending is Ending.CANCELLED:
+                return replace(proven, instead_of=most_promising(failed))
+            failed.append(proven)
+            if proven.lacks_something:
+                break  # another benchmark would measure something else
+        best = most_promising(failed)
+        assert best is not None, "the first draft is always tried"
+        self._checks.write(best.draft)
+        return best
+
+    def prove(self, draft: TaskDraft, fixed: frozenset[str]) -> ProvenTask:
+        """Check the draft until it works or no remedy is left; the file then has what was found."""
+        changes: tuple[TaskChange, ...] = ()
+        alone: RepairedDraft | None = None
+        if draft.gates:
+            # All tests for each remedy of the benchmark would take most of the time.
+            alone = self._repair(replace(draft, gates=()), fixed)
+            draft, changes = replace(alone.draft, gates=draft.gates), alone.changes
+            if alone.check.problem is not None:
+                return ProvenTask(draft, self._with_line(alone.check, fixed), changes, None)
+        whole = self._repair(draft, fixed)
+        if alone and whole.check.problem is not None and _has_only_proposed_gates(draft):
+            whole = _without_gates(alone, whole)
+        draft, check, changes = whole.draft, whole.check, (*changes, *whole.changes)
+        if check.problem is not None:
+            return ProvenTask(draft, self._with_line(check, fixed), changes, None)
+        draft, check, change = self._with_shorter_gate(draft, whole.last, fixed)
+        changes = (*changes, *change)
+        if _TIMEOUT not in fixed:
+            draft = with_timeout(draft, check.outcome.seconds)
+        better = with_better_score(draft, check.outcome, self._patience)
+        if better != draft:
+            draft, check = better, self._checks.run(better).result
+        draft = with_direction(draft, check.outcome, check.output) if _DIRECTION not in fixed else draft
+        self._checks.write(draft)
+        noise = self._checks.noise(draft, check, self._time.left) if check.problem is None else None
+        return self._with_doubt(ProvenTask(draft, check, changes, noise), fixed)
+
+    def _with_doubt(self, proven: ProvenTask, fixed: frozenset[str]) -> ProvenTask:
+        """The task with what speaks against its direction: of a score without a known meaning, more is better."""
+        draft, check = proven.draft, proven.check
+        if (
+            _DIRECTION in fixed
+            or draft.direction != "max"
+            or check.problem is not None
+            or check.outcome.directions
+        ):
+            return proven
+        name = score_name(draft, check.outcome)
+        if draft.result not in ("file", "stdout") or not (SCORE in name or direction_of(name) is None):
+            return proven  # the tool or the name says more than a few runs
+        doubt = direction_doubt(proven.noise, lambda: self._checks.slow_run(draft), self._time.left)
+        return replace(proven, doubt=doubt)
+
+    def with_direction(self, proven: ProvenTask, direction: str) -> ProvenTask:
+        """The task with the direction that the user chose."""
+        metrics = tuple(replace(one, direction=Direction(direction)) for one in proven.draft.metrics)
+        notes = {**proven.draft.notes, _DIRECTION: "you said so"}
+        draft = replace(proven.draft, direction=direction, metrics=metrics, notes=notes)
+        self._checks.write(draft)
+        return replace(proven, draft=draft, doubt="")
+
+    def with_profile(self, proven: ProvenTask) -> ProvenTask:
+        """The task with what a trial uses, where its checks pass."""
+        profile = measure_profile(self._checks.run_again)
+        if profile is None:
+            return proven
+        draft = replace(proven.draft, profile=profile)
+        self._checks.write(draft)
+        return replace(proven, draft=draft)
+
+    def _repair(self, draft: TaskDraft, fixed: frozenset[str]) -> RepairedDraft:
+        """Check the draft, and again with each remedy that is found."""
+        changes: list[TaskChange] = []
+        before_gate: dict[str, TaskDraft] = {}
+        """The draft before anything was changed for a gate's sake."""
+        last = self._checks.run(self._limited(draft, fixed))
+        for _ in range(_MOST_TRIES):
+            check = last.result
+            if check.problem is None or check.outcome.ending is Ending.CANCELLED:
+                break
+            if gate := refusing_gate(draft, check):
+                before_gate.setdefault(gate.name, draft)
+            if changed := draft_with_remedy(draft, check, fixed, self._consent):
+                changed_draft, change = changed
+            elif gate and gate.is_proposed:
+                changed_draft, change = with_less_gate(before_gate.pop(gate.name), gate.name, check)
+            else:
+                break
+            if not self._time.has_time_for(draft):
+                break
+            draft = changed_draft
+            changes.append(change)
+            self._say(f"{change.why}: trying again with {change.line}")
+            last = self._checks.run(self._limited(draft, fixed, _AS_BEFORE * last.seconds))
+        return RepairedDraft(draft, last, tuple(changes))
+
+    def _with_shorter_gate(
+        self, draft: TaskDraft, last: TimedCheck, fixed: frozenset[str]
+    ) -> tuple[TaskDraft, CheckResult, tuple[TaskChange, ...]]:
+        """The draft, its check and what was changed, with fewer tests as its gate where all take too long."""
+        shorter = with_shorter_gate(draft, last.gate_seconds, last.result.outcome.seconds)
+        if shorter is None or not self._time.has_time_for(draft):
+            return draft, last.result, ()
+        changed, change = shorter
+        second = self._checks.run(self._limited(changed, fixed, last.seconds)).result
+        if second.problem is not None:
+            return draft, last.result, ()
+        self._say(change.why)
+        return changed, second, (change,)
+
+    def _limited(self, draft: TaskDraft, fixed: frozenset[str], at_least: float = 0.0) -> TaskDraft:
+        """The draft with the limit of its next check."""
+        if _TIMEOUT in fixed:
+            return draft
+        limit = float(math.ceil(self._time.limit(draft, at_least)))
+        gates = tuple(
+            replace(gate, timeout_seconds=min(gate.timeout_seconds, limit)) if gate.is_proposed else gate
+            for gate in draft.gates
+        )
+        return replace(draft, timeout_seconds=min(draft.timeout_seconds, limit), gates=gates)
+
+    def _say_start(self, draft: TaskDraft, fixed: frozenset[str]) -> None:
+        limited = self._limited(draft, fixed)
+        is_busy = self._patience > 1 and _TIMEOUT not in fixed
+        option = "--within" if limited.timeout_seconds < draft.timeout_seconds else "--timeout"
+        limit = f"{limited.timeout_seconds:g} s ({'the machine is busy; ' if is_busy else ''}{option}"
+        self._say(f"checking for at most {limit}; Ctrl-C stops): {draft.command}")
+
+    def _with_line(self, check: CheckResult, fixed: frozenset[str]) -> CheckResult:
+        """The failed check with the line that starts over with what was missing: a device, or more time."""
+        explanation = check.explanation or Explanation((), "")
+        if (cause := explanation.cause) and (devices := _wanted_devices(cause)):
+            line = " ".join((self._retry_line, *(f"--device {name}" for name in devices)))
+            return replace(check, explanation=replace(explanation, cause=replace(cause, shell=line)))
+        if check.outcome.ending is not Ending.TIMED_OUT or _TIMEOUT in fixed:
+            return check
+        minutes = math.ceil(_MORE_TIME * self._time.seconds / 60)
+        cause = Cause(
+            OUT_OF_TIME,
+            "the check took longer than its share of the time that init has",
+            shell=f"{self._retry_line} --within {minutes}m",
+            advice="name a part of it with --command",
+        )
+        return replace(check, explanation=replace(explanation, cause=cause))
+
+
+def _wanted_devices(cause: Cause) -> tuple[str, ...]:
+    return next((one.value for one in cause.settings if one.key == "devices" and isinstance(one.value, tuple)), ())
+
+
+def _has_only_proposed_gates(draft: TaskDraft) -> bool:
+    return all(gate.is_proposed for gate in draft.gates)
+
+
+def _without_gates(alone: RepairedDraft, whole: RepairedDraft) -> RepairedDraft:
+    """The benchmark that works, without gates that could not be checked in the time."""
+    draft = alone.draft
+    for gate in whole.draft.gates:
+        why = f"{gate.command} could not be checked in the time that init has, so it is no gate yet"
+        draft = draft.with_note(f"gates.{gate.name}", why)
+    return RepairedDraft(draft, alone.last, whole.changes)

@@ -1,0 +1,1 @@
+"""Sharing results: bundles, pull requests and branches."""

@@ -1,0 +1,1 @@
+"""Our private bare repository beside the user's: objects, packs, references and trees."""

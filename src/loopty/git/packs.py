@@ -1,0 +1,402 @@
+"""Packs of loopty's own objects: what many nodes add is a few files, and what nothing reaches is left out.
+
+Objects wait in a file of this process (`WaitingObjects`), and are packed before a git command needs them, when
+many wait, and at the end of the work. Only what loopty wrote is packed, into packs with a name of their own; the
+user's objects, packs and settings are not touched. What waited goes when the pack is complete, so a kill at any
+instant leaves each object in at least one place. Git reads, joins and removes these packs as it does its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from loopty.domain.errors import Misuse
+from loopty.git.command import END_OF_OPTIONS, LOOPTY, PACKERS, GitCommand, GitError, git_argv
+from loopty.git.pack_files import BEING_WRITTEN, NewObject, WaitingObjects, names_in_index, write_pack
+from loopty.kit.contents import deflate, write_atomically
+from loopty.kit.process import at_work_end
+from loopty.kit.records import Record
+from loopty.kit.temporary_folder import temporary_top
+
+_PREFIX = "loopty"
+_OBJECTS_PER_PACK = 500
+_BYTES_PER_PACK = 16 << 20
+_LARGEST_WAITING = 1 << 20
+"""A larger object is written as a file of its own, and stays one until a session ends."""
+_LINKS_TO_LOOK_AT = 1024
+"""What a killed process left further back than this stays loose."""
+_FEWEST = 50
+"""Fewer loose objects than this are not worth a pack."""
+_MOST_PACKS = 10
+_FOLDERS = tuple(f"{number:02x}" for number in range(256))
+"""In which git keeps loose objects, by the first byte of their names."""
+_HARMLESS = (OSError, GitError, Misuse)
+"""Another process packs, the repository is read-only, the disk is full: the objects stay as they are."""
+_GRACE_SECONDS = 600
+"""Git dates a pack anew instead of writing an object that it holds: a commit that no ref holds yet may need it."""
+
+
+class ObjectPack(Record):
+    """A pack that loopty wrote."""
+
+    path: Path
+    """Of its `.pack` file."""
+    size: int
+    changed_at: float
+
+    @property
+    def names(self) -> Iterator[str]:
+        """The objects in it. Raises OSError when it is gone."""
+        return names_in_index(self.path.with_suffix(".idx"))
+
+
+class ObjectPacks:
+    """Loopty's packs in one repository. Any number of processes may use them; one at a time changes them."""
+
+    def __init__(self, git: GitCommand, graph: ObjectGraph, waiting: WaitingObjects) -> None:
+        self._git = git
+        self._graph = graph
+        self._waiting = waiting
+        self._mutex = threading.RLock()
+        """Of what waits."""
+        self._is_packing = False
+        self._new_packs = 0
+        self._merging: threading.Thread | None = None
+        PACKERS.add(self)
+
+    @property
+    def git_dir(self) -> Path:
+        return self._git.git_dir
+
+    def add(self, item: NewObject) -> None:
+        """Store an object: it is packed with others. Raises OSError."""
+        if len(item.content) > _LARGEST_WAITING:
+            self._graph.write_loose(item)
+            return
+        with self._mutex:
+            at_work_end(self.end)
+            self._waiting.add(item)
+            if len(self._waiting) >= _OBJECTS_PER_PACK or self._waiting.bytes >= _BYTES_PER_PACK:
+                with contextlib.suppress(*_HARMLESS):
+                    self.pack_waiting()
+
+    def waiting(self, name: str) -> NewObject | None:
+        """An object of this process that git does not see yet."""
+        return self._waiting.get(name)
+
+    def pack_waiting(self) -> None:
+        """Let git see the objects that wait here, or that a killed process has left.
+
+        Raises Misuse where those of this process cannot be packed.
+        """
+        with self._mutex:
+            if self._is_packing:  # it is a command of its own that asks
+                return
+            self._is_packing = True
+            try:
+                if items := self._waiting.items():
+                    self._write(items)
+                    self._waiting.clear()
+            except OSError as error:
+                remedy = "free some space, or correct its permissions"
+                raise Misuse(f"cannot write to {self._folder()} ({error.strerror}): {remedy}") from None
+            else:
+                with contextlib.suppress(*_HARMLESS):  # then they stay for the next one
+                    for left in self._waiting.left_by_others():
+                        self._write(self._of_this_kind(left))
+            finally:
+                self._is_packing = False
+
+    def pack_elsewhere(self) -> None:
+        """Let git see the objects that wait in other processes, too."""
+        with self._mutex, contextlib.suppress(*_HARMLESS):
+            for items in self._waiting.waiting_elsewhere():
+                self._write(self._of_this_kind(items))
+
+    def _of_this_kind(self, items: Sequence[NewObject]) -> list[NewObject]:
+        """Those of what others wrote that have names of this repository's hash, each once."""
+        if not items:
+            return []
+        size = 40 if self._git.run("rev-parse", "--show-object-format").strip() == "sha1" else 64
+        return list({item.name: item for item in items if len(item.name) == size}.values())
+
+    def _write(self, items: Sequence[NewObject]) -> None:
+        if not items:
+            return
+        if self._lets_git_pack:
+            write_pack(self._folder(), _PREFIX, items)
+            self._new_packs += 1
+        else:
+            for item in items:
+                self._graph.write_loose(item)
+
+    def end(self) -> None:
+        """Pack what waits at the end of the work."""
+        with contextlib.suppress(*_HARMLESS), self._mutex:
+            self.pack_waiting()
+            self._waiting.close()
+
+    def after_node(self) -> None:
+        """Join packs in the background, if there are many new ones."""
+        if self._new_packs > _MOST_PACKS and not (self._merging and self._merging.is_alive()):
+            self._new_packs = 0
+            self._merging = threading.Thread(target=self._merge_in_lock, args=(_MOST_PACKS,), daemon=True)
+            self._merging.start()
+
+    def finish_node(self) -> None:
+        """Pack what a verb has added, and join packs if there are many."""
+        self.end()
+        self._merge_in_lock(_MOST_PACKS)
+
+    def finish(self, ref: str) -> None:
+        """Pack the rest at the end of a session."""
+        if self._merging:
+            self._merging.join()  # the end of the process would break it off
+        self.end()
+        self.pack_loose(ref)
+        self._merge_in_lock(1)
+
+    def _merge_in_lock(self, most: int) -> None:
+        with contextlib.suppress(*_HARMLESS), self._lock() as may_change:
+            if may_change:
+                self._merge(most)
+
+    def pack_loose(self, ref: str) -> None:
+        """Pack the loose objects that the newest nodes of this ref added, by any process, unless they are few."""
+        with contextlib.suppress(*_HARMLESS), self._lock() as may_change:
+            if may_change and len(loose := list(self._loose_objects(ref))) >= _FEWEST:
+                self._drop_loose(names_in_index(self._join(loose).with_suffix(".idx")))
+                self._remove_empty_folders()
+                self._merge(_MOST_PACKS)
+
+    def _drop_loose(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._graph.loose_object(name).unlink(missing_ok=True)
+
+    def forget_unpacked(self) -> None:
+        """Forget all objects outside packs, in a repository of loopty's own in which packs hold all that lasts."""
+        with self._mutex, contextlib.suppress(*_HARMLESS):
+            self._waiting.clear()
+            for _ in self._waiting.left_by_others():
+                pass  # the file is removed with the next step
+            for folder in self._graph.folder().glob("[0-9a-f][0-9a-f]"):
+                for path in folder.iterdir():
+                    path.unlink(missing_ok=True)
+                folder.rmdir()
+
+    def packs(self) -> list[ObjectPack]:
+        """The packs that loopty wrote, the smallest first; without those that the user told git to keep."""
+        found = []
+        for path in self._folder().glob(f"{_PREFIX}-*.pack"):
+            with contextlib.suppress(FileNotFoundError):  # git has removed it just now
+                status = path.stat()
+                if not _is_kept(path.with_suffix(".keep")) and path.with_suffix(".idx").exists():
+                    found.append(ObjectPack(path, status.st_size, status.st_mtime))
+        return sorted(found, key=lambda pack: pack.size)
+
+    def removable(self, names: Collection[str]) -> dict[str, int]:
+        """Those of these objects that `remove` would remove now, with their sizes in the packs."""
+        wanted, found = set(names), set[str]()
+        with contextlib.suppress(*_HARMLESS):
+            for pack in self._packs_at_rest():
+                found |= wanted.intersection(pack.names)
+            question = "".join(f"{name}\n" for name in found).encode()
+            sizes = "--batch-check=%(objectname) %(objectsize:disk)"
+            lines = self._git.run("cat-file", sizes, stdin=question).splitlines() if found else ()
+            return {name: int(size) for name, size in (line.split() for line in lines) if size.isdecimal()}
+        return {}
+
+    def remove(self, names: Collection[str]) -> None:
+        """Write packs anew without these objects. A pack that git has just used for a new object stays."""
+        with contextlib.suppress(*_HARMLESS), self._lock(wait=True) as may_change:
+            for pack in self._packs_at_rest() if may_change else ():
+                before = list(pack.names)
+                kept = [name for name in before if name not in names]
+                if len(kept) < len(before):
+                    if kept:
+                        self._join(kept)
+                    _remove_pack(pack.path)
+
+    def _packs_at_rest(self) -> list[ObjectPack]:
+        if self._has_shared_index():
+            return []
+        newest = time.time() - _GRACE_SECONDS
+        return [pack for pack in self.packs() if pack.changed_at < newest]
+
+    def _loose_objects(self, ref: str) -> Iterator[str]:
+        """The loose ones among the links of the ref's chain, the commits that they hold, and their new files."""
+        options = ("--first-parent", "--parents", f"--max-count={_LINKS_TO_LOOK_AT}")
+        links = [line.split() for line in self._git.run("rev-list", *options, END_OF_OPTIONS, ref).splitlines()]
+        yield from self._loose(link[0] for link in links)
+        held = self._loose(dict.fromkeys(commit for link in links for commit in link[2:]))
+        question = "".join(f"{commit}\n" for commit in held).encode()
+        if not question:
+            return
+        # A run may begin with a commit of the user.
+        ours = ("--no-walk=unsorted", "--stdin", "--fixed-strings", f"--committer={LOOPTY}")
+        commits = self._git.run("rev-list", *ours, stdin=question).split()
+        yield from commits
+        yield from self._loose(dict.fromkeys(self._new_files(commits)))
+
+    def _new_files(self, commits: Sequence[str]) -> Iterator[str]:
+        """The trees and blobs that these commits have and their first parents have not."""
+        # The root tree is no entry of itself, so git is asked for it.
+        roots = "".join(f"{commit}^{{tree}}\n" for commit in commits).encode()
+        for line in self._git.run("cat-file", "--batch-check", stdin=roots).splitlines():
+            yield line.split()[0]
+        question = "".join(f"{commit}\n" for commit in commits).encode()
+        options = ("--stdin", "--root", "-r", "-t", "--raw", "--no-renames", "--no-abbrev", "--no-commit-id")
+        for line in self._git.run("diff-tree", *options, stdin=question).splitlines():
+            if line.startswith(":"):
+                _, mode, _, name, *_ = line.split()
+                if mode not in ("000000", "160000"):  # removed, or a commit of another repository
+                    yield name
+
+    def _loose(self, names: Iterable[str]) -> Iterator[str]:
+        return (name for name in names if self._graph.loose_object(name).exists())
+
+    def _join(self, names: Iterable[str]) -> Path:
+        """Let git write one pack of these objects, with differences instead of copies; returns its path."""
+        question = "".join(f"{name}\n" for name in names).encode()
+        options = ("--quiet", "--threads=1", "--window=5", "--index-version=2")
+        digest = self._git.run("pack-objects", *options, str(self._folder() / _PREFIX), stdin=question).strip()
+        path = self._folder() / f"{_PREFIX}-{digest}.pack"
+        os.utime(path)  # there may have been one of the same objects
+        return path
+
+    def _merge(self, most: int) -> None:
+        """Join packs of similar sizes when there are many, so that a million nodes need a few dozen."""
+        packs = self.packs()
+        if len(packs) <= most or self._has_shared_index():
+            return
+        # The largest ones, each at least twice the one before, stay as they are.
+        count = len(packs)
+        while count > 1 and packs[count - 1].size >= 2 * packs[count - 2].size:
+            count -= 1
+        if count == 1:
+            return
+        joined = self._join(dict.fromkeys(name for pack in packs[:count] for name in pack.names))
+        for pack in packs[:count]:
+            if pack.path != joined:  # one of them may have all objects of the others
+                _remove_pack(pack.path)
+
+    def _remove_empty_folders(self, names: Iterable[str] = _FOLDERS) -> None:
+        """Remove the folders that loose objects have left empty, as git does: it looks into every one."""
+        for name in names:
+            with contextlib.suppress(OSError):
+                (self._graph.folder() / name).rmdir()
+
+    def _has_shared_index(self) -> bool:
+        """Whether an index of the user's names all packs: then only the user's own git may remove one."""
+        return any(self._folder().glob("multi-pack-index*"))
+
+    @functools.cached_property
+    def _lets_git_pack(self) -> bool:
+        """Whether the user lets git pack by itself: `git config gc.auto 0` says no."""
+        if self._git.settings and "\0gc.auto\n" not in self._git.settings:
+            return True
+        try:
+            return self._git.run("config", "--type=int", "--get", "gc.auto").strip() != "0"
+        except GitError:
+            return True
+
+    def _folder(self) -> Path:
+        return self._graph.folder() / "pack"
+
+    @contextlib.contextmanager
+    def _lock(self, wait: bool = False) -> Iterator[bool]:
+        """True for one process at a time, and only where the user lets git pack. It ends with the process."""
+        folder = os.open(self._folder(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            yield self._lets_git_pack
+        finally:
+            os.close(folder)
+
+
+def _is_kept(keep: Path) -> bool:
+    """Whether this file tells git to keep a pack. One of a process that was killed while it wrote is removed."""
+    try:
+        content, age = keep.read_bytes(), time.time() - keep.stat().st_mtime
+    except FileNotFoundError:
+        return False
+    if content != BEING_WRITTEN or age < _GRACE_SECONDS:
+        return True
+    keep.unlink(missing_ok=True)
+    return False
+
+
+def _remove_pack(path: Path) -> None:
+    """Remove a pack as git does: first the index, by which others find it."""
+    for suffix in (".idx", ".rev", ".bitmap", ".mtimes", ".pack"):
+        path.with_suffix(suffix).unlink(missing_ok=True)
+
+
+class ObjectGraph:
+    """The objects of a repository and what they name."""
+
+    def __init__(self, git: GitCommand, folder: Path) -> None:
+        """`folder` has the objects."""
+        self._git = git
+        self._folder = folder
+
+    def objects_that_exist(self, names: Iterable[str]) -> list[str]:
+        """Those of these objects that exist."""
+        question = "".join(f"{name}\n" for name in dict.fromkeys(names)).encode()
+        lines = self._git.run("cat-file", "--batch-check", stdin=question).splitlines() if question else []
+        return [line.split()[0] for line in lines if not line.endswith(" missing")]
+
+    def reachable(self, commits: Iterable[str], everything_except: Sequence[str] = ()) -> Iterator[str]:
+        """What these commits reach: commits, trees and blobs. An object that is missing reaches nothing.
+
+        With `everything_except`, also what refs, reflogs, indexes and working trees reach, without these refs.
+        """
+        tips = "".join(f"{commit}\n" for commit in commits).encode()
+        more = (*(f"--exclude={ref}" for ref in everything_except), "--all", "--reflog", "--indexed-objects")
+        options = ("--objects", "--no-object-names", "--missing=allow-any", "--stdin")
+        argv = git_argv("rev-list", *options, *(more if everything_except else ()))
+        self._git.show_all_objects()
+        with tempfile.TemporaryFile(dir=temporary_top()) as question:
+            question.write(tips)
+            question.seek(0)
+            env = {**self._git.env, "GIT_NO_LAZY_FETCH": "1"}
+            with subprocess.Popen(
+                argv,
+                stdin=question,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=env,
+                cwd=self._git.git_dir,
+            ) as child:
+                assert child.stdout
+                assert child.stderr
+                for line in child.stdout:
+                    yield line.decode().strip()
+                message = child.stderr.read().decode(errors="replace").strip()
+        if child.returncode:
+            raise GitError("rev-list", message)
+
+    def loose_object(self, name: str) -> Path:
+        """Where git keeps an object that is in no pack."""
+        return self.folder() / name[:2] / name[2:]
+
+    def write_loose(self, item: NewObject) -> None:
+        """Write an object as git does: a read-only file, as a whole, flushed to disk when the system chooses.
+
+        An object that exists is overwritten with itself: that is rare, and checking would cost more.
+        """
+        raw = f"{item.kind} {len(item.content)}\0".encode() + item.content
+        write_atomically(f"{self._folder}/{item.name[:2]}", item.name[2:], deflate(raw, 1), mode=0o444)
+
+    def folder(self) -> Path:
+        """Where git keeps the objects of this repository."""
+        return self._folder

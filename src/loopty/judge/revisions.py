@@ -1,0 +1,213 @@
+"""Verdicts that change later: taken back, lost with a failing incumbent, or confirmed in fresh pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from loopty.domain.errors import Misuse
+from loopty.domain.evidence import paired_estimate
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import gain
+from loopty.domain.task import Noise
+from loopty.domain.trial import Pool, Verdict
+from loopty.judge.pairs import MAX_FAULTS, coin
+from loopty.record.fold import Event
+from loopty.record.history import History
+from loopty.record.node_record import Node, Pairing
+from loopty.record.run_record import Run
+from loopty.record.trials import Cohorts, TrialCounts, TrialStarted
+from loopty.record.verdicts import Confirmation, Incumbents, NodeReopened, NodeRestored, VerdictWithdrawn
+
+
+def discard_node(history: History, node: NodeId, why: str) -> Iterator[Event]:
+    """The node is not wanted after all. Its result stays, and so do its descendants."""
+    found = history[node]
+    _require_change(history, node)
+    if found.draft:
+        raise Misuse(f"{found.name} is a draft without a verdict: `loopty drop {found.name}` removes it")
+    if found.verdict in (Verdict.DISCARDED, Verdict.REJECTED):
+        raise Misuse(f"{found.name} is {found.verdict} already: {found.reason}")
+    yield from withdraw(history, [VerdictWithdrawn(node, Verdict.DISCARDED, why, by_hand=True)])
+
+
+def invalidate_node(history: History, node: NodeId, why: str) -> Iterator[Event]:
+    """The node cheats: nothing that it or a descendant of it measured counts."""
+    _require_change(history, node)
+    if history[node].is_invalidated:
+        raise Misuse(f"{history.name(node)} is invalidated already: {history[node].reason}")
+    below = (each for each in history.ids if each.is_within(node) and each != node)
+    descendants = [each for each in below if not history[each].is_invalidated]
+    withdrawals = [VerdictWithdrawn(node, Verdict.REJECTED, why, by_hand=True)]
+    withdrawals += [
+        VerdictWithdrawn(each, Verdict.REJECTED, f"{_descent(history[node])}{why}", node, by_hand=True)
+        for each in descendants
+    ]
+    yield from withdraw(history, withdrawals)
+
+
+def nodes_to_restore(history: History, node: NodeId) -> list[NodeId]:
+    """The node and the descendants that were invalidated with it; raises Misuse where nothing can be undone."""
+    found = history[node]
+    if found.withdrawn is None:
+        raise Misuse(f"{found.name} is {found.verdict or 'open'}: no verdict was taken back, so none is restored")
+    if not found.withdrawn.by_hand:
+        raise Misuse(
+            f"a measurement or a gate took the verdict about {found.name} back ({found.reason}): that stays"
+        )
+    for above in _ancestors(node):
+        if history[above].is_invalidated:
+            raise Misuse(
+                f"{found.name} descends from {history.name(above)}, which is invalidated: restore that first"
+            )
+    below = (each for each in history.ids if each.is_within(node) and each != node)
+    with_it = (each for each in below if _was_withdrawn_with(history, each, node))
+    return [node, *with_it]
+
+
+def restore_nodes(history: History, nodes: Sequence[NodeId], why: str) -> Iterator[Event]:
+    """Take a person's withdrawals back. None of these nodes is kept by that: what was kept has to win again."""
+    for node in nodes:
+        if history[node].files_removed:
+            raise Misuse(
+                f"the files of {history.name(node)} were removed by `loopty gc`: it cannot be measured again"
+            )
+        yield NodeRestored(node, why)
+
+
+def _was_withdrawn_with(history: History, node: NodeId, above: NodeId) -> bool:
+    withdrawn = history[node].withdrawn
+    return withdrawn is not None and withdrawn.by_hand and withdrawn.why.startswith(_descent(history[above]))
+
+
+def _descent(node: Node) -> str:
+    return f"descends from {node.name}: "
+
+
+def _ancestors(node: NodeId) -> Iterator[NodeId]:
+    while parent := node.parent:
+        yield parent
+        node = parent
+
+
+def reject_by_gate(history: History, refusals: Mapping[NodeId, str]) -> Iterator[Event]:
+    """These nodes fail a gate that was added after their verdict; each with the gate's reason."""
+    yield from withdraw(
+        history, [VerdictWithdrawn(node, Verdict.REJECTED, reason) for node, reason in refusals.items()]
+    )
+
+
+def withdraw(history: History, withdrawals: Sequence[VerdictWithdrawn]) -> Iterator[Event]:
+    """Take these verdicts back: the best is elected anew, and what lost only against one of them is open again.
+
+    All withdrawals come first, so that nothing comes back that is withdrawn itself.
+    """
+    yield from withdrawals
+    for event in withdrawals:
+        yield from _reopen_losers(history, event.node)
+
+
+def _reopen_losers(history: History, node: NodeId) -> Iterator[Event]:
+    """The return of what lost only against this node: one more judgement each, at most one per cause."""
+    reason = f"lost only against {history.name(node)}, whose verdict was withdrawn"
+    lost = (Verdict.DISCARDED, Verdict.INCONCLUSIVE)
+    for other in list(history.nodes(node.run, history[node].pool)):
+        has_result = other.outcome and other.outcome.is_finished and not other.fault
+        may_return = has_result and not (other.withdrawn or other.files_removed) and node not in other.reopened_for
+        if other.against == node and other.verdict in lost and may_return:
+            yield NodeReopened(other.id, reason, node)
+
+
+def _require_change(history: History, node: NodeId) -> None:
+    if history[node].id.parent is None:
+        name = history.name(node)
+        raise Misuse(f"{name} is the baseline: if it is wrong, start a new run with `loopty optimize --new-run`")
+
+
+def unseat_failing_incumbent(history: History, subject: NodeId) -> Iterator[Event]:
+    """The end of an incumbent that fails the repeats for this subject, and the return of what lost to it.
+
+    Otherwise an incumbent that crashes whenever it is measured beside a rival could never be beaten.
+    """
+    node, run = history[subject], history.runs[subject.run]
+    incumbent = Incumbents.of(run, node.pool).by_fingerprint.get(node.outcome.fingerprint if node.outcome else "")
+    if incumbent is None or incumbent in (run.root, subject):
+        return
+    rival = history[incumbent]
+    pairing = node.pairing if node.pairing and node.pairing.incumbent == incumbent else None
+    if max(rival.faults_in_row, pairing.failures if pairing else 0) < MAX_FAULTS:
+        return
+    why = f"failed {MAX_FAULTS} measurements as the incumbent, the last beside {node.name}"
+    yield from withdraw(history, [VerdictWithdrawn(incumbent, Verdict.DISCARDED, why)])
+
+
+def start_confirmation(history: History, run: int, owner: str, noise: Noise, pairs: int) -> Iterator[Event]:
+    """The next measurement for the headline, until it rests on this many fresh pairs.
+
+    A best node that fails here, or proves worse than the baseline, loses its place to the one before it.
+    """
+    while best := _best_to_confirm(history, history.runs[run], noise, pairs):
+        pairing = _fresh_pairs(history.runs[run], best)
+        if refutation := _refutation(history, pairing):
+            yield from withdraw(history, [VerdictWithdrawn(best, Verdict.DISCARDED, refutation)])
+            continue
+        if (len(pairing.mine) >= pairs and len(pairing.theirs) >= pairs) or pairing.faults >= MAX_FAULTS:
+            return
+        node = _next_to_measure(history.runs[run], best, pairing)
+        yield TrialStarted(node, history[node].trials + 1, Pool.CONFIRM, owner, best)
+        return
+
+
+def seconds_to_confirm(history: History, run: Run, noise: Noise) -> float:
+    """The time that the confirmation at the end of the run will take, about."""
+    best = _best_to_confirm(history, run, noise, noise.confirm)
+    if best is None:
+        return 0.0
+    counts = [TrialCounts.of(run, pool) for pool in (Pool.ATTEMPT, Pool.REPEAT, Pool.CONFIRM)]
+    ended = sum(sum(count.endings.values()) for count in counts)
+    missing = max(noise.confirm - len(_fresh_pairs(run, best).pairs_so_far), 0)
+    return 2 * missing * sum(count.busy_seconds for count in counts) / max(ended, 1)
+
+
+def _best_to_confirm(history: History, run: Run, noise: Noise, pairs: int) -> NodeId | None:
+    """The best node, where its gain over the baseline is to be confirmed: not where nothing varies."""
+    best, fingerprint = Incumbents.of(run, Pool.ATTEMPT).best, Cohorts.of(run).fingerprint
+    if noise.repeat == "never" or not pairs or best is None or best == run.root:
+        return None
+    mine, theirs = (history[node].result(fingerprint) for node in (best, run.root))
+    if mine is None or theirs is None:
+        return None
+    metrics = history.counting_metrics(run.number)
+    deciding = gain(mine.outcome.metrics, theirs.outcome.metrics, metrics).metric
+    names = [metric.name for metric in ((deciding,) if deciding else metrics)]
+    return best if any(is_varying(history, best, fingerprint, name) for name in names) else None
+
+
+def is_varying(history: History, node: NodeId, fingerprint: str, metric: str) -> bool:
+    """Whether measurements of the node or of the baseline vary in this metric."""
+    run = history.runs[node.run]
+    if Cohorts.of(run).noise.get(fingerprint, {}).get(metric):
+        return True
+    results = (history[other].result(fingerprint) for other in (node, run.root))
+    return any(len({sample.get(metric) for sample in result.samples}) > 1 for result in results if result)
+
+
+def _fresh_pairs(run: Run, best: NodeId) -> Pairing:
+    return Confirmation.of(run).pairing_of(best, Cohorts.of(run).fingerprint) or Pairing(run.root)
+
+
+def _refutation(history: History, pairing: Pairing) -> str:
+    """Why the best node is not what it was kept for; empty where it may be."""
+    if pairing.failures >= MAX_FAULTS:
+        return f"failed {MAX_FAULTS} measurements beside the baseline"
+    metrics = history.counting_metrics(pairing.incumbent.run)
+    found = paired_estimate([gain(mine, theirs, metrics).amount for mine, theirs in pairing.pairs_so_far])
+    if found and found.high < 0:
+        return f"is worse than the baseline in {found.pairs} fresh pairs"
+    return ""
+
+
+def _next_to_measure(run: Run, best: NodeId, pairing: Pairing) -> NodeId:
+    mine, theirs = len(pairing.mine), len(pairing.theirs)
+    if mine != theirs:
+        return best if mine < theirs else run.root
+    return best if coin(run.secret or str(run.seed), "confirm", best, mine) else run.root

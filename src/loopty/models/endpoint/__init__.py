@@ -1,1 +1,0 @@
-"""Serves the user role's model to a trial: metered, capped, cached, and the only server that it can reach."""

@@ -1,0 +1,112 @@
+"""The prompts that ask a model for a change to the code.
+
+First the goal, the limits and what was tried, then the program, then what to do and the form of the answer, which
+models remember best where it comes last.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from loopty.domain.model import Message, Prompt, Speaker
+from loopty.kit.foreign_text import FENCED_IS_DATA, fence_text
+from loopty.proposers.code.answer_forms import AnswerForm, form_text
+from loopty.proposers.code.options import Operator
+from loopty.proposers.code.plan import Plan
+from loopty.proposers.code.reply_edits import ProposalFault
+from loopty.proposers.code.source_files import FileView, ShownFile
+from loopty.record.node_record import Node
+
+_MAX_NAMES = 60
+_LONGEST_ERROR = 4_000
+_LONGEST_ANSWER = 40_000
+
+_SYSTEM = (
+    "You improve a program step by step. Each change that you give is run and scored, and the next step knows its "
+    f"result. {FENCED_IS_DATA}"
+)
+_TASKS = {
+    Operator.DIFF: "Change the program so that it gets a better result.",
+    Operator.REWRITE: "Rewrite the program, or the parts of it that matter, so that it gets a better result.",
+    Operator.CROSSOVER: "Change the program so that it has the strengths of both programs.",
+    Operator.MERGE: (
+        "Both programs come from the same one, and git could not merge them, because they change the same lines. "
+        "Change the program so that it has the changes of both."
+    ),
+    Operator.FIX: "Find out why the program failed, and fix it. Keep the idea of its last change.",
+    Operator.DRAFT: "Solve the task anew, in a way that differs from this program and from all that was tried.",
+}
+_REASONS = (
+    "First say in two to four sentences what limits the result now, and which idea you choose; it must differ "
+    "from the changes that were tried."
+)
+
+
+def first_prompt(
+    plan: Plan,
+    context: str,
+    files: FileView,
+    other_files: Sequence[ShownFile],
+    answer: AnswerForm,
+) -> Prompt:
+    """The prompt for this plan."""
+    parts = [_program_text(plan.parent, context, files)]
+    for node in plan.inspirations:
+        shown = "\n\n".join(map(_file_text, other_files))
+        parts.append(f"# The other program: the files in which node {node.name} differs\n\n{shown}")
+    parts.append(f"# What to do\n\n{_TASKS[plan.operator]} {_request(plan.batch, answer, files)}")
+    return Prompt(_SYSTEM, (Message(Speaker.ASKER, "\n\n".join(parts)),), form=answer.name)
+
+
+def _program_text(node: Node, context: str, files: FileView) -> str:
+    """The context and the files of a node, as every prompt shows them."""
+    return f"{context.rstrip(chr(10))}\n\n{_files_text(node.name, files)}"
+
+
+def retry_prompt(prompt: Prompt, reply: str, fault: ProposalFault, batch: int, limit_chars: int) -> Prompt:
+    """The conversation with the reply, cut to `limit_chars`, and what is wrong with it."""
+    objection = f"That cannot be used: {fault.reason}."
+    if fault.advice:
+        objection += f" {fault.advice}"
+    if fault.quotation:
+        objection += f"\n{fence_text('lines of the file', fault.quotation, _LONGEST_ERROR, exact=True)}"
+    wanted = "a proposal" if batch == 1 else f"{batch} proposals"
+    return prompt.with_reply(
+        reply[: min(limit_chars, _LONGEST_ANSWER)] or "(nothing)",
+        f"{objection}\nReply once more, in the form that was described, with {wanted}.",
+    )
+
+
+def _request(batch: int, answer: AnswerForm, files: FileView) -> str:
+    form = form_text(answer.form, files)
+    if batch == 1:
+        if answer.reasons_first:
+            return f"{_REASONS} Then {form} Write nothing after it."
+        return f"{form[0].upper()}{form[1:]} Write nothing else: no explanation before it or after it."
+    reasons = (
+        " First say in a sentence or two which idea you choose, then" if answer.reasons_first else " Each time,"
+    )
+    return (
+        f"Give {batch} proposals that differ in their idea, not in details, and from the changes that were tried. "
+        "Each is applied to the program as it is shown, without the others. Begin the first with the line "
+        "`=== PROPOSAL 1 ===`, the second with `=== PROPOSAL 2 ===` and so on, and end the last with the line "
+        f"`=== END ===`.{reasons} {form}"
+    )
+
+
+@functools.lru_cache(16)
+def _files_text(node: str, files: FileView) -> str:
+    parts = [f"# The program: node {node}", *map(_file_text, files.shown)]
+    if names := files.not_shown:
+        more = f"\nand {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
+        text = "\n".join(names[:_MAX_NAMES]) + more
+        parts += ["Files that are not shown:", fence_text("names of files", text, len(text))]
+    return "\n\n".join(parts)
+
+
+def _file_text(file: ShownFile) -> str:
+    notes = ["may be changed" if file.writable else "may only be read"]
+    notes += ["only between the EVOLVE-BLOCK lines"] * file.marked
+    notes += [f"shown in part: {file.line_range}"] * bool(file.line_range)
+    return fence_text(f"{file.path} ({', '.join(notes)})", file.text, len(file.text), exact=True)

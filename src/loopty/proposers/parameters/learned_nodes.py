@@ -1,0 +1,96 @@
+"""The nodes that a sampler learns from: the best and the newest. In a long run the facts say which they are."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import Metric
+from loopty.domain.trial import Ending, Pool, Verdict
+from loopty.kit.records import Record
+from loopty.record.history import History
+from loopty.record.node_facts import FactsKind
+
+T = TypeVar("T")
+_JudgedNode = tuple[int, int, float]
+"""The event of the verdict, the node's handle, and its value: the larger, the better."""
+
+_CAP = 300
+"""A sampler's cost grows with the trials it sees: beyond twice this number, only the best and the newest stay."""
+_WORST = float("-inf")
+
+
+class LearnedNodes(Record):
+    """The nodes of one pool that a sampler that has seen every verdict would know."""
+
+    judged: Sequence[NodeId]
+    undecided: Sequence[NodeId]
+
+
+def is_too_long(nodes: Sequence[T]) -> bool:
+    """Whether a list of judged nodes has to be shortened."""
+    return len(nodes) > 2 * _CAP
+
+
+def best_and_newest(nodes: Sequence[T], value: Callable[[T], float]) -> list[T]:
+    """The best and the newest nodes, in their original order."""
+    places = range(len(nodes))
+    best = sorted(places, key=lambda place: value(nodes[place]), reverse=True)[: _CAP // 2]
+    return [nodes[place] for place in sorted({*best, *places[-_CAP // 2 :]})]
+
+
+def learned_nodes(
+    history: History, run: int, pool: Pool, metric: Metric, left_out: int = 0
+) -> LearnedNodes | None:
+    """What a sampler knows after all verdicts so far, in the order of verdicts; nodes it forgot are not decoded.
+
+    `left_out` is the handle of a node that it does not learn from.
+    None where the facts do not tell it: few nodes, or scores of another metric.
+    """
+    if not is_too_long(history.nodes_of_pool(run, pool)):
+        return None
+    verdicts: list[_JudgedNode] = []
+    undecided: list[int] = []
+    for block in history.facts():
+        wanted = [kind.run == run and kind.pool == pool.value for kind in block.kinds]
+        if any(map(_is_of_other_metric, itertools.compress(block.kinds, wanted), itertools.repeat(metric.name))):
+            return None
+        rows = zip(block.judged, itertools.count(block.first), block.scores, block.kind_places, strict=False)
+        factors = [_factor(kind, metric) for kind in block.kinds]
+        for event, handle, score, place in rows:
+            if not wanted[place] or handle == left_out:
+                continue
+            if block.kinds[place].verdict is None:
+                undecided.append(handle)
+                continue
+            factor = factors[place]
+            verdicts.append((event, handle, factor * score if factor and score is not None else _WORST))
+    verdicts.sort()
+    handles = [handle for _, handle, _ in _remembered(verdicts)]
+    ids = history.nodes_of_handles([*handles, *undecided])
+    return LearnedNodes([ids[handle] for handle in handles], [ids[handle] for handle in undecided])
+
+
+def _remembered(verdicts: Sequence[_JudgedNode]) -> list[_JudgedNode]:
+    """What stays of these verdicts, if they come one by one and the list is shortened whenever it is too long."""
+    judged: list[_JudgedNode] = []
+    start = 0
+    while start < len(verdicts):
+        stop = start + 2 * _CAP + 1 - len(judged)
+        judged += verdicts[start:stop]
+        start = stop
+        if is_too_long(judged):
+            judged = best_and_newest(judged, lambda entry: entry[2])
+    return judged
+
+
+def _is_of_other_metric(kind: FactsKind, metric: str) -> bool:
+    return kind.ending == Ending.FINISHED and kind.verdict is not None and kind.metric != metric
+
+
+def _factor(kind: FactsKind, metric: Metric) -> int:
+    """What makes a larger score of this kind the better one; 0 where there is nothing to learn from it."""
+    is_learned = kind.ending == Ending.FINISHED and kind.verdict != Verdict.REJECTED
+    return metric.direction.sign if is_learned else 0

@@ -1,0 +1,1 @@
+"""Which node is the parent of the next proposal."""

@@ -1,1 +1,0 @@
-"""Pruners stop trials that are not worth finishing."""

@@ -1,1 +1,0 @@
-"""Rows → text for the terminal."""

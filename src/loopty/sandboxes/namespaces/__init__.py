@@ -1,0 +1,4 @@
+"""The sandbox of Linux namespaces.
+
+It imports little, because trials copy it.
+"""

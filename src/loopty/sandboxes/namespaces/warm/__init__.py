@@ -1,0 +1,1 @@
+"""Commands that start as copies of a warm process."""

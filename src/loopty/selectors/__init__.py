@@ -1,1 +1,0 @@
-"""Selectors choose the node that the next proposal changes."""

@@ -1,0 +1,1 @@
+"""What every verb stands on: the context, the reader, set-up of trials, drafts, verdicts, tickets and trust."""

@@ -1,0 +1,198 @@
+"""Which run to work on: the newest, or one that starts now, with the past versions that it measures first."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+
+from loopty.domain.access import TASK_FILE
+from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
+from loopty.domain.proposal import Proposal, complete_params
+from loopty.domain.task import Task, digest
+from loopty.domain.trial import Pool
+from loopty.engine.protocols import CommittedFiles
+from loopty.git.command import GitError
+from loopty.git.repository import Repository
+from loopty.git.working_tree import committed_files
+from loopty.proposers.mutate import OPERATOR, PastVersion
+from loopty.record.fold import Event
+from loopty.record.history import History
+from loopty.record.node_record import Node
+from loopty.record.nodes import NodeAdded
+from loopty.record.run_record import Run
+from loopty.record.search_summary import FrozenPool
+from loopty.record.sessions import RunStarted
+from loopty.record.verdicts import has_failed
+from loopty.session.context import CampaignContext, Say
+from loopty.workspaces.node_refs import NodeRefs
+
+BASELINE = "baseline"
+
+
+def start_run(
+    history: History,
+    task: Task,
+    benchmark: str,
+    data: str,
+    base: CommittedFiles,
+    why: str,
+    after: int = 0,
+    secret: str | None = None,
+) -> list[Event]:
+    """A new run with its baseline. `benchmark` and `data` are digests of the benchmark's files and of its data.
+
+    The run's number is above those in this ledger and above `after`. Its secret is drawn here, if not given.
+    """
+    number = max(after, *history.runs, 0) + 1
+    root = NodeId(str(number))
+    parts = task.criteria(benchmark, data)
+    params = complete_params(base.declared, task.space.baseline())
+    secret = os.urandom(16).hex() if secret is None else secret
+    return [
+        RunStarted(number, digest(parts), task.objective, task.seed, why, benchmark, data, parts, secret),
+        NodeAdded(
+            root,
+            Pool.ATTEMPT,
+            BASELINE,
+            "the code as it is",
+            base.commit,
+            base.tree,
+            params,
+            declared=base.declared,
+        ),
+    ]
+
+
+def enter_run(context: CampaignContext, new: bool = False, refuse: Callable[[], None] = lambda: None) -> int:
+    """The number of the run to work on: the newest, or a new one when wanted or when the criteria changed.
+
+    `refuse` raises what makes a start impossible: before a new run is recorded for it.
+    """
+    context.require_trust()
+    task, say, latest = context.task, context.say, _newest_search(context.history)
+    base = context.repository.working_tree.snapshot("The working tree when a run began")
+    benchmark, data = context.files.benchmark.digest(base.commit), context.data_digest()
+    criteria = task.criteria(benchmark, data)
+    if latest is not None and not new and latest.criteria_parts == criteria:
+        changes = context.repository.changes(context.history[latest.root].commit, base.commit)
+        if any(change.path != TASK_FILE for change in changes):
+            say(
+                f"run {latest.number} continues from its own baseline; your files have changed since "
+                "(--new-run starts from them)"
+            )
+        return latest.number
+    refuse()
+    why = "the first run" if latest is None else "asked for" if new else "the criteria changed"
+    highest, files = _highest_run_with_refs(context.repository, say), context.files.with_declarations(base)
+
+    def decide(history: History) -> list[Event]:
+        found = _newest_search(history)
+        newer = found and (latest is None or found.number > latest.number)
+        if newer and found and found.criteria_parts == criteria:
+            return []  # another process was faster, and means the same run
+        return start_run(history, task, benchmark, data, files, why, after=highest)
+
+    context.recorder.record(decide)
+    run = max(context.history.runs)
+    if latest is not None and not new:
+        say(
+            f"{_change_text(latest.criteria_parts, criteria)}: results are not comparable with run "
+            f"{latest.number}, so this is run {run} with a new baseline"
+        )
+    if task.access.write and not context.files.benchmark.has_any(base.commit):
+        say(
+            "warning: no file is known to belong to the benchmark, so proposals may change it: "
+            "name its files under benchmark.files"
+        )
+    context.files.publish(context.history[context.history.runs[run].root], None)
+    return run
+
+
+def require_same_criteria(context: CampaignContext, node: Node) -> None:
+    """Refuse to measure a node under criteria other than its run's."""
+    run = context.history.runs[node.id.run]
+    criteria = context.task.criteria(run.benchmark, context.data_digest())
+    if run.criteria_parts != criteria:
+        raise Misuse(
+            f"{_change_text(run.criteria_parts, criteria)} since run {run.number} began, so results would not be "
+            "comparable: start a new run with `loopty optimize`"
+        )
+
+
+def _newest_search(history: History) -> Run | None:
+    """The newest run that combines no other one and whose baseline has not failed."""
+    runs = sorted(history.runs.values(), key=lambda run: -run.number)
+    return next((run for run in runs if not (FrozenPool.of(run).base or has_failed(history, run))), None)
+
+
+def _highest_run_with_refs(repository: Repository, say: Say) -> int:
+    """The highest run of any ref or `loopty-N` branch: those of another ledger are not ours to move."""
+    found = (re.match(r"loopty-(\d+)(\.|$)", name) for name in repository.refs.branches("loopty-*"))
+    branches = [int(number[1]) for number in found if number]
+    if len(branches) > 1 and not repository.refs.wants_branches:
+        say(f"{len(branches)} branches are named like nodes: `loopty gc` moves those that an earlier version made")
+    return max((*NodeRefs(repository).runs(), *branches), default=0)
+
+
+def _change_text(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """Which of the criteria changed."""
+    if not before:
+        return "the criteria were recorded by an older loopty"
+    parts = [name for name in after if before.get(name) != after[name]]
+    return f"the criteria have changed ({', '.join(parts)})"
+
+
+_SHORT = 10
+
+
+def version_commits(repository: Repository, task: Task) -> Mapping[str, str]:
+    """The commits of the versions by their names. Raises Misuse where a name is none."""
+    return {name: _commit(repository, name) for name in task.anchors.versions}
+
+
+def _commit(repository: Repository, name: str) -> str:
+    try:
+        return committed_files(repository.git, name).commit
+    except GitError:
+        raise Misuse(
+            f"{name!r} under [anchors] versions is no commit of this repository: fetch it with "
+            "`git fetch --tags`, or take it out of loopty.toml"
+        ) from None
+
+
+def unmeasured_versions(context: CampaignContext, run: int, commits: Mapping[str, str]) -> list[PastVersion]:
+    """The versions that the run has not yet, as changes of its baseline; the user learns why one is left out."""
+    root = context.history[context.history.runs[run].root]
+    measured = {node.summary for node in context.history.nodes(run, Pool.VERSION)}
+    found: list[PastVersion] = []
+    for name, commit in commits.items():
+        summary = f"version {name} ({commit[:_SHORT]})"
+        if summary in measured:
+            continue
+        version = PastVersion(summary, _edits(context, root, commit))
+        proposal = Proposal(OPERATOR, root.id, summary, edits=version.edits)
+        if not version.edits:
+            context.say(f"{summary} is not measured: its files that may change are those of the baseline")
+        elif any(version.edits == other.edits for other in found):
+            context.say(f"{summary} is not measured: it is the same as another one")
+        elif reason := context.files.refusal(root, proposal):
+            context.say(f"{summary} is not measured: {reason}")
+        else:
+            found.append(version)
+    return found
+
+
+def has_open_version(history: History, run: int) -> bool:
+    """Whether a version of the run waits for its verdict: the process that measured it was ended."""
+    return any(node.is_pending for node in history.nodes(run, Pool.VERSION))
+
+
+def _edits(context: CampaignContext, root: Node, commit: str) -> dict[str, str | bytes | None]:
+    """What turns the baseline's files that may change into those of the version."""
+    files, repository = context.files, context.repository
+    then, now = repository.files(commit), repository.files(root.commit)
+    there, here = set(files.writable_files(commit)), set(files.writable_files(root.commit))
+    changed = sorted(path for path in there if path not in now or now[path].blob != then[path].blob)
+    return {**{path: repository.content(commit, path) for path in changed}, **dict.fromkeys(sorted(here - there))}

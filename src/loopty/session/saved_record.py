@@ -1,0 +1,110 @@
+"""The saved record of a repository, for reading: it opens fast and needs no task file."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from loopty.domain.errors import Misuse
+from loopty.executors.process_locks import ProcessLocks
+from loopty.git.folders import GitFolders
+from loopty.ledgers.open_ledger import open_ledger
+from loopty.record.fold import Recorded
+from loopty.record.history import History
+from loopty.record.ledger import Ledger, OnProgress, Owners
+from loopty.workspaces.state_folder import OLD_LEDGER, StateFolder
+
+if TYPE_CHECKING:
+    from loopty.workspaces.node_folders import NodeFolders
+    from loopty.workspaces.shared_files import SharedFiles
+
+
+class SavedRecord:
+    """What earlier processes recorded in a repository."""
+
+    def __init__(self, folders: GitFolders, on_progress: OnProgress | None = None) -> None:
+        """`on_progress` hears how far the history of an older loopty is made anew."""
+        self.state = _find_state(folders)
+        """Where this repository keeps its state."""
+        self._git_folders = folders
+        self._on_progress = on_progress
+
+    @functools.cached_property
+    def ledger(self) -> Ledger:
+        return open_ledger(self.state.ledger_url)
+
+    @functools.cached_property
+    def owners(self) -> Owners:
+        """The processes that work on this ledger."""
+        return self.ledger.owners(ProcessLocks(self.state.owners))
+
+    @functools.cached_property
+    def history(self) -> History:
+        history = self.ledger.history(self._on_progress)
+        if not history.runs:
+            raise Misuse("nothing has run here yet: start with `loopty optimize`")
+        return history
+
+    @functools.cached_property
+    def shared(self) -> SharedFiles | None:
+        """The files that this clone shares with others, where the user has chosen a store."""
+        if not self.state.store_url:
+            return None
+        from loopty.git.command import GitCommand
+        from loopty.session.places import open_shared_files
+
+        return open_shared_files(self.state, GitCommand(self._git_folders.git_dir))
+
+    @property
+    def folders(self) -> NodeFolders:
+        """What is kept of nodes, here or in the shared store."""
+        from loopty.workspaces.node_folders import NodeFolders
+
+        if self.shared is None:
+            return NodeFolders(self.state)
+        from loopty.workspaces.shared_files import NodeSharing
+
+        return NodeFolders(self.state, NodeSharing(self.shared, lambda: self.history).fetch)
+
+    def read_history(self, on_progress: OnProgress) -> History:
+        """Open the history, and say how far that is: after an upgrade all events are folded once more."""
+        self.__dict__["history"] = self.ledger.history(on_progress)
+        if not self.history.runs:
+            del self.__dict__["history"]
+        return self.history
+
+    def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:
+        """What is wrong with the record, with what to do about it, or None: edits by hand, and unreadable events.
+
+        Looks at every event and node or at the newest ones, and at every page that was read before.
+        """
+        flaw = self.ledger.flaw(newest_events, newest_nodes)
+        remedy = "its claims are not loopty's own: measure what you rely on with `loopty replay`"
+        edited = f"the ledger was changed by hand ({flaw}): {remedy}" if flaw else None
+        return "; ".join(filter(None, (edited, self.unreadable))) or None
+
+    @property
+    def unreadable(self) -> str | None:
+        """Which events cannot be read, or None; everything else can be shown."""
+        from loopty.record.history import unreadable_text
+
+        text = unreadable_text(self.history)
+        return f"{text}: what it says is missing here" if text else None
+
+    def events(self) -> Iterator[Recorded]:
+        """All events, oldest first."""
+        return self.ledger.read()
+
+    def call_events(self) -> Iterator[Recorded]:
+        """The events about model calls, oldest first."""
+        return self.ledger.read_calls()
+
+
+def _find_state(folders: GitFolders) -> StateFolder:
+    """The state of the repository. Raises Misuse where nothing has run."""
+    state = StateFolder.of(folders)
+    if not state.has_ledger():
+        old = f" ({OLD_LEDGER})" if state.has_old_ledger() else ""
+        raise Misuse(f"nothing has run here yet: start with `loopty init`, then `loopty optimize`{old}")
+    return state

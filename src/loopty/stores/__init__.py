@@ -1,1 +1,0 @@
-"""Shared stores: where drivers on several machines find each other's files."""

@@ -1,1 +1,0 @@
-"""The verifier's work: reviewing winners, comparing the artifacts of nodes."""

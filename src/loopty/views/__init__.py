@@ -1,1 +1,0 @@
-"""History → rows: answers to questions about a run, as plain data."""

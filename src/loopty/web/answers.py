@@ -1,0 +1,187 @@
+"""Parts that many answers share: names, changes of scores, states of runs, and what stands beside the search."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from loopty.domain.ids import NodeId
+from loopty.domain.trial import Pool
+from loopty.record.history import History
+from loopty.record.node_record import Node
+from loopty.record.run_record import Run
+from loopty.record.search_summary import FrozenPool
+from loopty.record.sessions import Session
+from loopty.record.verdicts import Incumbents
+from loopty.show.comparisons import AgainstBaseline, ScoreChange
+from loopty.show.run_status import RunState, RunStatus
+from loopty.show.running import PhaseName
+from loopty.show.stages import SliceValue
+
+LONGEST_SUMMARY = 300
+_LONGEST_ID = 60
+
+
+def node_name(history: History, node: NodeId | str | None) -> dict[str, Any] | None:
+    """The id, the short name and the change of a node; None where there is none."""
+    if not node:
+        return None
+    found = history[NodeId(node)]
+    return {"id": found.id, "handle": found.handle, "summary": found.summary[:LONGEST_SUMMARY]}
+
+
+def short_id(node: str, handle: int) -> str:
+    """The id, or its short name where it is long: the page asks for either, and lists of deep nodes stay small."""
+    return node if len(node) <= _LONGEST_ID else f"@{handle}"
+
+
+def short_name(name: dict[str, Any]) -> dict[str, Any]:
+    """The name with a short id, for lists."""
+    return {**name, "id": short_id(name["id"], name["handle"])}
+
+
+def node_names(history: History, nodes: Any) -> list[dict[str, Any]]:
+    return [name for node in nodes if (name := node_name(history, node))]
+
+
+def change_answer(change: ScoreChange | None) -> dict[str, Any] | None:
+    if change is None:
+        return None
+    return {
+        "amount": finite(change.amount),
+        "percent": finite(change.percent),
+        "low": finite(change.low),
+        "high": finite(change.high),
+        "pairs": change.pairs,
+        "confirmed": change.is_confirmed,
+    }
+
+
+def scored_answer(history: History, found: AgainstBaseline | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    name = node_name(history, found.node)
+    assert name is not None
+    return {**name, "score": finite(found.score), "change": change_answer(found.over_baseline)}
+
+
+def brief_number(value: float | None) -> float | None:
+    """The number with nine digits: charts show no more, and long lists stay small."""
+    return None if value is None or not math.isfinite(value) else float(f"{value:.9g}")
+
+
+def finite(value: float | None) -> float | None:
+    """The number, or None where JSON has no word for it."""
+    return value if value is not None and math.isfinite(value) else None
+
+
+def state_word(status: RunStatus, session: Session) -> str:
+    """What the run does, in one word or two."""
+    if status.state is RunState.RUNNING:
+        if status.is_paused:
+            return "paused"
+        if status.phase:
+            return "confirming" if status.phase.name is PhaseName.CONFIRMATION else "measuring baseline"
+        return "running"
+    return (
+        "paused"
+        if status.is_paused and status.state is RunState.IDLE and not session.ended
+        else status.state.value
+    )
+
+
+def slots_answer(status: RunStatus, width: int | None) -> dict[str, int]:
+    """How many trials and questions there may be at a time, and are: none of a run whose process died."""
+    slots, is_lost = status.slots, status.state is RunState.LOST
+    workers = status.worker_slots.trials if status.worker_slots else 0
+    return {
+        "trials": workers or (len(status.running) if width is None else width),
+        "busy": 0 if is_lost else len(status.running),
+        "questions": slots.questions if slots else 0,
+        "asking": slots.asking if slots and not is_lost else 0,
+    }
+
+
+def direction_factor(percent: float | None, sign: int) -> float | None:
+    """How many times better, from a change in percent of the older score: 2.0 is twice as good."""
+    if percent is None:
+        return None
+    if sign > 0:
+        return finite(1 + percent / 100)
+    return finite(1 / (1 - percent / 100)) if percent < 100 else None
+
+
+def percent_of(amount: float | None, older: float | None) -> float | None:
+    if amount is None or older is None or abs(older) < 1e-300:
+        return None
+    return finite(100 * amount / abs(older))
+
+
+_LONGEST_LEAD = 400
+
+
+def tuning_answer(value: SliceValue | None) -> dict[str, Any] | None:
+    """What tune mode's slice costs, and how well it predicts."""
+    if value is None:
+        return None
+    found = value.prediction
+    return {
+        "slice": value.slice,
+        "tuned": value.tuned,
+        "moved": value.moved,
+        "trials": value.trials,
+        "seconds": value.seconds,
+        "share": finite(value.share),
+        "prediction": {
+            "value": finite(found.value),
+            "low": finite(found.low),
+            "high": finite(found.high),
+            "nodes": found.count,
+        }
+        if found
+        else None,
+        "advice": value.advice,
+    }
+
+
+def combination_answer(history: History, pool: FrozenPool | None) -> dict[str, Any] | None:
+    """The nodes of another run that this one combines, and why each was chosen."""
+    if pool is None or not pool.base:
+        return None
+    members = []
+    for member in pool.members:
+        name = node_name(history, member.node)
+        assert name is not None
+        members.append({"node": short_name(name), "score": finite(member.score), "reason": member.reason})
+    return {"run": pool.base, "members": members}
+
+
+def combining_runs(history: History, run: int) -> list[int]:
+    """The later runs that combine nodes of this one."""
+    return [number for number, each in sorted(history.runs.items()) if FrozenPool.of(each).base == run]
+
+
+def tuned_answer(node: Node) -> dict[str, Any] | None:
+    """How the node came to its parameters; None where it was not tuned."""
+    tuned = node.tuned
+    if tuned is None:
+        return None
+    changed = {
+        name: {"before": before, "after": node.params.get(name)}
+        for name, before in tuned.proposed.items()
+        if node.params.get(name) != before
+    }
+    return {
+        "slice": tuned.slice,
+        "trials": tuned.trials,
+        "reason": tuned.reason,
+        "proposed_score": finite(tuned.proposed_score),
+        "score": finite(tuned.score),
+        "changed": changed,
+    }
+
+
+def version_lead_answer(history: History, run: Run, text: str) -> dict[str, Any] | None:
+    """The past version that the best node is not better than, with the sentence that says so."""
+    version = Incumbents.of(run, Pool.VERSION).best
+    return {"node": node_name(history, version), "text": text[:_LONGEST_LEAD]} if text else None

@@ -1,0 +1,283 @@
+"""Everything about one node, in one answer; files, diffs and calls are parts of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loopty.domain.evidence import paired_estimate
+from loopty.domain.ids import NodeId
+from loopty.domain.objective import score_metric
+from loopty.domain.trial import Pool, Verdict
+from loopty.record.history import History
+from loopty.record.node_record import Node, Pairing
+from loopty.record.search_summary import FrozenPool
+from loopty.record.trials import Cohorts
+from loopty.record.verdicts import Confirmation, Incumbents
+from loopty.session.reader import CampaignReader
+from loopty.show.audits import AuditRow
+from loopty.show.comparisons import machine_description, score_change
+from loopty.show.node import NodeDetail
+from loopty.web.answers import (
+    change_answer,
+    combination_answer,
+    finite,
+    node_name,
+    node_names,
+    percent_of,
+    tuned_answer,
+)
+from loopty.web.columns import MARKS
+from loopty.web.node_files import log_names, trace_names
+from loopty.web.record import CallFold, RunFold
+
+_MOST_CHILDREN = 200
+
+
+def node_answer(
+    reader: CampaignReader, fold: RunFold, node: NodeId, audits: list[AuditRow] | None
+) -> dict[str, Any]:
+    """All that is known about the node."""
+    history, detail = reader.history, reader.detail(node)
+    found, run = detail.node, reader.history.runs[node.run]
+    outcome = found.outcome
+    mark = MARKS[fold.columns.marks[found.order - 1]]
+    explanation = reader.explanation(node) if outcome and not outcome.is_finished else None
+    return {
+        **_identity(history, fold, found),
+        "verdict": found.verdict,
+        "mark": mark,
+        "reason": found.reason,
+        "against": node_name(history, found.against),
+        "at": found.added_at,
+        "order": found.order,
+        "pool": found.pool.value,
+        "operator": found.operator,
+        "author": found.author,
+        "surface": found.surface,
+        "parent_reason": found.parent_reason,
+        "summary": found.summary,
+        "params": dict(found.params),
+        "changed_params": {
+            name: {"before": before, "after": found.params.get(name)}
+            for name, before in detail.changed_params.items()
+        },
+        "tuned": tuned_answer(found),
+        "combines": combination_answer(history, FrozenPool.of(run)) if found.id.parent is None else None,
+        "edits": list(found.edits),
+        "draft": found.draft,
+        "running": found.running,
+        "files_removed": found.files_removed,
+        "is_best": detail.is_best,
+        "commit": found.commit,
+        "ending": outcome.ending if outcome else None,
+        "seconds": outcome.seconds if outcome else None,
+        "error_lines": list(outcome.error_lines) if outcome else [],
+        "explanation": explanation.cause.sentence if explanation and explanation.cause else "",
+        "metrics": _metrics(history, detail),
+        "over_parent": _over_parent(detail),
+        "effect": _effect(found, detail),
+        "pairs": _pairs(history, found.pairing, found),
+        "confirmation": _pairs(history, _confirmation(history, found), found),
+        "gates": _gates(detail),
+        "review": {"passed": found.review.passed, "reason": found.review.reason} if found.review else None,
+        "integrity": outcome.integrity if outcome else None,
+        "unenforced": list(outcome.unenforced) if outcome else [],
+        "fingerprint": outcome.fingerprint if outcome else "",
+        "machine": machine_description(run, outcome.fingerprint) if outcome and outcome.fingerprint else "",
+        "other_machine": detail.other_machine,
+        "audit": [
+            {"survives": row.survives, "held_out": finite(row.held_out), "at": row.at}
+            for row in audits or ()
+            if row.node == node
+        ],
+        "withdrawn": {
+            "verdict": found.withdrawn.verdict,
+            "reason": found.withdrawn.reason,
+            "why": found.withdrawn.why,
+        }
+        if found.withdrawn
+        else None,
+        "cost": _cost(reader, fold.calls, found),
+        "logs": log_names(reader, node),
+        "traces": trace_names(reader, node),
+        "has_curve": any(log["name"] == "metrics.csv" for log in log_names(reader, node)),
+        "calls": len(found.calls),
+        "actions": node_actions(found),
+    }
+
+
+def _identity(history: History, fold: RunFold, found: Node) -> dict[str, Any]:
+    columns, place = fold.columns, found.order - 1
+    path, above = [found.id], found.id.parent
+    while above:
+        path.append(above)
+        above = above.parent
+    children = [each for each, parent in enumerate(columns.parents) if parent == place]
+    kept = [each for each in children if MARKS[columns.marks[each]] == "kept"][-_MOST_CHILDREN:]
+    kept_places = fold.kept_places()
+    later = next((each for each in kept_places if each > place), None)
+    earlier = next((each for each in reversed(kept_places) if each < place), None)
+
+    def id_at(each: int | None) -> str | None:
+        if each is None or not 0 <= each < len(columns):
+            return None
+        return history.node_of_handle(columns.handles[each])
+
+    return {
+        "id": found.id,
+        "handle": found.handle,
+        "run": found.id.run,
+        "event": history.number,
+        "path": node_names(history, reversed(path[-60:] if len(path) > 60 else path)),
+        "parent": node_name(history, found.id.parent),
+        "merged": node_names(history, found.merged),
+        "inspirations": node_names(history, found.inspirations),
+        "children": {"kept": node_names(history, map(id_at, kept)), "count": len(children)},
+        "next": id_at(place + 1),
+        "previous": id_at(place - 1),
+        "next_kept": id_at(later),
+        "previous_kept": id_at(earlier),
+    }
+
+
+def node_actions(node: Node) -> list[str]:
+    """The actions that make sense for a node now."""
+    if node.id.parent is None:
+        return []
+    actions = []
+    if node.verdict is Verdict.HELD:
+        actions.append("accept")
+    if node.verdict not in (Verdict.DISCARDED, Verdict.REJECTED) and not node.draft:
+        actions.append("discard")
+    if not node.is_invalidated:
+        actions.append("invalidate")
+    if node.withdrawn and node.withdrawn.by_hand:
+        actions.append("restore")
+    if node.reopened_for and node.verdict is None:
+        actions.append("remeasure")
+    if node.outcome and node.outcome.is_finished and not node.files_removed:
+        actions.append("apply")
+    return actions
+
+
+def _metrics(history: History, detail: NodeDetail) -> list[dict[str, Any]]:
+    node, parent = detail.node, detail.parent
+    run = history.runs[node.id.run]
+    best_id = Incumbents.of(run, Pool.ATTEMPT).best
+    fingerprint = node.outcome.fingerprint if node.outcome else ""
+    best = history[best_id].result(fingerprint) if best_id and best_id != node.id else None
+    above = parent.result(fingerprint) if parent else None
+    counting = {metric.name: metric.direction for metric in history.metrics(node)}
+    directions = {**(node.outcome.directions if node.outcome else {}), **counting}
+    rows = []
+    for metric in detail.metrics:
+        direction = directions.get(metric.name)
+        others = [
+            result.outcome.metrics.get(metric.name) if result and result.outcome.is_finished else None
+            for result in (above, best)
+        ]
+        changes = [
+            change_answer(score_change(metric.value, other, direction, metric.noise))
+            if other is not None and direction
+            else None
+            for other in others
+        ]
+        rows.append(
+            {
+                "name": metric.name,
+                "direction": direction.value if direction else None,
+                "value": finite(metric.value),
+                "low": finite(metric.low),
+                "high": finite(metric.high),
+                "baseline": finite(metric.baseline),
+                "over_baseline": change_answer(metric.over_baseline),
+                "noise": metric.noise,
+                "counts": metric.name in counting,
+                "parent": finite(others[0]),
+                "best": finite(others[1]),
+                "over_parent": changes[0],
+                "over_best": changes[1],
+            }
+        )
+    return rows
+
+
+def _over_parent(detail: NodeDetail) -> dict[str, Any] | None:
+    found = detail.over_parent
+    return (
+        {"change": change_answer(found.change), "paired": found.is_paired, "noise": found.noise} if found else None
+    )
+
+
+def _effect(node: Node, detail: NodeDetail) -> dict[str, Any] | None:
+    effect, percent = node.effect, detail.effect_percent
+    if effect is None:
+        return None
+    unit = abs(effect.amount / percent) * 100 if percent and effect.amount else None
+    return {
+        "metric": effect.metric,
+        "amount": finite(effect.amount),
+        "percent": finite(percent),
+        "low": finite(effect.low),
+        "high": finite(effect.high),
+        "low_percent": percent_of(effect.low, unit),
+        "high_percent": percent_of(effect.high, unit),
+        "pairs": effect.pairs,
+        "error_rate": effect.error_rate,
+    }
+
+
+def _confirmation(history: History, node: Node) -> Pairing | None:
+    run = history.runs[node.id.run]
+    return Confirmation.of(run).pairing_of(node.id, Cohorts.of(run).fingerprint)
+
+
+def _pairs(history: History, pairing: Pairing | None, node: Node) -> dict[str, Any] | None:
+    metrics = history.metrics(node)
+    if pairing is None or not metrics or not pairing.pairs_so_far:
+        return None
+    metric = score_metric(metrics)
+    name, sign = metric.name, metric.direction.sign
+    pairs = [
+        (mine[name], theirs[name]) for mine, theirs in pairing.pairs_so_far if name in mine and name in theirs
+    ]
+    gains = [100 * sign * (mine - theirs) / abs(theirs) if theirs else 0.0 for mine, theirs in pairs]
+    running = []
+    for count in range(1, len(gains) + 1):
+        found = paired_estimate(gains[:count])
+        ordered = sorted(gains[:count])
+        amount = found.amount if found else ordered[count // 2]
+        ends = (found.low, found.high) if found else (None, None)
+        running.append({"amount": finite(amount), "low": finite(ends[0]), "high": finite(ends[1])})
+    return {
+        "incumbent": node_name(history, pairing.incumbent),
+        "metric": name,
+        "rows": [{"mine": finite(mine), "theirs": finite(theirs)} for mine, theirs in pairs],
+        "running": running,
+        "faults": pairing.faults,
+    }
+
+
+def _gates(detail: NodeDetail) -> list[dict[str, Any]]:
+    node, rows = detail.node, []
+    values = node.outcome.metrics if node.outcome else {}
+    for gate in detail.gates:
+        text = " ".join(gate.argv) if gate.command else f"{gate.metric}: {gate.minimum} to {gate.maximum}"
+        has_failed = node.verdict is Verdict.REJECTED and gate.name in node.reason
+        passed = (
+            None if node.outcome is None else not has_failed if has_failed or node.outcome.is_finished else None
+        )
+        shown = f"{values[gate.metric]:.6g}" if gate.metric and gate.metric in values else ""
+        rows.append({"name": gate.name, "text": text, "passed": passed, "detail": shown})
+    return rows
+
+
+def _cost(reader: CampaignReader, calls: CallFold, node: Node) -> dict[str, Any]:
+    if not node.calls:
+        return {"calls": 0, "tokens": 0, "money_usd": 0.0}
+    found = reader.calls(node.id) if calls.times else ()
+    return {
+        "calls": len(found),
+        "tokens": sum(call.tokens for call in found),
+        "money_usd": sum(call.money_usd for call in found),
+    }

@@ -1,0 +1,304 @@
+"""The first view: five questions about a run, answered from the status, the columns and the sums of calls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from loopty.domain.ids import NodeId
+from loopty.domain.task import Audit, Task
+from loopty.domain.trial import BUDGETED_POOLS, SEARCH_POOLS, Ending, Pool
+from loopty.record.calls import Spend
+from loopty.record.directives import Directive
+from loopty.record.history import History
+from loopty.record.nodes import Proposals
+from loopty.record.sessions import LIMITS, Session, pools_in_force
+from loopty.record.trials import TrialCounts
+from loopty.record.workers import Workers
+from loopty.show.audits import AuditRow
+from loopty.show.comparisons import run_metric
+from loopty.show.goodput import waste as trial_waste
+from loopty.show.run_status import RunState, RunStatus
+from loopty.show.tally import Uplift
+from loopty.web import run_checks
+from loopty.web.answers import (
+    LONGEST_SUMMARY,
+    brief_number,
+    combination_answer,
+    combining_runs,
+    direction_factor,
+    finite,
+    percent_of,
+    scored_answer,
+    short_name,
+    slots_answer,
+    state_word,
+    tuning_answer,
+    version_lead_answer,
+)
+from loopty.web.charts import metric_answer
+from loopty.web.columns import BRANCHES, CONTROL, HELD, MARKS, OPEN
+from loopty.web.record import RunFold
+from loopty.web.run_checks import reality_checks, run_alerts
+
+_MOST_STEPS = 160
+_STEP_FIELDS = ("handle", "order", "at", "cost", "score", "low", "high", "gain_percent")
+"""What the chart draws of a step; who it was is asked for when somebody points at it."""
+_JUST_ENDED = 3
+_WORKED = 10
+_JUDGED = tuple(MARKS.index(name) for name in ("discarded", "inconclusive"))
+
+
+class Overview:
+    """Makes the overview of one run."""
+
+    def __init__(
+        self,
+        history: History,
+        fold: RunFold,
+        status: RunStatus,
+        task: Task | None,
+        uplift: Uplift | None,
+        audits: Sequence[AuditRow] | None,
+        now: float,
+    ) -> None:
+        self.history, self.fold, self.status, self.task = history, fold, status, task
+        self.uplift, self.audits, self.now = uplift, audits, now
+        self.run = history.runs[fold.run_number]
+        self.metric = run_metric(history, self.run)
+        self.columns = fold.columns
+        self.kept = [place for place in fold.kept_places() if self.columns.is_attempt(place)]
+
+    def answer(self, name: str, running: list[dict[str, Any]]) -> dict[str, Any]:
+        status, run, task = self.status, self.run, self.task
+        steps = self._steps()
+        is_spending = status.state is RunState.RUNNING and not status.is_paused
+        pools = run_checks.pool_answers(
+            run, task.pools if task else None, status.elapsed_seconds, self.now, is_spending
+        )
+        has_split = task is not None and task.audit != Audit()
+        held = [self._ended(place) for place in self.columns.places_with(HELD)[-3:]]
+        limits = pools_in_force(run, task.pools) if task else None
+        return {
+            "run": run.number,
+            "event": self.fold.number,
+            "now": self.now,
+            "state": state_word(status, Session.of(run)),
+            "reason": status.reason,
+            "task": name,
+            "metric": metric_answer(self.history, self.fold),
+            "started_at": run.started_at,
+            "elapsed_seconds": status.elapsed_seconds,
+            "directive": Directive.of(run).text,
+            "criteria": run.criteria,
+            "integrity": status.best.integrity if status.best else None,
+            "driver": status.driver,
+            "alerts": run_alerts(self.history, status, held, pools),
+            "gain": self._gain(steps),
+            "version_lead": version_lead_answer(self.history, run, status.versions),
+            "real": reality_checks(status, self.uplift, self.audits, has_split),
+            "uplift": self._uplift(),
+            "cost": self._cost(pools),
+            "counts": self.fold.counts(),
+            "nodes": len(self.columns),
+            "since_best": status.since_best,
+            "steps": [{key: step[key] for key in _STEP_FIELDS} for step in steps],
+            "control_steps": self._control_steps(),
+            "now_running": running,
+            "slots": slots_answer(status, task.width if task else None),
+            "just_ended": self._just_ended(),
+            "worked": self._worked(steps),
+            "goodput": self._goodput(),
+            "tuning": tuning_answer(status.tuning),
+            "combines": combination_answer(self.history, status.combines),
+            "combined_by": combining_runs(self.history, run.number),
+            "phase": {"name": status.phase.name, "step": status.phase.step, "steps": status.phase.steps}
+            if status.phase
+            else None,
+            "budget": {key: getattr(limits, key) for key in LIMITS} if limits else {},
+        }
+
+    def _steps(self) -> list[dict[str, Any]]:
+        places = self.kept[-_MOST_STEPS:]
+        ids = self.columns.ids(self.history, places)
+        sign, rows = self.metric.direction.sign, []
+        before: float | None = None
+        for place in places:
+            score = self.columns.score(place)
+            if score is None or place not in ids:
+                continue
+            node = self.history[ids[place]]
+            low = high = None
+            if node.effect and node.effect.metric == self.metric.name:
+                ends = [
+                    None if end is None else score + sign * (end - node.effect.amount)
+                    for end in (node.effect.low, node.effect.high)
+                ]
+                known = [end for end in ends if end is not None]
+                low, high = (min(known), max(known)) if len(known) == 2 else (None, None)
+            gain = None if before is None else percent_of(sign * (score - before), before)
+            rows.append(
+                {
+                    "order": place + 1,
+                    "at": round(node.added_at, 2),
+                    "cost": self.fold.calls.cost_at(node.added_at),
+                    "handle": node.handle,
+                    "node": short_name({"id": node.id, "handle": node.handle, "summary": node.summary[:200]}),
+                    "score": score,
+                    "low": brief_number(low),
+                    "high": brief_number(high),
+                    "gain_percent": brief_number(gain),
+                    "operator": node.operator,
+                }
+            )
+            before = score
+        return rows
+
+    def _control_steps(self) -> list[dict[str, Any]]:
+        sign, best, rows = self.metric.direction.sign, -math.inf, []
+        for place in self.columns.places_with(CONTROL):
+            score = self.columns.scores[place]
+            if sign * score > best:
+                best, at = sign * score, self.columns.times[place]
+                rows.append({"order": place + 1, "at": at, "cost": self.fold.calls.cost_at(at), "score": score})
+        return rows[-_MOST_STEPS:]
+
+    def _gain(self, steps: list[dict[str, Any]]) -> dict[str, Any]:
+        status, sign = self.status, self.metric.direction.sign
+        base = status.baseline
+        change = status.best.over_baseline if status.best else None
+        older = base.score if base else None
+        ends = (percent_of(change.low, older), percent_of(change.high, older)) if change else (None, None)
+        before = steps[-2] if len(steps) > 1 else None
+        found = {**before["node"], "score": before["score"], "change": None} if before else None
+        return {
+            "best": scored_answer(self.history, status.best),
+            "baseline": {"id": base.node, "handle": base.handle, "score": base.score} if base else None,
+            "control": scored_answer(self.history, status.control),
+            "before": found,
+            "factor": direction_factor(change.percent, sign) if change else None,
+            "factor_low": direction_factor(ends[0], sign),
+            "factor_high": direction_factor(ends[1], sign),
+            "confirmed": change.is_confirmed if change else None,
+            "pairs": change.pairs if change else 0,
+            "noise_percent": status.noise.percent if status.noise else None,
+            "noise": status.noise.sigma if status.noise else None,
+        }
+
+    def _uplift(self) -> dict[str, Any] | None:
+        found = self.uplift
+        if found is None:
+            return None
+        return {
+            "words": str(found.words),
+            "amount": finite(found.amount),
+            "ahead": found.ahead,
+            "chance": found.chance,
+            "attempts": found.attempts,
+            "control": found.control,
+        }
+
+    def _cost(self, pools: list[dict[str, Any]]) -> dict[str, Any]:
+        spend, calls, task = Spend.of(self.run), self.fold.calls, self.task
+        kept = max(len(self.kept) - 1, 0)
+        roles = []
+        for role in sorted({*spend.tokens, *calls.by_role}):
+            found, caps = calls.by_role.get(role), task.roles.of(role) if task else None
+            roles.append(
+                {
+                    "role": role,
+                    "model": found.model if found else "",
+                    "calls": found.calls if found else 0,
+                    "tokens": spend.tokens.get(role, 0),
+                    "money_usd": spend.money_usd.get(role, 0.0),
+                    "seconds": spend.seconds.get(role, 0.0),
+                    "cap_usd": caps.money_usd if caps else None,
+                    "cap_tokens": caps.tokens if caps else None,
+                }
+            )
+        return {
+            "money_usd": spend.total_money_usd,
+            "tokens": spend.total_tokens,
+            "unpriced_calls": sum(each.unpriced for each in calls.by_role.values()),
+            "ends_first": run_checks.ends_first(pools, self.now),
+            "pools": pools,
+            "roles": roles,
+            "per_kept_usd": spend.total_money_usd / kept if kept and spend.total_money_usd else None,
+            "burn": run_checks.burn_samples(self.fold),
+        }
+
+    def _ended(self, place: int) -> dict[str, Any]:
+        node = self.history[NodeId(self.history.node_of_handle(self.columns.handles[place]))]
+        score, against = self.columns.score(place), None
+        if node.id.parent:
+            parent = self.columns.place_of(node.id.parent)
+            against = self.columns.score(parent) if parent is not None else None
+        gain = None if score is None or against is None else self.metric.direction.sign * (score - against)
+        return {
+            "node": short_name({"id": node.id, "handle": node.handle, "summary": node.summary[:LONGEST_SUMMARY]}),
+            "mark": MARKS[self.columns.marks[place]],
+            "gain_percent": percent_of(gain, against),
+            "score": score,
+            "operator": node.operator,
+            "at": node.added_at,
+            "reason": node.reason[:300],
+        }
+
+    def _just_ended(self) -> list[dict[str, Any]]:
+        marks, found = self.columns.marks, []
+        for place in range(len(marks) - 1, -1, -1):
+            if marks[place] != OPEN:
+                found.append(self._ended(place))
+            if len(found) == _JUST_ENDED:
+                break
+        return found
+
+    def _worked(self, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [
+            {key: step[key] for key in ("node", "gain_percent", "at", "operator")}
+            for step in reversed(steps)
+            if step["gain_percent"] is not None
+        ][:_WORKED]
+
+    def _goodput(self) -> dict[str, Any]:
+        status, counts = self.status, [TrialCounts.of(self.run, pool) for pool in BUDGETED_POOLS]
+        results = sum(self.columns.counts[mark] for mark in (*BRANCHES, *_JUDGED, CONTROL)) - 1
+        seconds, tokens = status.work_seconds, Spend.of(self.run).total_tokens
+        searched = [TrialCounts.of(self.run, pool) for pool in SEARCH_POOLS]
+        finished = sum(count.seconds.get(Ending.FINISHED, 0.0) for count in searched)
+        gains = min(sum(self.columns.seconds[place] for place in self.kept), finished)
+        repeats = TrialCounts.of(self.run, Pool.REPEAT)
+        time: list[dict[str, Any]] = [
+            {"cause": "gains", "trials": len(self.kept), "seconds": gains},
+            {
+                "cause": "no gain",
+                "trials": max(
+                    sum(count.endings.get(Ending.FINISHED, 0) for count in searched) - len(self.kept), 0
+                ),
+                "seconds": finished - gains,
+            },
+            {
+                "cause": "repeat measurements",
+                "trials": repeats.endings.get(Ending.FINISHED, 0),
+                "seconds": repeats.seconds.get(Ending.FINISHED, 0.0),
+            },
+            *(
+                {"cause": cost.cause, "trials": cost.trials, "seconds": cost.seconds}
+                for cost in trial_waste(self.run)
+            ),
+        ]
+        busy, workers = sum(count.busy_seconds for count in counts), Workers.of(self.run).most
+        width = workers or (self.task.width if self.task else 1)
+        asked, questions = Spend.of(self.run).seconds.get("evolver"), self.task.questions if self.task else 1
+        questions = min(questions, workers or questions)
+        return {
+            "results": max(results, 0),
+            "per_hour": results * 3600 / seconds if seconds > 0 and results > 0 else None,
+            "per_million_tokens": results * 1e6 / tokens if tokens else None,
+            "busy_seconds": busy,
+            "trial_slots_busy": min(busy / (seconds * width), 1.0) if seconds > 0 else None,
+            "model_slots_busy": min(asked / (seconds * questions), 1.0) if asked and seconds > 0 else None,
+            "refused": sum(Proposals.of(self.run, pool).refused for pool in BUDGETED_POOLS),
+            "time": [row for row in time if row["trials"] or row["seconds"]],
+        }
