@@ -119,7 +119,7 @@ def _main() -> NoReturn:
 
     for verb in VERBS:
         by_name(verb_place(verb))
-    for name in ("campaign.campaign", "campaign.optimize_session", "taskfile.plugins", "report.live_progress"):
+    for name in ("campaign.campaign", "campaign.optimize", "taskfile.plugins", "show.live"):
         importlib.import_module(f"loopty.{name}")
     gc.freeze()
     _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -77,21 +77,21 @@ class ProposerFactory:
 
     def _services(self, kind: str) -> Services:
         return Services(
-            kind,
-            self.task.statement,
-            self.task.space,
-            self.task.without_held_out().access,
-            self.task.questions,
-            self.files,
-            self.leftovers.read,
-            self.models.of,
-            self.models.all_of,
-            self.models.prompt_tokens,
-            make_selector,
-            self._make_proposer,
-            self.agent_sessions,
-            PromptLimits.of(self.task),
-            self.leftovers.read_diff,
+            kind=kind,
+            statement=self.task.statement,
+            space=self.task.space,
+            access=self.task.without_held_out().access,
+            width=self.task.questions,
+            files=self.files,
+            leftovers=self.leftovers.read,
+            role_model=self.models.of,
+            role_models=self.models.all_of,
+            prompt_tokens=self.models.prompt_tokens,
+            make_selector=make_selector,
+            make_proposer=self._make_proposer,
+            agent_sessions=self.agent_sessions,
+            limits=PromptLimits.of(self.task),
+            diff=self.leftovers.read_diff,
         )
 
 
@@ -243,21 +243,23 @@ def start_session(
         functools.cache(context.say),  # each obstacle once
     )
     loop = Loop(
-        context.recorder,
-        run,
-        _pools_until_combination(task),
-        proposers,
-        context.trial_runner(run, executor, is_pool=pool is not None),
-        context.files,
-        prune_watch,
-        models.purse,
-        context.owner,
-        context.ledger.now,
-        _pace(task.pools),
-        task.anchors,
+        recorder=context.recorder,
+        run=run,
+        pools=_pools_until_combination(task),
+        proposers=proposers,
+        trial_runner=context.trial_runner(run, executor, is_pool=pool is not None),
+        workspaces=context.files,
+        prune_watch=prune_watch,
+        purse=models.purse,
+        owner=context.owner,
+        clock=context.ledger.now,
+        pace=_pace(task.pools),
+        anchors=task.anchors,
     )
     warnings = (*models.price_warnings(), *idle_roles(task).values())
-    return OptimizeSession(context, run, loop, warnings, prune_watch, pool, runner)
+    return OptimizeSession(
+        context=context, run=run, loop=loop, warnings=warnings, prune_watch=prune_watch, pool=pool, runner=runner
+    )
 
 
 def _proposer_factory(context: CampaignContext, task: Task, models: RoleModels, unsafe: bool) -> ProposerFactory:

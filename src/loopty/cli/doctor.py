@@ -208,7 +208,15 @@ def _try_prompt(driver: AgentDriver, login: AgentLogin) -> Finding:
             login.copy_into(home)
             before = login.credentials()
             command = driver.make_command(AgentOrder(_PROMPT, PROMPT_FILE, HOME))
-            job = AgentJob(command, _PROMPT, (Mount(tree, TREE),), home, folder, 1, login.variables)
+            job = AgentJob(
+                command=command,
+                prompt=_PROMPT,
+                tree=(Mount(tree, TREE),),
+                home=home,
+                folder=folder,
+                part=1,
+                variables=login.variables,
+            )
             run = asyncio.run(AgentLauncher(driver, choice, sandbox, owner).run(job))
             login.copy_back(home, before)
         except LooptyError as error:

@@ -72,7 +72,15 @@ def add(
     Nodes among them that are kept, or still being judged, must pass it now: those that fail are rejected, as by
     `loopty invalidate`, but without their descendants. Trials that start from now on must pass it, too.
     """
-    gate = Gate(name, line, When.AFTER if after else When.BEFORE, timeout, metric, minimum, maximum)
+    gate = Gate(
+        name=name,
+        command=line,
+        when=When.AFTER if after else When.BEFORE,
+        timeout_seconds=timeout,
+        metric=metric,
+        minimum=minimum,
+        maximum=maximum,
+    )
     campaign = here()
     change = campaign.add_gate(node, gate, unsafe)
     if as_json:

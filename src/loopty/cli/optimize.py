@@ -105,15 +105,15 @@ def _progress(session: OptimizeSession) -> Progress:
 
     context = session.context
     return make_progress(
-        context.recorder,
-        session.run,
-        context.task.pools,
-        sys.stderr,
-        os.environ,
-        time.time,
-        session.loop.latest,
-        context.task.noise,
-        context.task.width,
+        recorder=context.recorder,
+        run=session.run,
+        pools=context.task.pools,
+        out=sys.stderr,
+        env=os.environ,
+        clock=time.time,
+        latest=session.loop.latest,
+        noise=context.task.noise,
+        trials_at_once=context.task.width,
     )
 
 

@@ -102,7 +102,14 @@ class Loop:
         self._prune_watch = prune_watch
         self._limits = SessionLimits(recorder, run, pools, trial_runner.judging.noise, clock)
         self._questions = OpenQuestions(
-            recorder, run, proposers, purse, clock, pace, self._question_slots, anchors
+            recorder=recorder,
+            run=run,
+            proposers=proposers,
+            purse=purse,
+            clock=clock,
+            pace=pace,
+            trial_slots=self._question_slots,
+            anchors=anchors,
         )
         self._requests = RunControl(recorder, run, pools, trial_runner.may_start, self.stop)
         self._owner = owner

@@ -158,16 +158,16 @@ class OpenQuestions:
         busy = (path for node, of in running.items() if of is pool for path in self._recorder.history[node].edits)
         generator_at = _generators(run, pool)
         ask = Ask(
-            self._recorder.history,
-            self._run,
-            pool,
-            generator_at,
-            frozenset(busy),
-            self._purse,
-            ahead,
-            early,
-            frozenset(running),
-            self._anchors,
+            history=self._recorder.history,
+            run=self._run,
+            pool=pool,
+            generator_at=generator_at,
+            busy=frozenset(busy),
+            purse=self._purse,
+            ahead=ahead,
+            early=early,
+            running=frozenset(running),
+            anchors=self._anchors,
         )
         assert ask.position == answered + ahead  # read now: it belongs to the moment of the question
         return ask

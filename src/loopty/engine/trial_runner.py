@@ -163,7 +163,16 @@ class TrialRunner:
             gates = tuple(gate for gate in gates if gate.metric and scope is GateScope.METRICS)
         token = trial_token(run, trial_name(event.node, event.number))
         root, cohort = self.history[run.root], self._cohort(event, run)
-        trial = Trial(node, root, event.number, event.pool, run.seed, gates, token, cohort=cohort)
+        trial = Trial(
+            node=node,
+            root=root,
+            number=event.number,
+            pool=event.pool,
+            seed=run.seed,
+            gates=gates,
+            token=token,
+            cohort=cohort,
+        )
         tuning = Tunings.of(run, node.pool).open.get(node.id) if event.pool is Pool.TUNE else None
         if tuning is None or tuning.chosen is None:
             return trial

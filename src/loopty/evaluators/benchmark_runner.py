@@ -188,7 +188,15 @@ class BenchmarkRunner:
         server = f"{paths.sdk}/serve.py"
         links = paths.links_to(paths.tree)
         limits = CandidateLimits(
-            self._limits, seconds, paths.tree, server, env, self._mounts, network, links, self._devices
+            task_limits=self._limits,
+            seconds=seconds,
+            tree=paths.tree,
+            server=server,
+            env=env,
+            mounts=self._mounts,
+            network=network,
+            links=links,
+            devices=self._devices,
         )
         candidates = CandidateServer(self._sandbox, stage, limits)
         async with candidates.serve() as socket:

@@ -77,7 +77,15 @@ class CommandEvaluator:
         self._quick_roots: set[str] = set()
         """The commits of runs whose files are exported, and whose benchmark is checked quickly."""
         self._runner = BenchmarkRunner(
-            benchmark, limits, sandbox, paths, env, mounts, find_tampering, devices, warm
+            benchmark=benchmark,
+            limits=limits,
+            sandbox=sandbox,
+            paths=paths,
+            env=env,
+            mounts=mounts,
+            find_tampering=find_tampering,
+            devices=devices,
+            warm=warm,
         )
         self._compiler = None
         if python is not None and frozen_sources is not None:
@@ -175,7 +183,15 @@ class CommandEvaluator:
     async def _run_gate(self, gate: Gate, trial: Trial, stage: Stage, cancel: asyncio.Event) -> GateResult:
         from loopty.evaluators.steps import run_gate
 
-        return await run_gate(gate, trial, stage, self._runner, self._benchmark, self._paths, cancel)
+        return await run_gate(
+            gate=gate,
+            trial=trial,
+            stage=stage,
+            runner=self._runner,
+            benchmark=self._benchmark,
+            paths=self._paths,
+            cancel=cancel,
+        )
 
     async def _climb_cascade(self, trial: Trial, stage: Stage, cancel: asyncio.Event) -> CascadeClimb:
         """Run the stages of the cascade on a trial that may be stopped there; others use the whole benchmark."""

@@ -63,14 +63,14 @@ class WarmCommands:
                 return None
             assert command is not None
             self._starts[key] = WarmStart(
-                command.python,
-                command.arguments,
-                self._packages.imports(trial.root.commit, command.arguments),
-                (*mounts, *self._package_mounts(trial)),
-                tuple(env.items()),
-                self._packages.names(trial.root.commit),
-                self._folders,
-                self._explain,
+                python=command.python,
+                arguments=command.arguments,
+                imports=self._packages.imports(trial.root.commit, command.arguments),
+                mounts=(*mounts, *self._package_mounts(trial)),
+                env=tuple(env.items()),
+                names=self._packages.names(trial.root.commit),
+                folders=self._folders,
+                on_cold=self._explain,
             )
         return self._starts[key]
 

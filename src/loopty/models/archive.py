@@ -81,7 +81,17 @@ class Archive:
         node: NodeId | None = None,
     ) -> None:
         """Record the call: once this returns, the record survives a crash of the machine."""
-        record = CallRecord(call, self._clock(), model, role, operator, prompt, reply, failure, node)
+        record = CallRecord(
+            call=call,
+            at=self._clock(),
+            model=model,
+            role=role,
+            operator=operator,
+            prompt=prompt,
+            reply=reply,
+            failure=failure,
+            node=node,
+        )
         text = codec.text(self._value_without_keys(codec.plain(record)) if self._secrets else record)
         try:
             self._journal = self._journal or Journal(self._folder, _file_name(call))

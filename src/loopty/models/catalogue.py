@@ -101,7 +101,16 @@ class Catalogue:
             prices.require_cap(role, name, parts.spec, purse.remaining(role))
         throttle, settlements = parts.throttle, self._settlements
         model = parts.spec.display_name(name)
-        return Meter(role, model, parts.spec, parts.rates, purse, throttle, settlements, self._clock)
+        return Meter(
+            role=role,
+            model=model,
+            spec=parts.spec,
+            rates=parts.rates,
+            purse=purse,
+            throttle=throttle,
+            settlements=settlements,
+            clock=self._clock,
+        )
 
     def retry(self, name: str) -> Retry:
         """The retry layer that all callers of the model share."""
@@ -201,16 +210,16 @@ def model_entries(
         key, key_problem = _key_status(name, spec, environ)
         refusal = key_refusal(name, spec) if key != _NOT_NEEDED else None
         yield ModelEntry(
-            name,
-            spec.display_name(name),
-            tuple(users),
-            spec.url,
-            key,
-            "" if key == _NOT_NEEDED else "refused" if refusal else "allowed",
-            "; ".join(filter(None, (key_problem, refusal))),
-            rates_of(spec),
-            spec.requests_per_minute,
-            spec.tokens_per_minute,
+            name=name,
+            model=spec.display_name(name),
+            roles=tuple(users),
+            url=spec.url,
+            key=key,
+            address="" if key == _NOT_NEEDED else "refused" if refusal else "allowed",
+            problem="; ".join(filter(None, (key_problem, refusal))),
+            price=rates_of(spec),
+            requests_per_minute=spec.requests_per_minute,
+            tokens_per_minute=spec.tokens_per_minute,
         )
 
 

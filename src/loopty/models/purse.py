@@ -80,19 +80,19 @@ class RunPurse:
                 raise Crowded(reason)
             return [
                 CallReserved(
-                    self._run,
-                    call,
-                    role,
-                    tokens,
-                    money_usd,
-                    self._owner,
-                    model,
-                    operator,
-                    node,
-                    pool,
-                    most.tokens,
-                    most.money_usd,
-                    form,
+                    run=self._run,
+                    call=call,
+                    role=role,
+                    tokens=tokens,
+                    money_usd=money_usd,
+                    owner=self._owner,
+                    model=model,
+                    operator=operator,
+                    node=node,
+                    pool=pool,
+                    max_tokens=most.tokens,
+                    max_money_usd=most.money_usd,
+                    form=form,
                 )
             ]
 

@@ -122,18 +122,18 @@ def is_about_calls(event: Event) -> bool:
 def _reserve(state: FoldState, event: CallReserved, at: float) -> None:
     run = state.runs[event.run]
     reservation = Reservation(
-        event.role,
-        event.tokens,
-        event.money_usd,
-        event.owner,
-        event.operator,
-        event.node,
-        event.pool,
-        max(event.tokens, event.max_tokens),
-        max(event.money_usd, event.max_money_usd),
-        at,
-        event.model,
-        event.form,
+        role=event.role,
+        tokens=event.tokens,
+        money_usd=event.money_usd,
+        owner=event.owner,
+        operator=event.operator,
+        node=event.node,
+        pool=event.pool,
+        max_tokens=max(event.tokens, event.max_tokens),
+        max_money_usd=max(event.money_usd, event.max_money_usd),
+        since=at,
+        model=event.model,
+        form=event.form,
     )
     spend = Spend.of(run)
     spend = replace(spend, reservations={**spend.reservations, event.call: reservation})

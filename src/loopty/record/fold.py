@@ -299,14 +299,14 @@ class FoldState:
         outcome, verdict = node.outcome, node.verdict
         metrics = self.metrics(node) if outcome else ()
         kind = FactsKind(
-            node.id.run,
-            node.pool.value,
-            verdict.value if verdict else None,
-            outcome.ending.value if outcome else None,
-            outcome.fingerprint if outcome else "",
-            score_metric(metrics).name if metrics else None,
-            node.repeats,
-            not (node.other_fingerprints or node.withdrawn or node.reopened_for),
+            run=node.id.run,
+            pool=node.pool.value,
+            verdict=verdict.value if verdict else None,
+            ending=outcome.ending.value if outcome else None,
+            fingerprint=outcome.fingerprint if outcome else "",
+            metric=score_metric(metrics).name if metrics else None,
+            repeats=node.repeats,
+            is_plain=not (node.other_fingerprints or node.withdrawn or node.reopened_for),
         )
         score = outcome.metrics.get(score_metric(metrics).name) if outcome and metrics else None
         rate = node.effect.error_rate if node.effect else None

@@ -103,13 +103,29 @@ def make_block(number: int, nodes: Iterable[NodeFacts]) -> FactsBlock:
     places: dict[FactsKind, int] = {}
     rows = [(*facts, places.setdefault(kind, len(places))) for *facts, kind in nodes]
     orders, scores, rates, judged, kind_places = zip(*rows, strict=True)
-    return FactsBlock(number * BLOCK_SIZE + 1, orders, scores, rates, judged, tuple(places), kind_places)
+    return FactsBlock(
+        first=number * BLOCK_SIZE + 1,
+        orders=orders,
+        scores=scores,
+        error_rates=rates,
+        judged=judged,
+        kinds=tuple(places),
+        kind_places=kind_places,
+    )
 
 
 def with_nodes(number: int, block: FactsBlock | None, changed: Mapping[int, NodeFacts]) -> FactsBlock:
     """The block after these nodes were added or changed, by handle."""
     if block is None:
-        block = FactsBlock(number * BLOCK_SIZE + 1, (), (), (), (), (), ())
+        block = FactsBlock(
+            first=number * BLOCK_SIZE + 1,
+            orders=(),
+            scores=(),
+            error_rates=(),
+            judged=(),
+            kinds=(),
+            kind_places=(),
+        )
     orders, scores, rates = list(block.orders), list(block.scores), list(block.error_rates)
     judged, kinds, kind_places = list(block.judged), list(block.kinds), list(block.kind_places)
     for handle, (order, score, rate, event, kind) in sorted(changed.items()):
@@ -123,7 +139,15 @@ def with_nodes(number: int, block: FactsBlock | None, changed: Mapping[int, Node
         rates[place : place + 1] = [rate]
         judged[place : place + 1] = [event]
         kind_places[place : place + 1] = [kinds.index(kind)]
-    grown = FactsBlock(block.first, orders, scores, rates, judged, kinds, kind_places)
+    grown = FactsBlock(
+        first=block.first,
+        orders=orders,
+        scores=scores,
+        error_rates=rates,
+        judged=judged,
+        kinds=kinds,
+        kind_places=kind_places,
+    )
     return grown if len(kinds) <= len(set(kind_places)) + _SPARE_KINDS else make_block(number, grown.nodes)
 
 
@@ -135,13 +159,13 @@ def read_block(number: int, text: str) -> FactsBlock:
         for place, rate in rates.items():
             error_rates[int(place)] = rate
         block = FactsBlock(
-            number * BLOCK_SIZE + 1,
-            orders,
-            scores,
-            error_rates,
-            judged,
-            [FactsKind._make(kind) for kind in kinds],
-            kind_places,
+            first=number * BLOCK_SIZE + 1,
+            orders=orders,
+            scores=scores,
+            error_rates=error_rates,
+            judged=judged,
+            kinds=[FactsKind._make(kind) for kind in kinds],
+            kind_places=kind_places,
         )
         if not _is_sound(block):
             raise ValueError("columns that do not belong together")

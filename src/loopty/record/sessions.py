@@ -37,16 +37,16 @@ class RunStarted(Event):
 def _start_run(state: FoldState, event: RunStarted, at: float) -> None:
     state.put_run(
         Run(
-            event.run,
-            event.criteria,
-            event.objective,
-            event.seed,
-            event.why,
-            at,
-            event.benchmark,
-            event.data,
-            event.criteria_parts,
-            event.secret,
+            number=event.run,
+            criteria=event.criteria,
+            objective=event.objective,
+            seed=event.seed,
+            why=event.why,
+            started_at=at,
+            benchmark=event.benchmark,
+            data=event.data,
+            criteria_parts=event.criteria_parts,
+            secret=event.secret,
         )
     )
 

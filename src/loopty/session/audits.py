@@ -184,17 +184,17 @@ def summarize_run(record: SavedRecord, run: int, node: NodeId | None = None) -> 
     parts = report(record, run, 0, most_points=_MOST_POINTS)
     steps, hidden = summary_steps(history, winner) if winner else ((), 0)
     return RunSummary(
-        context.task.statement if context.task else "",
-        parts.status,
-        parts.tally,
-        parts.goodput,
-        parts.points,
-        node_detail(record, winner) if winner else None,
-        _whole_change(record, winner) if winner else None,
-        steps,
-        hidden,
-        context.failed,
-        tuple(row for row in list_audits(record, run) if row.node == winner),
+        statement=context.task.statement if context.task else "",
+        status=parts.status,
+        tally=parts.tally,
+        goodput=parts.goodput,
+        points=parts.points,
+        winner=node_detail(record, winner) if winner else None,
+        change=_whole_change(record, winner) if winner else None,
+        steps=steps,
+        hidden_steps=hidden,
+        failed=context.failed,
+        audits=tuple(row for row in list_audits(record, run) if row.node == winner),
     )
 
 

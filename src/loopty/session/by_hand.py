@@ -99,7 +99,18 @@ def check_working_tree(context: CampaignContext, unsafe: bool) -> CheckResult:
     task = context.task
     base = context.files.with_declarations(context.repository.working_tree.snapshot("a check of the task"))
     params = complete_params(base.declared, task.space.baseline())
-    root = Node(NodeId("1"), Pool.CHECK, BASELINE, "", base.commit, base.tree, 0.0, 1, 0, params=params)
+    root = Node(
+        id=NodeId("1"),
+        pool=Pool.CHECK,
+        operator=BASELINE,
+        summary="",
+        commit=base.commit,
+        tree=base.tree,
+        added_at=0.0,
+        order=1,
+        position=0,
+        params=params,
+    )
     return check_trial_result(context, Trial(root, root, 0, Pool.CHECK, task.seed, task.gates), unsafe)
 
 

@@ -82,7 +82,16 @@ def _start_run(context: CampaignContext, task: Task, base: int, members: list[Po
     def decide(history: History) -> list[Event]:
         if _newest_combination(history, task, base, data):
             return []  # another process was faster, and means the same run
-        return _stage_events(history, task, base, members, benchmark, data, files, best.params)
+        return _stage_events(
+            history=history,
+            task=task,
+            base=base,
+            members=members,
+            benchmark=benchmark,
+            data=data,
+            files=files,
+            best_params=best.params,
+        )
 
     context.recorder.record(decide)
     number = _newest_combination(context.history, task, base, data)

@@ -120,7 +120,19 @@ class CampaignContext:
         )
         sharing = _share_files(repository, state, recorder)
         files = NodeFiles(repository, state, task.without_held_out(), sharing)
-        return cls(task, repository, state, ledger, owners, recorder, files, owners.claim(), say, refused, sharing)
+        return cls(
+            task=task,
+            repository=repository,
+            state=state,
+            ledger=ledger,
+            owners=owners,
+            recorder=recorder,
+            files=files,
+            owner=owners.claim(),
+            say=say,
+            refused_requests=refused,
+            sharing=sharing,
+        )
 
     @property
     def history(self) -> History:
@@ -168,15 +180,15 @@ class CampaignContext:
         self.require_trust()
         task, found = self.task.without_held_out(), self.history.runs.get(run or 0)
         return Rig(
-            task.benchmark,
-            task.limits,
-            task.access,
-            task.audit,
-            task.sandbox,
-            unsafe,
-            found.benchmark if found else "",
-            found.data if found else "",
-            tuple(gate.command for gate in task.gates if gate.command),
+            benchmark=task.benchmark,
+            limits=task.limits,
+            access=task.access,
+            audit=task.audit,
+            sandbox=task.sandbox,
+            unsafe=unsafe,
+            benchmark_digest=found.benchmark if found else "",
+            data_digest=found.data if found else "",
+            gate_commands=tuple(gate.command for gate in task.gates if gate.command),
         )
 
     def executor(self, unsafe: bool, run: int | None = None) -> Executor:
@@ -231,7 +243,15 @@ class CampaignContext:
         task, reviewer = self.task, None if anywhere else self._reviewer(run)
         review = reviewer.mode if reviewer else "off"
         judging = Judging(task.pools, task.noise, review, None if anywhere else self.tuning())
-        return TrialRunner(self.recorder, judging, task.gates, executor, self.files, self.owner, reviewer)
+        return TrialRunner(
+            recorder=self.recorder,
+            judging=judging,
+            gates=task.gates,
+            executor=executor,
+            workspaces=self.files,
+            owner=self.owner,
+            reviewer=reviewer,
+        )
 
     def for_audit(self) -> CampaignContext:
         """The context whose trials see the held-out split; nothing is proposed in it."""
@@ -259,7 +279,13 @@ class CampaignContext:
         models, patch, statement = self.role_models(run), self.repository.patches.between, self.task.statement
         model, limit = models.of(Role.VERIFIER), models.prompt_tokens(Role.VERIFIER)
         return WinnerReviewer(
-            model, verifier.review, statement, verifier.rules, lambda: self.history, patch, limit
+            role_model=model,
+            mode=verifier.review,
+            statement=statement,
+            rules=verifier.rules,
+            history=lambda: self.history,
+            diff_commits=patch,
+            max_prompt_tokens=limit,
         )
 
     def tuning(self) -> Tuning | None:

@@ -148,16 +148,16 @@ class GarbageCollector:
         caches = self._caches_to_clear(history)
         objects = self._lonely_objects(history, chosen, branches)
         return Garbage(
-            tuple(chosen),
-            sum(map(self._size, chosen)),
-            objects.count,
-            objects.size,
-            tuple(export.name for export in exports),
-            _size_of(exports),
-            tuple(cache.name for cache in caches),
-            _size_of(caches),
-            tuple(branches),
-            self._stored(history, chosen),
+            nodes=tuple(chosen),
+            node_bytes=sum(map(self._size, chosen)),
+            objects=objects.count,
+            object_bytes=objects.size,
+            exports=tuple(export.name for export in exports),
+            export_bytes=_size_of(exports),
+            caches=tuple(cache.name for cache in caches),
+            cache_bytes=_size_of(caches),
+            branches=tuple(branches),
+            stored=self._stored(history, chosen),
         )
 
     def _stored(self, history: History, chosen: Collection[NodeId]) -> int:

@@ -81,7 +81,14 @@ def run_status(state: StateFolder, owners: Owners, history: History, run: int) -
         return status(history, history.runs[run], time.time(), is_alive)
     task = task_of_run(task, history.runs[run])
     return status(
-        history, history.runs[run], time.time(), is_alive, task.pools, task.width, task.noise, task.stated_width
+        history=history,
+        run=history.runs[run],
+        now=time.time(),
+        is_alive=is_alive,
+        pools=task.pools,
+        trials_at_once=task.width,
+        noise=task.noise,
+        stated_width=task.stated_width,
     )
 
 
@@ -121,14 +128,14 @@ def report(
     model_slots = min(task.questions, workers or task.questions) if task else 1
     drawn = parameter or (importance[0].name if importance else None)
     return Report(
-        points(history, run, rated, most_points),
-        leaderboard(history, run, top),
-        other_cohorts(history, run, top, rated),
-        where,
-        tally(history, run, rated),
-        goodput(history, history.runs[run], where.work_seconds, trial_slots, model_slots, rated),
-        importance,
-        parameter_slice(history, run, drawn, rated) if drawn else None,
+        points=points(history, run, rated, most_points),
+        best=leaderboard(history, run, top),
+        other_cohorts=other_cohorts(history, run, top, rated),
+        status=where,
+        tally=tally(history, run, rated),
+        goodput=goodput(history, history.runs[run], where.work_seconds, trial_slots, model_slots, rated),
+        importance=importance,
+        slice=parameter_slice(history, run, drawn, rated) if drawn else None,
     )
 
 

@@ -51,15 +51,25 @@ def start_run(
     params = complete_params(base.declared, task.space.baseline())
     secret = os.urandom(16).hex() if secret is None else secret
     return [
-        RunStarted(number, digest(parts), task.objective, task.seed, why, benchmark, data, parts, secret),
+        RunStarted(
+            run=number,
+            criteria=digest(parts),
+            objective=task.objective,
+            seed=task.seed,
+            why=why,
+            benchmark=benchmark,
+            data=data,
+            criteria_parts=parts,
+            secret=secret,
+        ),
         NodeAdded(
-            root,
-            Pool.ATTEMPT,
-            BASELINE,
-            "the code as it is",
-            base.commit,
-            base.tree,
-            params,
+            node=root,
+            pool=Pool.ATTEMPT,
+            operator=BASELINE,
+            summary="the code as it is",
+            commit=base.commit,
+            tree=base.tree,
+            params=params,
             declared=base.declared,
         ),
     ]

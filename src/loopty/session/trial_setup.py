@@ -116,16 +116,16 @@ class TrialSetup:
         sdk = Mount(Path(loopty_sdk.__file__).resolve().parent, f"{_SDK}/loopty_sdk")
         python = python_of(self.rig.benchmark.command)
         stages = Stages(
-            self.repository,
-            self.state,
-            self.rig,
-            self.files,
-            trial_owner,
-            environments,
-            machine,
-            sdk,
-            self._bytecode(sandbox, tools, sdk, python) if python else None,
-            self.folds,
+            repository=self.repository,
+            state=self.state,
+            rig=self.rig,
+            files=self.files,
+            trial_owner=trial_owner,
+            environments=environments,
+            machine=machine,
+            sdk=sdk,
+            bytecode=self._bytecode(sandbox, tools, sdk, python) if python else None,
+            folds=self.folds,
             keeps_folders=sandbox.name in BACK_ENDS and BACK_ENDS[sandbox.name].ends_with_trial,
             hides_all=hides_all,
         )

@@ -244,19 +244,19 @@ def _baseline(root: NodeId, trial: _Trial, trials: Sequence[_Trial]) -> Outcome 
 
 def _row(trial: _Trial, survival: Survival) -> AuditRow:
     return AuditRow(
-        trial.shown.node,
-        trial.shown.number,
-        trial.at,
-        trial.shown.split,
-        trial.look,
-        survival.scale.name,
-        survival.search,
-        survival.search_gain,
-        survival.held_out,
-        survival.held_out_gain,
-        survival.share,
-        _reason_without_score(trial, survival),
-        trial.outcome.fingerprint if trial.outcome else "",
+        node=trial.shown.node,
+        number=trial.shown.number,
+        at=trial.at,
+        split=trial.shown.split,
+        look=trial.look,
+        metric=survival.scale.name,
+        search=survival.search,
+        search_gain=survival.search_gain,
+        held_out=survival.held_out,
+        held_out_gain=survival.held_out_gain,
+        survives=survival.share,
+        ended=_reason_without_score(trial, survival),
+        fingerprint=trial.outcome.fingerprint if trial.outcome else "",
     )
 
 

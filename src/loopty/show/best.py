@@ -89,7 +89,18 @@ def leaderboard(history: History, run: int, top: int, fingerprint: str | None = 
         is_behind = leader is not None and rank(entry)[1] < rank(leader)[1]
         why = _why_behind(entry, leader, metrics) if leader and is_behind else ""
         noise = sigma(record, under, metric.name)
-        rows.append(LeaderboardRow(place, node, score, change, noise, changed, merged, why))
+        rows.append(
+            LeaderboardRow(
+                rank=place,
+                node=node,
+                score=score,
+                over_baseline=change,
+                noise=noise,
+                changed_params=changed,
+                merged=merged,
+                why_behind=why,
+            )
+        )
     return rows
 
 

@@ -92,19 +92,23 @@ def goodput(
     busy_seconds, asked_seconds = sum(count.busy_seconds for count in counts), Spend.of(run).seconds
     finished = repeats.endings.get(Ending.FINISHED, 0), repeats.seconds.get(Ending.FINISHED, 0.0)
     return Goodput(
-        results,
-        seconds,
-        results * 3600 / seconds if seconds > 0 else None,
-        results * 1e6 / tokens if tokens else None,
-        busy_seconds,
-        waste(run),
-        sum(Proposals.of(run, pool).refused for pool in BUDGETED_POOLS),
-        TrialCost("repeat measurements", *finished),
-        sum(node.kind.repeats for node in rated.nodes if node.kind in repeated and node.handle not in kept),
-        _share(busy_seconds, seconds, trial_slots),
-        _share(asked_seconds[Role.EVOLVER], seconds, model_slots) if Role.EVOLVER in asked_seconds else None,
-        stage_costs(run),
-        slice_value(run),
+        results=results,
+        seconds=seconds,
+        per_hour=results * 3600 / seconds if seconds > 0 else None,
+        per_million_tokens=results * 1e6 / tokens if tokens else None,
+        busy_seconds=busy_seconds,
+        waste=waste(run),
+        refused=sum(Proposals.of(run, pool).refused for pool in BUDGETED_POOLS),
+        repeats=TrialCost("repeat measurements", *finished),
+        repeats_of_discarded=sum(
+            node.kind.repeats for node in rated.nodes if node.kind in repeated and node.handle not in kept
+        ),
+        trial_slots_busy=_share(busy_seconds, seconds, trial_slots),
+        model_slots_busy=_share(asked_seconds[Role.EVOLVER], seconds, model_slots)
+        if Role.EVOLVER in asked_seconds
+        else None,
+        cascade=stage_costs(run),
+        tuning=slice_value(run),
     )
 
 

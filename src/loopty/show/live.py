@@ -263,7 +263,15 @@ class LiveProgress:
         size = self._size()
         # The last column stays free: some terminals wrap when it is filled.
         columns = max(size.columns - 1, 1)
-        current = status(history, run, now, lambda _: True, self._pools, self._trials_at_once, self._noise)
+        current = status(
+            history=history,
+            run=run,
+            now=now,
+            is_alive=lambda _: True,
+            pools=self._pools,
+            trials_at_once=self._trials_at_once,
+            noise=self._noise,
+        )
         handle = history.handle(self._last.node) if self._last else 0
         lines = frame(current, self._pace.throughput(now), self._last, handle, self._latest, columns)
         if self._failure:

@@ -107,18 +107,18 @@ def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> Node
     run = history.runs[node.run]
     parent = history[node.parent] if node.parent else None
     return NodeDetail(
-        record,
-        parent,
-        _metric_details(history, run, record),
-        _effect_percent(record),
-        over_parent(history, record),
-        param_changes(record, parent),
-        Incumbents.of(run, Pool.ATTEMPT).best == node,
-        (*gates, *NodeGates.of(run).gates_of(node)),
-        _other_machine(run, record),
-        tuple(_other_results(history, run, record)),
-        tuple(map(history.name, record.merged)),
-        history.handle(record.against) if record.against else 0,
+        node=record,
+        parent=parent,
+        metrics=_metric_details(history, run, record),
+        effect_percent=_effect_percent(record),
+        over_parent=over_parent(history, record),
+        changed_params=param_changes(record, parent),
+        is_best=Incumbents.of(run, Pool.ATTEMPT).best == node,
+        gates=(*gates, *NodeGates.of(run).gates_of(node)),
+        other_machine=_other_machine(run, record),
+        other_results=tuple(_other_results(history, run, record)),
+        merged=tuple(map(history.name, record.merged)),
+        against_handle=history.handle(record.against) if record.against else 0,
     )
 
 
@@ -145,7 +145,17 @@ def _metric_details(history: History, run: Run, node: Node) -> tuple[MetricDetai
             change = over_baseline(history, node.id, fingerprint, Metric(name, directions[name]))
         elif baseline is not None and name in directions:
             change = score_change(value, baseline, directions[name], noise)
-        rows.append(MetricDetail(name, value, min(samples), max(samples), baseline, change, noise))
+        rows.append(
+            MetricDetail(
+                name=name,
+                value=value,
+                low=min(samples),
+                high=max(samples),
+                baseline=baseline,
+                over_baseline=change,
+                noise=noise,
+            )
+        )
     return tuple(rows)
 
 

@@ -86,21 +86,23 @@ def operator_report(history: History, run: Run, pool: Pool = Pool.ATTEMPT) -> Op
     def row(operator: str, model: str, arm: ArmCredit, own: Sequence[Node]) -> OperatorRow:
         amounts = [gains[node.id] for node in own if node.id in gains]
         return OperatorRow(
-            operator,
-            model,
-            arm.asked,
-            arm.refused,
-            len(own),
-            sum(node.outcome is not None and node.outcome.ending is not Ending.FINISHED for node in own),
-            sum(node.verdict is Verdict.KEPT for node in own),
-            arm.trials,
-            round(arm.reward, 6),
-            round(arm.reward / max(arm.asked, 1), 6),
-            tuple(_mean(_reward(node) for node in own if periods[node.id] == period) for period in range(PERIODS)),
-            _mean(amounts),
-            max(amounts, default=None),
-            arm.tokens,
-            arm.money_usd,
+            operator=operator,
+            model=model,
+            asked=arm.asked,
+            refused=arm.refused,
+            nodes=len(own),
+            failed=sum(node.outcome is not None and node.outcome.ending is not Ending.FINISHED for node in own),
+            kept=sum(node.verdict is Verdict.KEPT for node in own),
+            trials=arm.trials,
+            reward=round(arm.reward, 6),
+            credit=round(arm.reward / max(arm.asked, 1), 6),
+            by_period=tuple(
+                _mean(_reward(node) for node in own if periods[node.id] == period) for period in range(PERIODS)
+            ),
+            mean_gain=_mean(amounts),
+            best_gain=max(amounts, default=None),
+            tokens=arm.tokens,
+            money_usd=arm.money_usd,
         )
 
     by_arm: dict[str, list[Node]] = {}
@@ -122,13 +124,13 @@ def operator_report(history: History, run: Run, pool: Pool = Pool.ATTEMPT) -> Op
     recent, forms = diversity(nodes[-_RECENT:]), ReplyForms.of(run).models
     learning = SearchLearning.of(run, pool)
     return OperatorReport(
-        run.number,
-        pool.value,
-        _by_credit(rows),
-        _by_credit(tags),
-        recent,
-        forms,
-        learning if learning.move else None,
+        run=run.number,
+        pool=pool.value,
+        rows=_by_credit(rows),
+        kinds=_by_credit(tags),
+        diversity=recent,
+        forms=forms,
+        learning=learning if learning.move else None,
     )
 
 

@@ -101,7 +101,15 @@ class PlainProgress:
         run = history.runs.get(self._run)
         if run and abs(now - self._printed_at) >= pause:
             self._printed_at = now
-            current = status(history, run, now, lambda _: True, self._pools, self._trials_at_once, self._noise)
+            current = status(
+                history=history,
+                run=run,
+                now=now,
+                is_alive=lambda _: True,
+                pools=self._pools,
+                trials_at_once=self._trials_at_once,
+                noise=self._noise,
+            )
             if (reached := _reached(current)) != self._reached:
                 self._say(_progress_line(current, self._pace.throughput(now)))
                 self._reached = reached
@@ -217,7 +225,16 @@ def make_progress(
     """The progress display that suits the stream; `clock` is the recorder's."""
     terminal = Terminal.for_stream(out, env)
     if not out.isatty() or env.get("TERM") == "dumb":
-        return PlainProgress(recorder, run, pools, out, terminal, clock, noise, trials_at_once)
+        return PlainProgress(
+            recorder=recorder,
+            run=run,
+            pools=pools,
+            out=out,
+            terminal=terminal,
+            clock=clock,
+            noise=noise,
+            trials_at_once=trials_at_once,
+        )
 
     def size() -> os.terminal_size:
         try:
@@ -226,4 +243,15 @@ def make_progress(
             return _SIZE_UNKNOWN
         return current if current.columns and current.lines else _SIZE_UNKNOWN
 
-    return LiveProgress(recorder, run, pools, out, terminal, clock, size, latest, noise, trials_at_once)
+    return LiveProgress(
+        recorder=recorder,
+        run=run,
+        pools=pools,
+        out=out,
+        terminal=terminal,
+        clock=clock,
+        size=size,
+        latest=latest,
+        noise=noise,
+        trials_at_once=trials_at_once,
+    )

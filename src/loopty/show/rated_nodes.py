@@ -192,22 +192,30 @@ class _Rating:
         is_comparable = is_measured and is_here and facts.verdict not in UNRANKED
         is_foreign = self._has_baseline and is_measured and not is_here
         verdict, fingerprint = facts.verdict, facts.fingerprint
-        return RatedKind(pool, verdict, ending, fingerprint, is_comparable, is_foreign, facts.repeats)
+        return RatedKind(
+            pool=pool,
+            verdict=verdict,
+            ending=ending,
+            fingerprint=fingerprint,
+            is_comparable=is_comparable,
+            is_foreign=is_foreign,
+            repeats=facts.repeats,
+        )
 
 
 def rate_whole(history: History, node: Node, present: str) -> RatedNode:
     """The node as its page tells about it, under this fingerprint."""
     outcome, result = node.outcome, comparable_result(node, present)
     kind = RatedKind(
-        node.pool,
-        node.verdict,
-        outcome.ending if outcome else None,
-        outcome.fingerprint if outcome else "",
-        result is not None,
-        has_only_other_fingerprints(node, history.runs[node.id.run]),
-        node.repeats,
-        node.id.parent is None,
-        node,
+        pool=node.pool,
+        verdict=node.verdict,
+        ending=outcome.ending if outcome else None,
+        fingerprint=outcome.fingerprint if outcome else "",
+        is_comparable=result is not None,
+        is_foreign=has_only_other_fingerprints(node, history.runs[node.id.run]),
+        repeats=node.repeats,
+        is_baseline=node.id.parent is None,
+        record=node,
     )
     error_rate = node.effect.error_rate if node.effect else None
     here = score(history, node, present) if result else None
@@ -286,18 +294,18 @@ def points(history: History, run: int, rated: RatedNodes | None = None, most: in
     ids = rated.ids(drawn)
     metrics = history.counting_metrics(run) or _metrics_of_any(history, rated, judged)
     return ScorePoints(
-        score_metric(metrics).name if metrics else "score",
-        score_metric(metrics).direction if metrics else record.objective.direction,
-        tuple(
+        metric=score_metric(metrics).name if metrics else "score",
+        direction=score_metric(metrics).direction if metrics else record.objective.direction,
+        items=tuple(
             ScorePoint(node.order, name, node.kind.pool, marks[place], node.score, node.handle)
             for place, name, node in zip(places, ids, drawn, strict=True)
         ),
-        len(judged) - len(here),
-        sigma(record, fingerprint, score_metric(metrics).name) if metrics else 0.0,
-        counts,
-        beside[Pool.CONTROL],
-        beside[Pool.VERSION],
-        len(drawn) < len(here),
+        under_other_fingerprints=len(judged) - len(here),
+        noise=sigma(record, fingerprint, score_metric(metrics).name) if metrics else 0.0,
+        marks=counts,
+        control=beside[Pool.CONTROL],
+        versions=beside[Pool.VERSION],
+        is_thinned=len(drawn) < len(here),
     )
 
 

@@ -203,15 +203,15 @@ def worker_rows(run: Run, now: float) -> tuple[WorkerRow, ...]:
     """The workers that are there now, in the order in which they joined."""
     return tuple(
         WorkerRow(
-            name,
-            member.host,
-            member.fingerprint,
-            _cohort(run, member.fingerprint),
-            member.sandbox,
-            member.trial,
-            max(0.0, now - member.leased_at) if member.trial else 0.0,
-            member.trials,
-            member.drift,
+            name=name,
+            host=member.host,
+            fingerprint=member.fingerprint,
+            cohort=_cohort(run, member.fingerprint),
+            sandbox=member.sandbox,
+            trial=member.trial,
+            lease_seconds=max(0.0, now - member.leased_at) if member.trial else 0.0,
+            trials=member.trials,
+            drift=member.drift,
         )
         for name, member in Workers.of(run).members.items()
     )

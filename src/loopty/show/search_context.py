@@ -126,23 +126,23 @@ def search_context(
     merged = [other for node in (*(change.node for change in changes), *failed) for other in node.merged]
     mentioned = {*merged, *shown_claims, *(note.node for note in notes if note.node)}
     return SearchContext(
-        task,
-        where,
-        cost,
-        path_shown,
-        len(path) - len(shown),
-        focused,
-        side_nodes,
-        failed,
-        dict(list(reversed(list(summary.surfaces.items())))[:_MOST_SURFACES]),
-        shown_claims,
-        len(Tickets.of(run).open),
-        now,
-        _weak_tasks(best, where),
-        notes,
-        Directive.of(run).words(history.name),
-        tuple(_advice(where, summary, cost)),
-        {node: history.name(node) for node in mentioned},
+        task=task,
+        status=where,
+        cost=cost,
+        best_path=path_shown,
+        hidden_on_path=len(path) - len(shown),
+        focus=focused,
+        side_nodes=side_nodes,
+        failed=failed,
+        surfaces=dict(list(reversed(list(summary.surfaces.items())))[:_MOST_SURFACES]),
+        claims=shown_claims,
+        open_tickets=len(Tickets.of(run).open),
+        now=now,
+        tasks=_weak_tasks(best, where),
+        notes=notes,
+        directive=Directive.of(run).words(history.name),
+        advice=tuple(_advice(where, summary, cost)),
+        names={node: history.name(node) for node in mentioned},
     )
 
 
@@ -151,7 +151,16 @@ def _status(
 ) -> RunStatus:
     if task is None:
         return status(history, run, now, is_alive)
-    return status(history, run, now, is_alive, task.pools, task.width, task.noise, task.stated_width)
+    return status(
+        history=history,
+        run=run,
+        now=now,
+        is_alive=is_alive,
+        pools=task.pools,
+        trials_at_once=task.width,
+        noise=task.noise,
+        stated_width=task.stated_width,
+    )
 
 
 def _changes(history: History, nodes: Sequence[NodeId]) -> Iterator[NodeChange]:

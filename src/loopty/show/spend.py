@@ -96,19 +96,21 @@ def spend(
     in_flight = [call for call in run_calls.calls.values() if not call.settled]
     nodes = _rows_by_node(settled, is_free)
     return SpendReport(
-        run,
-        _sum(settled, is_free),
-        _rows_by(settled, lambda call: call.reserved.role, is_free),
-        _rows_by(settled, lambda call: call.reserved.model, is_free),
-        _rows_by(settled, lambda call: call.reserved.operator, is_free),
-        nodes,
-        _sum_of_reservations(in_flight, is_free),
-        _rows_by((call for call in settled if call.fruitless_reason), lambda call: call.fruitless_reason, is_free),
-        sum(call.remaining for call in settled),
-        run_calls.given_again,
-        _kept_count(history, run, frozenset(row.name for row in nodes if row.name)),
-        _caps(pools, roles),
-        _shares(RoleShares.of(history.runs[run])) if run in history.runs else "",
+        run=run,
+        total=_sum(settled, is_free),
+        role=_rows_by(settled, lambda call: call.reserved.role, is_free),
+        model=_rows_by(settled, lambda call: call.reserved.model, is_free),
+        operator=_rows_by(settled, lambda call: call.reserved.operator, is_free),
+        node=nodes,
+        in_flight=_sum_of_reservations(in_flight, is_free),
+        waste=_rows_by(
+            (call for call in settled if call.fruitless_reason), lambda call: call.fruitless_reason, is_free
+        ),
+        untaken=sum(call.remaining for call in settled),
+        given_again=run_calls.given_again,
+        kept=_kept_count(history, run, frozenset(row.name for row in nodes if row.name)),
+        caps=_caps(pools, roles),
+        shares=_shares(RoleShares.of(history.runs[run])) if run in history.runs else "",
     )
 
 
@@ -159,14 +161,16 @@ def _sum_of_shares(parts: Sequence[tuple[ModelCall, float]], is_free: IsFree) ->
     charged = [(call.settled, share, call.reserved.model) for call, share in parts if call.settled]
     used = [(event.usage, share) for event, share, _ in charged if event.usage]
     return SpendSum(
-        len(parts),
-        sum(event.tokens * share for event, share, _ in charged),
-        sum(usage.input_tokens * share for usage, share in used),
-        sum(usage.output_tokens * share for usage, share in used),
-        sum(usage.cached_tokens * share for usage, share in used),
-        sum(usage.reasoning_tokens * share for usage, share in used),
-        sum(event.money_usd * share for event, share, _ in charged),
-        sum(bool(event.tokens and not event.money_usd and not is_free(model)) for event, _, model in charged),
+        calls=len(parts),
+        tokens=sum(event.tokens * share for event, share, _ in charged),
+        input_tokens=sum(usage.input_tokens * share for usage, share in used),
+        output_tokens=sum(usage.output_tokens * share for usage, share in used),
+        cached_tokens=sum(usage.cached_tokens * share for usage, share in used),
+        reasoning_tokens=sum(usage.reasoning_tokens * share for usage, share in used),
+        money_usd=sum(event.money_usd * share for event, share, _ in charged),
+        unpriced=sum(
+            bool(event.tokens and not event.money_usd and not is_free(model)) for event, _, model in charged
+        ),
     )
 
 

@@ -125,14 +125,14 @@ def slice_value(run: Run) -> SliceValue | None:
     share = part / whole if part is not None and whole else None
     prediction = rank_correlation(record.pairs)
     return SliceValue(
-        record.slice,
-        record.tuned,
-        record.moved,
-        trials,
-        tunes.busy_seconds,
-        share,
-        prediction,
-        _advice(share if trials >= _ENOUGH_TRIALS else None, prediction),
+        slice=record.slice,
+        tuned=record.tuned,
+        moved=record.moved,
+        trials=trials,
+        seconds=tunes.busy_seconds,
+        share=share,
+        prediction=prediction,
+        advice=_advice(share if trials >= _ENOUGH_TRIALS else None, prediction),
     )
 
 

@@ -263,18 +263,18 @@ def _walk(
         node, parent = nodes[name], nodes.parent(name)
         score, other_score, over = nodes.compare(node, parent)
         yield TreeRow(
-            node,
-            level,
-            is_last,
-            skips_nodes,
-            hidden.get(name, 0),
-            score,
-            other_score,
-            name == best,
-            name in path,
-            over,
-            param_changes(node, parent),
-            tuple(nodes[NodeId(other)].name for other in node.merged),
+            node=node,
+            level=level,
+            is_last=is_last,
+            skips_nodes=skips_nodes,
+            hidden_below=hidden.get(name, 0),
+            score=score,
+            other_score=other_score,
+            is_best=name == best,
+            on_path=name in path,
+            over_parent=over,
+            changed_params=param_changes(node, parent),
+            merged=tuple(nodes[NodeId(other)].name for other in node.merged),
         )
         if name not in children:
             continue

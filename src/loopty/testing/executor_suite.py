@@ -24,14 +24,33 @@ MakeExecutor = Callable[[Evaluate, int], AbstractAsyncContextManager[Executor]]
 """An executor with this many slots, whose trials are calls of this function."""
 
 _OBJECT = ObjectName("c0" * 20)
-_ROOT = Node(NodeId("1"), Pool.ATTEMPT, "baseline", "", _OBJECT, _OBJECT, 0.0, order=1, position=0)
+_ROOT = Node(
+    id=NodeId("1"),
+    pool=Pool.ATTEMPT,
+    operator="baseline",
+    summary="",
+    commit=_OBJECT,
+    tree=_OBJECT,
+    added_at=0.0,
+    order=1,
+    position=0,
+)
 WAIT_SECONDS = 60
 
 
 def trial_of(number: int, x: float = 0.0, cohort: str = "", pool: Pool = Pool.ATTEMPT) -> Trial:
     """A trial of the node `1.NUMBER`, whose parameter is `x`."""
     node = Node(
-        NodeId(f"1.{number}"), pool, "hand", "", _OBJECT, _OBJECT, 0.0, order=number, position=0, params={"x": x}
+        id=NodeId(f"1.{number}"),
+        pool=pool,
+        operator="hand",
+        summary="",
+        commit=_OBJECT,
+        tree=_OBJECT,
+        added_at=0.0,
+        order=number,
+        position=0,
+        params={"x": x},
     )
     return Trial(node, _ROOT, 1, pool, 7, (Gate("small", metric="score", maximum=9.0),), cohort=cohort)
 

@@ -25,14 +25,32 @@ def run_events(number: int = 1) -> list[Event]:
     root = NodeId(str(number))
     return [
         RunStarted(number, "criteria", Objective(), 0, "the first run"),
-        NodeAdded(root, Pool.ATTEMPT, "baseline", "the code as it is", _COMMIT, _TREE, {"x": 0.5}),
+        NodeAdded(
+            node=root,
+            pool=Pool.ATTEMPT,
+            operator="baseline",
+            summary="the code as it is",
+            commit=_COMMIT,
+            tree=_TREE,
+            params={"x": 0.5},
+        ),
     ]
 
 
 def child_events(history: History) -> list[Event]:
     """The event of one more child of the baseline."""
     node = NodeId("1").child(history[NodeId("1")].children + 1)
-    return [NodeAdded(node, Pool.ATTEMPT, "hand", "a change", _COMMIT, _TREE, {"x": 0.1 + 0.2})]
+    return [
+        NodeAdded(
+            node=node,
+            pool=Pool.ATTEMPT,
+            operator="hand",
+            summary="a change",
+            commit=_COMMIT,
+            tree=_TREE,
+            params={"x": 0.1 + 0.2},
+        )
+    ]
 
 
 def _joined(number: int) -> Event:

@@ -101,18 +101,18 @@ class PoolHarness:
     def __post_init__(self) -> None:
         rig = Rig(Benchmark("true", 1.0), Limits(), Access(), Audit(), SandboxSpec())
         terms = PoolTerms(
-            RigPackage(rig, "f0" * 20, 1),
-            lambda: b"",
-            pack_without_files,
-            lambda trial, files: self.files.update({str(trial.node.id): files}),
-            self._record,
-            self._wait_for_ledger,
-            lambda _: None,
-            self.said.append,
-            TOKEN,
-            self.lease_seconds,
-            self.wait_seconds,
-            self.most_trials,
+            package=RigPackage(rig, "f0" * 20, 1),
+            base=lambda: b"",
+            pack=pack_without_files,
+            keep=lambda trial, files: self.files.update({str(trial.node.id): files}),
+            record=self._record,
+            wait_for_ledger=self._wait_for_ledger,
+            note_machine=lambda _: None,
+            say=self.said.append,
+            token=TOKEN,
+            lease_seconds=self.lease_seconds,
+            wait_seconds=self.wait_seconds,
+            most_trials=self.most_trials,
         )
         self.is_ledger_there = asyncio.Event()
         """Clear it, and nothing can be recorded."""
@@ -167,7 +167,16 @@ def pack_without_files(trial: Trial) -> PackedOrder:
     """An order of a trial whose node changes no file."""
     node = trial.node
     return PackedOrder(
-        WorkerOrder(str(node.id), trial.number, trial.pool, trial.seed, trial.token, "", trial.gates, node.params)
+        WorkerOrder(
+            node=str(node.id),
+            number=trial.number,
+            pool=trial.pool,
+            seed=trial.seed,
+            token=trial.token,
+            slice="",
+            gates=trial.gates,
+            params=node.params,
+        )
     )
 
 

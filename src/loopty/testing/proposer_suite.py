@@ -42,7 +42,15 @@ class ScoredRun:
         root = NodeId("1")
         self._append(
             RunStarted(1, "criteria", Objective(), 0, "the first run"),
-            NodeAdded(root, Pool.ATTEMPT, "baseline", "", _OBJECT, _OBJECT, SPACE.baseline()),
+            NodeAdded(
+                node=root,
+                pool=Pool.ATTEMPT,
+                operator="baseline",
+                summary="",
+                commit=_OBJECT,
+                tree=_OBJECT,
+                params=SPACE.baseline(),
+            ),
         )
         self._record_score(root, 0.0)
 
@@ -56,13 +64,13 @@ class ScoredRun:
         node = proposal.parent.child(history[proposal.parent].children + 1)
         self._append(
             NodeAdded(
-                node,
-                Pool.ATTEMPT,
-                proposal.operator,
-                "",
-                _OBJECT,
-                _OBJECT,
-                proposal.params,
+                node=node,
+                pool=Pool.ATTEMPT,
+                operator=proposal.operator,
+                summary="",
+                commit=_OBJECT,
+                tree=_OBJECT,
+                params=proposal.params,
                 known_event=history.number,
             )
         )

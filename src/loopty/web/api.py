@@ -187,7 +187,15 @@ class DashboardApi:
         # Audits are read from the events: of a long run after its first view.
         audits = (self.read_audits if fold.is_whole else self._known_audits)(fold.run_number)
         task = self._task_of(fold.run_number)
-        made = Overview(self.feed.history, fold, status, task, self._uplift(fold.run_number), audits, now)
+        made = Overview(
+            history=self.feed.history,
+            fold=fold,
+            status=status,
+            task=task,
+            uplift=self._uplift(fold.run_number),
+            audits=audits,
+            now=now,
+        )
         return made.answer(self.name, self._rows(fold.run_number, status, now))
 
     def running(self, query: Query) -> dict[str, Any]:

@@ -112,7 +112,9 @@ def _metric_rows(history: History, first: Node, second: Node, is_comparable: boo
         noise = sigma(run, here, name)
         change, is_paired = None, False
         if is_comparable and mine is not None and theirs is not None and direction:
-            change, is_paired = _change(first, second, name, mine, theirs, direction, noise)
+            change, is_paired = _change(
+                first=first, second=second, name=name, mine=mine, theirs=theirs, direction=direction, noise=noise
+            )
         rows.append(
             {
                 "name": name,

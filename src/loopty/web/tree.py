@@ -158,7 +158,15 @@ def log_rows(history: History, fold: RunFold, after: int, limit: int, branch: st
     ids = tree.columns.ids(history, page)
     lanes = _lanes(tree, heads, branches)
     rows = [
-        _row(tree, place, ids.get(place, ""), lanes.get(place, 0), folded.get(place, 0), low, high)
+        _row(
+            tree=tree,
+            place=place,
+            node=ids.get(place, ""),
+            lane=lanes.get(place, 0),
+            folded=folded.get(place, 0),
+            low=low,
+            high=high,
+        )
         for place in page
     ]
     following = after + limit if after + limit < len(heads) else None

@@ -151,7 +151,15 @@ class SealedExports:
         rules = codec.text([rig.access, rig.audit, benchmark.files, benchmark.commands, isolation])
         exports, read_only = place or self._state.exports, bool(part)
         return export_commit(
-            self._repository, commit, rules, is_shown, points, exports, covering_points, read_only, bytecode
+            repository=self._repository,
+            commit=commit,
+            rules=rules,
+            is_visible=is_shown,
+            mount_points=points,
+            exports=exports,
+            covering_points=covering_points,
+            read_only=read_only,
+            bytecode=bytecode,
         )
 
     def _seal(self, commit: str, export: SafeFolder, files: Sequence[str] | None) -> None:

@@ -255,7 +255,18 @@ class Stages:
             keep = (
                 functools.partial(self._files.keep_result, trial.node.id) if self._folds_results(trial) else None
             )
-            return Stage(mounts, inbox, outbox, results, (), again, empty_outbox, save, is_quick, keep)
+            return Stage(
+                mounts=mounts,
+                inbox=inbox,
+                outbox=outbox,
+                folder=results,
+                candidate=(),
+                empty_scratch=again,
+                empty_outbox=empty_outbox,
+                save_caches=save,
+                is_checked_quickly=is_quick,
+                keep=keep,
+            )
         export = Mount(self._exports.benchmark(root, self._compiled.get(root)).path_for_programs(), BENCHMARK)
         benchmark = (*sdk, export, *self._mounts.mounts(BENCHMARK), *self._data.mounts(BENCHMARK), *boxes)
         area = trial_folder.below("scratch")
@@ -267,7 +278,16 @@ class Stages:
             fill()
 
         again = lambda: self._prepare_again(empty)  # noqa: E731
-        return Stage(benchmark, inbox, outbox, results, candidate, again, empty_outbox, save)
+        return Stage(
+            mounts=benchmark,
+            inbox=inbox,
+            outbox=outbox,
+            folder=results,
+            candidate=candidate,
+            empty_scratch=again,
+            empty_outbox=empty_outbox,
+            save_caches=save,
+        )
 
     def _boxes(self, trial_folder: SafeFolder) -> tuple[SafeFolder, SafeFolder, tuple[Mount, Mount]]:
         """The folders for files to and from a trial, and what shows them to it."""

@@ -57,20 +57,20 @@ class AgentOptions:
     def choice(self) -> AgentChoice:
         """Which agent works, and how."""
         return AgentChoice(
-            self.agent,
-            self.command,
-            self.stream,
-            self.model,
-            self.args,
-            self.login,
-            self.variables,
-            self.timeout_seconds,
-            self.memory_mb,
-            self.disk_mb,
-            self.stalls,
-            self.name,
-            self.prompt,
-            self.surface,
+            agent=self.agent,
+            command=self.command,
+            stream=self.stream,
+            model=self.model,
+            args=self.args,
+            login=self.login,
+            variables=self.variables,
+            timeout_seconds=self.timeout_seconds,
+            memory_mb=self.memory_mb,
+            disk_mb=self.disk_mb,
+            stalls=self.stalls,
+            name=self.name,
+            prompt=self.prompt,
+            surface=self.surface,
         )
 
     @property

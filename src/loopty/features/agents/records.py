@@ -232,20 +232,20 @@ class AgentBooks(Record):
     def _part_ended(self, record: AgentRecord, cost: PartCost, end: SessionEnd, resumes: bool) -> AgentPartEnded:
         stall = Stall(StallKind.OUTAGE, end.reason) if end.end is AgentEnd.UNAVAILABLE else end.stall
         return AgentPartEnded(
-            record.run,
-            record.pool,
-            self.choice.configuration,
-            record.call,
-            record.node,
-            end.end,
-            cost.tokens,
-            round(time.monotonic() - cost.since, 3),
-            cut_words(end.reason),
-            stall.kind if stall else "",
-            round(stall.seconds, 3) if stall else 0.0,
-            resumes,
-            record.stalls,
-            record.tokens_before,
+            run=record.run,
+            pool=record.pool,
+            configuration=self.choice.configuration,
+            call=record.call,
+            node=record.node,
+            end=end.end,
+            tokens=cost.tokens,
+            seconds=round(time.monotonic() - cost.since, 3),
+            reason=cut_words(end.reason),
+            stall=stall.kind if stall else "",
+            stalled_seconds=round(stall.seconds, 3) if stall else 0.0,
+            is_resumed=resumes,
+            stalls_before=record.stalls,
+            tokens_before=record.tokens_before,
         )
 
     @property

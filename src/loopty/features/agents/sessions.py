@@ -243,7 +243,15 @@ class SandboxedSessions:
             return AgentWork(record.node, end, text, {}, calls=calls)
         harvest = await asyncio.to_thread(self._trees.harvest, place.tree, place.layout)
         self._unrecorded.append((place, record.call))
-        return AgentWork(record.node, end, text, harvest.edits, harvest.left_out, harvest.fault, calls)
+        return AgentWork(
+            parent=record.node,
+            end=end,
+            text=text,
+            edits=harvest.edits,
+            left_out=harvest.left_out,
+            fault=harvest.fault,
+            calls=calls,
+        )
 
     @contextlib.asynccontextmanager
     async def _serve_tools(self, start: SessionStart) -> AsyncIterator[ServedTools]:
@@ -305,15 +313,15 @@ class AgentFactory:
             return SessionTools(self.context, self.unsafe, trees, place, parent, choice.configuration.name)
 
         return SandboxedSessions(
-            AgentLauncher(driver, choice, sandbox, trial_owner, top, environments),
-            login,
-            trees,
-            SessionFolders(self.state.agents, trial_owner[0] if trial_owner else None),
-            AgentBooks(choice, self.models.purse, self.models.archive, self.recorder, serve is not None),
-            self.owner,
-            ProcessLocks(self.state.owners).is_alive,
-            serve,
-            make_tools,
+            launcher=AgentLauncher(driver, choice, sandbox, trial_owner, top, environments),
+            login=login,
+            trees=trees,
+            folders=SessionFolders(self.state.agents, trial_owner[0] if trial_owner else None),
+            books=AgentBooks(choice, self.models.purse, self.models.archive, self.recorder, serve is not None),
+            owner=self.owner,
+            is_alive=ProcessLocks(self.state.owners).is_alive,
+            serve=serve,
+            make_tools=make_tools,
         )
 
 

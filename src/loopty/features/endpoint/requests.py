@@ -86,7 +86,17 @@ def make_call(request: Request, body: Body, spec: ModelSpec, model: str) -> Forw
     api_headers = [request.headers.get(name) for name in API_HEADERS]
     identity = json.dumps([path, query, stream, shows_usage, api_headers, relevant], sort_keys=True)
     digest = hashlib.sha256(identity.encode()).hexdigest()
-    return ForwardedCall(api, path, query, content, stream, shows_usage, size, repeatable, digest)
+    return ForwardedCall(
+        api=api,
+        path=path,
+        query=query,
+        content=content,
+        stream=stream,
+        shows_usage=shows_usage,
+        size=size,
+        repeatable=repeatable,
+        digest=digest,
+    )
 
 
 def _api_of(path: str) -> tuple[Api, bool]:

@@ -81,16 +81,16 @@ class TrialPacking:
                 changes.append(FileChange(change.path, len(content), change.after.mode if change.after else ""))
                 contents.append(content)
         order = WorkerOrder(
-            str(trial.node.id),
-            trial.number,
-            trial.pool,
-            trial.seed,
-            trial.token,
-            trial.slice,
-            trial.gates,
-            trial.node.params,
-            tuple(changes),
-            trial.node.name,
+            node=str(trial.node.id),
+            number=trial.number,
+            pool=trial.pool,
+            seed=trial.seed,
+            token=trial.token,
+            slice=trial.slice,
+            gates=trial.gates,
+            params=trial.node.params,
+            changes=tuple(changes),
+            name=trial.node.name,
         )
         return PackedOrder(order, b"".join(contents))
 
@@ -233,18 +233,18 @@ class PoolSession:
         )
         self.pool = WorkerPool(
             PoolTerms(
-                packing.package,
-                packing.base,
-                packing.pack,
-                packing.keep,
-                self._record,
-                context.recorder.wait_for_ledger,
-                self._note_machine,
-                context.say,
-                self._door.token(),
-                spec.lease_seconds,
-                spec.wait_seconds,
-                context.task.stated_width,
+                package=packing.package,
+                base=packing.base,
+                pack=packing.pack,
+                keep=packing.keep,
+                record=self._record,
+                wait_for_ledger=context.recorder.wait_for_ledger,
+                note_machine=self._note_machine,
+                say=context.say,
+                token=self._door.token(),
+                lease_seconds=spec.lease_seconds,
+                wait_seconds=spec.wait_seconds,
+                most_trials=context.task.stated_width,
             )
         )
         self._url = ""

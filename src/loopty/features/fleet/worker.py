@@ -75,9 +75,39 @@ class Bench:
         node = NodeId.from_record(order.node)
         files = self._commit(order, block)
         pool, params = order.pool, order.params
-        root = Node(NodeId(str(node.run)), pool, "", "", self.base.commit, self.base.tree, 0.0, 1, 0)
-        found = Node(node, pool, "", "", files.commit, files.tree, 0.0, 1, 0, params=params)
-        return Trial(found, root, order.number, pool, order.seed, order.gates, order.token, order.slice)
+        root = Node(
+            id=NodeId(str(node.run)),
+            pool=pool,
+            operator="",
+            summary="",
+            commit=self.base.commit,
+            tree=self.base.tree,
+            added_at=0.0,
+            order=1,
+            position=0,
+        )
+        found = Node(
+            id=node,
+            pool=pool,
+            operator="",
+            summary="",
+            commit=files.commit,
+            tree=files.tree,
+            added_at=0.0,
+            order=1,
+            position=0,
+            params=params,
+        )
+        return Trial(
+            node=found,
+            root=root,
+            number=order.number,
+            pool=pool,
+            seed=order.seed,
+            gates=order.gates,
+            token=order.token,
+            slice=order.slice,
+        )
 
     def _commit(self, order: WorkerOrder, block: bytes) -> CommittedFiles:
         edits: dict[str, str | bytes | None] = {}
@@ -190,22 +220,22 @@ def _task(rig: Rig) -> Task:
     """The part of the task that says which files are the benchmark's; nothing is proposed here."""
     gates = tuple(Gate(f"gate {number}", command) for number, command in enumerate(rig.gate_commands))
     return Task(
-        "",
-        rig.benchmark,
-        Objective(),
-        rig.access,
-        Space(),
-        rig.limits,
-        Pools(),
-        Noise(),
-        rig.audit,
-        rig.sandbox,
-        gates,
-        PluginChoice("random"),
-        PluginChoice("random"),
-        _NONE,
-        1,
-        0,
+        statement="",
+        benchmark=rig.benchmark,
+        objective=Objective(),
+        access=rig.access,
+        space=Space(),
+        limits=rig.limits,
+        pools=Pools(),
+        noise=Noise(),
+        audit=rig.audit,
+        sandbox=rig.sandbox,
+        gates=gates,
+        proposer=PluginChoice("random"),
+        control=PluginChoice("random"),
+        pruner=_NONE,
+        width=1,
+        seed=0,
     )
 
 

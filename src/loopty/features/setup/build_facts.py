@@ -81,14 +81,14 @@ def cmake_facts(texts: Iterable[str]) -> CMakeFacts:
     text = "\n".join(_COMMENT.sub("", one) for one in texts)
     options = [name for pattern in (_TEST_OPTION, _SET_OPTION, _CONDITION) for name in pattern.findall(text)]
     return CMakeFacts(
-        tuple(dict.fromkeys(name for name in options if name != "BUILD_TESTING")),
-        tuple(dict.fromkeys(_ASIDE_OPTION.findall(text))),
-        tuple(dict.fromkeys(_SYSTEM_OPTION.findall(text))),
-        tuple(dict.fromkeys(_TARGET.findall(text))),
-        tuple(dict.fromkeys(name for name in _PROGRAM.findall(text) if "$" not in name)),
-        _REGISTERED.search(text) is not None,
-        _libraries(text),
-        tuple(dict.fromkeys(_BENCHMARK.findall(text))),
+        test_options=tuple(dict.fromkeys(name for name in options if name != "BUILD_TESTING")),
+        aside_options=tuple(dict.fromkeys(_ASIDE_OPTION.findall(text))),
+        system_options=tuple(dict.fromkeys(_SYSTEM_OPTION.findall(text))),
+        test_targets=tuple(dict.fromkeys(_TARGET.findall(text))),
+        test_programs=tuple(dict.fromkeys(name for name in _PROGRAM.findall(text) if "$" not in name)),
+        is_known_to_ctest=_REGISTERED.search(text) is not None,
+        libraries=_libraries(text),
+        benchmark_programs=tuple(dict.fromkeys(_BENCHMARK.findall(text))),
     )
 
 

@@ -284,7 +284,18 @@ def unloaded_patterns(
         return []
     base = context.files.with_declarations(context.repository.working_tree.snapshot("a check of the task"))
     params = complete_params(base.declared, context.task.space.baseline())
-    root = Node(NodeId("1"), Pool.CHECK, BASELINE, "", base.commit, base.tree, 0.0, 1, 0, params=params)
+    root = Node(
+        id=NodeId("1"),
+        pool=Pool.CHECK,
+        operator=BASELINE,
+        summary="",
+        commit=base.commit,
+        tree=base.tree,
+        added_at=0.0,
+        order=1,
+        position=0,
+        params=params,
+    )
     writable = context.files.writable_files(base.commit)
 
     def is_unloaded(pattern: str) -> bool:
@@ -294,7 +305,18 @@ def unloaded_patterns(
         entries = context.repository.entries(base.commit, files)
         edits: dict[str, str | bytes | None] = dict.fromkeys(files, _NONSENSE)
         spoilt = context.repository.commit(base.commit, edits, entries, "a check of the task\n")
-        node = Node(NodeId("1.1"), Pool.CHECK, BASELINE, "", spoilt.commit, spoilt.tree, 0.0, 1, 0, params=params)
+        node = Node(
+            id=NodeId("1.1"),
+            pool=Pool.CHECK,
+            operator=BASELINE,
+            summary="",
+            commit=spoilt.commit,
+            tree=spoilt.tree,
+            added_at=0.0,
+            order=1,
+            position=0,
+            params=params,
+        )
         outcome = check_trial_result(
             context, Trial(node, root, 0, Pool.CHECK, context.task.seed, ()), unsafe
         ).outcome

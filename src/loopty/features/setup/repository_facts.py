@@ -199,38 +199,40 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     targets = _make_targets(top, files, _MAKEFILES)
     evaluators, programs = _evaluators_and_programs(top, code, benchmarks)
     return RepositoryFacts(
-        tuple(files),
-        ranked,
-        tuple(
+        files=tuple(files),
+        languages=ranked,
+        sources=tuple(
             path
             for path in code
             if language_of[path] == main and PurePosixPath(path).name != "setup.py" and path not in evaluators
         ),
-        tuple(benchmarks),
-        fixtures,
-        tests,
-        targets,
-        _test_targets(targets),
-        _test_targets(_make_targets(top, files, _TEMPLATES)),
-        _node_scripts(top, files),
-        "criterion" in source_text(top / "Cargo.toml"),
-        any(
+        benchmarks=tuple(benchmarks),
+        fixture_benchmarks=fixtures,
+        tests=tests,
+        make_targets=targets,
+        make_tests=_test_targets(targets),
+        template_tests=_test_targets(_make_targets(top, files, _TEMPLATES)),
+        node_scripts=_node_scripts(top, files),
+        uses_criterion="criterion" in source_text(top / "Cargo.toml"),
+        go_benchmarks=any(
             re.search(r"^func Benchmark\w", source_text(top / path), re.MULTILINE)
             for path in files
             if path.endswith("_test.go")
         ),
-        frozenset(path for path in benchmarks if path.endswith(".py") and _MAIN.search(source_text(top / path))),
-        any(_UNITTEST.search(source_text(top / path)) for path in tests if path.endswith(".py")),
-        cmake_of(top, files),
-        frozenset(path for path in benchmarks if re.match(r"#!.*\bbash\b", source_text(top / path))),
-        _node_entry(top, files),
-        _built_node_entry(top, files),
-        str(_package_json(top, files).get("name", "")).rpartition("/")[2],
-        "setup.py" in files and PythonBuild(top).has_extensions,
-        _automake_libraries(source_text(top / "Makefile.am")) if "Makefile.am" in files else (),
-        _make_programs(top, files),
-        frozenset(path for path in benchmarks if _only_exports(top / path)),
-        PythonBuild(top).import_name if "__init__.py" in files else "",
+        python_mains=frozenset(
+            path for path in benchmarks if path.endswith(".py") and _MAIN.search(source_text(top / path))
+        ),
+        uses_unittest=any(_UNITTEST.search(source_text(top / path)) for path in tests if path.endswith(".py")),
+        cmake=cmake_of(top, files),
+        bash_scripts=frozenset(path for path in benchmarks if re.match(r"#!.*\bbash\b", source_text(top / path))),
+        node_entry=_node_entry(top, files),
+        built_node_entry=_built_node_entry(top, files),
+        node_package=str(_package_json(top, files).get("name", "")).rpartition("/")[2],
+        has_extensions="setup.py" in files and PythonBuild(top).has_extensions,
+        automake_libraries=_automake_libraries(source_text(top / "Makefile.am")) if "Makefile.am" in files else (),
+        make_programs=_make_programs(top, files),
+        exported_benchmarks=frozenset(path for path in benchmarks if _only_exports(top / path)),
+        root_package=PythonBuild(top).import_name if "__init__.py" in files else "",
         evaluators=tuple(sorted(evaluators)),
         programs=tuple(programs),
         evaluated_programs=tuple(_evaluated_programs(top, sorted(evaluators), programs, files)),

@@ -280,7 +280,14 @@ class S3Store:
         address = self._address
         path = quote(f"{address.path}{address.prefix}{name}" if name else address.path, safe="/~")
         headers = signed_headers(
-            method, address.host, path, query, content, self._find_keys(), address.region, time.time()
+            method=method,
+            host=address.host,
+            path=path,
+            query=query,
+            content=content,
+            keys=self._find_keys(),
+            region=address.region,
+            at=time.time(),
         )
         seconds = _TIMEOUT_SECONDS + max(limit_bytes, len(content)) / _SLOWEST_BYTES
         with _ended_after(seconds, connection.sock):

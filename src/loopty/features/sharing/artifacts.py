@@ -181,7 +181,15 @@ def replay_node(context: CampaignContext, node: NodeId, repeats: int, unsafe: bo
         raise Misuse(f"{found.name} has no result to compare with: run `loopty run {found.name}` first")
     results = {found.outcome.fingerprint: Result(found.outcome, found.samples), **found.other_fingerprints}
     machines, counting = Cohorts.of(run).machines, context.history.metrics(found)
-    record = _Record(node, context, node, results, machines, run.criteria_parts, counting)
+    record = _Record(
+        name=node,
+        context=context,
+        node=node,
+        results=results,
+        machines=machines,
+        criteria=run.criteria_parts,
+        counting=counting,
+    )
     return _replay(record, repeats, unsafe)
 
 
@@ -206,13 +214,13 @@ def _replay(record: _Record, repeats: int, unsafe: bool) -> Replay:
     then = record.result(now)
     noise = Cohorts.of(context.history.runs[record.node.run]).noise.get(then.outcome.fingerprint, {})
     return Replay(
-        record.name,
-        then,
-        outcomes,
-        reproduction(then, outcomes, record.counting, noise),
-        noise,
-        record.task_differences(),
-        record.machine_differences(now),
+        node=record.name,
+        then=then,
+        outcomes=outcomes,
+        reproduction=reproduction(then, outcomes, record.counting, noise),
+        noise=noise,
+        task_differences=record.task_differences(),
+        machine_differences=record.machine_differences(now),
     )
 
 
@@ -233,14 +241,14 @@ def _artifact_record(path: Path, keep: Path | None, trust: bool, say: Say) -> It
         node = _add_node(context, unpacked, manifest)
         results = {outcome.fingerprint: Result(outcome, manifest.samples), **manifest.other_fingerprints}
         yield _Record(
-            manifest.node,
-            context,
-            node,
-            results,
-            manifest.machines,
-            manifest.criteria,
-            manifest.counting,
-            unpacked.contradictions,
+            name=manifest.node,
+            context=context,
+            node=node,
+            results=results,
+            machines=manifest.machines,
+            criteria=manifest.criteria,
+            counting=manifest.counting,
+            contradictions=unpacked.contradictions,
         )
 
 

@@ -199,16 +199,16 @@ class CodeProposer:
 def make_proposer(options: CodeOptions, services: Services) -> CodeProposer:
     options, files = options.within(services.prompt_tokens(Role.EVOLVER)), services.files
     return CodeProposer(
-        services.role_models(Role.EVOLVER),
-        options,
-        services.make_selector(options.parents),
-        services.prompt_context(options.briefing, services.access),
-        files.writable_files,
-        files.readable_files,
-        files.text,
-        files.refusal,
-        files.merge,
-        services.width,
+        models=services.role_models(Role.EVOLVER),
+        options=options,
+        selector=services.make_selector(options.parents),
+        context=services.prompt_context(options.briefing, services.access),
+        writable=files.writable_files,
+        readable=files.readable_files,
+        text=files.text,
+        refusal=files.refusal,
+        merge_files=files.merge,
+        width=services.width,
     )
 
 
@@ -282,7 +282,15 @@ def make_suggestion(
 ) -> Proposal | Refusal:
     if isinstance(edits, ProposalFault):
         reason, objection = edits.reason, edits.objection
-        return Refusal(plan.operator, reason, objection, calls, remaining, index, plan.arm_reason)
+        return Refusal(
+            operator=plan.operator,
+            reason=reason,
+            objection=objection,
+            calls=calls,
+            remaining_in_reply=remaining,
+            index_in_reply=index,
+            arm_reason=plan.arm_reason,
+        )
     return Proposal(
         plan.operator,
         plan.parent.id,

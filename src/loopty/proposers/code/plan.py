@@ -58,7 +58,15 @@ def make_plan(ask: Ask, options: CodeOptions, selector: Selector, models: Sequen
     usable = [operator for operator in options.operators if not unusable.get(operator)]
     choice = choose_arm(ask, options, usable or [Operator.DIFF], models, selection.operator)
     arm, batch = choice.arm, _batch(ask, options)
-    plan = Plan(arm.operator, parent, selection.reason, (), arm.model, choice.reason, batch)
+    plan = Plan(
+        operator=arm.operator,
+        parent=parent,
+        parent_reason=selection.reason,
+        inspirations=(),
+        model=arm.model,
+        arm_reason=choice.reason,
+        batch=batch,
+    )
     match arm.operator:
         case Operator.FIX if failed:
             return replace(plan, parent=failed, parent_reason="the newest node that failed")

@@ -88,13 +88,13 @@ def _move_on(ask: Ask, known: SearchLearning, last: SearchMove) -> SearchMove:
         "that were tried"
     )
     return SearchMove(
-        number,
-        means,
-        drawn,
-        _config(drawn),
-        reason if advantage else f"{reason.partition(':')[0]}: the values stay",
-        round(weight * last.reward_mean + (1 - weight) * reward, 9),
-        round(weight * last.reward_spread + (1 - weight) * abs(surprise), 9),
+        number=number,
+        means=means,
+        drawn=drawn,
+        config=_config(drawn),
+        reason=reason if advantage else f"{reason.partition(':')[0]}: the values stay",
+        reward_mean=round(weight * last.reward_mean + (1 - weight) * reward, 9),
+        reward_spread=round(weight * last.reward_spread + (1 - weight) * abs(surprise), 9),
     )
 
 

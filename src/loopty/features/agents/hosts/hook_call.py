@@ -104,18 +104,18 @@ class HookCall(Record):
         submits = any(name in whole for name in _SUBMIT)
         number = _words(fields, "tool_use_id") or _words(fields, "call_id") or tool
         return cls(
-            event,
-            moment,
-            session,
-            _words(fields, "cwd"),
-            tool,
-            bool(agent or _words(fields, "agent_type")),
-            next(filter(None, (_words(arguments, key) for key in _PATHS)), ""),
-            any(name in whole for name in _OUR_TOOLS),
-            submits,
-            submits and bool(_PATCH.search(whole)),
-            f"{session} {agent} {number}",
-            tuple(map(int, _OPENED.findall(json.dumps(fields.get("tool_response"))))),
+            event=event,
+            moment=moment,
+            session=session,
+            folder=_words(fields, "cwd"),
+            tool=tool,
+            is_subagent=bool(agent or _words(fields, "agent_type")),
+            path=next(filter(None, (_words(arguments, key) for key in _PATHS)), ""),
+            uses_loopty=any(name in whole for name in _OUR_TOOLS),
+            submits=submits,
+            submits_patch=submits and bool(_PATCH.search(whole)),
+            name_of_call=f"{session} {agent} {number}",
+            opened=tuple(map(int, _OPENED.findall(json.dumps(fields.get("tool_response"))))),
         )
 
     def refuse_tool(self, reason: str) -> dict[str, Any]:
