@@ -334,6 +334,6 @@ def test_text_for_an_ascii_terminal_is_ascii(story: Story) -> None:
 
 
 def test_plain_text_does_not_import_rich() -> None:
-    modules = "chart, status_text, tree_text, node_text, best_text, progress"
-    code = f"import sys; from loopty.report import {modules}; sys.exit('rich' in sys.modules)"
+    modules = "chart, status_text, tree_text, node, best, progress"
+    code = f"import sys; from loopty.show import {modules}; sys.exit('rich' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

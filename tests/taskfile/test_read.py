@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from loopty.domain.space import Parameter
 from loopty.features.setup.task_draft import TaskDraft
 from loopty.features.setup.template import render_task_file, write_task_file
 from loopty.kit import codec
+from loopty.kit.records import fields_of
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS
 from loopty.taskfile.read import PLUGIN_TABLES, TABLES, load, parse
 
@@ -343,8 +343,8 @@ def test_every_option_is_documented() -> None:
     undocumented = [
         f"{table.__name__}.{field.name}"
         for table in tables
-        for field in dataclasses.fields(table)
-        if not field.metadata.get("doc", "").endswith(".")
+        for field in fields_of(table)
+        if not field.facts.get("doc", "").endswith(".")
     ]
     assert undocumented == []
 

@@ -1,5 +1,4 @@
 import os
-from dataclasses import fields
 
 import pytest
 
@@ -8,6 +7,7 @@ from loopty.domain.model import ModelSpec
 from loopty.domain.task import Audit, SandboxSpec
 from loopty.domain.task_tables import Anchors, Combine, ExecutorSpec, Tune
 from loopty.features.agents.options import AgentOptions
+from loopty.kit.records import fields_of
 from loopty.taskfile.read import TABLES, TOP_KEYS, parse
 from loopty.taskfile.task_requests import task_requests
 
@@ -126,7 +126,7 @@ def test_every_key_of_the_schema_was_considered():
         "output_usd settings",
     }
     for table, known in harmless_or_asked.items():
-        assert {field.name for field in fields(table)} == set(known.split()), table
+        assert {field.name for field in fields_of(table)} == set(known.split()), table
     tables = (
         "access agents anchors audit benchmark combine executor limits noise objective pools profile roles "
         "sandbox tune verifier"

@@ -9,7 +9,6 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.model import Role
@@ -23,7 +22,7 @@ from loopty.engine.prune_watch import PruneWatch
 from loopty.executors.this_machine import this_capacity
 from loopty.features.notices.settings import user_notice_settings
 from loopty.kit import codec
-from loopty.kit.records import replace
+from loopty.kit.records import Record, field, replace
 from loopty.kit.safe_folder import keep_open
 from loopty.models.retry import Throttle
 from loopty.proposers.agent.work import AgentChoice, AgentSessions, OpenSessions
@@ -47,8 +46,7 @@ if TYPE_CHECKING:
     from loopty.session.models import RoleModels
 
 
-@dataclass(frozen=True)
-class ProposerFactory:
+class ProposerFactory(Record):
     """Makes the proposers of a run."""
 
     task: Task
@@ -116,8 +114,7 @@ _TICK_SECONDS = 0.25
 _STOPPED = "stopped on request"
 
 
-@dataclass(frozen=True)
-class OptimizeSession:
+class OptimizeSession(Record):
     """A loop that is ready to run, and what the user should know before."""
 
     context: CampaignContext

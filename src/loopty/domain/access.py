@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from loopty.domain.errors import Misuse
 from loopty.kit import paths
-from loopty.kit.option import option
 from loopty.kit.paths import name_as_read
+from loopty.kit.tables import Table, option
 
 TASK_FILE = "loopty.toml"
 _NEVER_WRITABLE = (".git", "**/.git", ".loopty", TASK_FILE, "__pycache__", "**/__pycache__")
@@ -26,8 +25,7 @@ _KEY_ENDINGS = (".pem", ".key", ".p12", ".pfx")
 """Trials see these: tests of network code have certificates of their own, and fail without them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Table):
     """Rules over repository paths; a rule is a file, a directory or a glob."""
 
     write: tuple[str, ...] = option("Files that a proposal may change, add or delete.", (), glob=True)

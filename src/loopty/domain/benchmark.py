@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from loopty.domain.launch import Bounds
 from loopty.domain.objective import SCORE, Metrics
-from loopty.kit.option import option
 from loopty.kit.records import Record
+from loopty.kit.tables import Table, option
 
 
-@dataclass(frozen=True, slots=True)
-class CascadeStage:
+class CascadeStage(Table):
     """A cheap command that reports a metric, and the bounds that a candidate must meet to get further."""
 
     name: str = option("The stage's name in reasons and reports.", filled=True)
@@ -62,8 +60,7 @@ class StageResult(Record):
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Benchmark:
+class Benchmark(Table):
     """The command that scores a candidate."""
 
     command: str | tuple[str, ...] = option(
@@ -144,8 +141,7 @@ class Benchmark:
         return ("/bin/sh", "-c", self.command) if isinstance(self.command, str) else self.command
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Table):
     """The limits of one trial."""
 
     memory_mb: int = option("Memory of the whole process tree.", 2048, above=0)
@@ -162,8 +158,7 @@ class When(StrEnum):
     AFTER = "after"
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Table):
     """A command that must exit with 0, or a metric that must lie within bounds."""
 
     name: str = option("The gate's name in verdicts.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePath
 from typing import Any, Protocol
@@ -11,8 +10,8 @@ from typing import Any, Protocol
 from loopty.domain.errors import LooptyError
 from loopty.domain.ids import NodeId
 from loopty.domain.trial import Pool
-from loopty.kit.option import option
 from loopty.kit.records import Record
+from loopty.kit.tables import Table, option
 
 
 class Role(StrEnum):
@@ -30,8 +29,7 @@ CACHED_CALL = "cached"
 """The operator of a call that was answered from the cache, at no cost."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSpec:
+class ModelSpec(Table):
     """One model: where it is served, what it costs, how often it may be called."""
 
     provider: str = option(
@@ -219,8 +217,7 @@ class RoleModel(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class RoleBudget:
+class RoleBudget(Table):
     """A role's model, and what it may spend."""
 
     model: str = option("A name under `[models]`, or `provider:model`.", "")
@@ -259,8 +256,7 @@ class RoleBudget:
         return self.trial_tokens, self.trial_money_usd
 
 
-@dataclass(frozen=True, slots=True)
-class Roles:
+class Roles(Table):
     """The roles that use models, one table each: `[roles.evolver]`, `[roles.user]`, `[roles.verifier]`."""
 
     evolver: RoleBudget = option("Proposes changes.", RoleBudget())
@@ -284,8 +280,7 @@ class Roles:
         return {Role.EVOLVER: self.evolver, Role.USER: self.user, Role.VERIFIER: self.verifier}[Role(role)]
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedMetric:
+class JudgedMetric(Table):
     """A metric from the verifier: how often it prefers a node's artifact to the baseline's."""
 
     name: str = option("Name of the metric; list it under [[objective.metrics]] to make it count.")
@@ -296,8 +291,7 @@ class JudgedMetric:
     comparisons: int = option("Number of comparisons; half of them are in swapped order.", 4, minimum=2)
 
 
-@dataclass(frozen=True, slots=True)
-class VerifierSpec:
+class VerifierSpec(Table):
     """What the verifier does. It can only reject: it never keeps a node that the metric would not keep."""
 
     review: str = option(

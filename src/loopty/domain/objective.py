@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
-from loopty.kit.option import option
 from loopty.kit.records import Record
+from loopty.kit.tables import Table, option
 
 SCORE = "score"
 WEIGHTED_SUM = "weighted sum"
@@ -31,8 +30,7 @@ class Direction(StrEnum):
         return min(one, other) if self is Direction.MAX else max(one, other)
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Table):
     """One metric of the objective."""
 
     name: str = option("The metric's name: `score`, a CSV column, or `tasks.ID`.")
@@ -53,8 +51,7 @@ Metrics = Mapping[str, float]
 Directions = Mapping[str, Direction]
 
 
-@dataclass(frozen=True, slots=True)
-class Objective:
+class Objective(Table):
     """How two results compare. If the task lists no metrics, those that the benchmark reports count."""
 
     direction: Direction = option(

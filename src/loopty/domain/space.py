@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
-from loopty.kit.option import option
 from loopty.kit.records import Record, field
+from loopty.kit.tables import Table, option
 
 Value = float | int | str | bool
 Params = Mapping[str, Value]
@@ -21,8 +20,7 @@ class ParameterKind(StrEnum):
     CATEGORICAL = "categorical"
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Table):
     """One parameter."""
 
     type: ParameterKind = option("`float`, `int` or `categorical`.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from loopty.domain.access import Access
@@ -32,15 +31,14 @@ from loopty.domain.task_tables import (
 from loopty.domain.trial import Pool
 from loopty.kit import codec
 from loopty.kit.contents import sha256
-from loopty.kit.option import option
 from loopty.kit.records import Record, field, replace
+from loopty.kit.tables import Table, option
 
 Criteria = Mapping[str, str]
 """Digests by the name of the part."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pools:
+class Pools(Table):
     """The budget of a run."""
 
     attempts: int = option("Number of proposals to try; the baseline does not count.", 100, minimum=0)
@@ -73,8 +71,7 @@ class Pools:
         return getattr(self, pool.rules.limit) if pool.rules.limit else None
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
+class Noise(Table):
     """How the judge tells a gain from noise."""
 
     repeat: str = option(
@@ -111,8 +108,7 @@ class Noise:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(Table):
     """The held-out split, which the search never sees."""
 
     command: str | tuple[str, ...] = option(
@@ -129,8 +125,7 @@ class Audit:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxSpec:
+class SandboxSpec(Table):
     """The sandbox of trials, and the protections that it must provide."""
 
     kind: str = option(

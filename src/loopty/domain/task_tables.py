@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from loopty.domain.space import Parameter
-from loopty.kit.option import option
 from loopty.kit.records import Record
+from loopty.kit.tables import Table, option
 
 
 class AgentRight(StrEnum):
@@ -22,8 +21,7 @@ class AgentRight(StrEnum):
     REMEASURE = "remeasure"
 
 
-@dataclass(frozen=True, slots=True)
-class AgentRights:
+class AgentRights(Table):
     """How coding agents work through loopty's tools, and what they may do besides making experiments."""
 
     may: tuple[AgentRight, ...] = option(
@@ -70,8 +68,7 @@ class ModeSetting(Record):
 MOST_VERSIONS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Anchors:
+class Anchors(Table):
     """Past versions that are measured beside the baseline, and whether audits steer the choice of parents."""
 
     versions: tuple[str, ...] = option(
@@ -94,8 +91,7 @@ POOL_FOLDER = "loopty-pool"
 """Where a combination finds the artifacts of the pool, from the top of its tree; no proposal may change it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Combine:
+class Combine(Table):
     """The second stage: when the search is over or stalls, it combines artifacts of its best, diverse nodes."""
 
     write: tuple[str, ...] = option(
@@ -132,8 +128,7 @@ MOST_WORKERS = 4096
 """A pool takes no more workers."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorSpec:
+class ExecutorSpec(Table):
     """Where trials run."""
 
     kind: str = option(
@@ -159,8 +154,7 @@ class ExecutorSpec:
 SAMPLERS = ("local", "random", "tpe", "gp")
 
 
-@dataclass(frozen=True, slots=True)
-class Tune:
+class Tune(Table):
     """Tune mode: parameters of a code change are tuned on a slice first. Off without `slice`."""
 
     slice: str = option(
@@ -201,8 +195,7 @@ _MEMORY_SHARE = 0.8
 """The rest is for the machine, and for candidates that need more than the baseline."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceProfile:
+class ResourceProfile(Table):
     """What one trial of the baseline uses, measured by `loopty init --probe`."""
 
     seconds: float = option("Duration of one trial, in seconds; 0: not measured.", 0.0, minimum=0)

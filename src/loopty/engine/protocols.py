@@ -7,7 +7,6 @@ import os
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from loopty.domain.access import ObjectName
@@ -45,8 +44,7 @@ class Purse(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(Record, dict=True):
     """One question to a proposer, with everything that the answer may depend on."""
 
     history: History

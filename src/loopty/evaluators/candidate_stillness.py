@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from loopty.domain.launch import Freezer
 
@@ -16,8 +17,7 @@ _GONE = (errno.ENOENT, errno.ENODEV)
 """The group of the processes was removed, because they are dead."""
 
 
-@dataclass
-class CandidateConduct:
+class CandidateConduct(Struct):
     """What loopty knows of the candidates of one command."""
 
     outside_cpu_seconds: float = 0.0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
-from loopty.kit.records import field_types, fields_of, is_record
+from loopty.kit.records import Field, field_types, fields_of, is_record
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
@@ -49,14 +49,14 @@ _encode = _make_encode()
 def stated_fields(value: Any) -> list[tuple[str, Any]]:
     """List the fields of a record that are not at their default, in their order: those that `plain` writes."""
     cls: type = type(value)
-    fields = ((name, default, getattr(value, name)) for name, default in fields_of(cls))
+    fields = ((name, default, getattr(value, name)) for name, default, _ in fields_of(cls))
     return [(name, item) for name, default, item in fields if item is not default and item != default]
 
 
 def every_field(value: Any) -> dict[str, Any]:
     """Turn the fields of a record into plain data, also those at their default: the same keys for every value."""
     cls: type = type(value)
-    return {name: plain(getattr(value, name)) for name, _ in fields_of(cls)}
+    return {name: plain(getattr(value, name)) for name, *_ in fields_of(cls)}
 
 
 def _flattener(cls: type) -> Convert:
@@ -68,7 +68,7 @@ def _flattener(cls: type) -> Convert:
 
 def _build_flattener(cls: type) -> Convert:
     if is_record(cls):
-        names = [name for name, _ in fields_of(cls)]
+        names = [field.name for field in fields_of(cls)]
         # With a single name, attrgetter would return the value itself, not a tuple.
         values = (
             operator.attrgetter(*names) if len(names) > 1 else lambda value: [getattr(value, n) for n in names]
@@ -93,11 +93,9 @@ def _flatten_mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
     return data
 
 
-def _fields(
-    values: Callable[[Any], Iterable[Any]], defaults: Iterable[tuple[str, Any]], value: Any
-) -> dict[str, Any]:
+def _fields(values: Callable[[Any], Iterable[Any]], fields: Iterable[Field], value: Any) -> dict[str, Any]:
     known, data = _FLATTENERS, {}
-    for (name, default), item in zip(defaults, values(value), strict=True):
+    for (name, default, _), item in zip(fields, values(value), strict=True):
         if item is not default and item != default:
             flatten = known.get(type(item)) or _flattener(type(item))
             data[name] = item if flatten is _same else flatten(item)

@@ -1,12 +1,11 @@
-"""Records: frozen structs of msgspec, and the fields of records and of tables of the task file."""
+"""Records: frozen structs of msgspec, and what is known about their fields."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from functools import cache
 from sys import modules
-from typing import TYPE_CHECKING, Any, NamedTuple, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, NamedTuple, dataclass_transform
 
 from msgspec import NODEFAULT, Struct, field, structs, to_builtins
 
@@ -15,12 +14,25 @@ if TYPE_CHECKING:
 else:
 
     def replace(record, /, **changes):
-        """Copy a record or a table with some fields changed."""
-        change = structs.replace if isinstance(record, Struct) else dataclasses.replace
-        return change(record, **changes)
+        """Copy a record with some fields changed."""
+        return structs.replace(record, **changes)
 
 
-__all__ = ["NODEFAULT", "Field", "Record", "as_dict", "field", "field_types", "fields_of", "is_record", "replace"]
+FACTS = "__facts__"
+"""The attribute of a class that holds what its options say."""
+
+__all__ = [
+    "FACTS",
+    "NODEFAULT",
+    "Field",
+    "Record",
+    "as_dict",
+    "field",
+    "field_types",
+    "fields_of",
+    "is_record",
+    "replace",
+]
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -29,33 +41,47 @@ class Record(Struct, frozen=True):
 
 
 class Field(NamedTuple):
-    """A name, and the value that a record has where none is given: NODEFAULT where one must be."""
+    """A name, the value that a record has where none is given, and what the reference page says of it."""
 
     name: str
     default: Any
+    """NODEFAULT where a value must be given."""
+    facts: Mapping[str, Any] = {}
 
 
 def is_record(cls: Any) -> bool:
-    """Say whether this is the class of a record or, as tables of the task file, a dataclass."""
-    return isinstance(cls, type) and (issubclass(cls, Struct) or dataclasses.is_dataclass(cls))
+    """Say whether this is the class of a record; options of plug-ins may be dataclasses as well."""
+    return isinstance(cls, type) and (issubclass(cls, Struct) or hasattr(cls, "__dataclass_fields__"))
 
 
 @cache
 def fields_of(cls: type) -> tuple[Field, ...]:
     """List the fields of a record or a dataclass in their order; what a factory makes is made once."""
-    if issubclass(cls, Struct):
-        names, given = cls.__struct_fields__, cls.__struct_defaults__
-        defaults = ((NODEFAULT,) * (len(names) - len(given))) + given
-        # msgspec marks a factory with a class that it does not export.
-        made = (each.factory() if type(each).__name__ == "Factory" else each for each in defaults)
-        return tuple(map(Field, names, made))
-    return tuple(Field(each.name, _table_default(each)) for each in dataclasses.fields(cast(Any, cls)))
+    if not issubclass(cls, Struct):
+        return _fields_of_dataclass(cls)
+    names, given, facts = cls.__struct_fields__, cls.__struct_defaults__, getattr(cls, FACTS, {})
+    defaults = (NODEFAULT,) * (len(names) - len(given)) + given
+    # msgspec marks a factory with a class that it does not export.
+    made = (each.factory() if type(each).__name__ == "Factory" else each for each in defaults)
+    return tuple(Field(name, default, facts.get(name, {})) for name, default in zip(names, made, strict=True))
 
 
-def _table_default(each: dataclasses.Field[Any]) -> Any:
-    if each.default_factory is not dataclasses.MISSING:
-        return each.default_factory()
-    return NODEFAULT if each.default is dataclasses.MISSING else each.default
+def _fields_of_dataclass(cls: Any) -> tuple[Field, ...]:
+    import dataclasses  # by plug-ins of others: it takes as long as msgspec to import
+
+    missing = dataclasses.MISSING
+    return tuple(
+        Field(
+            each.name,
+            each.default_factory()
+            if each.default_factory is not missing
+            else NODEFAULT
+            if each.default is missing
+            else each.default,
+            each.metadata,
+        )
+        for each in dataclasses.fields(cls)
+    )
 
 
 @cache

@@ -13,8 +13,9 @@ import math
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from loopty.domain.model import ModelFault, Outage
 
@@ -157,8 +158,7 @@ Sleep = Callable[[float], Awaitable[None]]
 _MINUTE = 60.0
 
 
-@dataclass(slots=True, eq=False)
-class Admission:
+class Admission(Struct, eq=False):
     """A start that the throttle allowed."""
 
     at: float

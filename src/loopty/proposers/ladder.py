@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Crowded, Exhausted, Misuse
@@ -12,8 +11,8 @@ from loopty.domain.model import Outage
 from loopty.domain.proposal import RungChange, Suggestion
 from loopty.domain.task import PluginChoice
 from loopty.engine.protocols import Ask, Proposer
-from loopty.kit.option import option
 from loopty.kit.records import Record
+from loopty.kit.tables import Table, option
 from loopty.record.search_summary import LadderState
 from loopty.record.trials import TrialCounts, Trials
 from loopty.record.verdicts import Incumbents
@@ -25,8 +24,7 @@ _MAX_FAILED_STAYS = 2
 """Consecutive stays on a rung without a usable proposal; after them the rung is skipped until a new best node."""
 
 
-@dataclass(frozen=True, slots=True)
-class LadderOptions:
+class LadderOptions(Table):
     rungs: tuple[Mapping[str, Any], ...] = option(
         "The proposers from cheap to broad: tables with `kind`, its options and, if it differs, `patience`."
     )

@@ -9,14 +9,13 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Exhausted, Misuse
 from loopty.domain.proposal import Edits, Proposal
 from loopty.engine.protocols import Ask, Selector
-from loopty.kit.option import option
 from loopty.kit.records import Record, replace
+from loopty.kit.tables import Table, option
 from loopty.proposers.shared_pool import PARENTS
 from loopty.record.node_record import Node
 
@@ -24,13 +23,11 @@ if TYPE_CHECKING:
     from loopty.proposers.services import Services
 
 
-@dataclass(frozen=True, slots=True)
-class MutateOptions:
+class MutateOptions(Table):
     parents: str | Mapping[str, Any] = option(PARENTS, "best")
 
 
-@dataclass(frozen=True, slots=True)
-class MutateControlOptions:
+class MutateControlOptions(Table):
     """As a control it has no memory, unless the task says so: it is what a search is compared with."""
 
     parents: str | Mapping[str, Any] = option(PARENTS, "root")

@@ -7,15 +7,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from loopty.domain.trial import Curve
-from loopty.kit.option import option
 from loopty.kit.records import Record
+from loopty.kit.tables import Table, option
 
 
-@dataclass(frozen=True, slots=True)
-class MedianPruner:
+class MedianPruner(Table):
     """A trial at the median goes on; nothing is pruned without peers or during warm-up."""
 
     warmup_steps: float = option("Never prune before this step.", 0.0, minimum=0)
@@ -34,8 +32,7 @@ class MedianPruner:
         return f"{value:g} at step {step:g} is worse than the median {median:g} of {len(at_step)} peers"
 
 
-@dataclass(frozen=True, slots=True)
-class HalvingPruner:
+class HalvingPruner(Table):
     """The first rung is at step `first_rung`, each next one `factor` times later; one trial in `factor` passes."""
 
     first_rung: float = option("Step of the first rung.", 1.0, above=0)
@@ -68,8 +65,7 @@ class HalvingPruner:
         return rung
 
 
-@dataclass(frozen=True, slots=True)
-class PatiencePruner:
+class PatiencePruner(Table):
     """Looks at the trial alone and stops it after `reports` reports without a better value."""
 
     reports: int = option("Stop after this many reports without an improvement.", 10, minimum=1)
@@ -101,8 +97,7 @@ _MAX_PEERS = 32
 Points = Sequence[tuple[float, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class ExtrapolationPruner:
+class ExtrapolationPruner(Table):
     """Never prunes without enough peers that ran as far, nor on a few points."""
 
     confidence: float = option(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from loopty.domain.access import Access
@@ -13,6 +12,7 @@ from loopty.domain.space import Space
 from loopty.domain.task import PluginChoice
 from loopty.domain.trial import Leftovers
 from loopty.engine.protocols import Proposer, Selector
+from loopty.kit.records import Record
 from loopty.proposers.agent.work import OpenSessions
 from loopty.proposers.context.prompt_context import PromptContext, PromptContextOptions, PromptLimits
 from loopty.record.node_record import Node
@@ -38,8 +38,7 @@ class SourceFiles(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Services:
+class Services(Record):
     """The task and the machinery that a proposer may use."""
 
     kind: str
@@ -74,8 +73,7 @@ class Services:
         return PromptContext(self.statement, access, self.leftovers, options, self.limits, self.diff)
 
 
-@dataclass(frozen=True)
-class ProposerPlugin:
+class ProposerPlugin(Record):
     """A proposer of another package: what its entry point in the group `loopty.proposer` must load."""
 
     options: type[Any]

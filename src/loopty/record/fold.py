@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from loopty.domain.errors import Misuse
@@ -13,7 +12,7 @@ from loopty.domain.ids import NodeId, handle_name
 from loopty.domain.objective import Metric, Objective, score_metric
 from loopty.domain.trial import Outcome, Pool
 from loopty.kit import codec
-from loopty.kit.records import Record
+from loopty.kit.records import Record, field
 from loopty.record.node_facts import (
     FactsBlock,
     FactsKind,
@@ -321,8 +320,7 @@ Fold = Callable[[FoldState, Any, float], None]
 """Folds one event, recorded at this time, into the state. Constant work, whatever the length of the history."""
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(Record):
     """One file of this room, as the table in `families.py` lists it."""
 
     events: tuple[type[Event], ...]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from loopty.engine import decisions
 from loopty.engine.protocols import Executor, Reviewer, Trial
 from loopty.executors.process_locks import ProcessLocks
 from loopty.git.repository import Repository
-from loopty.kit.records import replace
+from loopty.kit.records import Record, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.history import History
@@ -72,8 +71,7 @@ Say = Callable[[str], None]
 """Shows a person one line about what happens."""
 
 
-@dataclass(frozen=True)
-class CampaignContext:
+class CampaignContext(Record):
     """One repository with its task, opened to change its tree of experiments."""
 
     task: Task

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,8 +44,7 @@ _SDK = "/loopty/sdk"
 _CANDIDATE = "/loopty/candidate"
 
 
-@dataclass(frozen=True)
-class TrialSetup:
+class TrialSetup(Record, dict=True):
     """Builds what runs the trials of a rig on this machine."""
 
     rig: Rig

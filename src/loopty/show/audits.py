@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from loopty.domain.ids import NodeId, handle_name
 from loopty.domain.objective import Direction, Metric, Metrics, gain
@@ -163,8 +164,7 @@ class AuditRow(Record):
         return self.search_gain - self.held_out_gain
 
 
-@dataclass(slots=True)
-class _Trial:
+class _Trial(Struct):
     """A trial on the split, collected from its events."""
 
     shown: SplitShown

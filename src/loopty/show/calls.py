@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from loopty.domain.ids import NodeId
 from loopty.domain.model import CACHED_CALL, Prompt, Reply, Role
 from loopty.domain.trial import Pool
 from loopty.kit.foreign_text import escape_hidden
-from loopty.kit.records import Record
+from loopty.kit.records import Record, field
 from loopty.models.archive import CallRecord
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.fold import Recorded
@@ -26,8 +27,7 @@ NOT_TAKEN = "not taken"
 """No proposal has been made from its reply so far."""
 
 
-@dataclass(slots=True)
-class ModelCall:
+class ModelCall(Struct):
     """One request to a model."""
 
     reserved: CallReserved

@@ -11,7 +11,6 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -34,8 +33,7 @@ from loopty.show.comparisons import (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RatedKind:
+class RatedKind(Record, eq=False):
     """What nodes have in common. Two kinds may be alike: each is itself."""
 
     pool: Pool

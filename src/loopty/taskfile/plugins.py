@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Misuse
 from loopty.kit.by_name import by_name
 from loopty.kit.records import Record, replace
+from loopty.kit.tables import Table
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-@dataclass(frozen=True, slots=True)
-class NoOptions:
+class NoOptions(Table):
     """For plug-ins without options."""
 
 

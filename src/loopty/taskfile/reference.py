@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 import types
@@ -14,7 +13,8 @@ from typing import Any
 from loopty.domain.benchmark import Gate
 from loopty.domain.model import ModelSpec
 from loopty.domain.space import Parameter
-from loopty.taskfile.plugins import SELECTORS, Plugins
+from loopty.kit.records import NODEFAULT, fields_of, is_record
+from loopty.taskfile.plugins import SELECTORS, Plugin, Plugins
 from loopty.taskfile.read import PLUGIN_TABLES, TABLES, TOP_KEYS
 
 _HEAD = """\
@@ -115,11 +115,9 @@ def page() -> str:
         for kind in plugins.kinds:
             lines += _inner_sections(_inner_tables(role, _options_type(plugins, kind)), seen)
     lines += ["", "## `parents`", "", "Options of the [selectors](search.md#parents-the-selectors).", ""]
-    options = (
-        (kind, field) for kind, one in SELECTORS.items() for field in dataclasses.fields(one.load_options())
-    )
+    options = ((kind, field) for kind in SELECTORS for field in fields_of(_loaded(SELECTORS[kind])))
     lines += ["| kind | key | meaning |", "|---|---|---|"]
-    lines += [f"| `{kind}` | {_key(field)} | {field.metadata['doc']} |" for kind, field in options]
+    lines += [f"| `{kind}` | {_key(field)} | {field.facts['doc']} |" for kind, field in options]
     return "\n".join(lines) + "\n"
 
 
@@ -138,10 +136,10 @@ def _inner_tables(name: str, table: type) -> Iterator[tuple[str, type]]:
     """Yield the heading and the dataclass of each table inside a table."""
     headings: dict[type, list[str]] = {}
     hints = typing.get_type_hints(table)
-    for field in dataclasses.fields(table):
+    for field in fields_of(table):
         kinds = (hints[field.name], *typing.get_args(hints[field.name]))
         for index, kind in enumerate(kinds):
-            if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            if isinstance(kind, type) and is_record(kind):
                 table_name = f"[{name}.{field.name}]"
                 headings.setdefault(kind, []).append(f"`[{table_name}]`" if index else f"`{table_name}`")
     return ((", ".join(names), kind) for kind, names in headings.items())
@@ -151,13 +149,13 @@ def _rows(table: type) -> Iterator[str]:
     yield "| key | meaning |"
     yield "|---|---|"
     hints = typing.get_type_hints(table)
-    for field in dataclasses.fields(table):
+    for field in fields_of(table):
         kind, default = _type_name(hints[field.name]), _default_text(field)
         # A default shows its type; an enumeration has more values to tell.
         notes = [kind] if default in ("", "required") or "`" in kind else []
         notes += ["*required*"] if default == "required" else []
         noted = f" ({', '.join(notes)})" if notes else ""
-        yield f"| {_key(field)}{noted} | {field.metadata['doc']} |"
+        yield f"| {_key(field)}{noted} | {field.facts['doc']} |"
 
 
 def _plugin_rows(plugins: Plugins) -> Iterator[str]:
@@ -170,9 +168,9 @@ def _plugin_rows(plugins: Plugins) -> Iterator[str]:
     yield "| kind | key | meaning |"
     yield "|---|---|---|"
     for kind in plugins.kinds:
-        for field in dataclasses.fields(_options_type(plugins, kind)):
+        for field in fields_of(_options_type(plugins, kind)):
             required = " (*required*)" if _default_text(field) == "required" else ""
-            yield f"| `{kind}` | {_key(field)}{required} | {field.metadata['doc']} |"
+            yield f"| `{kind}` | {_key(field)}{required} | {field.facts['doc']} |"
 
 
 def _key(field: Any) -> str:
@@ -182,7 +180,12 @@ def _key(field: Any) -> str:
 
 
 def _options_type(plugins: Plugins, kind: str) -> type:
-    return plugins.kinds[kind].load_options()
+    return _loaded(plugins.kinds[kind])
+
+
+def _loaded(plugin: Plugin) -> type:
+    options: type = plugin.load_options()
+    return options
 
 
 def _type_name(hint: Any) -> str:
@@ -196,7 +199,7 @@ def _type_name(hint: Any) -> str:
         return "list"
     if origin is not None and issubclass(origin, Mapping):
         return "table"
-    if dataclasses.is_dataclass(hint):
+    if is_record(hint):
         return "table"
     if issubclass(hint, Enum):
         return " or ".join(f"`{member.value}`" for member in hint)
@@ -205,9 +208,9 @@ def _type_name(hint: Any) -> str:
 
 def _default_text(field: Any) -> str:
     """Render the default as TOML; empty where there is none to state."""
-    if field.default is dataclasses.MISSING:
-        return "required" if field.default_factory is dataclasses.MISSING else ""
-    if field.default in (None, (), "") or dataclasses.is_dataclass(field.default):
+    if field.default is NODEFAULT:
+        return "required"
+    if field.default in (None, (), "", {}) or is_record(type(field.default)):
         return ""
     if isinstance(field.default, bool):
         return str(field.default).lower()

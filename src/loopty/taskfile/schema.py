@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from loopty.domain.errors import Misuse
-from loopty.kit.records import Record, field_types, is_record
+from loopty.kit.records import NODEFAULT, Record, field_types, fields_of, is_record
 
 _HEADER = r"^\s*(\[\[?)\s*([^\]]+?)\s*\]\]?\s*(#.*)?$"
 _KEY = r"^\s*((?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|\"[^\"]*\"))*)\s*="
@@ -115,14 +114,14 @@ class Checker:
         if not isinstance(data, Mapping):
             return typing.cast(T, self.add_fault(path, "must be a table"))
         hints = field_types(kind)
-        fields = {field.name: field for field in dataclasses.fields(kind)}
+        fields = {field.name: field for field in fields_of(kind)}
         self.check_keys(data, {**dict.fromkeys(also_known), **fields}, path)
         values: dict[str, Any] = {}
         for name, field in fields.items():
             if name in data:
-                values[name] = self.read_value(hints[name], data[name], (*path, name), field.metadata)
-            elif field.default is field.default_factory is dataclasses.MISSING:
-                doc = field.metadata.get("doc", "").rstrip(".")
+                values[name] = self.read_value(hints[name], data[name], (*path, name), field.facts)
+            elif field.default is NODEFAULT:
+                doc = field.facts.get("doc", "").rstrip(".")
                 values[name] = self.add_fault((*path, name), f"is missing: {doc[:1].lower()}{doc[1:]}")
         return typing.cast(T, WRONG) if WRONG in values.values() else cls(**values)
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import SandboxSpec, Task
 from loopty.git.folders import WORK_FOLDER
-from loopty.kit.records import replace
+from loopty.kit.records import Record, replace
 from loopty.taskfile.model_tables import agent_tables, proposer_kinds, proposer_tables
 from loopty.taskfile.plugins import CONTROLS, PROPOSERS, SELECTORS
 
@@ -25,8 +24,7 @@ _OWN_FOLDERS = (".git", WORK_FOLDER)
 """Folders of the repository that trials do not see by default."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TaskRequest:
+class TaskRequest(Record, order=True):
     """One thing that a task asks for beyond the default."""
 
     key: str

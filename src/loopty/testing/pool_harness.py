@@ -8,6 +8,8 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from loopty.domain.access import Access
 from loopty.domain.benchmark import Benchmark, Limits
 from loopty.domain.ids import NodeId
@@ -17,7 +19,7 @@ from loopty.engine.protocols import OnMetrics, Trial
 from loopty.features.fleet.messages import Link, LinkLost, PackedOrder, RigPackage, TrialReport, WorkerOrder
 from loopty.features.fleet.pool import PoolTerms, WorkerPool
 from loopty.features.fleet.worker_client import WorkerClient
-from loopty.kit.records import replace
+from loopty.kit.records import Record, replace
 from loopty.record.fold import Event
 from loopty.record.recorder import Recorder
 from loopty.testing.executor_suite import Evaluate, trial_of
@@ -26,8 +28,7 @@ HERE = {"cpu": "fast"}
 TOKEN = "the token of a test"
 
 
-@dataclass(frozen=True)
-class FunctionBench:
+class FunctionBench(Record):
     """Runs trials by calling a function."""
 
     evaluate: Evaluate
@@ -65,8 +66,7 @@ class FunctionBench:
         return self
 
 
-@dataclass
-class FakeWorker:
+class FakeWorker(Struct):
     """A worker of the harness, with the ways in which it can be lost."""
 
     link: Link

@@ -6,13 +6,15 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from loopty.domain.errors import Misuse
 from loopty.domain.task import Task
 from loopty.domain.trial import Pool
+from loopty.kit.records import field
 from loopty.record.history import History
 from loopty.record.nodes import Proposals
 from loopty.record.search_summary import LadderState
@@ -262,8 +264,7 @@ _CURVE_FIELDS = ("order", "at", "kept", "nodes", "gain_percent")
 _Row = TypeVar("_Row")
 
 
-@dataclass(slots=True)
-class _Credit:
+class _Credit(Struct):
     """What one operator did so far."""
 
     nodes: int = 0

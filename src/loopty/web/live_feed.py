@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from loopty.domain.errors import LooptyError
+from loopty.kit.records import field
 from loopty.web.api import DashboardApi, encode
 from loopty.web.columns import MARKS
 from loopty.web.record import RecordFeed
@@ -28,8 +30,7 @@ _MOST_NODES = 400
 MOST_VIEWERS = 200
 
 
-@dataclass(eq=False)
-class Viewer:
+class Viewer(Struct, eq=False):
     """One open page. Messages that it does not take in time end its stream; it then asks for everything anew."""
 
     run: int | None

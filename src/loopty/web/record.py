@@ -8,14 +8,15 @@ from array import array
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import CACHED_CALL
-from loopty.kit.records import Record
+from loopty.kit.records import Record, field
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.fold import Recorded
 from loopty.record.history import History
@@ -32,8 +33,7 @@ _DURATIONS = 999
 """How many of the newest calls a median is made of."""
 
 
-@dataclass(slots=True)
-class CallSum:
+class CallSum(Struct):
     """What some calls used."""
 
     calls: int = 0

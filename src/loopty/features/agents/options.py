@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from loopty.kit import codec
-from loopty.kit.option import option
+from loopty.kit.tables import Table, option
 from loopty.proposers.agent.driver import OF_ONE_AGENT, STREAMS, TEXT
 from loopty.proposers.agent.stalls import StallOptions
 from loopty.proposers.agent.work import AgentChoice
 from loopty.proposers.context.prompt_context import PromptContextOptions
 
 
-@dataclass(frozen=True, slots=True)
-class AgentOptions:
+class AgentOptions(Table):
     agent: str = option(
         "The coding agent: `codex`, `claude`, `opencode`, `pi`, `gemini`, `qwen`, `aider`, "
         "`mini-swe-agent`, `acp`, or `command` (`docs/agents.md`).",

@@ -8,7 +8,6 @@ import os
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loopty.domain.access import is_clean_path
@@ -284,8 +283,7 @@ def _with_model_faults(end: SessionEnd, access: TrialAccess | None) -> SessionEn
     return end
 
 
-@dataclass(frozen=True)
-class AgentFactory:
+class AgentFactory(Record):
     """Makes sessions for one run."""
 
     sandbox: SandboxSpec

@@ -11,8 +11,9 @@ import json
 import random
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from loopty.domain.model import ModelSpec
 from loopty.features.endpoint.http_exchange import Exchange, Request
@@ -30,8 +31,7 @@ class HttpResponse(Record):
     body: bytes
 
 
-@dataclass(slots=True)
-class TrialRequest:
+class TrialRequest(Struct):
     """One request of a trial, and the exchange that takes its answer."""
 
     request: Request

@@ -10,8 +10,9 @@ import json
 import math
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.model import ModelFault, ModelSpec, Usage
@@ -165,8 +166,7 @@ def _seconds_until(date_or_seconds: str) -> float:
         return email.utils.parsedate_to_datetime(date_or_seconds).timestamp() - time.time()
 
 
-@dataclass(slots=True)
-class Bill:
+class Bill(Struct):
     """The cost of a call, as far as it is known."""
 
     usage: Usage | None = None

@@ -12,11 +12,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import IO
 from urllib.parse import parse_qsl
 
 from loopty.domain.errors import Misuse
+from loopty.kit.records import Record, field
 from loopty.kit.temporary_folder import temporary_top
 
 
@@ -37,8 +37,7 @@ _OPTIONS = {
 _PRIVATE = "private"
 
 
-@dataclass(frozen=True)
-class ClusterSpec:
+class ClusterSpec(Record):
     """`slurm:PARTITION?…`, `ray:ADDRESS?…`, `sky:CLOUD?…` or `modal:?…`."""
 
     host: str
@@ -100,8 +99,7 @@ _LAST_BYTES = 2000
 _PR_SET_PDEATHSIG = 1
 
 
-@dataclass(frozen=True)
-class WorkerEnd:
+class WorkerEnd(Record):
     """How a worker ended. It says nothing about any trial."""
 
     code: int

@@ -12,7 +12,6 @@ import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -22,6 +21,7 @@ from loopty.features.fleet.messages import Link
 from loopty.features.fleet.ray_workers import NoteNodes, RayPlacer
 from loopty.features.fleet.rented_workers import requirement, run_modal_container, run_sky_worker, sky_python
 from loopty.kit.installation import extra_command
+from loopty.kit.records import Record
 
 _POLL_SECONDS = 0.5
 
@@ -68,8 +68,7 @@ def _note_nothing(_cluster: str, _nodes: object) -> None:
     return None
 
 
-@dataclass(frozen=True)
-class ClusterTerms:
+class ClusterTerms(Record):
     """What workers of a cluster need from the session around them."""
 
     url: Callable[[], str] = str

@@ -10,8 +10,9 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct
 
 from loopty.domain.declared_types import cut_words, misfit
 from loopty.domain.errors import LooptyError
@@ -36,7 +37,7 @@ from loopty.features.fleet.messages import (
     wait_for_silence,
 )
 from loopty.kit import codec
-from loopty.kit.records import replace
+from loopty.kit.records import Record, field, replace
 from loopty.record.fold import Event
 from loopty.record.workers import LeaseLost, TrialLeased, WorkerDrifted, WorkerJoined, WorkerLeft
 from loopty.version import __version__
@@ -51,8 +52,7 @@ class TrialFault(LooptyError):  # noqa: N818 - named after what happened
     """The worker could not run the trial: its machine failed, not the candidate."""
 
 
-@dataclass(slots=True)
-class _Lease:
+class _Lease(Struct):
     """The trial that a member holds now."""
 
     name: str
@@ -193,8 +193,7 @@ PACE = "changes of pace"
 """The fact about a machine that the driver adds: how often what it measures has changed."""
 
 
-@dataclass(frozen=True)
-class PoolTerms:
+class PoolTerms(Record):
     """What the pool needs from the campaign around it."""
 
     package: RigPackage

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.errors import Misuse
@@ -21,7 +20,7 @@ from loopty.features.fleet.messages import FileChange, PackedOrder, RigPackage, 
 from loopty.features.fleet.paces import WorkerPaces
 from loopty.features.fleet.pool import PoolTerms, WorkerPool
 from loopty.git.bundles import write_bundle
-from loopty.kit.records import replace
+from loopty.kit.records import Record, replace
 from loopty.kit.temporary_folder import temporary_folder
 from loopty.record.fold import Event, Recorded
 from loopty.record.history import History
@@ -34,8 +33,7 @@ from loopty.session.stoppable import watch_nothing
 from loopty.workspaces.stages import results_folder
 
 
-@dataclass(frozen=True)
-class TrialPacking:
+class TrialPacking(Record, dict=True):
     """Packs the trials of one run, and keeps what they leave."""
 
     context: CampaignContext

@@ -17,12 +17,11 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from loopty.features.fleet.cluster_spec import WORKER, WorkerEnd, run_worker
 from loopty.features.fleet.door import WorkerUrl
-from loopty.kit.records import replace
+from loopty.kit.records import Record, field, replace
 from loopty.record.workers import worker_name_on
 
 _ANSWER_SECONDS = 10.0
@@ -33,8 +32,7 @@ _FORCE_SECONDS = 3.0
 """How long a worker that the pool sent away may take to end before its process is killed."""
 
 
-@dataclass(frozen=True)
-class PlacementOrder:
+class PlacementOrder(Record):
     """Where and how to place workers: the first line that the process reads."""
 
     address: str

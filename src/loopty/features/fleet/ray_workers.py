@@ -8,13 +8,13 @@ import json
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from loopty.domain.declared_types import misfit
 from loopty.domain.errors import Misuse
 from loopty.features.fleet.cluster_spec import WORKER, ClusterSpec, last_line
 from loopty.kit import codec
+from loopty.kit.records import Record
 from loopty.record.workers import ClusterNode
 
 # Not with -m: Ray finds a function on the nodes by the name of its module.
@@ -27,8 +27,7 @@ NoteNodes = Callable[[str, Sequence[ClusterNode]], None]
 """Takes the nodes that a cluster has now."""
 
 
-@dataclass(frozen=True)
-class _End:
+class _End(Record):
     """Why a worker ended; a lost one is placed again."""
 
     reason: str

@@ -12,7 +12,6 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from loopty.domain.access import is_clean_path
@@ -34,7 +33,7 @@ from loopty.git.folders import GitFolders
 from loopty.git.objects import REGULAR_FILES, TreeEntry
 from loopty.git.repository import Repository
 from loopty.git.working_tree import committed_files
-from loopty.kit.records import replace
+from loopty.kit.records import Record, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.node_record import Node
@@ -54,8 +53,7 @@ _FIRST_FILES = ("result.json", "metrics.csv", "artifacts", "traces")
 """What is sent before logs, where not everything can be."""
 
 
-@dataclass(frozen=True)
-class Bench:
+class Bench(Record):
     """Runs trials of one rig on this machine."""
 
     executor: Executor
@@ -135,8 +133,7 @@ class Bench:
         return TrialReport(outcome, files)
 
 
-@dataclass(frozen=True)
-class WorkerFolder:
+class WorkerFolder(Record):
     """The files of one worker. With `trust`, trials get what they ask for beyond a sandbox with their files."""
 
     folder: Path
@@ -252,8 +249,7 @@ _LONGEST_PAUSE = 10.0
 _MOST_FOLDERS = 1000
 
 
-@dataclass(frozen=True)
-class WorkerRun:
+class WorkerRun(Record):
     """One worker process."""
 
     folder: Path | None

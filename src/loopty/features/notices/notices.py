@@ -13,7 +13,6 @@ import sys
 import threading
 import urllib.parse
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 from loopty.domain.ids import NodeId
@@ -55,8 +54,7 @@ class Notice(Record):
     """The name of the repository's folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoticeSettings:
+class NoticeSettings(Record):
     """Where notices go. They are the user's own, never a task file's: a clone must not run or call anything."""
 
     desktop: bool = False

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from enum import StrEnum
 
 from loopty.kit.foreign_text import one_line
-from loopty.kit.option import option
 from loopty.kit.records import Record
+from loopty.kit.tables import Table, option
 from loopty.proposers.agent.driver import SIGN_OF_LIFE, AgentDriver
 from loopty.proposers.agent.stream import AgentEvent
 
@@ -209,8 +208,7 @@ def _call_words(name: str, text: str) -> str:
 _SHORTEST_WINDOW = 50.0
 
 
-@dataclass(frozen=True, slots=True)
-class StallOptions:
+class StallOptions(Table):
     """When a session of a coding agent counts as stalled."""
 
     watch: bool = option("Stop stalled sessions before their time limit, and resume each once.", True)

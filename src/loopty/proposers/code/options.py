@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from loopty.kit.option import option
 from loopty.kit.records import replace
+from loopty.kit.tables import Table, option
 from loopty.proposers.context.prompt_context import PromptContextOptions
 from loopty.proposers.shared_pool import PARENTS
 
@@ -40,8 +39,7 @@ class Policy(StrEnum):
     GRADIENT = "gradient"
 
 
-@dataclass(frozen=True, slots=True)
-class CodeOptions:
+class CodeOptions(Table):
     parents: str | Mapping[str, Any] = option(PARENTS, "best")
     operators: tuple[Operator, ...] = option(
         "How to ask for a change: `diff`, `rewrite`, `fix`, `draft`, `crossover`, `merge`, `mutate`"

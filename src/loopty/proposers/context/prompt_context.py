@@ -7,7 +7,6 @@ The fixed sentences are never cut: in a small window there is less about the sea
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 
 from loopty.domain.access import Access
 from loopty.domain.ids import NodeId
@@ -17,8 +16,8 @@ from loopty.domain.trial import Leftovers, Pool
 from loopty.engine.protocols import Ask
 from loopty.kit.foreign_text import one_line
 from loopty.kit.model_text import fence_to_budget, tokens
-from loopty.kit.option import option
 from loopty.kit.records import Record, replace
+from loopty.kit.tables import Table, option
 from loopty.proposers.context.nodes import (
     NodeLines,
     leftover_texts,
@@ -38,8 +37,7 @@ _HEADING_TOKENS = 48
 """Tokens of the longest heading and its fence."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptContextOptions:
+class PromptContextOptions(Table):
     """How much context a prompt has."""
 
     tokens: int = option("Maximum length of the context, in tokens.", 12_000, minimum=2_000)

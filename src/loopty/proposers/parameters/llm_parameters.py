@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
@@ -11,8 +10,8 @@ from loopty.domain.model import Prompt, Role, RoleModel
 from loopty.domain.proposal import Objection, Proposal, Refusal, identity
 from loopty.domain.space import Params, Space
 from loopty.engine.protocols import Ask
-from loopty.kit.option import option
 from loopty.kit.records import Record, replace
+from loopty.kit.tables import Table, option
 from loopty.proposers.context.prompt_context import PromptContext, PromptContextOptions
 from loopty.proposers.parameters.prompts import TriedPoints, configurations_prompt, retry_text
 from loopty.proposers.parameters.replies import ParameterReply, parse_reply
@@ -27,8 +26,7 @@ _TOKENS_PER_LINE = 60
 """One tried configuration with its result."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParametersOptions:
+class ParametersOptions(Table):
     batch: int = option(
         "How many configurations one call asks for; they are tried one after the other.", 4, minimum=1
     )

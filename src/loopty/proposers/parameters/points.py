@@ -5,22 +5,20 @@ as the control.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Exhausted
 from loopty.domain.proposal import Proposal
 from loopty.domain.space import ParameterGrid, Space
 from loopty.engine.protocols import Ask
-from loopty.kit.option import option
+from loopty.kit.tables import Table, option
 from loopty.proposers.shared_pool import parameter_parent, params_line, turn
 
 if TYPE_CHECKING:
     from loopty.proposers.services import Services
 
 
-@dataclass(frozen=True, slots=True)
-class GridOptions:
+class GridOptions(Table):
     points: int = option("Values per numeric parameter, ends included.", 5, minimum=1)
 
 

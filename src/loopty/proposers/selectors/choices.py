@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import score_metric
 from loopty.engine.protocols import Ask, Selection
-from loopty.kit.option import option
+from loopty.kit.tables import Table, option
 from loopty.proposers.selectors.judged_nodes import JudgedNodes, NodeValue, can_change, population
 from loopty.record.node_record import Node
 from loopty.record.trials import Cohorts
 
 
-@dataclass(frozen=True, slots=True)
-class BestSelector:
+class BestSelector(Table):
     """Hill climbing."""
 
     def select(self, ask: Ask) -> Selection:
         return Selection(ask.best, "the best node so far")
 
 
-@dataclass(frozen=True, slots=True)
-class RootSelector:
+class RootSelector(Table):
     """The null hypothesis of every search: it never builds on what it found."""
 
     def select(self, ask: Ask) -> Selection:
@@ -62,8 +59,7 @@ class _Line(JudgedNodes):
         return self.number == 1 or (self.best is not None and node.is_within(self.best))
 
 
-@dataclass(frozen=True, slots=True)
-class RestartSelector:
+class RestartSelector(Table):
     """The best node of the line. Only verdicts with a result count for the drought."""
 
     patience: int = option(
@@ -79,8 +75,7 @@ class RestartSelector:
         return Selection(node, f"the best of line {line.number}")
 
 
-@dataclass(frozen=True, slots=True)
-class IslandsSelector:
+class IslandsSelector(Table):
     """Proposals take turns: each island changes the best node that was made on one of its own turns."""
 
     count: int = option("How many islands there are.", 4, minimum=1)
@@ -106,8 +101,7 @@ _TASK = "tasks."
 _Tasks = Mapping[NodeId, Mapping[str, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class ParetoSelector:
+class ParetoSelector(Table):
     """The best node of a task that is drawn at random.
 
     A task may have another scale than the whole score, so a node without the task competes by its place: where no
@@ -179,8 +173,7 @@ class _Grid(JudgedNodes):
             self.cells[cell] = NodeValue(node.id, value)
 
 
-@dataclass(frozen=True, slots=True)
-class MapElitesSelector:
+class MapElitesSelector(Table):
     """MAP-Elites: all cells are equally likely."""
 
     columns: Mapping[str, float] = option(
