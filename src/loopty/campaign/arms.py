@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -187,8 +188,6 @@ class ArmRuns:
 
 def parse_budget(text: str) -> ArmBudget:
     """The budget of `40`, `40 attempts`, `600s`, `200k tokens` or `2.50 usd`."""
-    import re
-
     found = re.fullmatch(r"\$?\s*([0-9]+(?:\.[0-9]+)?)\s*(k|M)?\s*([a-z]*)", text.strip())
     units = {
         **dict.fromkeys(("", "attempt", "attempts"), "attempts"),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
-from loopty.session import lookup
+from loopty.record.recorder import Recorder
+from loopty.record.search_summary import FrozenPool
+from loopty.record.verdicts import has_failed
+from loopty.session import hand_decisions, lookup
 from loopty.session.lookup import parse_reason, parse_text
 from loopty.session.reader import CampaignReader
 from loopty.session.saved_record import SavedRecord
@@ -159,8 +163,6 @@ class Campaign(CampaignReader):
 
         The copies are in `folder`, by default in the user's own state.
         """
-        import os
-
         from loopty.campaign.arms import ArmRuns
         from loopty.session.trust import user_state_folder
 
@@ -209,8 +211,6 @@ class Campaign(CampaignReader):
 
         If the baseline of the node's run gave no result, it is measured again first, in a new run.
         """
-        from loopty.record.search_summary import FrozenPool
-        from loopty.record.verdicts import has_failed
         from loopty.session.again import run_again
         from loopty.session.by_hand import run_node
         from loopty.session.runs import enter_run
@@ -226,8 +226,6 @@ class Campaign(CampaignReader):
 
     def accept(self, node: str, why: str) -> None:
         """Keep a node that was held because its gain is too good to be true."""
-        from loopty.session import hand_decisions
-
         context, found, reason = self.context, self.find_node(node), parse_reason(why)
         context.recorder.record(lambda history: hand_decisions.accept_held(history, history[found].id, reason))
         context.files.conclude(context.history[found], context.history)
@@ -395,8 +393,6 @@ class Campaign(CampaignReader):
 
     def _record_event(self, decide: Callable[[History], Iterable[Event]]) -> None:
         """Record a person's wish: a process that drives the run reads it there."""
-        from loopty.record.recorder import Recorder
-
         Recorder(self.record.ledger, self.record.ledger.now).record(decide)
         self.__dict__.pop("record", None)
 

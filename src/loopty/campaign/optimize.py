@@ -20,6 +20,7 @@ from loopty.engine.open_questions import Pace
 from loopty.engine.protocols import Proposer, Pruner, Selector
 from loopty.engine.prune_watch import PruneWatch
 from loopty.executors.this_machine import this_capacity
+from loopty.features.notices.notices import NoticeSender, NoticeWatch
 from loopty.features.notices.settings import user_notice_settings
 from loopty.kit import codec
 from loopty.kit.records import Record, field, replace
@@ -32,6 +33,7 @@ from loopty.proposers.selectors.judged_nodes import SteeredSelector
 from loopty.proposers.services import Services
 from loopty.record.sessions import Session
 from loopty.session.audits import conclude_audits
+from loopty.session.combination import enter_combination
 from loopty.session.context import CampaignContext
 from loopty.session.leftovers import rows_of_node
 from loopty.session.runs import enter_run, has_open_version, unmeasured_versions, version_commits
@@ -155,7 +157,6 @@ class OptimizeSession(Record):
         if not settings.has_receiver:
             yield
             return
-        from loopty.features.notices.notices import NoticeSender, NoticeWatch
 
         context, sender = self.context, NoticeSender(settings, self.context.say)
         name = context.state.top.name
@@ -263,9 +264,18 @@ def _proposer_factory(context: CampaignContext, task: Task, models: RoleModels, 
     def agent_sessions(choice: AgentChoice) -> AgentSessions:
         from loopty.features.agents.sessions import AgentFactory
 
-        places = context.repository, context.state, context.files
-        recorder, owner = context.recorder, context.owner
-        return AgentFactory(task.sandbox, unsafe, *places, models, recorder, owner, context).sessions(choice)
+        factory = AgentFactory(
+            sandbox=task.sandbox,
+            unsafe=unsafe,
+            repository=context.repository,
+            state=context.state,
+            files=context.files,
+            models=models,
+            recorder=context.recorder,
+            owner=context.owner,
+            context=context,
+        )
+        return factory.sessions(choice)
 
     if any(kind == AGENT_PROPOSER for _, kind in proposer_kinds(task.proposer)):
         from loopty.features.agents.sessions import require_agents
@@ -317,7 +327,6 @@ def start_combination(context: CampaignContext, base: int, unsafe: bool) -> Opti
     """The session of the second stage over the search `base`; None where there is none, or nothing to combine."""
     if not context.task.combine:
         return None
-    from loopty.session.combination import enter_combination
 
     entered = enter_combination(context, base)
     return start_session(entered[0], False, unsafe, run=entered[1]) if entered else None

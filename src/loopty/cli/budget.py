@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -12,7 +13,11 @@ from loopty.cli import declare
 from loopty.cli.output import NodeArgument, columns, here, json_option, print_json, run_option, say, terminal
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.domain.model import ModelFault
 from loopty.kit.records import as_dict
+from loopty.show.figures import dollars, duration, plural
+from loopty.show.terminal import cut, printable_line
+from loopty.taskfile.model_tables import user_config_file
 
 
 @declare.command("budget")
@@ -116,8 +121,6 @@ def direct_verb(
     elif clear:
         say(f"run {run} has no directive any more")
     elif directive:
-        from loopty.show.terminal import printable_line
-
         declare.echo("\n".join(map(printable_line, directive.splitlines())))
     else:
         say(f'run {run} has no directive: give one with `loopty direct "…"`')
@@ -149,7 +152,6 @@ def models_verb(model: str | None, as_json: bool) -> None:
 def _list(as_json: bool) -> None:
     from loopty.session.models import named_models
     from loopty.show.spend import models_text
-    from loopty.taskfile.model_tables import user_config_file
 
     entries = named_models(Path.cwd()).entries()
     if as_json:
@@ -162,12 +164,7 @@ def _list(as_json: bool) -> None:
 
 def _try(name: str, as_json: bool) -> bool:
     """Ask the model once; whether it answered."""
-    import asyncio
-
-    from loopty.domain.model import ModelFault
     from loopty.session.models import named_models, try_model
-    from loopty.show.figures import dollars, duration, plural
-    from loopty.show.terminal import cut
 
     answer = asyncio.run(try_model(named_models(Path.cwd()), name))
     reply = answer.reply

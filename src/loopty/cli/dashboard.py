@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from loopty.cli.output import json_option, print_json, say
+from loopty.git.folders import GitFolders
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -41,7 +42,6 @@ def dashboard_verb(
     The printed address has a token: whoever has it can see everything and act. It listens on this machine only,
     unless --host names another address; then it needs TLS.
     """
-    from loopty.git.folders import GitFolders
     from loopty.web.launch import DashboardOptions, serve_dashboard
     from loopty.web.server import StaticFiles, page_remedy
 

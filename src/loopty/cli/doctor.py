@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -12,26 +13,43 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import apsw
 import click
 
 from loopty.cli.output import here, json_option, print_beside, print_json
-from loopty.domain.errors import Misuse
+from loopty.domain.errors import LooptyError, Misuse
+from loopty.domain.launch import Mount
 from loopty.domain.model import ModelSpec, Role, Roles
-from loopty.domain.task import Task
+from loopty.domain.task import SandboxSpec, Task
 from loopty.features.agents.hosts.installation import HostInstallation
 from loopty.features.agents.hosts.table import HOSTS
+from loopty.features.agents.launcher import HOME, PROMPT_FILE, TREE, AgentJob, AgentLauncher
 from loopty.features.agents.start import AgentLogin
+from loopty.git.folders import GitFolders
+from loopty.git.repository import Repository
+from loopty.kit import codec
 from loopty.kit.foreign_text import one_line
 from loopty.kit.installation import extra_command
-from loopty.kit.records import Record, field
+from loopty.kit.records import Record, field, replace
+from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import temporary_top
 from loopty.models.catalogue import FILE_PROVIDERS, Catalogue, ModelEntry, client_problem, model_entries
 from loopty.models.prices import FREE
-from loopty.proposers.agent.driver import AGENTS, BY_COMMAND, AgentDriver, installed_agents, load_driver
+from loopty.proposers.agent.driver import (
+    AGENTS,
+    BY_COMMAND,
+    AgentDriver,
+    AgentOrder,
+    installed_agents,
+    load_driver,
+)
+from loopty.proposers.agent.stream import AgentEnd
 from loopty.proposers.agent.work import AgentChoice
 from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.taskfile.model_tables import idle_roles, make_key_refusal, user_config_models
+from loopty.taskfile.read import load
 from loopty.version import __version__
+from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from loopty.domain.task import SandboxSpec
@@ -57,9 +75,6 @@ _OUTSIDE = "in a sandbox, call loopty's tools instead, by MCP or by files (docs/
 
 def reach_findings() -> Iterator[Finding]:
     """Say whether the state can be written; nothing outside of a repository."""
-    from loopty.git.folders import GitFolders
-    from loopty.workspaces.state_folder import StateFolder
-
     try:
         state = StateFolder.of(GitFolders.find(Path.cwd()))
     except Misuse:
@@ -189,14 +204,7 @@ def _ask_version(program: str) -> tuple[bool, str]:
 
 def _try_prompt(driver: AgentDriver, login: AgentLogin) -> Finding:
     """Ask the agent for one word, in the sandbox that its sessions have."""
-    from loopty.domain.errors import LooptyError
-    from loopty.domain.launch import Mount
-    from loopty.domain.task import SandboxSpec
-    from loopty.features.agents.launcher import HOME, PROMPT_FILE, TREE, AgentJob, AgentLauncher
     from loopty.features.agents.sessions import choose_agent_sandbox
-    from loopty.kit.safe_folder import SafeFolder
-    from loopty.proposers.agent.driver import AgentOrder
-    from loopty.proposers.agent.stream import AgentEnd
 
     choice = AgentChoice(driver.name, timeout_seconds=_TRIAL_SECONDS)
     with tempfile.TemporaryDirectory(prefix="loopty-agent-", dir=temporary_top()) as temporary:
@@ -280,8 +288,6 @@ def doctor_verb(attack: bool, kind: str | None, failed: bool, agent: str | None,
         ]
         findings += [*_agents(), *_hosts()]
     if as_json:
-        from loopty.kit import codec
-
         print_json([{"ok": finding.ok, **codec.plain(finding)} for finding in findings])
     else:
         for finding in findings:
@@ -296,8 +302,6 @@ def _python() -> Finding:
 
 
 def _git() -> Finding:
-    import subprocess
-
     try:
         version = subprocess.run(["git", "--version"], capture_output=True, text=True).stdout.strip()
     except OSError:
@@ -323,16 +327,12 @@ def _sandboxes() -> Iterator[Finding]:
 
 
 def _sqlite() -> Finding:
-    import apsw
-
     version = apsw.sqlite_lib_version()
     sound = tuple(map(int, version.split("."))) >= (3, 51, 3)
     return Finding("sqlite", sound, version if sound else f"{version} can corrupt the ledger: update apsw")
 
 
 def _extras() -> list[Finding]:
-    import importlib.util
-
     extras = {"optuna": "samplers", "cmaes": "samplers", "scipy": "samplers", "torch": "gp"}
     missing = {name: extra for name, extra in extras.items() if importlib.util.find_spec(name) is None}
     return [
@@ -363,11 +363,6 @@ def _trust() -> Iterator[Finding]:
 
 def _hosts() -> Iterator[Finding]:
     """The hosts in which the user has installed loopty's tools and skills."""
-    import os
-
-    from loopty.features.agents.hosts.installation import HostInstallation
-    from loopty.features.agents.hosts.table import HOSTS
-
     for host in HOSTS.values():
         installation = HostInstallation(host, os.environ)
         if installation.is_installed:
@@ -384,9 +379,6 @@ def _agents() -> list[Finding]:
 
 def _models() -> list[Finding]:
     """The models of the task; without a task, those of the user's own configuration."""
-    from loopty.domain.errors import Misuse
-    from loopty.git.repository import Repository
-
     task = _load_task()
     try:
         if isinstance(task, str):
@@ -401,9 +393,6 @@ def _sandbox_spec(kind: str | None = None) -> SandboxSpec:
 
     A task that asks for more than the user allows gets the default: its image, for example, is not tried.
     """
-    from loopty.domain.task import SandboxSpec
-    from loopty.kit.records import replace
-
     task = _load_task()
     is_refused = bool(_requests()) and not here().is_trusted()
     spec = SandboxSpec() if isinstance(task, str) or is_refused else task.sandbox
@@ -417,10 +406,6 @@ def _requests() -> tuple[TaskRequest, ...]:
 
 def _load_task() -> Task | str:
     """The task of this repository, or why there is none."""
-    from loopty.domain.errors import Misuse
-    from loopty.git.repository import Repository
-    from loopty.taskfile.read import load
-
     try:
         return load(Repository.open(Path.cwd()).top)
     except Misuse as error:

@@ -22,6 +22,10 @@ from loopty.cli.output import (
 )
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId, handle_name
+from loopty.domain.trial import Ending
+from loopty.kit import codec
+from loopty.show.terminal import printable_line
+from loopty.taskfile.model_tables import idle_roles
 
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
@@ -101,13 +105,9 @@ def run_verb(node: NodeId, check: bool, as_json: bool, trust: bool, unsafe: bool
         return
     judged = campaign.run(node, unsafe)
     if as_json:
-        from loopty.kit import codec
-
         found = campaign.explanation(judged.id)
         print_json({**codec.plain(judged), **({"explanation": found.plain()} if found else {})})
     else:
-        from loopty.show.terminal import printable_line
-
         reason = printable_line(judged.reason) or "continue with `loopty run`"
         declare.echo(f"{judged.name} {judged.verdict or 'stopped'}: {reason}")
         print_integrity(judged.outcome)
@@ -116,10 +116,6 @@ def run_verb(node: NodeId, check: bool, as_json: bool, trust: bool, unsafe: bool
 
 
 def _check(campaign: Campaign, node: NodeId, as_json: bool, unsafe: bool) -> None:
-    from loopty.domain.trial import Ending
-    from loopty.kit import codec
-    from loopty.taskfile.model_tables import idle_roles
-
     for warning in idle_roles(campaign.context.task).values():
         say(warning)
     result = campaign.check(node, unsafe)

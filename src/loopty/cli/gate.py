@@ -21,6 +21,7 @@ from loopty.cli.output import (
 )
 from loopty.domain.benchmark import Gate, When
 from loopty.domain.ids import NodeId
+from loopty.kit import codec
 
 if TYPE_CHECKING:
     from loopty.evaluators.steps import GateResult
@@ -84,8 +85,6 @@ def add(
     campaign = here()
     change = campaign.add_gate(node, gate, unsafe)
     if as_json:
-        from loopty.kit import codec
-
         print_json({"node": node, "gate": codec.plain(gate), **codec.plain(change)})
     else:
         if change.withdrawn:
@@ -105,8 +104,6 @@ def list_gates(node: NodeId | None, as_json: bool) -> None:
     campaign = here()
     rows = campaign.gates(node)
     if as_json:
-        from loopty.kit import codec
-
         print_json([{"at": where, **codec.plain(gate)} for where, gate in rows])
         return
     if not rows:

@@ -11,10 +11,10 @@ import click
 
 from loopty.cli import declare
 from loopty.cli.output import here, json_option, print_beside, print_json, say
-from loopty.domain.errors import Misuse
+from loopty.domain.errors import LooptyError, Misuse
 from loopty.domain.task_tables import AgentMode, ModeSource
 from loopty.features.agents.hosts.hook_call import LARGEST_BYTES, MOMENTS, HookCall
-from loopty.features.agents.hosts.installation import HostInstallation
+from loopty.features.agents.hosts.installation import HostInstallation, shipped_skills
 from loopty.features.agents.hosts.table import HOSTS
 
 
@@ -91,8 +91,6 @@ def _install(installations: list[HostInstallation], as_json: bool) -> None:
 
 
 def _skill_names() -> list[str]:
-    from loopty.features.agents.hosts.installation import shipped_skills
-
     return [*shipped_skills()]
 
 
@@ -148,7 +146,6 @@ def hook_verb(event: str) -> None:
 
     Reads the host's JSON from stdin and prints the reply. It never fails: whatever is wrong, the host goes on.
     """
-    from loopty.domain.errors import LooptyError
     from loopty.features.agents.hosts.hooks import answer_hook
 
     call = HookCall.parse(event, sys.stdin.read(LARGEST_BYTES))

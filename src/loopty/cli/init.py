@@ -6,6 +6,7 @@ import itertools
 import shlex
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,7 +23,17 @@ from loopty.cli.output import (
     unsafe_option,
 )
 from loopty.cli.time_span import TimeSpan
+from loopty.domain.access import TASK_FILE
+from loopty.domain.errors import Misuse
+from loopty.domain.objective import Direction, Metric, direction_of
+from loopty.domain.task_tables import AttemptFigures
+from loopty.kit import codec
+from loopty.kit.contents import write_atomically
+from loopty.kit.process import processes_per_core
 from loopty.kit.records import replace
+from loopty.proposers.agent.driver import installed_agents
+from loopty.show.explanation import Reach
+from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from loopty.features.setup.proven_task import ProvenTask
@@ -59,8 +70,6 @@ class Questions:
 
     def require(self, question: str, flag: str, proposal: str) -> str:
         """The user's answer; an error that names the missing option where nobody can be asked."""
-        from loopty.domain.errors import Misuse
-
         if self._yes and proposal:
             return proposal
         if not self.has_terminal:
@@ -70,8 +79,6 @@ class Questions:
 
     def consent(self, cause: Cause) -> bool:
         """Whether a remedy that lets trials see more than the repository may be applied."""
-        from loopty.show.explanation import Reach
-
         if not self.has_terminal:
             return self._yes and cause.reach is not Reach.OUTSIDE
         say_paragraph(f"{cause.sentence}; {cause.remedy}")
@@ -92,7 +99,6 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
         proposer_text,
         score_text,
     )
-    from loopty.proposers.agent.driver import installed_agents
 
     draft, noise = proven.draft, proven.noise
     if as_json:
@@ -155,8 +161,6 @@ def print_nothing_found(why: str, other: tuple[str, str], as_json: bool) -> None
 def _plain(proven: ProvenTask) -> dict[str, object]:
     """The result for programs."""
     from loopty.features.setup.proposal_text import proposer_text
-    from loopty.kit import codec
-    from loopty.proposers.agent.driver import installed_agents
 
     check, draft, noise, failed = proven.check, proven.draft, proven.noise, proven.instead_of
     score = {} if check.problem else {"score": proven.score[0], "why_direction": proven.why_direction}
@@ -265,11 +269,6 @@ def init_verb(
     run fails and the cause is known, it changes the task file and tries again. Asks on a terminal, unless --yes.
     Exits with 1 when the checked run fails, and when it finds neither a benchmark nor tests.
     """
-    from importlib.util import find_spec
-
-    from loopty.domain.access import TASK_FILE
-    from loopty.domain.errors import Misuse
-    from loopty.domain.objective import Direction, Metric, direction_of
     from loopty.features.setup.draft_checks import DraftChecks, lock_init
     from loopty.features.setup.proposal_text import (
         doubt_text,
@@ -292,9 +291,7 @@ def init_verb(
     )
     from loopty.features.setup.template import render_task_file, write_task_file
     from loopty.git.repository import Repository
-    from loopty.kit.process import processes_per_core
     from loopty.taskfile import read
-    from loopty.workspaces.state_folder import StateFolder
 
     repository = Repository.open(Path.cwd())
     repository.head()  # before any question: without a commit there is nothing to start from
@@ -386,7 +383,6 @@ def init_verb(
     if is_write_given:
         _warn_of_unloaded_files(write, proven, unsafe)
     if proven.draft.profile:
-        from loopty.domain.task_tables import AttemptFigures
         from loopty.executors.this_machine import this_capacity
 
         task = read.load(repository.top)
@@ -398,8 +394,6 @@ def init_verb(
 
 def _restore(path: Path, former: bytes | None) -> None:
     """Leave the task file as it was before."""
-    from loopty.kit.contents import write_atomically
-
     if former is None:
         path.unlink(missing_ok=True)
     else:

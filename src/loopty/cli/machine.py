@@ -17,6 +17,9 @@ from loopty.cli import declare
 from loopty.cli.output import confirm_requests, here, json_option, print_json, say
 from loopty.cli.time_span import TimeSpan
 from loopty.domain.errors import Misuse
+from loopty.kit import codec
+from loopty.show.figures import byte_size, moment, plural, store_line
+from loopty.taskfile.model_tables import user_config_file
 
 if TYPE_CHECKING:
     from loopty.session.garbage import Garbage
@@ -70,7 +73,6 @@ def _allow(yes: bool, as_json: bool) -> None:
 
 def _list(as_json: bool) -> None:
     from loopty.session.trust import permissions
-    from loopty.show.figures import moment
 
     found = permissions()
     if as_json:
@@ -114,7 +116,6 @@ def notify_verb(test: bool, as_json: bool) -> None:
     """
     from loopty.features.notices.notices import Notice, NoticeKind, send_notice
     from loopty.features.notices.settings import user_notice_settings
-    from loopty.taskfile.model_tables import user_config_file
 
     settings, path = user_notice_settings(os.environ), user_config_file(os.environ)
     failures = []
@@ -123,8 +124,6 @@ def notify_verb(test: bool, as_json: bool) -> None:
         notice = Notice(NoticeKind.TEST, 0, "this is a test", "notices of loopty arrive here", repository=here)
         failures = send_notice(settings, notice)
     if as_json:
-        from loopty.kit import codec
-
         print_json({**codec.plain(settings), "file": str(path), "failures": failures})
     elif not settings.has_receiver:
         declare.echo(
@@ -184,16 +183,12 @@ def ledger_verb(url: str | None, own: bool, store: str | None, no_store: bool, s
         campaign.send_files()
     place, shared = choice.place(), campaign.store_standing()
     if as_json:
-        from loopty.kit import codec
-
         sharing = {"store": codec.plain(shared)} if shared else {}
         print_json({"url": place.url, "source": place.source, "runs": place.runs, **sharing})
         return
     reasons = {"environment": " (from LOOPTY_LEDGER)", "repository": " (chosen here)", "default": ""}
     click.echo(f"{place.url}{reasons[place.source]}: {place.runs} {'run' if place.runs == 1 else 'runs'}")
     if shared:
-        from loopty.show.figures import store_line
-
         click.echo(f"store {store_line(shared.place, shared.unsent, shared.unsent_bytes, shared.fault)}")
 
 
@@ -277,8 +272,6 @@ def gc_verb(older_than: float | None, max_size: int | None, yes: bool, as_json: 
     """
     found = here().collect_garbage(older_than, max_size, remove=yes)
     if as_json:
-        from loopty.kit import codec
-
         print_json({"removed": yes, "bytes": found.total_bytes, **codec.plain(found)})
         return
     for line in _lines(found, yes):
@@ -290,8 +283,6 @@ def gc_verb(older_than: float | None, max_size: int | None, yes: bool, as_json: 
 
 
 def _lines(found: Garbage, removed: bool) -> Iterator[str]:
-    from loopty.show.figures import byte_size, plural
-
     if found.is_empty:
         yield "nothing to remove"
         return

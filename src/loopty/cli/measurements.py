@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from loopty.campaign.campaign import Campaign
 from loopty.cli import declare
 from loopty.cli.output import (
     NO_SANDBOX,
@@ -27,7 +28,12 @@ from loopty.cli.output import (
     unsafe_option,
 )
 from loopty.domain.ids import NodeId
+from loopty.kit import codec
 from loopty.kit.records import as_dict
+from loopty.show.arms import arms_text
+from loopty.show.audits import audits_text
+from loopty.show.comparisons import percent_of
+from loopty.show.figures import figure, node_name, signed_percent
 
 if TYPE_CHECKING:
     from loopty.features.sharing.artifacts import Replay
@@ -102,8 +108,6 @@ def replay_verb(
 
 
 def _print_as_json(replay: Replay, handle: int) -> None:
-    from loopty.kit import codec
-
     print_json(
         {
             "node": replay.node,
@@ -119,8 +123,6 @@ def _print_as_json(replay: Replay, handle: int) -> None:
 
 
 def _print_as_text(replay: Replay, handle: int) -> None:
-    from loopty.show.figures import node_name
-
     found = replay.reproduction
     failure = f": {found.failure}" if found.failure else ""
     print_beside("", f"{node_name(replay.node, handle)} {'reproduced' if replay.is_same else 'differs'}{failure}")
@@ -135,9 +137,6 @@ def _print_as_text(replay: Replay, handle: int) -> None:
 
 
 def _comparison(metric: MetricComparison, noise: float) -> str:
-    from loopty.show.comparisons import percent_of
-    from loopty.show.figures import signed_percent
-
     then, now = metric.then, metric.now
     percent = percent_of(median(now) - median(then), median(then), noise) if then and now else None
     change = f" ({signed_percent(percent)})" if percent else ""
@@ -147,7 +146,6 @@ def _comparison(metric: MetricComparison, noise: float) -> str:
 def _values_text(values: tuple[float, ...]) -> str:
     if not values:
         return "–"
-    from loopty.show.figures import figure
 
     low, high, count = min(values), max(values), len(values)
     if low < high:
@@ -170,9 +168,6 @@ def audit_verb(
     If the baseline has no score on the split yet, it is scored first. Every look at the split is counted. Exits
     with 1 when a node gives no score or is flagged, for example for overfitting.
     """
-    from loopty.kit import codec
-    from loopty.show.audits import audits_text
-
     campaign = here() if only_list else here_with_trust(trust)
     if only_list:
         rows, raises_doubt = campaign.audits(nodes[0].run if nodes else run), False
@@ -271,7 +266,6 @@ def ab_verb(
     seed. Ctrl-C stops it; the same command goes on, also with more seeds.
     """
     from loopty.campaign.arms import parse_budget
-    from loopty.campaign.campaign import Campaign
 
     runs = Campaign().ab(arms, seeds, parse_budget(budget), tasks)
     if not only_show:
@@ -280,7 +274,6 @@ def ab_verb(
     if as_json:
         print_json(as_dict(found))
         return
-    from loopty.show.arms import arms_text
 
     state = "" if found.is_complete else ", not complete"
     head = f"{found.searches} searches of {found.budget.amount:g} {found.budget.unit} each{state}"

@@ -23,8 +23,12 @@ from loopty.cli.output import (
 )
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import score_metric
+from loopty.kit import codec
 from loopty.kit.process import pause_collection
 from loopty.kit.records import as_dict
+from loopty.show.figures import value_text
+from loopty.show.plot import curve_chart
+from loopty.show.terminal import diff_text, printable_line
 
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
@@ -89,8 +93,6 @@ def show_verb(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
     detail, folder, found = campaign.detail(node), campaign.node_folder(node), campaign.explanation(node)
     draft = campaign.draft_folder(node)
     if as_json:
-        from loopty.kit import codec
-
         more = {"branch": node.branch, "folder": str(folder), "gates": codec.plain(detail.gates)}
         more |= {"workspace": str(draft)} if draft else {}
         more |= {"explanation": found.plain()} if found else {}
@@ -100,15 +102,12 @@ def show_verb(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
 
     declare.echo(node_text(detail, str(draft or folder), columns(), terminal(), found))
     if curve := campaign.learning_curve(node):
-        from loopty.show.plot import curve_chart
-
         declare.echo(f"\n{curve_chart(curve, columns(), terminal=terminal())}")
 
 
 def _show_calls(campaign: Campaign, node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
     from loopty.models.archive import Archive
     from loopty.show.calls import MAX_SHOWN, calls_text, fruitless_calls_text
-    from loopty.show.terminal import printable_line
 
     name = campaign.history.name
     calls, operator = campaign.calls(node, fruitless=refused), campaign.node(node).operator
@@ -178,8 +177,6 @@ def diff_verb(node: NodeId, baseline: bool, as_json: bool) -> None:
     if draft := campaign.draft_folder(node):
         name = campaign.history.name(node)
         say(f"{name} is a draft: its change is not recorded yet, and its files are in {draft}")
-    from loopty.show.figures import value_text
-    from loopty.show.terminal import diff_text, printable_line
 
     for name, change in found.params.items():
         declare.echo(printable_line(f"# {name}: {value_text(change.before)} → {value_text(change.after)}"))

@@ -22,6 +22,10 @@ from loopty.cli.output import (
     trust_option,
     unsafe_option,
 )
+from loopty.domain.trial import Pool, Verdict
+from loopty.engine.budget import fruitless_reason
+from loopty.kit import codec
+from loopty.show.terminal import SetUpLine
 
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
@@ -54,8 +58,6 @@ def optimize_verb(
     Ctrl-C stops it cleanly; the same command resumes it. Exits with 1 when nothing succeeded or a model was
     unavailable.
     """
-    from loopty.show.terminal import SetUpLine
-
     line = SetUpLine(sys.stderr, os.environ)
 
     def talk(text: str) -> None:
@@ -118,9 +120,6 @@ def _progress(session: OptimizeSession) -> Progress:
 
 
 def _print_result(campaign: Campaign, run: int, finish: Finish, as_json: bool) -> None:
-    from loopty.domain.trial import Pool, Verdict
-    from loopty.engine.budget import fruitless_reason
-    from loopty.kit import codec
     from loopty.show.closing_text import closing_text
 
     status, history = campaign.status(run), campaign.history

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from loopty.campaign.campaign import Campaign
 from loopty.cli import declare
+from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.domain.trial import Integrity
+from loopty.kit import codec
+from loopty.kit.contents import write_atomically
 from loopty.kit.foreign_text import escape_hidden_json
+from loopty.show.explanation_text import explanation_text
+from loopty.show.terminal import Terminal, text_beside, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,16 +95,11 @@ def say_unreadable(campaign: Campaign) -> None:
 
 def say_paragraph(text: str) -> None:
     """Talk to a person, in lines as wide as the terminal."""
-    from loopty.show.terminal import wrap
-
     say("\n".join(wrap(text, columns())))
 
 
 def write_for_user(path: Path, content: bytes) -> None:
     """Write a file that the user named, as a whole or not at all."""
-    from loopty.domain.errors import Misuse
-    from loopty.kit.contents import write_atomically
-
     try:
         write_atomically(path.parent, path.name, content)
     except OSError as error:
@@ -120,8 +121,6 @@ why_option = declare.option("--why", required=True, metavar="TEXT", help="The re
 def print_verdict_change(campaign: Campaign, change: VerdictChange, as_json: bool) -> None:
     """Print which verdicts were withdrawn, what is open again, and what is the best node now."""
     if as_json:
-        from loopty.kit import codec
-
         nodes = (*change.withdrawn, *change.reopened, *((change.best,) if change.best else ()))
         handles = {node: campaign.history.handle(NodeId(node)) for node in nodes}
         print_json({**codec.plain(change), "handles": handles})
@@ -147,7 +146,6 @@ def print_explanation(found: Explanation | None) -> None:
     """Say why a trial failed: the lines of its error, the cause, the remedy, and where its output is."""
     if not found:
         return
-    from loopty.show.explanation_text import explanation_text
 
     if text := explanation_text(found, columns(), terminal(), Path.cwd()):
         say(text)
@@ -155,8 +153,6 @@ def print_explanation(found: Explanation | None) -> None:
 
 def say_failed_baseline(campaign: Campaign, run: int) -> None:
     """Say why the run has no result to compare with, where its baseline failed."""
-    from loopty.show.terminal import wrap
-
     if found := campaign.explanation(str(run)):
         root = campaign.node(str(run))
         reason = f"the baseline {root.name} gave no result: {root.reason}"
@@ -173,16 +169,12 @@ def say_run_without_result(campaign: Campaign, shown: int, named: int | None) ->
 
 def print_integrity(outcome: Outcome | None) -> None:
     """Say it where the candidate could reach the code that scored it."""
-    from loopty.domain.trial import Integrity
-
     if outcome and outcome.integrity is Integrity.WEAK:
         declare.echo("integrity: weak")
 
 
 def print_beside(head: str, text: str) -> None:
     """Print the text beside its head, in lines as wide as the terminal."""
-    from loopty.show.terminal import text_beside
-
     declare.echo(terminal().render(text_beside(head, text, columns())))
 
 
@@ -192,8 +184,6 @@ def columns() -> int:
 
 def terminal() -> Terminal:
     """What stdout can show."""
-    from loopty.show.terminal import Terminal
-
     return Terminal.for_stream(sys.stdout, os.environ)
 
 

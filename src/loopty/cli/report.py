@@ -28,10 +28,14 @@ from loopty.cli.output import (
 )
 from loopty.domain.errors import Misuse
 from loopty.domain.objective import score_metric
+from loopty.kit import codec
 from loopty.kit.process import pause_collection
 from loopty.kit.records import Record, as_dict
+from loopty.record.tickets import Tickets
+from loopty.record.trials import Cohorts
 from loopty.session.reader import CampaignReader
-from loopty.show.terminal import control_code
+from loopty.show.figures import store_line
+from loopty.show.terminal import Fact, control_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +93,6 @@ _CHECKED = 2_000
 @json_option
 def status_verb(run: int | None, as_json: bool) -> None:
     """Show where the run stands: the result, running trials, what was spent, and what to do next."""
-    from loopty.record.tickets import Tickets
     from loopty.show.tally import is_quick
 
     campaign = here()
@@ -101,17 +104,13 @@ def status_verb(run: int | None, as_json: bool) -> None:
     store = campaign.store_standing()
     tickets = len(Tickets.of(campaign.history.runs[status.run]).open)
     if as_json:
-        from loopty.kit import codec
-
         cause = {"explanation": found.plain()} if found else {}
         running = {"store": codec.plain(store)} if store else {}
         running |= {"open_tickets": tickets} if tickets else {}
         print_json({**codec.plain(status), **codec.plain(tally or {}), **check.plain, **cause, **running})
         return
     check.say()
-    from loopty.show.figures import store_line
     from loopty.show.status_text import status_text
-    from loopty.show.terminal import Fact
 
     more = []
     if tickets:
@@ -139,7 +138,6 @@ def best_verb(top: int, run: int | None, as_json: bool) -> None:
 
     Results from other machines are not comparable: they are listed separately, and --json leaves them out.
     """
-    from loopty.record.trials import Cohorts
     from loopty.show.comparisons import score
 
     campaign = here()
@@ -179,8 +177,6 @@ def best_verb(top: int, run: int | None, as_json: bool) -> None:
 
 def _print_row(campaign: Campaign, node: NodeId, rank: int, score: float | None) -> None:
     """Print the node as JSON: the same keys for every node, of code or of parameters, one or several."""
-    from loopty.kit import codec
-
     history = campaign.history
     metrics, root = history.metrics(history[node]), history[history.runs[node.run].root]
     row: dict[str, Any] = {
@@ -327,8 +323,6 @@ def _end(was_asked: bool, check: RecordCheck) -> None:
 
 def _plain(campaign: Campaign, found: Report) -> dict[str, Any]:
     """The report of one run, for JSON."""
-    from loopty.kit import codec
-
     status = {**codec.plain(found.status), **codec.plain(found.tally)}
     parts = {
         "points": found.points,

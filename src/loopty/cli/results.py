@@ -20,6 +20,7 @@ from loopty.cli.output import (
 )
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.show.figures import shell_assignments
 
 if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
@@ -64,8 +65,6 @@ def apply_verb(
     if node == campaign.best(node.run):
         say_control(campaign, node.run)
     if env:
-        from loopty.show.figures import shell_assignments
-
         declare.echo(shell_assignments(found.params))
         return
     root = campaign.node(str(node.run))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from pathlib import Path
+from shlex import join
 from typing import Any, NoReturn
 
+from loopty.cli.declare import Verb
 from loopty.cli.verbs import VERBS, verb_place
 from loopty.domain.errors import LooptyError
 from loopty.kit.by_name import by_name
@@ -47,8 +50,6 @@ def run_verb() -> None:
 def _run_line(words: list[str]) -> None:
     """Run a plain line at once; click reads every other."""
     if words and words[0] in VERBS and _COMPLETION not in os.environ:
-        from loopty.cli.declare import Verb
-
         command = by_name(verb_place(words[0]))
         if isinstance(command, Verb) and (call := command.call_for(words[1:])):
             call()
@@ -98,8 +99,6 @@ def _explanation(error: OSError) -> str | None:
 
 def _has_folder() -> bool:
     """Return whether the folder that this process works in still exists."""
-    from pathlib import Path
-
     try:
         Path.cwd()
     except FileNotFoundError:
@@ -112,8 +111,6 @@ def _exit_if_outage(error: LooptyError) -> None:
     from loopty.domain.model import Outage
 
     if isinstance(error, Outage):
-        from shlex import join
-
         from loopty.cli.output import print_json, say
 
         if "--json" in sys.argv:

@@ -11,10 +11,12 @@ from pathlib import Path
 import click
 
 from loopty.cli import declare
-from loopty.cli.output import NodeArgument, here, json_option, print_json
+from loopty.cli.output import NodeArgument, here, json_option, print_json, say
 from loopty.domain.ids import NodeId
 from loopty.features.agents.tool_table import TOOLS, asks_for_help, tool_help
+from loopty.git.folders import GitFolders
 from loopty.kit.process import run_detached
+from loopty.workspaces.state_folder import StateFolder
 from loopty_sdk.agent_tool import call_of_words
 
 _CHUNK = 1 << 16
@@ -100,10 +102,7 @@ def tool_verb(name: str | None, words: tuple[str, ...], mailbox: bool) -> None:
 
 
 def _serve_mailbox() -> None:
-    from loopty.cli.output import say
-    from loopty.git.folders import GitFolders
     from loopty.tools.doors import Mailbox
-    from loopty.workspaces.state_folder import StateFolder
 
     state = StateFolder.of(GitFolders.find(Path.cwd()))
     state.prepare()  # `.loopty/` must hide itself from git

@@ -17,6 +17,7 @@ from loopty.cli.output import (
     why_option,
 )
 from loopty.domain.ids import NodeId
+from loopty.kit import codec
 
 
 @declare.command("accept")
@@ -90,8 +91,6 @@ def remeasure_verb(node: NodeId | None, run: int | None, as_json: bool, unsafe: 
     """
     judged = here().remeasure(node, run, unsafe)
     if as_json:
-        from loopty.kit import codec
-
         print_json(codec.plain(judged))
     elif not judged:
         say("no node waits to be judged again")

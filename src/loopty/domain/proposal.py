@@ -13,6 +13,7 @@ from loopty.domain.space import Parameter, ParameterKind, Params, Space, Value
 from loopty.domain.trial import Ending, Outcome
 from loopty.kit import codec
 from loopty.kit.contents import sha256
+from loopty.kit.foreign_text import one_line
 from loopty.kit.records import Record, field, replace
 
 
@@ -238,8 +239,6 @@ def _declarations(path: str, content: str | bytes | None) -> Iterator[tuple[str,
 def _declaration(text: str) -> tuple[str, Parameter]:
     import tomllib  # here: most files declare nothing
 
-    from loopty.kit.foreign_text import one_line
-
     if len(text) > _LONGEST_LINE:
         raise DeclarationFault(f"the declaration has more than {_LONGEST_LINE} characters: make it shorter")
     body = text[: text.rindex("}") + 1] if "}" in text else text  # the end of a block comment may follow
@@ -259,8 +258,6 @@ def _declaration(text: str) -> tuple[str, Parameter]:
 
 
 def _parameter(name: str, raw: Mapping[str, Any]) -> Parameter:
-    from loopty.kit.foreign_text import one_line
-
     if raw.get("type") not in tuple(ParameterKind):
         raise DeclarationFault(f'parameter {name} needs type = "float", "int" or "categorical"')
     choices, log = raw.get("choices", []), raw.get("log", False)

@@ -15,6 +15,9 @@ from loopty.domain.proposal import Declared, Objection, Proposal, complete_param
 from loopty.domain.space import Params, Value
 from loopty.domain.trial import Ending, GateScope, Outcome, Pool, Verdict
 from loopty.engine.protocols import CommittedFiles
+from loopty.judge.judge import apply_review, hold_leap, judge
+from loopty.judge.pairs import MeasureAgain
+from loopty.judge.revisions import unseat_failing_incumbent
 from loopty.kit.records import replace
 from loopty.record.calls import CallSettled, Spend
 from loopty.record.fold import Event
@@ -23,6 +26,7 @@ from loopty.record.node_record import parent_refusal, refuse_dropped
 from loopty.record.nodes import NodeAdded, NodeGates, refuse_proposal, require_files
 from loopty.record.sessions import Session, SessionEnded, SessionStarted
 from loopty.record.trials import SplitShown, TrialEnded, Trials, TrialStarted, trial_name, trial_parts
+from loopty.record.tunings import Tunings
 from loopty.record.verdicts import NodeJudged
 
 if TYPE_CHECKING:
@@ -126,7 +130,6 @@ def add_node(
 def start_trial(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
     """The start of the next trial that serves the node's verdict, within the budget; or the verdict itself."""
     from loopty.engine.budget import trial_refusal
-    from loopty.record.tunings import Tunings
 
     found = history[node]
     refuse_dropped(found)
@@ -197,9 +200,6 @@ def _late_refusal(history: History, node: NodeId, pool: Pool, outcome: Outcome) 
 def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
     """The verdict about a node that has a result, or the measurement or review that it still needs."""
     from loopty.engine.budget import trial_refusal
-    from loopty.judge.judge import apply_review, hold_leap, judge
-    from loopty.judge.pairs import MeasureAgain
-    from loopty.judge.revisions import unseat_failing_incumbent
 
     yield from unseat_failing_incumbent(history, node)
     affordable = trial_refusal(history.runs[node.run], judging.pools, Pool.REPEAT) is None

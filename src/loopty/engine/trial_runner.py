@@ -13,6 +13,7 @@ from loopty.domain.proposal import recordable
 from loopty.domain.trial import Ending, GateScope, Outcome, Pool
 from loopty.engine import decisions
 from loopty.engine.protocols import Executor, OnMetrics, Reviewer, Trial, Workspaces
+from loopty.judge.revisions import start_confirmation
 from loopty.judge.tuning import Judging
 from loopty.kit.records import replace
 from loopty.record.fold import Event
@@ -106,8 +107,6 @@ class TrialRunner:
 
     async def confirm_best(self, run: int, pairs: int, watch: Watch, cancel: asyncio.Event) -> None:
         """Measure the best node beside the baseline until there are this many fresh pairs, or a stop."""
-        from loopty.judge.revisions import start_confirmation
-
         noise = self.judging.noise
         while not cancel.is_set():
             recorded = self._record(lambda history: start_confirmation(history, run, self._owner, noise, pairs))

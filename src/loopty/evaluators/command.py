@@ -26,7 +26,7 @@ from loopty.evaluators.harvest import PrintedError
 from loopty.evaluators.metrics import MetricsWatch
 from loopty.evaluators.result import RESULT, ParsedResult, TrialOutput
 from loopty.evaluators.result_formats import load_format
-from loopty.evaluators.steps import CascadeClimb
+from loopty.evaluators.steps import BytecodeCompiler, CascadeClimb, GateResult, run_gate
 from loopty.kit import untrusted_files
 from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder, UnsafePath
@@ -89,8 +89,6 @@ class CommandEvaluator:
         )
         self._compiler = None
         if python is not None and frozen_sources is not None:
-            from loopty.evaluators.steps import BytecodeCompiler
-
             self._compiler = BytecodeCompiler(python, frozen_sources, self._runner, paths)
 
     async def evaluate(self, trial: Trial, on_metrics: OnMetrics, cancel: asyncio.Event) -> Outcome:
@@ -125,8 +123,6 @@ class CommandEvaluator:
 
     async def run_gates(self, trial: Trial, cancel: asyncio.Event) -> list[GateResult]:
         """Run each gate on the node now; gates on metrics only if the node has metrics."""
-        from loopty.evaluators.steps import GateResult
-
         metrics = trial.node.outcome.metrics if trial.node.outcome else {}
         await self._compile(trial, cancel)
         async with _in_thread(self._open_stage(trial)) as stage:
@@ -181,8 +177,6 @@ class CommandEvaluator:
         return None
 
     async def _run_gate(self, gate: Gate, trial: Trial, stage: Stage, cancel: asyncio.Event) -> GateResult:
-        from loopty.evaluators.steps import run_gate
-
         return await run_gate(
             gate=gate,
             trial=trial,

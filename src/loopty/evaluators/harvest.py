@@ -6,6 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
+from loopty.evaluators.error_lines import MAX_LINES, clean_lines, find_error_lines
 from loopty.kit import untrusted_files
 from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
@@ -63,8 +64,6 @@ class PrintedError(Record):
 
 def error_in_output(stdout: SafeFile, stderr: SafeFile) -> PrintedError:
     """The error in the logs of a failed command: test runners print theirs to stdout."""
-    from loopty.evaluators.error_lines import find_error_lines
-
     found = [(find_error_lines(_tail(log)), log.name) for log in (stderr, stdout)]
     best = max(found, key=lambda item: item[0].is_certain + 1 if item[0] else 0)
     return PrintedError(best[0].cause, best[0].lines, best[1]) if best[0] else PrintedError("", (), stderr.name)
@@ -72,16 +71,12 @@ def error_in_output(stdout: SafeFile, stderr: SafeFile) -> PrintedError:
 
 def error_line(log: SafeFile) -> str:
     """The line of this log that names the error; empty when it holds nothing."""
-    from loopty.evaluators.error_lines import find_error_lines
-
     found = find_error_lines(_tail(log))
     return found.cause if found else ""
 
 
 def last_lines(stdout: SafeFile, stderr: SafeFile) -> PrintedError:
     """The last lines of a command that did not say what is wrong: of stdout, or of stderr if that is empty."""
-    from loopty.evaluators.error_lines import MAX_LINES, clean_lines
-
     for log in (stdout, stderr):
         if lines := clean_lines(_tail(log)):
             return PrintedError("", tuple(lines[-MAX_LINES:]), log.name)

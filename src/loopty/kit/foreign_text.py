@@ -232,8 +232,6 @@ def _is_visible(text: str) -> bool:
 
 
 def _is_hidden(letter: str) -> bool:
-    import unicodedata
-
     return unicodedata.category(letter) in _UNPRINTABLE
 
 

@@ -8,10 +8,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from loopty.version import __version__
 
 _VERSION = {"go": ("version",), "java": ("-version",), "sshd": ("-V",), "ip": ("-V",), "sh": ("-c", "true")}
 """How to ask for a version where it is not by `--version`."""
@@ -57,8 +61,6 @@ def requirement_elsewhere() -> str | None:
     """Return what installs this loopty on another machine; None if it came from a folder or a file of this one."""
     origin = _origin()
     if origin is None:
-        from loopty.version import __version__
-
         return f"{_NAME}=={__version__}"
     if "vcs_info" in origin:
         return f"{_NAME} @ {origin['vcs_info']['vcs']}+{origin['url']}@{origin['vcs_info']['commit_id']}"
@@ -82,8 +84,6 @@ def _installer() -> list[str]:
 
 def _origin() -> Mapping[str, Any] | None:
     """Return what the installer noted about the origin of loopty (PEP 610); None if it came from an index."""
-    from importlib.metadata import PackageNotFoundError, distribution
-
     try:
         noted = distribution(_NAME).read_text("direct_url.json")
     except PackageNotFoundError:  # run from its source, without an installation
@@ -111,7 +111,6 @@ def _extras_of_uv(prefix: Path) -> list[str]:
     """Return the extras that `uv tool` installed: it removes those that its next command does not name."""
     if not (prefix / _UV_RECEIPT).exists():
         return []
-    import tomllib
 
     receipt = tomllib.loads((prefix / _UV_RECEIPT).read_text())
     requirements = receipt.get("tool", {}).get("requirements", [])

@@ -31,8 +31,6 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 def user_cache(name: str, environ: Mapping[str, str] = os.environ) -> Path | None:
     """The folder of this name in the user's cache, which may be missing; None for a user without a home."""
-    from pathlib import Path
-
     folder = cache_folder(name, environ)
     return None if folder is None else Path(folder)
 

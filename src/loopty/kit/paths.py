@@ -6,6 +6,7 @@ import functools
 import re
 import unicodedata
 from collections.abc import Callable, Iterable
+from urllib.parse import quote, unquote
 
 _IGNORED_BY_HFS = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF))
 
@@ -22,7 +23,6 @@ def quote_path(path: str) -> str:
     """The path as part of a URL."""
     if _NEVER_QUOTED.issuperset(path):
         return path
-    from urllib.parse import quote
 
     return quote(path)
 
@@ -31,7 +31,6 @@ def unquote_path(path: str) -> str:
     """The path that stands in a URL."""
     if "%" not in path:
         return path
-    from urllib.parse import unquote
 
     return unquote(path)
 

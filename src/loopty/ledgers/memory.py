@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from loopty.record.calls import is_about_calls
 from loopty.record.fold import Recorded
 from loopty.record.history import History
 from loopty.record.ledger import LocalOwners, OnProgress, Owners
@@ -65,8 +66,6 @@ class MemoryLedger:
         return iter(self._events[after:])
 
     def read_calls(self) -> Iterator[Recorded]:
-        from loopty.record.calls import is_about_calls
-
         return (recorded for recorded in self.read() if is_about_calls(recorded.event))
 
 

@@ -93,6 +93,5 @@ def open_ledger(url: str) -> Ledger:
 def _path(url: str, rest: str) -> str:
     if rest.startswith("///") and "?" not in rest and "#" not in rest:
         return unquote_path(rest.removeprefix("//"))
-    from urllib.parse import urlsplit
 
     return unquote_path(urlsplit(url).path)

@@ -10,8 +10,9 @@ from loopty.domain.errors import Misuse
 from loopty.kit.records import Record
 from loopty.ledgers.row_pages import RowPages
 from loopty.ledgers.rows import NOTHING, LedgerBusy, RowDatabase, event_digest, next_place, seal_digest
+from loopty.record.calls import is_about_calls
 from loopty.record.fold import Recorded
-from loopty.record.history import FOLD_VERSION, History
+from loopty.record.history import FOLD_VERSION, History, encode_event
 from loopty.record.ledger import OnProgress
 from loopty.record.node_facts import BLOCK_SIZE
 from loopty.record.pages import FACTS_KEY, RUN_KEY, Page
@@ -65,8 +66,6 @@ class RowWriteLock:
             self.seal(total)
 
     def _add(self, events: Sequence[Recorded], digest: bytes, total: bytes, seals: bool) -> Tail:
-        from loopty.record.history import encode_event
-
         rows, seal = [], None
         for item in events:
             kind, body = encode_event(item.event)
@@ -200,8 +199,6 @@ class RowLedger:
         yield from self._events(after)
 
     def read_calls(self) -> Iterator[Recorded]:
-        from loopty.record.calls import is_about_calls
-
         events = self._events(0, f"AND ({self._database.call_events})")
         yield from (recorded for recorded in events if is_about_calls(recorded.event))
 

@@ -14,12 +14,13 @@ from loopty.domain.errors import Misuse
 from loopty.domain.model import Model, ModelSpec, Role, Roles
 from loopty.kit.records import Record
 from loopty.models import prices
-from loopty.models.archive import Archive
+from loopty.models.archive import Archive, make_recorded_model
 from loopty.models.keys import key_of
 from loopty.models.meter import Meter, MeteredModel, Settlements
 from loopty.models.prices import FREE_PROVIDERS, Rates, rates_of
 from loopty.models.purse import RunPurse
 from loopty.models.retry import Clock, Retry, Sleep, Throttle
+from loopty.models.scripted_model import make_scripted_model
 
 KeyRefusal = Callable[[str, ModelSpec], str | None]
 """Why the key of a model may not be sent to its server, or None."""
@@ -145,12 +146,8 @@ def make_model(name: str, spec: ModelSpec, top: Path, key: Callable[[], str | No
     file = top / Path(spec.file).expanduser()
     match spec.provider:
         case "scripted":
-            from loopty.models.scripted_model import make_scripted_model
-
             return make_scripted_model(name, file)
         case "recorded":
-            from loopty.models.archive import make_recorded_model
-
             return make_recorded_model(name, file)
         case _:
             from loopty.models.provider_model import make_provider_model

@@ -4,6 +4,7 @@ the possible cost.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from contextvars import ContextVar
@@ -206,8 +207,6 @@ def _error_message(error: Exception, key: str | None) -> str:
 
 def _connection_problem(error: Exception, key: str | None) -> str:
     """Why there is no connection, and what to check where that is known."""
-    import ssl
-
     causes = [*_causes(error)]
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
         return "nothing listens there; is the server running?"

@@ -4,6 +4,7 @@ have them.
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import ipaddress
 import re
@@ -243,8 +244,6 @@ def _is_in_library(name: str) -> bool:
 
 def _close_names(name: str) -> list[str]:
     """The known name that is closest to this one, if one is close."""
-    import difflib
-
     return difflib.get_close_matches(name.lower(), _NAMES, n=1)
 
 

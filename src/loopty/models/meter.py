@@ -186,14 +186,14 @@ class Meter:
             allowance.admit(Price(expected.tokens, money_usd))
         call = self._purse.reserve(
             self._role,
-            expected.tokens,
-            money_usd,
-            maximum,
-            self._model,
-            subject.operator,
-            subject.node,
-            subject.pool,
-            subject.form,
+            tokens=expected.tokens,
+            money_usd=money_usd,
+            maximum=maximum,
+            model=self._model,
+            operator=subject.operator,
+            node=subject.node,
+            pool=subject.pool,
+            form=subject.form,
         )
         if allowance:
             allowance.reserve(call, maximum)

@@ -25,7 +25,7 @@ from loopty.record.node_facts import (
 from loopty.record.node_record import Node
 from loopty.record.pages import RUN_KEY, UNREADABLE, NodePlace, Page, RunPages, SavedNodes, damaged_page, facts_key
 from loopty.record.run_record import Run
-from loopty.record.saved_nodes import KnownPools, UnsavedNodes
+from loopty.record.saved_nodes import KnownPools, NodesInMemory, UnsavedNodes
 
 
 class Event(Record):
@@ -56,8 +56,6 @@ class FoldState:
 
     def __init__(self, saved: SavedNodes | None = None) -> None:
         if saved is None:
-            from loopty.record.saved_nodes import NodesInMemory
-
             saved = NodesInMemory()
         self.number = 0
         """The number of the last event folded in."""

@@ -99,8 +99,16 @@ def ticket_parts(name: str) -> tuple[int, int]:
 
 def _open(state: FoldState, event: TicketOpened, at: float) -> None:
     run = state.runs[event.run]
-    files = event.commit, event.tree
-    ticket = OpenTicket(event.node, event.mode, event.client, *files, at, event.command, event.params)
+    ticket = OpenTicket(
+        node=event.node,
+        mode=event.mode,
+        client=event.client,
+        commit=event.commit,
+        tree=event.tree,
+        since=at,
+        command=event.command,
+        params=event.params,
+    )
     still_open = {**Tickets.of(run).open, str(event.number): ticket}
     run = _charge(run, 1) if event.mode is TicketMode.TUNE else run
     state.put_run(run.with_part(Tickets(still_open, event.number)))

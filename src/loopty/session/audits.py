@@ -28,7 +28,7 @@ from loopty.session.queries import node_detail, node_diff, report, search_contex
 from loopty.session.runs import require_same_criteria
 from loopty.session.saved_record import SavedRecord
 from loopty.session.trust import open_own_repository
-from loopty.show.audits import AuditRow, audits
+from loopty.show.audits import AuditRow, audit_conclusion, audits
 from loopty.show.run_summary import RunSummary, WholeChange, summary_steps
 from loopty.taskfile.read import load
 from loopty.workspaces.held_out import HeldOutSplit
@@ -42,7 +42,6 @@ def conclude_audits(context: CampaignContext, run: int) -> None:
     known = AuditAnchors.of(history.runs[run])
     if not known.has_new_audit:
         return
-    from loopty.show.audits import audit_conclusion, audits
 
     events = (recorded for recorded in context.ledger.read() if recorded.number <= history.number)
     found = audit_conclusion(run, [row for row in audits(history, events) if row.node.run == run])

@@ -14,6 +14,7 @@ from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.engine.protocols import Trial
 from loopty.engine.trial_runner import TrialRunner
+from loopty.evaluators.error_lines import clean_lines
 from loopty.judge.tuning import Judging
 from loopty.kit.records import Record, replace
 from loopty.kit.safe_folder import SafeFile
@@ -27,6 +28,7 @@ from loopty.session.drafts import node_as_edited, remove_draft, sealable_files
 from loopty.session.leftovers import known_cause
 from loopty.session.runs import BASELINE, require_same_criteria
 from loopty.session.stoppable import never_prune, run_until_stopped, watch_nothing
+from loopty.show.explanation import Explanation
 
 if TYPE_CHECKING:
     from loopty.evaluators.benchmark_runner import TreeCommand, TreeCommandEnd
@@ -157,7 +159,6 @@ def _with_explanation(context: CampaignContext, trial: Trial, result: CheckResul
     if result.problem is None:
         # The end of what a runner prints tells whether it ran a test: stdout comes last.
         return replace(result, output=_ends_of_logs(context, trial, _LOGS[::-1]))
-    from loopty.show.explanation import Explanation
 
     lines, cause = outcome.error_lines, None
     log = _log(context, trial, outcome.log) if outcome.log else None
@@ -183,8 +184,6 @@ def _ends_of_logs(context: CampaignContext, trial: Trial, names: Sequence[str]) 
 
 
 def _end_of(log: SafeFile) -> str:
-    from loopty.evaluators.error_lines import clean_lines
-
     return "\n".join(clean_lines(log.read(_LOG_END, tail=True).decode(errors="replace")))
 
 

@@ -13,23 +13,30 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Role
 from loopty.domain.objective import Objective
-from loopty.domain.task import Task
+from loopty.domain.task import Rig, Task
 from loopty.domain.trial import Machine, Verdict, differences
 from loopty.engine import decisions
 from loopty.engine.protocols import Executor, Reviewer, Trial
+from loopty.engine.trial_runner import TrialRunner
 from loopty.executors.process_locks import ProcessLocks
 from loopty.git.repository import Repository
+from loopty.judge.tuning import Judging, Tuning
 from loopty.kit.records import Record, field, replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.ledgers.open_ledger import open_ledger
+from loopty.models.purse import RunPurse
+from loopty.proposers.verifiers.comparison import JudgedExecutor
+from loopty.proposers.verifiers.winner_review import WinnerReviewer
 from loopty.record.history import History
 from loopty.record.ledger import Ledger, OnProgress, Owners
-from loopty.record.nodes import NodeGates
+from loopty.record.nodes import FilesStored, NodeGates
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
+from loopty.record.sessions import RunStarted
 from loopty.record.trials import Cohorts, note_machine
 from loopty.session.trust import TaskHere, refusal_text
 from loopty.taskfile.task_requests import TaskRequest
+from loopty.workspaces import seals
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.node_folders import NodeFolders
 from loopty.workspaces.state_folder import OLD_LEDGER, StateFolder
@@ -155,13 +162,11 @@ class CampaignContext(Record):
         self.require_trust()
         if not self.task.benchmark.data:
             return ""
-        from loopty.workspaces import seals
 
         return seals.data_digest(self.state.top, self.task.benchmark.data)
 
     def role_models(self, run: int | None) -> RoleModels:
         """The models of a run; without one, of a check, whose costs count against the caps and are forgotten."""
-        from loopty.models.purse import RunPurse
         from loopty.session.models import RoleModels
 
         self.require_trust()
@@ -173,8 +178,6 @@ class CampaignContext(Record):
 
     def rig(self, unsafe: bool, run: int | None = None) -> Rig:
         """How trials of a run are run; without one, those of a check."""
-        from loopty.domain.task import Rig
-
         self.require_trust()
         task, found = self.task.without_held_out(), self.history.runs.get(run or 0)
         return Rig(
@@ -200,7 +203,6 @@ class CampaignContext(Record):
         task = self.task
         if not task.verifier.judged or run is None:
             return executor
-        from loopty.proposers.verifiers.comparison import JudgedExecutor
 
         models = self.role_models(run)
         model, limit = models.of(Role.VERIFIER), models.prompt_tokens(Role.VERIFIER)
@@ -231,9 +233,6 @@ class CampaignContext(Record):
 
         A pool sees to that itself: it measures the incumbent on each machine first.
         """
-        from loopty.engine.trial_runner import TrialRunner
-        from loopty.judge.tuning import Judging
-
         machine = executor.machine
         if not (anywhere or is_pool):
             self._refuse_other_machine(self.history.runs[run], machine)
@@ -272,7 +271,6 @@ class CampaignContext(Record):
         verifier = self.task.verifier
         if verifier.review == "off":
             return None
-        from loopty.proposers.verifiers.winner_review import WinnerReviewer
 
         models, patch, statement = self.role_models(run), self.repository.patches.between, self.task.statement
         model, limit = models.of(Role.VERIFIER), models.prompt_tokens(Role.VERIFIER)
@@ -291,7 +289,6 @@ class CampaignContext(Record):
         tune = self.task.tune
         if not (tune and tune.trials):
             return None
-        from loopty.judge.tuning import Tuning
         from loopty.proposers.parameters.tune_samplers import make_draw
 
         return Tuning(tune, self.task.space, make_draw(tune.sampler))
@@ -306,7 +303,6 @@ def _share_files(repository: Repository, state: StateFolder, recorder: Recorder)
     """Share the files of nodes with other clones, where the user has chosen a store."""
     if not state.store_url:
         return None
-    from loopty.record.nodes import FilesStored
     from loopty.session.places import open_shared_files
     from loopty.workspaces.shared_files import NodeSharing
 
@@ -332,8 +328,6 @@ def _refuse_tracked_files(repository: Repository) -> None:
 
 def _throwaway_recorder() -> Recorder:
     """The recorder of a run that is gone with the process."""
-    from loopty.record.sessions import RunStarted
-
     recorder = Recorder(open_ledger("memory:"), time.time)
     recorder.record(lambda _: [RunStarted(1, "", Objective(), 0, "a check")])
     return recorder

@@ -86,8 +86,6 @@ def new_draft(
 
 def drop_draft(context: CampaignContext, node: NodeId) -> None:
     """Give up a draft: it never runs, and its directory goes."""
-    from loopty.session import hand_decisions
-
     context.recorder.record(lambda history: hand_decisions.drop_draft(history, node))
     remove_draft(context, context.history[node])
 

@@ -6,8 +6,11 @@ import re
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.domain.trial import Pool
 from loopty.record.history import History
+from loopty.record.nodes import NodeCount
 from loopty.record.run_record import Run
+from loopty.record.verdicts import Incumbents, has_failed
 
 BEST, BASELINE = "best", "baseline"
 _HANDLE = re.compile(r"([#@]?)([1-9][0-9]{0,17})")
@@ -32,9 +35,6 @@ def newest_run(history: History, run: int | None = None) -> int:
 
 def _has_nothing(history: History, run: Run) -> bool:
     """Whether there is nothing to see of the run: its baseline failed, or it was refused before anything began."""
-    from loopty.record.nodes import NodeCount
-    from loopty.record.verdicts import has_failed
-
     return has_failed(history, run) or (NodeCount.of(run).nodes == 1 and not history[run.root].trials)
 
 
@@ -67,9 +67,6 @@ def node_of_text(text: str) -> NodeId | None:
 
 def best_node(history: History) -> NodeId:
     """The best node of the newest run."""
-    from loopty.domain.trial import Pool
-    from loopty.record.verdicts import Incumbents
-
     run = history.runs[newest_run(history)] if history.runs else None
     best = Incumbents.of(run, Pool.ATTEMPT).best if run else None
     if best is None:

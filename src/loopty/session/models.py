@@ -31,6 +31,7 @@ from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue, ModelEntry, model_entries
 from loopty.models.prices import rates_of
 from loopty.models.purse import RunPurse
+from loopty.proposers.verifiers.comparison import MixedModel
 from loopty.session.trust import TrustStore, refusal_text
 from loopty.taskfile.model_tables import make_key_refusal, user_config_models
 from loopty.taskfile.read import load
@@ -110,8 +111,6 @@ class RoleModels:
 
     def _role_model(self, role: Role) -> RoleModel:
         if role is Role.VERIFIER and len(self._names(role)) > 1:
-            from loopty.proposers.verifiers.comparison import MixedModel
-
             return MixedModel(self.all_of(role))
         return self._catalogue.role_model(role, self._model_name(role), self.purse, self._archive)
 

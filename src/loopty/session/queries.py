@@ -17,6 +17,7 @@ from loopty.record.history import History
 from loopty.record.ledger import Owners
 from loopty.record.nodes import NodeGates, require_files
 from loopty.record.run_record import Run
+from loopty.record.search_summary import FrozenPool
 from loopty.record.workers import Workers
 from loopty.session.saved_record import SavedRecord
 from loopty.taskfile.read import load
@@ -67,8 +68,6 @@ class NodeDiff(Record):
 
 def task_of_run(task: Task, run: Run) -> Task:
     """The task whose limits hold in the run: that of the second stage, where the run combines nodes of another."""
-    from loopty.record.search_summary import FrozenPool
-
     return task.for_combination() if task.combiner and FrozenPool.of(run).base else task
 
 

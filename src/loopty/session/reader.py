@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
+from loopty.domain.trial import Pool
 from loopty.git.folders import GitFolders
+from loopty.record.directives import Directive
+from loopty.record.verdicts import Incumbents
 from loopty.session import lookup
 from loopty.session.saved_record import SavedRecord
+from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from loopty.domain.benchmark import Gate
@@ -127,17 +132,13 @@ class CampaignReader:
 
     def mode_settings(self) -> ModeSettings:
         """How coding agents are to work here."""
-        import os
-
         from loopty.session.modes import ModeSettings
-        from loopty.workspaces.state_folder import StateFolder
 
         return ModeSettings(StateFolder.of(self._folders).home, os.environ)
 
     def ledger_choice(self) -> LedgerChoice:
         """Where the record of this repository is kept, and how to choose another place."""
         from loopty.session.places import LedgerChoice
-        from loopty.workspaces.state_folder import StateFolder
 
         return LedgerChoice(StateFolder.of(self._folders))
 
@@ -154,8 +155,6 @@ class CampaignReader:
 
     @property
     def _shared(self) -> SharedFiles | None:
-        from loopty.workspaces.state_folder import StateFolder
-
         if not (state := StateFolder.of(self._folders)).store_url:
             return None
         from loopty.git.command import GitCommand
@@ -177,9 +176,6 @@ class CampaignReader:
 
     def best(self, run: int | None = None) -> NodeId | None:
         """The best attempt of a run, or None before there is a result."""
-        from loopty.domain.trial import Pool
-        from loopty.record.verdicts import Incumbents
-
         return Incumbents.of(self.history.runs[self.newest_run(run)], Pool.ATTEMPT).best
 
     def leaderboard(self, top: int = 5, run: int | None = None) -> list[LeaderboardRow]:
@@ -259,13 +255,9 @@ class CampaignReader:
 
     def directive(self, run: int | None = None) -> str:
         """What the user wants the models to know, and which nodes changes start from, in words."""
-        from loopty.record.directives import Directive
-
         return Directive.of(self.history.runs[self.newest_run(run)]).words(self.history.name)
 
     def directed_nodes(self, run: int | None = None) -> dict[str, tuple[NodeId, ...]]:
         """The nodes that the directive names: those to build on, and those to build nothing on."""
-        from loopty.record.directives import Directive
-
         directive = Directive.of(self.history.runs[self.newest_run(run)])
         return {"build_on": directive.build_on, "not_below": directive.not_below}

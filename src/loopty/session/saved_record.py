@@ -11,7 +11,7 @@ from loopty.executors.process_locks import ProcessLocks
 from loopty.git.folders import GitFolders
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.fold import Recorded
-from loopty.record.history import History
+from loopty.record.history import History, unreadable_text
 from loopty.record.ledger import Ledger, OnProgress, Owners
 from loopty.workspaces.state_folder import OLD_LEDGER, StateFolder
 
@@ -87,8 +87,6 @@ class SavedRecord:
     @property
     def unreadable(self) -> str | None:
         """Which events cannot be read, or None; everything else can be shown."""
-        from loopty.record.history import unreadable_text
-
         text = unreadable_text(self.history)
         return f"{text}: what it says is missing here" if text else None
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import functools
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from loopty.domain.objective import Directions
@@ -32,8 +34,6 @@ def run_beside_loops(main: Callable[[], T], stop: Callable[[], None]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return main()
-    import contextvars
-    from concurrent.futures import ThreadPoolExecutor
 
     # One thread a call, with the variables of the caller: so notebooks know which cell printed a line.
     with ThreadPoolExecutor(1) as thread:

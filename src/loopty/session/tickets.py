@@ -124,8 +124,17 @@ def open_ticket(
         elif mode is TicketMode.TUNE:
             require_limit(trial_refusal(history.runs[run], context.task.pools, Pool.TUNE))
         _refuse_flood(tickets, client)
-        number, measured = tickets.newest + 1, (files.commit, files.tree)
-        yield TicketOpened(run, number, node.id, mode, client, *measured, command, subject.params)
+        yield TicketOpened(
+            run=run,
+            number=tickets.newest + 1,
+            node=node.id,
+            mode=mode,
+            client=client,
+            commit=files.commit,
+            tree=files.tree,
+            command=command,
+            params=subject.params,
+        )
 
     recorded = [item.event for item in context.recorder.record(decide)]
     opened = next((event for event in recorded if isinstance(event, TicketOpened)), None)

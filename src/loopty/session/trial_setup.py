@@ -12,6 +12,9 @@ import loopty_sdk
 from loopty.domain.launch import Mount, Sandbox
 from loopty.domain.task import Rig
 from loopty.domain.trial import Machine
+from loopty.evaluators.warm_commands import WarmCommands
+from loopty.executors.local_slots import LocalExecutor, SharedSlots, hold_place
+from loopty.executors.this_machine import this_machine
 from loopty.git.repository import Repository
 from loopty.kit import codec
 from loopty.kit.kept_files import ProgramAnswers
@@ -30,6 +33,7 @@ from loopty.workspaces.bytecode import Bytecode
 from loopty.workspaces.node_files import NodeFiles
 from loopty.workspaces.stages import BENCHMARK, INBOX, OUTBOX, TREE, Stages
 from loopty.workspaces.state_folder import StateFolder
+from loopty.workspaces.warm_packages import WarmPackages
 
 if TYPE_CHECKING:
     import asyncio
@@ -57,8 +61,6 @@ class TrialSetup(Record, dict=True):
 
     def executor(self, width: int, serve_model: ServeTrial | None, say: Callable[[str], None]) -> LocalExecutor:
         """The executor of trials; `serve_model` gives the benchmark its model, `say` tells what they wait for."""
-        from loopty.executors.local_slots import LocalExecutor, SharedSlots
-
         sandbox, trial_owner = self._sandbox()
         tools = self._tools(sandbox)
         evaluator = self._evaluator(tools, sandbox, trial_owner, serve_model, say)
@@ -69,8 +71,6 @@ class TrialSetup(Record, dict=True):
 
     def hold_place(self, width: int, cancel: asyncio.Event) -> AbstractAsyncContextManager[str]:
         """A slot and the resources of a trial, for what runs beside trials; see `executors/local_slots.py`."""
-        from loopty.executors.local_slots import SharedSlots, hold_place
-
         return hold_place(SharedSlots(self.state.slots, width), self._resources, cancel)
 
     def sandbox_gaps(self) -> tuple[str, ...]:
@@ -166,9 +166,6 @@ class TrialSetup(Record, dict=True):
         self, sandbox: Sandbox, tools: _TrialPrograms, stages: Stages, sdk: Mount, say: Callable[[str], None]
     ) -> WarmCommands:
         """What starts commands as copies of a warm process."""
-        from loopty.evaluators.warm_commands import WarmCommands
-        from loopty.workspaces.warm_packages import WarmPackages
-
         benchmark, top = self.rig.benchmark, self.repository.top
         inside = BENCHMARK if benchmark.isolated else TREE
         environments = (*(one.folder for one in tools.environments), *tools.toolchain.prefixes)
@@ -235,8 +232,6 @@ class TrialSetup(Record, dict=True):
         return choose_sandbox(self.rig.sandbox, self.state.probes), trial_owner()
 
     def _machine(self, sandbox: str, tools: _TrialPrograms) -> Machine:
-        from loopty.executors.this_machine import this_machine
-
         limits = self.rig.limits
         facts = {
             "limits": f"{limits.memory_mb} MB, {limits.processes} processes, {limits.disk_mb} MB disk",

@@ -183,10 +183,8 @@ def open_own_repository(top: Path) -> Repository:
         shared = open_shared_files(state, repository.git)
         assert shared is not None
         repository.restore_with(shared.restore)
-    if settings := repository.program_settings():
-        from loopty.taskfile.task_requests import git_requests
-
-        if not TrustStore(os.environ).is_trusted(repository.top, git_requests(settings)):
-            return repository
+    settings = repository.program_settings()
+    if settings and not TrustStore(os.environ).is_trusted(repository.top, git_requests(settings)):
+        return repository
     repository.allow_programs()
     return repository

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from loopty.domain.access import is_clean_path
 from loopty.domain.model import ModelSpec, Role, RoleBudget, Roles, VerifierSpec
@@ -226,8 +227,6 @@ def _faults(model: ModelSpec) -> Iterator[tuple[str, str]]:
 
 
 def _is_address(url: str) -> bool:
-    from urllib.parse import urlsplit
-
     try:
         parts = urlsplit(url)
         has_host = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from loopty.domain.errors import Misuse
@@ -153,6 +154,4 @@ def find_selector(kind: object) -> Plugin | None:
 
 
 def _entry_point(role: str, kind: str) -> EntryPoint | None:
-    from importlib.metadata import entry_points
-
     return next(iter(entry_points(group=f"loopty.{role}", name=kind)), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import sys
@@ -133,8 +134,6 @@ class Checker:
             if remedy := replacement(path, name):
                 self.add_fault(path, remedy)
             else:
-                import difflib
-
                 close = difflib.get_close_matches(name, known, n=1)
                 hint = f"did you mean '{close[0]}'?" if close else f"known here: {', '.join(known)}"
                 self.add_fault((*path, name), f"is not a known key; {hint}")

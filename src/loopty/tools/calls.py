@@ -23,11 +23,14 @@ from loopty.features.agents.tool_arguments import (
 )
 from loopty.features.agents.tool_table import LARGEST_CALL, asks_for_help, tool_help
 from loopty.kit.untrusted_files import Unreadable, json_object
-from loopty.record.directives import NoteAdded
+from loopty.record.directives import DirectiveSeen, NoteAdded, directive_digest, unseen_directive
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.record.tickets import Claims, TicketMode
-from loopty.session.drafts import Draft, DraftClaim, new_draft
+from loopty.session.drafts import Draft, DraftClaim, merge_drafts, new_draft
+from loopty.session.queries import search_context
+from loopty.session.runs import enter_run
+from loopty.show.search_context import context_sections, context_text
 from loopty.tools.tickets import Reply, TicketTools
 
 _MOST_SIBLINGS = 100
@@ -51,8 +54,6 @@ def open_draft(campaign: Campaign, client: str, arguments: Mapping[str, Any]) ->
 
 
 def _merge(campaign: Campaign, nodes: Sequence[str], hypothesis: str, claim: DraftClaim) -> dict[str, Any]:
-    from loopty.session.drafts import merge_drafts
-
     first, second = map(campaign.find_node, nodes)
     merged = merge_drafts(campaign.context, first, second, hypothesis, claim)
     ours, other, since = map(campaign.history.name, (merged.parent, merged.other, merged.ancestor))
@@ -200,10 +201,6 @@ class _ClientTools:
         return tools[tool](arguments)
 
     def _context(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        from loopty.record.directives import DirectiveSeen, directive_digest, unseen_directive
-        from loopty.session.queries import search_context
-        from loopty.show.search_context import context_sections, context_text
-
         run = self._run()
         context = self._campaign.context
         node = self._campaign.find_node(arguments["id"]) if "id" in arguments else None
@@ -217,8 +214,6 @@ class _ClientTools:
 
     def _run(self) -> int:
         """The newest run; the first one begins here, because agents ask for the context before all else."""
-        from loopty.session.runs import enter_run
-
         campaign = self._campaign
         return campaign.newest_run() if campaign.context.history.runs else enter_run(campaign.context)
 

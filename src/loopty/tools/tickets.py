@@ -11,6 +11,7 @@ from typing import Any
 from loopty.campaign.campaign import Campaign
 from loopty.domain.errors import Misuse
 from loopty.domain.trial import Pool
+from loopty.features.agents.hosts.hooks import require_subagent_edits
 from loopty.git.objects import REGULAR_FILES
 from loopty.kit.foreign_text import fence_text
 from loopty.record.directives import DirectiveSeen, directive_digest, unseen_directive
@@ -20,10 +21,11 @@ from loopty.record.tickets import Claims, OpenTicket, TicketMode, Tickets, ticke
 from loopty.record.trials import Trials
 from loopty.record.verdicts import Incumbents
 from loopty.session.context import CampaignContext
-from loopty.session.drafts import node_as_edited
+from loopty.session.drafts import node_as_edited, sealable_files
 from loopty.session.ticket_work import TicketWorker
 from loopty.session.tickets import TicketFiles, TicketResult, attempt_of, open_ticket
 from loopty.show.figures import figure
+from loopty.show.node import detail
 from loopty.show.ticket_text import attempt_text, error_excerpt
 
 LARGEST_PATCH = 256 << 10
@@ -96,16 +98,12 @@ class TicketTools:
         return self._hand_over(self._own_node(arguments["id"]), TicketMode.TRY, arguments, arguments["command"])
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        from loopty.session.drafts import sealable_files
-
         node = self._own_node(arguments["id"])
         if node.draft:
             sealable_files(self._context, node, lambda _: None)  # raises where submit would
         return self._hand_over(node, TicketMode.CHECK, arguments)
 
     def submit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        from loopty.features.agents.hosts.hooks import require_subagent_edits
-
         node, mode = self._own_node(arguments["id"]), TicketMode(arguments.get("mode", TicketMode.ATTEMPT))
         require_subagent_edits(self._context, node)
         if "patch" in arguments:
@@ -234,8 +232,6 @@ class TicketTools:
         return fence_text("the end of its output", raw.decode(errors="replace")[-_LOG_CHARS:], _LOG_CHARS)
 
     def _verdict_reply(self, node: Node) -> dict[str, Any]:
-        from loopty.show.node import detail
-
         context, run = self._context, self._context.history.runs[node.id.run]
         found = detail(context.history, node.id)
         best = Incumbents.of(run, Pool.ATTEMPT).best

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from loopty.campaign.campaign import Campaign
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.task import Audit, Task
@@ -218,8 +219,6 @@ class DashboardApi:
         if known and self._audits.get(run, ({}, []))[0] != known:
             rows: list[AuditRow] = []
             with contextlib.suppress(Misuse):
-                from loopty.campaign.campaign import Campaign
-
                 rows = Campaign(self._top).audits(run)
             self._audits[run] = known, rows
         return self._known_audits(run)

@@ -22,6 +22,7 @@ from loopty.models.archive import Archive
 from loopty.record.calls import Reservation, Spend
 from loopty.record.history import History
 from loopty.record.node_record import Pairing
+from loopty.record.nodes import require_files
 from loopty.record.run_record import Run
 from loopty.record.trials import Trials, trial_parts
 from loopty.record.verdicts import Confirmation
@@ -252,7 +253,6 @@ def diff_answer(reader: CampaignReader, node: NodeId, against: str) -> dict[str,
 
 
 def patch_between(reader: CampaignReader, one: NodeId, other: NodeId) -> str:
-    from loopty.record.nodes import require_files
     from loopty.session.trust import open_own_repository
 
     first, second = reader.history[one], reader.history[other]

@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import re
 import shlex
+import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
@@ -190,7 +191,6 @@ def _files_of(path: str, text: str, paths: Container[str]) -> Iterator[str]:
 
 def _python_imports(path: str, folder: str, text: str, paths: Container[str]) -> Iterator[str]:
     import ast  # here, because reading verbs load this module
-    import warnings
 
     if PurePosixPath(path).name.startswith(("test_", "bench_", "conftest")) or path.endswith("_test.py"):
         # pytest loads these by itself, from every folder above a test.

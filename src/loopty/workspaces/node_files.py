@@ -21,7 +21,9 @@ from loopty.engine.protocols import CommittedFiles
 from loopty.git.command import GitError
 from loopty.git.objects import DIRECTORY, LINK, REGULAR_FILES, TreeEntry
 from loopty.git.repository import Repository
+from loopty.git.three_way import merge_files
 from loopty.kit import paths
+from loopty.kit.markers import change_outside_blocks
 from loopty.kit.records import replace
 from loopty.kit.safe_folder import UnsafePath
 from loopty.record.history import History
@@ -138,8 +140,6 @@ class NodeFiles:
 
         A file that no proposal may change now is a conflict: `theirs` may have held it under other access rules.
         """
-        from loopty.git.three_way import merge_files
-
         merged = merge_files(self._repository, ancestor, ours, theirs, names)
         forbidden = [path for path in merged.edits if not self.may_change(path)]
         edits = {path: content for path, content in merged.edits.items() if path not in forbidden}
@@ -206,8 +206,6 @@ class NodeFiles:
         return None
 
     def _marker_fault(self, parent: Node, path: str, content: str | bytes | None) -> str | None:
-        from loopty.kit.markers import change_outside_blocks
-
         before = self.text(parent.commit, path)
         if before is None:
             return None

@@ -21,6 +21,7 @@ from loopty.kit.contents import deflate
 from loopty.kit.paths import quote_path
 from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFile, SafeFolder, UnsafePath
+from loopty.workspaces.rebuildable_folders import bytes_below
 from loopty.workspaces.state_folder import StateFolder
 
 CHANGE = "change.diff"
@@ -149,8 +150,6 @@ class NodeFolders:
 
     def size(self, node: NodeId) -> int:
         """What is kept of the node, in bytes, with the copy for people."""
-        from loopty.workspaces.rebuildable_folders import bytes_below
-
         plain, copy = self._state.node_folder(node), self._state.node_copy(node)
         return bytes_below(plain) + bytes_below(copy) + self._folded.size(node.name)
 

@@ -164,7 +164,15 @@ class AgentBooks(Record):
         if not self.is_served and wants_proposal and (remaining.tokens <= 0 or remaining.money_usd <= 0):
             raise Exhausted("the caps on the evolver's tokens or money leave nothing for another session")
         pool = ask.pool if wants_proposal else None
-        return self.purse.reserve(Role.EVOLVER, 0, 0.0, None, self._model_name, self._operator, parent.id, pool)
+        return self.purse.reserve(
+            Role.EVOLVER,
+            tokens=0,
+            money_usd=0.0,
+            model=self._model_name,
+            operator=self._operator,
+            node=parent.id,
+            pool=pool,
+        )
 
     def close_lost(self, call: str, usage: Usage, cost_usd: float, failure: str) -> None:
         """Settle a part whose process was killed."""

@@ -42,6 +42,7 @@ from loopty.record.tickets import TicketMode, TicketOpened, Tickets
 from loopty.session.by_hand import check_trial
 from loopty.session.context import CampaignContext
 from loopty.session.drafts import with_files
+from loopty.session.queries import search_context
 from loopty.session.reader import CampaignReader
 from loopty.session.stoppable import never_prune
 from loopty.session.ticket_work import lock_ticket
@@ -196,7 +197,6 @@ class SessionTools:
         }
 
     async def _show_context(self, arguments: Mapping[str, Any]) -> _Reply:
-        from loopty.session.queries import search_context
         from loopty.show.search_context import context_sections, context_text
 
         context = self._context

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import itertools
 import json
 import re
 import urllib.parse
@@ -366,8 +367,6 @@ class TrialExport:
 
     def send_spans(self, address: str) -> int:
         """Send trials and model calls to a collector of OpenTelemetry."""
-        import itertools
-
         rows = trial_rows(self._record.history, self._record.events(), self._run)
         spans = itertools.chain(trial_spans(rows), call_spans(self._record.call_events(), self._run))
         return send_spans(spans, address, self._repository, self._run)

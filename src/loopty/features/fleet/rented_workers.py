@@ -11,6 +11,7 @@ import json
 import secrets
 import shlex
 import shutil
+import subprocess
 import sys
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
@@ -49,8 +50,6 @@ def requirement(spec: ClusterSpec) -> str:
 
 def run_modal_worker(line: str) -> int:
     """Run a worker inside a container of Modal."""
-    import subprocess
-
     return subprocess.run(shlex.split(line), stdin=subprocess.DEVNULL).returncode
 
 

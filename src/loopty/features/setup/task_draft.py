@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
@@ -175,7 +176,6 @@ def require_matches(patterns: Sequence[str], files: Sequence[str]) -> None:
 def _near_matches(pattern: str, files: Sequence[str]) -> list[str]:
     folders = {str(parent) for path in files for parent in PurePosixPath(path).parents if str(parent) != "."}
     known = {*files, *folders, *(f"{folder}/**" for folder in folders)}
-    import difflib
 
     near = difflib.get_close_matches(pattern, sorted(known), n=_MAX_NAMES, cutoff=0.6)
     name = PurePosixPath(pattern).name

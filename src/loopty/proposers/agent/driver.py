@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from loopty.kit.records import Record, field, replace
 from loopty.proposers.agent.stream import AgentEvent, ReadLine
@@ -154,8 +155,6 @@ def load_driver(name: str, stream: str = TEXT) -> AgentDriver:
 
 def installed_agents() -> list[str]:
     """The agents whose programs are on the user's search path, and run."""
-    from concurrent.futures import ThreadPoolExecutor
-
     from loopty.kit.installation import working_program
 
     names = [name for name in AGENTS if name not in BY_COMMAND]

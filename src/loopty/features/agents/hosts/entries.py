@@ -175,8 +175,6 @@ def _literal(value: str | int | list[str]) -> str:
 
 def _quote(text: str) -> str:
     """As a basic string of TOML, which has the escapes of JSON."""
-    import json
-
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
