@@ -122,8 +122,10 @@ def _room_order(files: list[str]) -> Callable[[str], int]:
 
 
 def _line(file: str) -> str:
+    """Name the file and what it is, by the beginning of its docstring."""
     summary = (ast.get_docstring(ast.parse((SOURCE / file).read_text())) or "").split("\n")[0]
-    return f"- `{file}`: {re.split(r'(?<=[a-z`)])[.;](?: |$)', summary)[0]}\n"
+    end = re.search(r"(?<=.{12})(?:[,.;:](?: |$)| that | which | who )", summary)
+    return f"- `{file}`: {summary[: end.start()] if end else summary}\n"
 
 
 def listed_files(text: str) -> set[str]:

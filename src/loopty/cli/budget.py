@@ -9,8 +9,7 @@ from pathlib import Path
 
 import click
 
-from loopty.cli import declare
-from loopty.cli.output import NodeArgument, columns, here, json_option, print_json, run_option, say, terminal
+from loopty.cli.output import NodeArgument, columns, echo, here, json_option, print_json, run_option, say, terminal
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.model import ModelFault
@@ -20,8 +19,8 @@ from loopty.show.terminal import cut, printable_line
 from loopty.taskfile.model_tables import user_config_file
 
 
-@declare.command("budget")
-@declare.argument("changes", nargs=-1, metavar="[NAME=LIMIT]...")
+@click.command("budget")
+@click.argument("changes", nargs=-1, metavar="[NAME=LIMIT]...")
 @run_option
 @json_option
 def budget_verb(changes: tuple[str, ...], run: int | None, as_json: bool) -> None:
@@ -37,7 +36,7 @@ def budget_verb(changes: tuple[str, ...], run: int | None, as_json: bool) -> Non
         print_json({"run": number, "limits": dict(limits)})
         return
     for name, limit in limits.items():
-        declare.echo(f"{name:<13} {'no limit' if limit is None else f'{limit:,.10g}'}")
+        echo(f"{name:<13} {'no limit' if limit is None else f'{limit:,.10g}'}")
 
 
 def _parse(change: str) -> tuple[str, float | None]:
@@ -51,10 +50,10 @@ def _parse(change: str) -> tuple[str, float | None]:
     return name.strip(), limit
 
 
-@declare.command("spend")
-@declare.option(
+@click.command("spend")
+@click.option(
     "--by",
-    type=declare.kind_of_click("Choice", ["role", "model", "operator", "node"]),
+    type=click.Choice(["role", "model", "operator", "node"]),
     help="Show only this table.",
 )
 @run_option
@@ -71,26 +70,26 @@ def spend_verb(by: str | None, run: int | None, as_json: bool) -> None:
         return
     from loopty.show.spend import spend_text
 
-    declare.echo(spend_text(found, by, columns(), terminal(), campaign.history.name))
+    echo(spend_text(found, by, columns(), terminal(), campaign.history.name))
 
 
-@declare.command("direct")
-@declare.argument("text", required=False)
-@declare.option(
+@click.command("direct")
+@click.argument("text", required=False)
+@click.option(
     "--build-on",
     type=NodeArgument(),
     multiple=True,
     metavar="NODE",
     help="Start changes from the best node at or below NODE; repeatable.",
 )
-@declare.option(
+@click.option(
     "--not-below",
     type=NodeArgument(),
     multiple=True,
     metavar="NODE",
     help="Start no change from NODE, nor from what is below it; repeatable.",
 )
-@declare.option("--clear", is_flag=True, help="Remove the directive, with its nodes.")
+@click.option("--clear", is_flag=True, help="Remove the directive, with its nodes.")
 @json_option
 def direct_verb(
     text: str | None, build_on: tuple[NodeId, ...], not_below: tuple[NodeId, ...], clear: bool, as_json: bool
@@ -121,7 +120,7 @@ def direct_verb(
     elif clear:
         say(f"run {run} has no directive any more")
     elif directive:
-        declare.echo("\n".join(map(printable_line, directive.splitlines())))
+        echo("\n".join(map(printable_line, directive.splitlines())))
     else:
         say(f'run {run} has no directive: give one with `loopty direct "…"`')
 

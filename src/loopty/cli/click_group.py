@@ -1,10 +1,9 @@
-"""All verbs as a command of click: for help, for mistakes on the command line, and for verbs that need more."""
+"""All verbs as one command of click; each is imported when it is called."""
 
 from __future__ import annotations
 
 import click
 
-from loopty.cli.declare import Verb
 from loopty.cli.verbs import FOR_PROGRAMS, GROUPS, VERBS, verb_place
 from loopty.kit.by_name import by_name
 from loopty.version import __version__
@@ -19,8 +18,8 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in VERBS:
             return None
-        command: click.Command | Verb = by_name(verb_place(cmd_name))
-        return command.for_click() if isinstance(command, Verb) else command
+        command: click.Command = by_name(verb_place(cmd_name))
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         width = max(map(len, VERBS))

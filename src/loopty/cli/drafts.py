@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from loopty.cli import declare
 from loopty.cli.output import (
     NodeArgument,
+    echo,
     here,
     here_with_trust,
     json_option,
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
 
 
-@declare.command("new")
-@declare.option("--parent", type=NodeArgument(), help="The node to change. Default: the best node.")
-@declare.option("-m", "--message", default="by hand", show_default=True, help="The change, in words.")
-@declare.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable.")
-@declare.option("--sparse", is_flag=True, help="Only the files that you may change: fast in a large repository.")
+@click.command("new")
+@click.option("--parent", type=NodeArgument(), help="The node to change. Default: the best node.")
+@click.option("-m", "--message", default="by hand", show_default=True, help="The change, in words.")
+@click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Set a parameter; repeatable.")
+@click.option("--sparse", is_flag=True, help="Only the files that you may change: fast in a large repository.")
 @json_option
 def new_verb(parent: NodeId | None, message: str, params: tuple[str, ...], sparse: bool, as_json: bool) -> None:
     """Make a node by hand: a folder with its files to edit.
@@ -51,7 +51,7 @@ def new_verb(parent: NodeId | None, message: str, params: tuple[str, ...], spars
         print_json({"node": draft.node, "handle": draft.handle, **workspace})
         return
     count, name = len(draft.files), handle_name(draft.handle)
-    declare.echo(f"{name} {draft.folder}")
+    echo(f"{name} {draft.folder}")
     say(f"{name} is a draft: edit {count} file{'s' * (count != 1)} there, then run: loopty run {name}")
 
 
@@ -84,9 +84,9 @@ def try_verb(node: NodeId, words: tuple[str, ...], timeout: float | None, trust:
     sys.exit(_STOPPED if end.stopped else end.code)
 
 
-@declare.command("run")
-@declare.argument("node", type=NodeArgument())
-@declare.option(
+@click.command("run")
+@click.argument("node", type=NodeArgument())
+@click.option(
     "--check",
     is_flag=True,
     help="Only try the benchmark on the node, and change no state. For a baseline: on your files as they are now.",
@@ -109,7 +109,7 @@ def run_verb(node: NodeId, check: bool, as_json: bool, trust: bool, unsafe: bool
         print_json({**codec.plain(judged), **({"explanation": found.plain()} if found else {})})
     else:
         reason = printable_line(judged.reason) or "continue with `loopty run`"
-        declare.echo(f"{judged.name} {judged.verdict or 'stopped'}: {reason}")
+        echo(f"{judged.name} {judged.verdict or 'stopped'}: {reason}")
         print_integrity(judged.outcome)
         print_explanation(campaign.explanation(judged.id))
     sys.exit(0 if judged.outcome and judged.outcome.is_finished else 1)
@@ -130,14 +130,14 @@ def _check(campaign: Campaign, node: NodeId, as_json: bool, unsafe: bool) -> Non
             say(f"try again: loopty run {campaign.history.name(node)} --check")
     else:
         say(f"check passed in {outcome.seconds:.2f} s")
-        declare.echo(", ".join(f"{name} {value:g}" for name, value in outcome.metrics.items()))
+        echo(", ".join(f"{name} {value:g}" for name, value in outcome.metrics.items()))
     sys.exit(1 if problem else 0)
 
 
-@declare.command("merge")
-@declare.argument("first", type=NodeArgument())
-@declare.argument("second", type=NodeArgument())
-@declare.option("-m", "--message", default="", help="The change, in words. Default: merge FIRST and SECOND.")
+@click.command("merge")
+@click.argument("first", type=NodeArgument())
+@click.argument("second", type=NodeArgument())
+@click.option("-m", "--message", default="", help="The change, in words. Default: merge FIRST and SECOND.")
 @json_option
 def merge_verb(first: NodeId, second: NodeId, message: str, as_json: bool) -> None:
     """Bring the changes of two nodes onto their common ancestor, as a draft to look at and run.
@@ -154,14 +154,14 @@ def merge_verb(first: NodeId, second: NodeId, message: str, as_json: bool) -> No
         print_json({**named, **parents, "conflicts": list(merged.conflicts)})
         return
     name = handle_name(draft.handle)
-    declare.echo(f"{name} {draft.folder}")
+    echo(f"{name} {draft.folder}")
     for conflict in merged.conflicts:
         say(f"conflict: {conflict}")
     say(f"{'resolve them' if merged.conflicts else 'look at it'}, then run: loopty run {name}")
 
 
-@declare.command("drop")
-@declare.argument("node", type=NodeArgument())
+@click.command("drop")
+@click.argument("node", type=NodeArgument())
 @json_option
 def drop_verb(node: NodeId, as_json: bool) -> None:
     """Give up a draft: its folder is removed, and it never runs. Its id stays in the tree."""
@@ -171,4 +171,4 @@ def drop_verb(node: NodeId, as_json: bool) -> None:
     if as_json:
         print_json({"node": node, "handle": handle, "dropped": True})
         return
-    declare.echo(f"dropped {campaign.history.name(node)}")
+    echo(f"dropped {campaign.history.name(node)}")

@@ -9,8 +9,7 @@ import sys
 
 import click
 
-from loopty.cli import declare
-from loopty.cli.output import here, json_option, print_beside, print_json, say
+from loopty.cli.output import echo, here, json_option, print_beside, print_json, say
 from loopty.domain.errors import LooptyError, Misuse
 from loopty.domain.task_tables import AgentMode, ModeSource
 from loopty.features.agents.hosts.hook_call import LARGEST_BYTES, MOMENTS, HookCall
@@ -112,10 +111,10 @@ def uninstall_verb(hosts: tuple[str, ...], as_json: bool) -> None:
             say(f"  {path}")
 
 
-@declare.command("mode")
-@declare.argument("mode", required=False, type=declare.kind_of_click("Choice", [mode.value for mode in AgentMode]))
-@declare.argument("value", required=False, type=declare.kind_of_click("Choice", ["on", "off", "inherit"]))
-@declare.option("--user", is_flag=True, help="Your default for all repositories, not only this one.")
+@click.command("mode")
+@click.argument("mode", required=False, type=click.Choice([mode.value for mode in AgentMode]))
+@click.argument("value", required=False, type=click.Choice(["on", "off", "inherit"]))
+@click.option("--user", is_flag=True, help="Your default for all repositories, not only this one.")
 @json_option
 def mode_verb(mode: str | None, value: str | None, user: bool, as_json: bool) -> None:
     """Show or set how a coding agent in its own host works here.
@@ -136,7 +135,7 @@ def mode_verb(mode: str | None, value: str | None, user: bool, as_json: bool) ->
         print_json([{"mode": found.mode, "on": found.is_on, "source": found.source} for found in shown])
     else:
         for found in shown:
-            declare.echo(str(found))
+            echo(str(found))
 
 
 @click.command("hook", hidden=True)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from loopty.cli import declare
-from loopty.cli.output import confirm_requests, here, json_option, print_json, say
+from loopty.cli.output import confirm_requests, echo, here, json_option, print_json, say
 from loopty.cli.time_span import TimeSpan
 from loopty.domain.errors import Misuse
 from loopty.kit import codec
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
     from loopty.session.garbage import Garbage
 
 
-@declare.command("trust")
-@declare.option("--yes", is_flag=True, help="Allow it without a question.")
-@declare.option("--list", "only_list", is_flag=True, help="List what you have allowed, in all repositories.")
-@declare.option("--revoke", is_flag=True, help="Forget what you have allowed in this repository.")
+@click.command("trust")
+@click.option("--yes", is_flag=True, help="Allow it without a question.")
+@click.option("--list", "only_list", is_flag=True, help="List what you have allowed, in all repositories.")
+@click.option("--revoke", is_flag=True, help="Forget what you have allowed in this repository.")
 @json_option
 def trust_verb(yes: bool, only_list: bool, revoke: bool, as_json: bool) -> None:
     """Show what this task asks for beyond the default, and allow it.
@@ -64,9 +63,9 @@ def _allow(yes: bool, as_json: bool) -> None:
     elif not requests:
         say("this task asks for nothing beyond the default: there is nothing to allow")
     elif is_trusted:
-        declare.echo("\n".join(f"allowed: {request}" for request in requests))
+        echo("\n".join(f"allowed: {request}" for request in requests))
     else:
-        declare.echo("\n".join(f"not allowed: {request}" for request in requests))
+        echo("\n".join(f"not allowed: {request}" for request in requests))
         say("if it may have that: loopty trust --yes")
     sys.exit(0 if is_trusted else 1)
 
@@ -85,9 +84,9 @@ def _list(as_json: bool) -> None:
     if not found:
         say("nothing is allowed beyond the default, in any repository")
     for permission in found:
-        declare.echo(f"{permission.top}, {moment(permission.at)}")
+        echo(f"{permission.top}, {moment(permission.at)}")
         for request in permission.requests:
-            declare.echo(f"  {request}")
+            echo(f"  {request}")
 
 
 def _revoke(as_json: bool) -> None:
@@ -98,8 +97,8 @@ def _revoke(as_json: bool) -> None:
         say("revoked: nothing is allowed here any more" if count else "nothing was allowed here")
 
 
-@declare.command("notify")
-@declare.option("--test", is_flag=True, help="Send a notice now, to see whether it arrives.")
+@click.command("notify")
+@click.option("--test", is_flag=True, help="Send a notice now, to see whether it arrives.")
 @json_option
 def notify_verb(test: bool, as_json: bool) -> None:
     """Show where notices go: to the desktop, to a web address, to a command of yours.
@@ -126,9 +125,7 @@ def notify_verb(test: bool, as_json: bool) -> None:
     if as_json:
         print_json({**codec.plain(settings), "file": str(path), "failures": failures})
     elif not settings.has_receiver:
-        declare.echo(
-            f"notices go nowhere yet: write a table [notify] into {path} (`loopty notify --help` has one)"
-        )
+        echo(f"notices go nowhere yet: write a table [notify] into {path} (`loopty notify --help` has one)")
     else:
         receivers = {
             "desktop": "this desktop" if settings.desktop else "",
@@ -137,8 +134,8 @@ def notify_verb(test: bool, as_json: bool) -> None:
         }
         for name, receiver in receivers.items():
             if receiver:
-                declare.echo(f"{name:<9}{receiver}")
-        declare.echo(f"{'on':<9}{', '.join(settings.on)}")
+                echo(f"{name:<9}{receiver}")
+        echo(f"{'on':<9}{', '.join(settings.on)}")
         if test and not failures:
             say("a test was sent to each")
     for failure in failures:

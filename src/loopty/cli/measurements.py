@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from loopty.campaign.campaign import Campaign
-from loopty.cli import declare
 from loopty.cli.output import (
     NO_SANDBOX,
     NodeArgument,
     columns,
+    echo,
     here,
     here_with_trust,
     json_option,
@@ -153,9 +153,9 @@ def _values_text(values: tuple[float, ...]) -> str:
     return figure(low) + (f" ({count} times)" if count > 1 else "")
 
 
-@declare.command("audit")
-@declare.argument("nodes", type=NodeArgument(), nargs=-1)
-@declare.option("--list", "only_list", is_flag=True, help="List past audits without running one.")
+@click.command("audit")
+@click.argument("nodes", type=NodeArgument(), nargs=-1)
+@click.option("--list", "only_list", is_flag=True, help="List past audits without running one.")
 @run_option
 @json_option
 @trust_option
@@ -179,11 +179,11 @@ def audit_verb(
     if as_json:
         print_json([{**codec.plain(row), "gap": row.gap, "flags": codec.plain(row.flags)} for row in rows])
     else:
-        declare.echo(audits_text(rows, columns(), terminal()))
+        echo(audits_text(rows, columns(), terminal()))
     sys.exit(1 if raises_doubt else 0)
 
 
-@declare.command("rebaseline")
+@click.command("rebaseline")
 @run_option
 @json_option
 @trust_option
@@ -209,7 +209,7 @@ def rebaseline_verb(run: int | None, as_json: bool, trust: bool, unsafe: bool) -
             }
         )
         return
-    declare.echo(f"{moved.incumbent} {moved.score!r}")
+    echo(f"{moved.incumbent} {moved.score!r}")
     say(f"run {moved.run} continues here, with {moved.incumbent} as the node to beat: loopty optimize")
 
 

@@ -6,10 +6,12 @@ import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
-from loopty.cli import declare
+import click
+
 from loopty.cli.output import (
     NodeArgument,
     columns,
+    echo,
     here,
     json_option,
     print_json,
@@ -39,10 +41,10 @@ if TYPE_CHECKING:
 _LINES_AT_ONCE = 1000
 
 
-@declare.command("tree")
-@declare.argument("node", type=NodeArgument(), required=False)
-@declare.option("--all", "everything", is_flag=True, help="Show every node, those of the control too.")
-@declare.option("--controls", is_flag=True, help="Show the nodes of the control, too.")
+@click.command("tree")
+@click.argument("node", type=NodeArgument(), required=False)
+@click.option("--all", "everything", is_flag=True, help="Show every node, those of the control too.")
+@click.option("--controls", is_flag=True, help="Show the nodes of the control, too.")
 @run_option
 @json_option
 def tree_verb(node: NodeId | None, everything: bool, controls: bool, run: int | None, as_json: bool) -> None:
@@ -71,14 +73,14 @@ def tree_verb(node: NodeId | None, everything: bool, controls: bool, run: int | 
         rows = campaign.tree(top, None if everything else LIMIT, controls or everything)
         lines = tree_lines(rows, columns(), terminal(), score_metric(metrics).name if metrics else "score")
         while part := list(itertools.islice(lines, _LINES_AT_ONCE)):
-            declare.echo("\n".join(part))
+            echo("\n".join(part))
     say_failed_baseline(campaign, top.run)
 
 
-@declare.command("show")
-@declare.argument("node", type=NodeArgument())
-@declare.option("--prompt", is_flag=True, help="Show the prompt and reply of each model call that made the node.")
-@declare.option("--refused", is_flag=True, help="Show the model calls to change the node that gave no trial.")
+@click.command("show")
+@click.argument("node", type=NodeArgument())
+@click.option("--prompt", is_flag=True, help="Show the prompt and reply of each model call that made the node.")
+@click.option("--refused", is_flag=True, help="Show the model calls to change the node that gave no trial.")
 @json_option
 def show_verb(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
     """Show everything about a node: change, parameters, metrics, learning curve, verdict, gates, and its files.
@@ -100,9 +102,9 @@ def show_verb(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
         return
     from loopty.show.node import node_text
 
-    declare.echo(node_text(detail, str(draft or folder), columns(), terminal(), found))
+    echo(node_text(detail, str(draft or folder), columns(), terminal(), found))
     if curve := campaign.learning_curve(node):
-        declare.echo(f"\n{curve_chart(curve, columns(), terminal=terminal())}")
+        echo(f"\n{curve_chart(curve, columns(), terminal=terminal())}")
 
 
 def _show_calls(campaign: Campaign, node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
@@ -126,10 +128,10 @@ def _show_calls(campaign: Campaign, node: NodeId, prompt: bool, refused: bool, a
     elif not calls:
         say(f"no model call led to {name(node)}: `{printable_line(operator)}` made it")
     elif not prompt:
-        declare.echo(fruitless_calls_text(node, calls, columns(), terminal(), name))
+        echo(fruitless_calls_text(node, calls, columns(), terminal(), name))
     else:
         with_texts = [(call, records.get(call.reserved.call)) for call in shown]
-        declare.echo(calls_text(with_texts, columns(), terminal(), name))
+        echo(calls_text(with_texts, columns(), terminal(), name))
         if len(shown) < len(calls):
             say(f"these are the newest {len(shown)} of {len(calls):,} calls: --json has them all")
 
@@ -161,9 +163,9 @@ def _text_row(record: CallRecord | None) -> dict[str, Any]:
     }
 
 
-@declare.command("diff")
-@declare.argument("node", type=NodeArgument())
-@declare.option("--baseline", is_flag=True, help="Compare with the run's baseline, not with the parent.")
+@click.command("diff")
+@click.argument("node", type=NodeArgument())
+@click.option("--baseline", is_flag=True, help="Compare with the run's baseline, not with the parent.")
 @json_option
 def diff_verb(node: NodeId, baseline: bool, as_json: bool) -> None:
     """Show what a node changed, as a patch."""
@@ -179,5 +181,5 @@ def diff_verb(node: NodeId, baseline: bool, as_json: bool) -> None:
         say(f"{name} is a draft: its change is not recorded yet, and its files are in {draft}")
 
     for name, change in found.params.items():
-        declare.echo(printable_line(f"# {name}: {value_text(change.before)} → {value_text(change.after)}"))
-    declare.echo(diff_text(found.patch, terminal()), nl=False)
+        echo(printable_line(f"# {name}: {value_text(change.before)} → {value_text(change.after)}"))
+    echo(diff_text(found.patch, terminal()), nl=False)

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from loopty.campaign.campaign import Campaign
-from loopty.cli import declare
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.trial import Integrity
@@ -30,15 +31,15 @@ if TYPE_CHECKING:
     from loopty.taskfile.task_requests import TaskRequest
 
 
-json_option = declare.option("--json", "as_json", is_flag=True, help="Print JSON.")
-run_option = declare.option("--run", type=int, metavar="N", help="The run. Default: the newest.")
-unsafe_option = declare.option(
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+run_option = click.option("--run", type=int, metavar="N", help="The run. Default: the newest.")
+unsafe_option = click.option(
     "--unsafe-no-sandbox",
     "unsafe",
     is_flag=True,
     help="No sandbox: candidates run with your full permissions (dangerous).",
 )
-trust_option = declare.option(
+trust_option = click.option(
     "--trust",
     is_flag=True,
     help="Allow what loopty.toml asks for beyond the default, as `loopty trust --yes` does.",
@@ -46,11 +47,13 @@ trust_option = declare.option(
 NO_SANDBOX = "warning: no sandbox; candidates run with your full permissions"
 
 
-class NodeArgument(declare.Kind):
+class NodeArgument(click.ParamType[NodeId]):
     """A node on the command line: `@95`, its path, or `best`, the best node of the newest run."""
 
-    def __init__(self) -> None:
-        super().__init__("node", lambda word: here().find_node(word))
+    name = "node"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> NodeId:  # noqa: ARG002
+        return here().find_node(value)
 
 
 def here(talk: Callable[[str], None] | None = None) -> Campaign:
@@ -77,14 +80,19 @@ def confirm_requests(requests: Sequence[TaskRequest]) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     say(requests_text(requests))
-    import click
-
     return click.confirm("Allow this, and remember it for this repository?", err=True)
+
+
+def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
+    """Print a line and flush; without `nl` its end is in the text."""
+    stream = sys.stderr if err else sys.stdout
+    stream.write(f"{text}\n" if nl else text)
+    stream.flush()
 
 
 def say(text: str) -> None:
     """Talk to a person, on stderr."""
-    declare.echo(text, err=True)
+    echo(text, err=True)
 
 
 def say_unreadable(campaign: Campaign) -> None:
@@ -112,10 +120,10 @@ def print_json(data: Any) -> None:
 
 def print_json_text(text: str) -> None:
     """Print JSON. Hidden characters are escaped: a reader gets the same value, a terminal nothing to obey."""
-    declare.echo(escape_hidden_json(text))
+    echo(escape_hidden_json(text))
 
 
-why_option = declare.option("--why", required=True, metavar="TEXT", help="The reason; it stays in the record.")
+why_option = click.option("--why", required=True, metavar="TEXT", help="The reason; it stays in the record.")
 
 
 def print_verdict_change(campaign: Campaign, change: VerdictChange, as_json: bool) -> None:
@@ -126,12 +134,12 @@ def print_verdict_change(campaign: Campaign, change: VerdictChange, as_json: boo
         print_json({**codec.plain(change), "handles": handles})
         return
     name = campaign.history.name
-    declare.echo(f"withdrawn: {', '.join(map(name, change.withdrawn)) or 'nothing'}")
+    echo(f"withdrawn: {', '.join(map(name, change.withdrawn)) or 'nothing'}")
     if change.reopened:
-        declare.echo(f"unjudged again: {', '.join(map(name, change.reopened))}")
+        echo(f"unjudged again: {', '.join(map(name, change.reopened))}")
         say("judge them: loopty remeasure")
     if change.best:
-        declare.echo(f"best: {name(change.best)}")
+        echo(f"best: {name(change.best)}")
 
 
 def say_control(campaign: Campaign, run: int) -> None:
@@ -170,12 +178,12 @@ def say_run_without_result(campaign: Campaign, shown: int, named: int | None) ->
 def print_integrity(outcome: Outcome | None) -> None:
     """Say it where the candidate could reach the code that scored it."""
     if outcome and outcome.integrity is Integrity.WEAK:
-        declare.echo("integrity: weak")
+        echo("integrity: weak")
 
 
 def print_beside(head: str, text: str) -> None:
     """Print the text beside its head, in lines as wide as the terminal."""
-    declare.echo(terminal().render(text_beside(head, text, columns())))
+    echo(terminal().render(text_beside(head, text, columns())))
 
 
 def columns() -> int:

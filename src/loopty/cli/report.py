@@ -10,9 +10,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from loopty.cli import declare
+import click
+
 from loopty.cli.output import (
     columns,
+    echo,
     here,
     json_option,
     print_json,
@@ -88,7 +90,7 @@ _CHECKED = 2_000
 """Events, and nodes. Of a longer record, `apply` and `report --check` look at all; this verb stays fast."""
 
 
-@declare.command("status")
+@click.command("status")
 @run_option
 @json_option
 def status_verb(run: int | None, as_json: bool) -> None:
@@ -117,13 +119,13 @@ def status_verb(run: int | None, as_json: bool) -> None:
         more.append(Fact("tickets", f"{tickets} open: agents wait for {'it' if tickets == 1 else 'them'}"))
     if store:
         more.append(Fact("store", store_line(store.place, store.unsent, store.unsent_bytes, store.fault)))
-    declare.echo(status_text(status, columns(), terminal(), tally, found, more))
+    echo(status_text(status, columns(), terminal(), tally, found, more))
 
 
-@declare.command("best")
-@declare.option(
+@click.command("best")
+@click.option(
     "--top",
-    type=declare.kind_of_click("IntRange", min=1),
+    type=click.IntRange(min=1),
     default=1,
     show_default=True,
     metavar="N",
@@ -155,7 +157,7 @@ def best_verb(top: int, run: int | None, as_json: bool) -> None:
             from loopty.show.score_text import ScoreText
 
             assert value is not None, "the best node has a score"
-            declare.echo(f"{history.name(best)} {ScoreText.of_run(campaign.status(number)).score(value)}")
+            echo(f"{history.name(best)} {ScoreText.of_run(campaign.status(number)).score(value)}")
         return
     from loopty.show.best import leaderboard_text, other_cohorts, other_cohorts_text
 
@@ -172,7 +174,7 @@ def best_verb(top: int, run: int | None, as_json: bool) -> None:
         leaderboard_text(rows, metric, columns(), terminal()),
         other_cohorts_text(other_cohorts(history, number, top), metric, columns(), terminal()),
     ]
-    declare.echo("\n\n".join(filter(None, parts)))
+    echo("\n\n".join(filter(None, parts)))
 
 
 def _print_row(campaign: Campaign, node: NodeId, rank: int, score: float | None) -> None:
@@ -201,50 +203,50 @@ _CHECKED_NODES, _CHECKED_EVENTS = 20_000, 80_000
 """A longer record is checked as a whole only when asked: reading a million nodes takes half a minute."""
 
 
-@declare.command("report")
-@declare.option(
+@click.command("report")
+@click.option(
     "--top",
-    type=declare.kind_of_click("IntRange", min=0),
+    type=click.IntRange(min=0),
     default=5,
     show_default=True,
     metavar="N",
     help="How many of the best nodes to list.",
 )
-@declare.option(
+@click.option(
     "--confirm",
     is_flag=True,
     help="First measure the best node beside the baseline in fresh pairs, so that the stated gain is of today.",
 )
-@declare.option(
+@click.option(
     "--slice",
     "parameter",
     metavar="NAME",
     help="The parameter to draw the scores against. Default: the most important one.",
 )
-@declare.option(
+@click.option(
     "--check",
     "everything",
     is_flag=True,
     help="Check every event and node for edits by hand, also of a record of more than 20,000 nodes; exit with 1 "
     "where there is one.",
 )
-@declare.option("--watch", is_flag=True, help="Draw the newest run again every two seconds, until Ctrl-C.")
-@declare.option("--markdown", is_flag=True, help="Print a summary to paste into a pull request instead.")
-@declare.option(
+@click.option("--watch", is_flag=True, help="Draw the newest run again every two seconds, until Ctrl-C.")
+@click.option("--markdown", is_flag=True, help="Print a summary to paste into a pull request instead.")
+@click.option(
     "--html",
     "page",
-    type=declare.kind_of_click("Path", path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write that summary with the chart as one page that needs nothing else, to share.",
 )
-@declare.option(
+@click.option(
     "--operators",
     "shows_operators",
     is_flag=True,
     help="Show instead what each operator, model and kind of change brought and cost.",
 )
 @unsafe_option
-@declare.option("--run", type=int, metavar="N", help="Only this run. Default: all, the newest first.")
+@click.option("--run", type=int, metavar="N", help="Only this run. Default: all, the newest first.")
 @json_option
 def report_verb(
     top: int,
@@ -299,7 +301,7 @@ def report_verb(
     if len(texts) > 1:
         rules = [f"── run {number} " for number in numbers]
         texts = [f"{rule:─<{columns()}}\n\n{text}" for rule, text in zip(rules, texts, strict=True)]
-    declare.echo(terminal().render("\n\n".join(texts)))
+    echo(terminal().render("\n\n".join(texts)))
     _end(everything, check)
 
 
@@ -372,7 +374,7 @@ def _summarize(campaign: Campaign, run: int | None, page: Path | None, as_json: 
         if as_json:
             print_json({"title": document.title, "markdown": markdown_text(document)})
         else:
-            declare.echo(markdown_text(document), nl=False)
+            echo(markdown_text(document), nl=False)
         return
     from loopty.show.chart import svg_chart
     from loopty.show.documents import html_page
@@ -382,7 +384,7 @@ def _summarize(campaign: Campaign, run: int | None, page: Path | None, as_json: 
     if as_json:
         print_json({"title": document.title, "path": str(page), "bytes": len(content)})
     else:
-        declare.echo(f"{page} has the report; it needs no other file")
+        echo(f"{page} has the report; it needs no other file")
 
 
 def _watch(run: int | None, top: int, parameter: str | None) -> None:
@@ -393,7 +395,7 @@ def _watch(run: int | None, top: int, parameter: str | None) -> None:
         with pause_collection():
             text = _report_text(here().report(run, top, parameter, _MOST_DRAWN), top)
         lines = text.splitlines()[: shutil.get_terminal_size((80, 24)).lines - 2]
-        declare.echo("\n".join([control_code("H") + control_code("2J") + lines[0], *lines[1:], "Ctrl-C ends"]))
+        echo("\n".join([control_code("H") + control_code("2J") + lines[0], *lines[1:], "Ctrl-C ends"]))
         time.sleep(_SECONDS_BETWEEN_DRAWINGS)
 
 
@@ -404,4 +406,4 @@ def _show_operators(campaign: Campaign, run: int | None, as_json: bool) -> None:
         return
     from loopty.show.operators import operators_text
 
-    declare.echo(operators_text(found, columns(), terminal()))
+    echo(operators_text(found, columns(), terminal()))

@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loopty.cli import declare
+import click
+
 from loopty.cli.output import (
     NodeArgument,
+    echo,
     here,
     json_option,
     print_integrity,
@@ -26,20 +28,18 @@ if TYPE_CHECKING:
     from loopty.campaign.campaign import Campaign
 
 
-@declare.command("apply")
-@declare.argument("node", type=NodeArgument(), required=False)
-@declare.option("--branch", metavar="NAME", help="Name of the new branch. Default: loopty-best-@N.")
-@declare.option("--patch", is_flag=True, help="Apply the change to your working tree instead.")
-@declare.option("--force", is_flag=True, help="Move the branch if it already exists.")
-@declare.option(
+@click.command("apply")
+@click.argument("node", type=NodeArgument(), required=False)
+@click.option("--branch", metavar="NAME", help="Name of the new branch. Default: loopty-best-@N.")
+@click.option("--patch", is_flag=True, help="Apply the change to your working tree instead.")
+@click.option("--force", is_flag=True, help="Move the branch if it already exists.")
+@click.option(
     "--to",
-    type=declare.kind_of_click("Path", path_type=Path),
+    type=click.Path(path_type=Path),
     metavar="FILE",
     help="Only the parameters: write them to this JSON file. Default: parameters_file of loopty.toml.",
 )
-@declare.option(
-    "--env", is_flag=True, help="Only the parameters: print them as shell assignments (PARAM_LR=0.03)."
-)
+@click.option("--env", is_flag=True, help="Only the parameters: print them as shell assignments (PARAM_LR=0.03).")
 @json_option
 def apply_verb(
     node: NodeId | None,
@@ -65,7 +65,7 @@ def apply_verb(
     if node == campaign.best(node.run):
         say_control(campaign, node.run)
     if env:
-        declare.echo(shell_assignments(found.params))
+        echo(shell_assignments(found.params))
         return
     root = campaign.node(str(node.run))
     is_edited = found.commit != root.commit
@@ -89,7 +89,7 @@ def apply_verb(
         }
         print_json({**result, "params": dict(found.params)})
         return
-    declare.echo(f"branch {made.branch} holds {found.name}")
+    echo(f"branch {made.branch} holds {found.name}")
     print_integrity(found.outcome)
     say(f"look: git diff {made.onto[:12]} {made.branch}   take: git merge {made.branch}")
 
@@ -100,7 +100,7 @@ def _patch(campaign: Campaign, node: NodeId, as_json: bool) -> None:
     if as_json:
         print_json({"node": node, "handle": found.handle, "applied": "working tree"})
         return
-    declare.echo(f"{found.name} applied to the working tree")
+    echo(f"{found.name} applied to the working tree")
     print_integrity(found.outcome)
 
 
@@ -110,18 +110,18 @@ def _apply_params(campaign: Campaign, node: NodeId, to: Path | None, as_json: bo
         path = str(made.path) if made.path else None
         print_json({"node": node, "handle": found.handle, "params": dict(made.params), "path": path})
     elif made.path is None:
-        declare.echo(json.dumps(dict(made.params), indent=2, ensure_ascii=False))
+        echo(json.dumps(dict(made.params), indent=2, ensure_ascii=False))
         say(f'write them: loopty apply {found.name} --to FILE, or parameters_file = "params.json" in loopty.toml')
     else:
         from loopty.show.closing_text import params_text
 
-        declare.echo(f"{made.path} has the parameters of {found.name}: {params_text(made.params)}")
+        echo(f"{made.path} has the parameters of {found.name}: {params_text(made.params)}")
 
 
-@declare.command("branch")
-@declare.argument("node", type=NodeArgument())
-@declare.option("--name", metavar="NAME", help="Name of the branch. Default: loopty- and its path.")
-@declare.option("--force", is_flag=True, help="Move the branch if it already exists.")
+@click.command("branch")
+@click.argument("node", type=NodeArgument())
+@click.option("--name", metavar="NAME", help="Name of the branch. Default: loopty- and its path.")
+@click.option("--force", is_flag=True, help="Move the branch if it already exists.")
 @json_option
 def branch_verb(node: NodeId, name: str | None, force: bool, as_json: bool) -> None:
     """Make a git branch of a node: its exact files, as they were measured.
@@ -137,17 +137,17 @@ def branch_verb(node: NodeId, name: str | None, force: bool, as_json: bool) -> N
         handle = campaign.history.handle(node)
         print_json({"node": node, "handle": handle, "branch": made.branch, "commit": made.commit})
         return
-    declare.echo(f"branch {made.branch} is at {made.commit}")
+    echo(f"branch {made.branch} is at {made.commit}")
     say(f"look: git log -p {made.branch}   remove: git branch -D {made.branch}")
 
 
-@declare.command("pr")
-@declare.argument("node", type=NodeArgument(), required=False)
-@declare.option("--branch", metavar="NAME", help="Name of the new branch. Default: loopty-best-@N.")
-@declare.option("--force", is_flag=True, help="Move the branch if it already exists.")
-@declare.option(
+@click.command("pr")
+@click.argument("node", type=NodeArgument(), required=False)
+@click.option("--branch", metavar="NAME", help="Name of the new branch. Default: loopty-best-@N.")
+@click.option("--force", is_flag=True, help="Move the branch if it already exists.")
+@click.option(
     "--to",
-    type=declare.kind_of_click("Path", path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write the text to this file. Default: it is printed.",
 )
@@ -186,35 +186,33 @@ def pr_verb(node: NodeId | None, branch: str | None, force: bool, to: Path | Non
         )
         return
     if not to:
-        declare.echo(text, nl=False)
+        echo(text, nl=False)
     print_integrity(found.outcome)
     say(f"branch {made.branch} holds the change; push it: git push -u origin {made.branch}")
     if to:
         say(f"{to} has the text; its first line is the title")
 
 
-@declare.command("export")
-@declare.argument("node", type=NodeArgument(), required=False)
-@declare.option(
+@click.command("export")
+@click.argument("node", type=NodeArgument(), required=False)
+@click.option(
     "--to",
-    type=declare.kind_of_click("Path", path_type=Path),
+    type=click.Path(path_type=Path),
     help="Where to write it. Default: .git/loopty/artifacts.",
 )
-@declare.option("--force", is_flag=True, help="Replace an artifact that is already there.")
-@declare.option(
+@click.option("--force", is_flag=True, help="Replace an artifact that is already there.")
+@click.option(
     "--trials",
-    type=declare.kind_of_click("Path", path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write all trials of the run as a table: FILE.csv, or FILE.parquet.",
 )
-@declare.option(
+@click.option(
     "--mlflow", metavar="URI", help="Send the trials to MLflow: http://host:5000 or sqlite:///mlflow.db."
 )
-@declare.option("--wandb", metavar="PROJECT", help="Send the trials to Weights & Biases.")
-@declare.option("--offline", is_flag=True, help="With --wandb: only write its files here, for `wandb sync` later.")
-@declare.option(
-    "--otlp", metavar="URL", help="Send trials and model calls as spans to an OpenTelemetry collector."
-)
+@click.option("--wandb", metavar="PROJECT", help="Send the trials to Weights & Biases.")
+@click.option("--offline", is_flag=True, help="With --wandb: only write its files here, for `wandb sync` later.")
+@click.option("--otlp", metavar="URL", help="Send trials and model calls as spans to an OpenTelemetry collector.")
 @run_option
 @json_option
 def export_verb(
@@ -260,7 +258,7 @@ def export_verb(
         print_json({"count": count, "to": place})
     else:
         what = "spans" if otlp else "new trials" if mlflow else "trials"
-        declare.echo(f"{place} has {count:,} {what}")
+        echo(f"{place} has {count:,} {what}")
 
 
 def _pack(campaign: Campaign, node: NodeId, to: Path | None, force: bool, as_json: bool) -> None:
@@ -269,4 +267,4 @@ def _pack(campaign: Campaign, node: NodeId, to: Path | None, force: bool, as_jso
         handle = campaign.history.handle(node)
         print_json({"node": node, "handle": handle, "path": str(artifact.path), "digest": artifact.digest})
     else:
-        declare.echo(f"{artifact.path} holds {campaign.history.name(node)}, digest {artifact.digest[:12]}")
+        echo(f"{artifact.path} holds {campaign.history.name(node)}, digest {artifact.digest[:12]}")

@@ -1,4 +1,4 @@
-"""Runs the verb that is called, imports only that, and turns misuse into one line and exit code 2."""
+"""Runs the verb that is called, and turns misuse into one line and exit code 2."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ import os
 import sys
 from pathlib import Path
 from shlex import join
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from loopty.cli.declare import Verb
-from loopty.cli.verbs import VERBS, verb_place
+import click
+
+from loopty.cli.click_group import loopty
 from loopty.domain.errors import LooptyError
-from loopty.kit.by_name import by_name
-
-_COMPLETION = "_LOOPTY_COMPLETE"
-"""With it, a shell asks click how a line could go on."""
 
 _LIMITS = ("attempts", "control", "wall_seconds", "target", "patience")
 """Limits of a run, which many look for among the options of `optimize`."""
@@ -27,13 +24,13 @@ def run_verb() -> None:
 
     sys.stdout, sys.stderr = SafeStream.over(sys.stdout), SafeStream.over(sys.stderr)
     try:
-        _run_line(sys.argv[1:])
+        loopty(standalone_mode=False)
     except LooptyError as error:
         _exit_if_outage(error)
         _exit_for_misuse(str(error))
-    except _error_of_click("NoSuchOption") as error:
+    except click.NoSuchOption as error:
         _exit_for_misuse(error.format_message() if error.possibilities else _unknown_option(error))
-    except _error_of_click("ClickException") as error:
+    except click.ClickException as error:
         _exit_for_misuse(error.format_message())
     except BrokenPipeError:
         _leave_stdout()
@@ -42,34 +39,12 @@ def run_verb() -> None:
         if (message := _explanation(error)) is None:
             raise
         _exit_for_misuse(message)
-    except (EOFError, KeyboardInterrupt, _error_of_click("Abort")):
+    except (EOFError, KeyboardInterrupt, click.Abort):
         sys.stderr.write("\nloopty: interrupted\n")
         sys.exit(130)
 
 
-def _run_line(words: list[str]) -> None:
-    """Run a plain line at once; click reads every other."""
-    if words and words[0] in VERBS and _COMPLETION not in os.environ:
-        command = by_name(verb_place(words[0]))
-        if isinstance(command, Verb) and (call := command.call_for(words[1:])):
-            call()
-            return
-    from loopty.cli.click_group import loopty
-
-    loopty(standalone_mode=False)
-
-
-class _NeverRaised(Exception):  # noqa: N818
-    """Stands for an exception that nobody can have raised."""
-
-
-def _error_of_click(name: str) -> type[Any]:
-    """The exception of this name, where click has been imported."""
-    error: type[Any] = getattr(sys.modules.get("click"), name, _NeverRaised)
-    return error
-
-
-def _unknown_option(error: Any) -> str:
+def _unknown_option(error: click.NoSuchOption) -> str:
     """What to do instead of an option that a verb does not have."""
     verb, name = error.ctx.command_path if error.ctx else "loopty", error.option_name.lstrip("-").replace("-", "_")
     if verb == "loopty optimize" and name in _LIMITS:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from loopty.cli import declare
-from loopty.cli.output import here, json_option, print_json, run_option, say
+import click
+
+from loopty.cli.output import echo, here, json_option, print_json, run_option, say
 
 
-@declare.command("pause")
-@declare.option("--why", default="", metavar="TEXT", help="The reason; it stays in the record.")
+@click.command("pause")
+@click.option("--why", default="", metavar="TEXT", help="The reason; it stays in the record.")
 @run_option
 @json_option
 def pause_verb(why: str, run: int | None, as_json: bool) -> None:
@@ -25,7 +26,7 @@ def pause_verb(why: str, run: int | None, as_json: bool) -> None:
         say(f"run {number} is paused: running trials go on to their end; `loopty resume` goes on")
 
 
-@declare.command("resume")
+@click.command("resume")
 @run_option
 @json_option
 def resume_verb(run: int | None, as_json: bool) -> None:
@@ -39,8 +40,8 @@ def resume_verb(run: int | None, as_json: bool) -> None:
         say(f"run {number} goes on" if has_driver else f"run {number} may go on: start it with `loopty optimize`")
 
 
-@declare.command("stop")
-@declare.option("--why", default="", metavar="TEXT", help="The reason; it stays in the record.")
+@click.command("stop")
+@click.option("--why", default="", metavar="TEXT", help="The reason; it stays in the record.")
 @run_option
 @json_option
 def stop_verb(why: str, run: int | None, as_json: bool) -> None:
@@ -57,9 +58,9 @@ def stop_verb(why: str, run: int | None, as_json: bool) -> None:
         say(f"run {number} ends now; `loopty optimize` resumes it")
 
 
-@declare.command("abort")
-@declare.argument("name", metavar="TICKET|NODE")
-@declare.option("--why", default="", metavar="TEXT", help="The reason.")
+@click.command("abort")
+@click.argument("name", metavar="TICKET|NODE")
+@click.option("--why", default="", metavar="TEXT", help="The reason.")
 @json_option
 def abort_verb(name: str, why: str, as_json: bool) -> None:
     """End a ticket of an agent, or the ticket of a node; a draft is given up.
@@ -70,4 +71,4 @@ def abort_verb(name: str, why: str, as_json: bool) -> None:
     if as_json:
         print_json({"done": done})
     else:
-        declare.echo(done)
+        echo(done)

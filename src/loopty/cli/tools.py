@@ -10,8 +10,7 @@ from pathlib import Path
 
 import click
 
-from loopty.cli import declare
-from loopty.cli.output import NodeArgument, here, json_option, print_json, say
+from loopty.cli.output import NodeArgument, echo, here, json_option, print_json, say
 from loopty.domain.ids import NodeId
 from loopty.features.agents.tool_table import TOOLS, asks_for_help, tool_help
 from loopty.git.folders import GitFolders
@@ -112,8 +111,8 @@ def _serve_mailbox() -> None:
     mailbox.serve(lambda call: start_call(mailbox.top, call))
 
 
-@declare.command("mcp")
-@declare.argument("folder", required=False)
+@click.command("mcp")
+@click.argument("folder", required=False)
 def mcp_verb(folder: str | None) -> None:
     """Serve the tools to a coding agent, by the Model Context Protocol on standard input and output.
 
@@ -125,13 +124,11 @@ def mcp_verb(folder: str | None) -> None:
     McpServer(os.environ.get("LOOPTY_CLIENT", ""), lambda call: start_call(top, call)).serve()
 
 
-@declare.command("context")
-@declare.option(
-    "--for", "node", type=NodeArgument(), metavar="NODE", help="Also say what is known about this node."
-)
-@declare.option(
+@click.command("context")
+@click.option("--for", "node", type=NodeArgument(), metavar="NODE", help="Also say what is known about this node.")
+@click.option(
     "--words",
-    type=declare.kind_of_click("IntRange", 60, 5_000),
+    type=click.IntRange(60, 5_000),
     default=600,
     show_default=True,
     help="Never print more words.",
@@ -153,4 +150,4 @@ def context_verb(node: NodeId | None, words: int, as_json: bool) -> None:
         rows = {section.name: list(section.lines) for section in sections}
         print_json({"run": context.status.run, "words": counted, "sections": rows})
         return
-    declare.echo(context_text(sections))
+    echo(context_text(sections))

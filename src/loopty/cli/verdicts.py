@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from loopty.cli import declare
+import click
+
 from loopty.cli.output import (
     NodeArgument,
+    echo,
     here,
     json_option,
     print_json,
@@ -20,9 +22,9 @@ from loopty.domain.ids import NodeId
 from loopty.kit import codec
 
 
-@declare.command("accept")
-@declare.argument("node", type=NodeArgument())
-@declare.option("--why", required=True, metavar="TEXT", help="Why its gain is real; it becomes the node's reason.")
+@click.command("accept")
+@click.argument("node", type=NodeArgument())
+@click.option("--why", required=True, metavar="TEXT", help="Why its gain is real; it becomes the node's reason.")
 def accept_verb(node: NodeId, why: str) -> None:
     """Keep NODE, which was held because its gain is too good to be true and it could have cheated.
 
@@ -33,8 +35,8 @@ def accept_verb(node: NodeId, why: str) -> None:
     say(f"{campaign.history.name(node)} is kept and the best of its run now")
 
 
-@declare.command("discard")
-@declare.argument("node", type=NodeArgument())
+@click.command("discard")
+@click.argument("node", type=NodeArgument())
 @why_option
 @json_option
 def discard_verb(node: NodeId, why: str, as_json: bool) -> None:
@@ -48,8 +50,8 @@ def discard_verb(node: NodeId, why: str, as_json: bool) -> None:
     print_verdict_change(campaign, campaign.discard(node, why), as_json)
 
 
-@declare.command("invalidate")
-@declare.argument("node", type=NodeArgument())
+@click.command("invalidate")
+@click.argument("node", type=NodeArgument())
 @why_option
 @json_option
 def invalidate_verb(node: NodeId, why: str, as_json: bool) -> None:
@@ -62,8 +64,8 @@ def invalidate_verb(node: NodeId, why: str, as_json: bool) -> None:
     print_verdict_change(campaign, campaign.invalidate(node, why), as_json)
 
 
-@declare.command("restore")
-@declare.argument("node", type=NodeArgument())
+@click.command("restore")
+@click.argument("node", type=NodeArgument())
 @why_option
 @json_option
 @unsafe_option
@@ -78,8 +80,8 @@ def restore_verb(node: NodeId, why: str, as_json: bool, unsafe: bool) -> None:
     print_verdict_change(campaign, campaign.restore(node, why, unsafe), as_json)
 
 
-@declare.command("remeasure")
-@declare.argument("node", type=NodeArgument(), required=False)
+@click.command("remeasure")
+@click.argument("node", type=NodeArgument(), required=False)
 @run_option
 @json_option
 @unsafe_option
@@ -96,5 +98,5 @@ def remeasure_verb(node: NodeId | None, run: int | None, as_json: bool, unsafe: 
         say("no node waits to be judged again")
     else:
         for each in judged:
-            declare.echo(f"{each.name} {each.verdict or 'stopped'}: {each.reason}")
+            echo(f"{each.name} {each.verdict or 'stopped'}: {each.reason}")
     sys.exit(1 if any(each.verdict is None for each in judged) else 0)
