@@ -1,31 +1,5 @@
-"""A repository with a task, driven from Python."""
+"""A repository with a task, as the tests of verbs have it."""
 
-import re
-from pathlib import Path
+from ..end_to_end.conftest import code_place, place
 
-import pytest
-
-from ..end_to_end.conftest import Place, code_place, parameter_place, place
-
-PAGE = Path(__file__).parents[2] / "docs/python.md"
-
-__all__ = ["code_place", "parameter_place", "place"]
-
-
-@pytest.fixture
-def lines() -> list[str]:
-    """What a campaign says to a person."""
-    return []
-
-
-@pytest.fixture
-def campaign(code_place: Place, lines: list[str]):
-    from loopty import Campaign
-
-    return Campaign(code_place.top / "src", say=lines.append)
-
-
-def python_page_examples(top: Path) -> list[str]:
-    """The examples of the page, for the repository there."""
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    return [block.replace("path/of/your/repository", str(top)) for block in blocks]
+__all__ = ["code_place", "place"]

@@ -14,8 +14,12 @@ if TYPE_CHECKING:
 else:
 
     def replace(record, /, **changes):
-        """Copy a record with some fields changed."""
-        return structs.replace(record, **changes)
+        """Copy a record, or a dataclass of somebody else, with some fields changed."""
+        if isinstance(record, Struct):
+            return structs.replace(record, **changes)
+        from dataclasses import replace as replace_in_dataclass
+
+        return replace_in_dataclass(record, **changes)
 
 
 FACTS = "__facts__"

@@ -1175,7 +1175,7 @@ install commands are those of one machine. [Causes](design/causes.md) says how i
 
 
 def test_the_page_of_failures_is_current():
-    path = Path(__file__).parents[2] / "docs" / "failures.md"
+    path = Path(__file__).parents[4] / "docs" / "failures.md"
     assert path.read_text() == page(), (
         "run: python tests/features/setup/causes/test_known_causes.py > docs/failures.md"
     )

@@ -1,7 +1,7 @@
 """Machines of SkyPilot: what it is asked for, and that every machine is given back.
 
 SkyPilot needs another release of click than loopty, so it cannot be among the packages of the tests: here a script
-stands in its place. `pytest -m registry tests/executors/test_sky_workers.py` installs the real one, and asks it.
+stands in its place. `pytest -m registry tests/features/fleet/test_sky_workers.py` asks the real one.
 """
 
 import asyncio

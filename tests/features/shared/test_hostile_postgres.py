@@ -10,7 +10,7 @@ from loopty.domain.errors import Misuse
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.history import FOLD_VERSION
 
-from ..servers.postgres_talker import BYTES, CLEARTEXT, REAL, TEXT, WHOLE, error, message, postgres_talker, result
+from ...servers.postgres_talker import BYTES, CLEARTEXT, REAL, TEXT, WHOLE, error, message, postgres_talker, result
 
 pytest.importorskip("psycopg")
 LINE = "loopty.features.shared.postgres_line"

@@ -11,7 +11,7 @@ from loopty.domain.errors import Misuse
 from loopty.features.fleet.cluster_spec import ClusterSpec
 from loopty.features.fleet.rented_workers import modal_function, run_modal_container
 
-from ..servers.modal_server import EXIT_CODE, log_in, serve_modal
+from ...servers.modal_server import EXIT_CODE, log_in, serve_modal
 
 URL = "loopty://secret@driver:7700/?certificate=" + "a" * 64
 SPEC = ClusterSpec.parse("modal:?gpus=H100:2&cpus=4&minutes=30&install=loopty%3D%3D9.9")
