@@ -39,7 +39,7 @@ class ArmBudget(Record):
     unit: str
 
     def slice(self, number: int) -> float:
-        """The budget at the end of this slice, from 1."""
+        """Return the budget at the end of this slice, from 1."""
         share = self.amount * number / SLICES
         return float(max(round(share), 1)) if self.unit in ("attempts", "tokens") else share
 
@@ -82,7 +82,7 @@ class ArmRuns:
         self._seeds_done = self._folder / "seeds-done"
 
     def searches(self) -> Iterator[ArmSearch]:
-        """All searches in turns: the first arm of a seed is the second of the next one."""
+        """Yield all searches in turns: the first arm of a seed is the second of the next one."""
         for seed in range(1, self._seeds + 1):
             names = list(self._arms)
             turned = names[seed % len(names) :] + names[: seed % len(names)]
@@ -106,11 +106,11 @@ class ArmRuns:
 
     @property
     def is_complete(self) -> bool:
-        """Whether as many seeds, or more, have spent their budget."""
+        """Say whether as many seeds, or more, have spent their budget."""
         return self._seeds_done.exists() and int(self._seeds_done.read_text()) >= self._seeds
 
     def report(self) -> ArmReport:
-        """The comparison so far: searches without an attempt are left out, and so are their pairs."""
+        """Report the comparison so far: searches without an attempt are left out, and so are their pairs."""
         curves = {
             (search.arm, search.task, search.seed): curve
             for search in self.searches()
@@ -179,7 +179,7 @@ class ArmRuns:
             here.allow()
 
     def _digest(self) -> str:
-        """Names the comparison: with the same one, the command goes on. More seeds may be added."""
+        """Name the comparison: with the same name, the command continues it. More seeds may be added."""
         heads = {name: str(task.head().commit) for name, task in self._tasks.items()}
         tops = [str(task.top) for task in self._tasks.values()]
         parts = [self._arms, heads, tops, self._budget.amount, self._budget.unit]
@@ -187,7 +187,7 @@ class ArmRuns:
 
 
 def parse_budget(text: str) -> ArmBudget:
-    """The budget of `40`, `40 attempts`, `600s`, `200k tokens` or `2.50 usd`."""
+    """Read the budget from `40`, `40 attempts`, `600s`, `200k tokens` or `2.50 usd`."""
     found = re.fullmatch(r"\$?\s*([0-9]+(?:\.[0-9]+)?)\s*(k|M)?\s*([a-z]*)", text.strip())
     units = {
         **dict.fromkeys(("", "attempt", "attempts"), "attempts"),

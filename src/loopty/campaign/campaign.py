@@ -58,14 +58,14 @@ class Campaign(CampaignReader):
 
     @functools.cached_property
     def record(self) -> SavedRecord:
-        """What earlier processes recorded here. Says how far it is brought up to date, if it has to be."""
+        """Return what earlier processes recorded here. Says how far it is brought up to date, if it has to be."""
         from loopty.session.context import refold_progress
 
         return SavedRecord(self._folders, refold_progress(self._say))
 
     @functools.cached_property
     def context(self) -> CampaignContext:
-        """Task, repository and ledger, opened to change something. Closes what dead processes left open."""
+        """Open task, repository and ledger to change something. Closes what dead processes left open."""
         from loopty.session.context import CampaignContext
 
         return CampaignContext.for_task(self._task_here, self._say)
@@ -79,7 +79,7 @@ class Campaign(CampaignReader):
 
     @property
     def history(self) -> History:
-        """Every run and node: as this process changed it, else as it was saved."""
+        """Return every run and node: as this process changed it, else as it was saved."""
         return self.context.history if "context" in self.__dict__ else self.record.history
 
     @property
@@ -87,11 +87,11 @@ class Campaign(CampaignReader):
         return self.context.state if "context" in self.__dict__ else self.record.state
 
     def requests(self) -> tuple[TaskRequest, ...]:
-        """What the task asks for beyond the default: the network, files outside the repository, models, …."""
+        """List what the task asks for beyond the default: the network, outside files, models, …."""
         return self._task_here.requests
 
     def is_trusted(self) -> bool:
-        """Whether the user has allowed what the task asks for. Without that, none of its trials starts."""
+        """Say whether the user has allowed what the task asks for. Without that, none of its trials starts."""
         return self._task_here.are_trusted()
 
     def trust(self, only_task_file: bool = False) -> tuple[TaskRequest, ...]:
@@ -104,14 +104,14 @@ class Campaign(CampaignReader):
         return self._task_here.requests
 
     def revoke_trust(self) -> int:
-        """Forget what was allowed to the task of this repository; how many permissions there were."""
+        """Forget what was allowed to the task of this repository, and count the permissions."""
         from loopty.session.trust import revoke_trust
 
         self.__dict__.pop("context", None)
         return revoke_trust(self._start)
 
     def audits(self, run: int | None = None) -> list[AuditRow]:
-        """Every look at the held-out split, oldest first."""
+        """List every look at the held-out split, oldest first."""
         from loopty.session.audits import list_audits
 
         return list_audits(self.record, lookup.newest_run(self.record.history, run))
@@ -145,7 +145,7 @@ class Campaign(CampaignReader):
     def start_combination(
         self, base: int, finish: Finish, unsafe: bool = False, listen: str = "", hosts: Sequence[str] = ()
     ) -> OptimizeSession | None:
-        """The session of the second stage, after the search `base` has finished; None where there is none."""
+        """Start the session of the second stage, after the search `base` has finished; None if there is none."""
         from loopty.campaign.optimize import start_combination, with_workers
 
         is_over = finish.sound and not finish.resumable
@@ -159,7 +159,7 @@ class Campaign(CampaignReader):
         tasks: Sequence[Path] = (),
         folder: Path | None = None,
     ) -> ArmRuns:
-        """A comparison of task files as arms, on this repository or on `tasks`.
+        """Compare task files as arms, on this repository or on `tasks`.
 
         The copies are in `folder`, by default in the user's own state.
         """
@@ -301,7 +301,7 @@ class Campaign(CampaignReader):
         return add_gate(self.context, self.find_node(node), gate, unsafe)
 
     def check_gates(self, node: str, unsafe: bool = False) -> dict[Gate, GateResult | None]:
-        """The gates of a node with their results now; None for a bound on a metric that was not measured yet."""
+        """Return a node's gates with their results now; None for a bound on a metric not measured yet."""
         from loopty.session.by_hand import check_gates
 
         context = self.context
@@ -423,7 +423,7 @@ class Campaign(CampaignReader):
     def collect_garbage(
         self, older_than_seconds: float | None = None, max_bytes: int | None = None, remove: bool = False
     ) -> Garbage:
-        """What discarded nodes take on disk; with `remove`, it is removed. The record stays. Needs no task file.
+        """Find what discarded nodes take on disk; `remove` removes it. The record stays. Needs no task file.
 
         By default older than 14 days; with `max_bytes`, the oldest first, until folders of nodes and caches fit.
         """

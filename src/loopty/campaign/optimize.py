@@ -58,11 +58,11 @@ class ProposerFactory(Record):
     agent_sessions: OpenSessions
 
     def proposer(self) -> Proposer:
-        """The proposer of attempts."""
+        """Return the proposer of attempts."""
         return self._make_proposer(self.task.proposer)
 
     def control(self) -> Proposer:
-        """The proposer of the random control."""
+        """Return the proposer of the random control."""
         return self._make("control", CONTROLS, self.task.control)
 
     def _make_proposer(self, choice: PluginChoice) -> Proposer:
@@ -96,7 +96,7 @@ class ProposerFactory(Record):
 
 
 def make_selector(choice: str | Mapping[str, Any]) -> Selector:
-    """The selector of this kind, or of this table with its `kind` and its options."""
+    """Make the selector of this kind, or of this table with its `kind` and its options."""
     table = {"kind": choice} if isinstance(choice, str) else choice
     options = {name: value for name, value in table.items() if name != "kind"}
     plugin = find_selector(table["kind"])
@@ -129,7 +129,7 @@ class OptimizeSession(Record):
     runner: asyncio.Runner = field(default_factory=lambda: asyncio.Runner(loop_factory=asyncio.new_event_loop))
 
     def pruning_obstacle(self) -> str:
-        """Why no trial could be pruned, in one line; empty where one could, or nothing prunes."""
+        """Say in one line why no trial could be pruned; empty if one could, or nothing prunes."""
         return self.prune_watch.obstacle(self.context.history[self.context.history.runs[self.run].root])
 
     def run_to_end(self, on_tick: Callable[[], None] | None = None) -> Finish:
@@ -285,10 +285,8 @@ def _proposer_factory(context: CampaignContext, task: Task, models: RoleModels, 
 
 
 def _refuse_start(context: CampaignContext, unsafe: bool) -> None:
-    """Raise what the session would be refused for, by making each of its parts once.
-
-    A run that is recorded for a start that is refused would hide the results of the one before.
-    """
+    """Raise what the session would be refused for, by making each of its parts once."""
+    # A run that is recorded for a start that is refused would hide the results of the one before.
     task, models = context.task, context.role_models(None)
     _proposer_factory(context, task, models, unsafe).proposer()
     if task.pools.control:
@@ -306,7 +304,7 @@ def _refuse_start(context: CampaignContext, unsafe: bool) -> None:
 
 
 def _open_pool(context: CampaignContext, run: int, unsafe: bool, runner: asyncio.Runner) -> PoolSession:
-    """The workers of a session, of which one is ready."""
+    """Open the workers of a session, of which one is ready."""
     from loopty.features.fleet.pool_session import PoolSession
 
     pool = PoolSession(context, run, unsafe)
@@ -315,7 +313,7 @@ def _open_pool(context: CampaignContext, run: int, unsafe: bool, runner: asyncio
 
 
 def with_workers(context: CampaignContext, listen: str, hosts: Sequence[str]) -> CampaignContext:
-    """The context of a session whose trials run on workers that join or start there; the same without any."""
+    """Return the context of a session whose trials run on workers that join or start; the same without any."""
     if not (listen or hosts):
         return context
     spec = context.task.executor
@@ -324,7 +322,7 @@ def with_workers(context: CampaignContext, listen: str, hosts: Sequence[str]) ->
 
 
 def start_combination(context: CampaignContext, base: int, unsafe: bool) -> OptimizeSession | None:
-    """The session of the second stage over the search `base`; None where there is none, or nothing to combine."""
+    """Start the second stage's session over the search `base`; None if there is none or nothing to combine."""
     if not context.task.combine:
         return None
 
@@ -333,13 +331,13 @@ def start_combination(context: CampaignContext, base: int, unsafe: bool) -> Opti
 
 
 def _pools_until_combination(task: Task) -> Pools:
-    """The budget of the search; a stall ends it where a second stage waits."""
+    """Return the budget of the search; a stall ends it if a second stage waits."""
     waits = [patience for patience in (task.pools.patience, task.combine.patience) if patience]
     return replace(task.pools, patience=min(waits, default=None))
 
 
 def _pace(pools: Pools) -> Pace | None:
-    """Keeps proposals to the rate of the task."""
+    """Return what keeps proposals to the rate of the task."""
     if pools.iterations_per_minute is None:
         return None
     throttle = Throttle(pools.iterations_per_minute)
@@ -357,8 +355,6 @@ async def _tick(on_tick: Callable[[], None]) -> None:
 
 
 def collect_rarely() -> None:
-    """Collect garbage rarely: a run makes records that stay, so frequent collection would find almost nothing.
-
-    A trial leaves some forty objects in circles: with these figures never more than those of three hundred trials.
-    """
+    """Collect garbage rarely: a run makes records that stay, so frequent collection would find almost nothing."""
+    # A trial leaves some forty objects in circles: so there are never more than those of three hundred trials.
     gc.set_threshold(10_000, 20, 50)

@@ -89,7 +89,7 @@ def reach_findings() -> Iterator[Finding]:
 
 
 def task_findings(task: Task, top: Path) -> Iterator[Finding]:
-    """The models that the task can name, then its roles."""
+    """Yield the models that the task can name, then its roles."""
     idle = idle_roles(task)
     yield from _findings(task.models, task.roles, top, idle)
     if any(task.roles.of(role).model for role in Role):
@@ -99,7 +99,7 @@ def task_findings(task: Task, top: Path) -> Iterator[Finding]:
 
 
 def user_findings(start: Path) -> Iterator[Finding]:
-    """The models of the user's own configuration."""
+    """Yield the models of the user's own configuration."""
     yield from _findings(user_config_models(os.environ), Roles(), start, ())
 
 
@@ -142,7 +142,7 @@ _PROMPT = "Reply with the single word ready. Use no tool, and change no file."
 
 
 def agent_findings(name: str, is_tried: bool) -> Iterator[Finding]:
-    """What is known about one agent here; `is_tried`: also its answer to a one-line prompt, which costs tokens."""
+    """Tell what is known of one agent here; `is_tried`: also its answer to a short prompt, which costs tokens."""
     driver = load_driver(name)
     program = shutil.which(driver.program)
     runs, answer = _ask_version(program) if program else (False, "")
@@ -163,7 +163,7 @@ def agent_findings(name: str, is_tried: bool) -> Iterator[Finding]:
 
 
 def host_finding(installation: HostInstallation) -> Finding:
-    """Whether a coding agent in this host can drive this version of loopty."""
+    """Say whether a coding agent in this host can drive this version of loopty."""
     host = installation.host
     name = f"tools and skills in {host.title}"
     remedy = f"`loopty install {host.name}`"
@@ -186,7 +186,7 @@ def _login_words(driver: AgentDriver, login: AgentLogin) -> str:
 
 
 def _ask_version(program: str) -> tuple[bool, str]:
-    """Whether it runs, and what it says about itself. It is the user's own, so it runs as the user starts it."""
+    """Say whether it runs, and its version. It is the user's own, so it runs as the user starts it."""
     try:
         done = subprocess.run(
             [program, "--version"],
@@ -310,7 +310,7 @@ def _git() -> Finding:
 
 
 def _sandboxes() -> Iterator[Finding]:
-    """Each back end, really tried, and which of them trials run in."""
+    """Yield each back end, really tried, and which of them trials run in."""
     from loopty.sandboxes.choice import back_ends
 
     spec = _sandbox_spec()
@@ -351,7 +351,7 @@ def _task() -> Finding:
 
 
 def _trust() -> Iterator[Finding]:
-    """What the task asks for beyond the default, and whether the user has allowed it."""
+    """Tell what the task asks for beyond the default, and whether the user has allowed it."""
     if requests := _requests():
         asked = "; ".join(map(str, requests))
         is_trusted = here().is_trusted()
@@ -362,7 +362,7 @@ def _trust() -> Iterator[Finding]:
 
 
 def _hosts() -> Iterator[Finding]:
-    """The hosts in which the user has installed loopty's tools and skills."""
+    """Yield the hosts in which the user has installed loopty's tools and skills."""
     for host in HOSTS.values():
         installation = HostInstallation(host, os.environ)
         if installation.is_installed:
@@ -370,7 +370,7 @@ def _hosts() -> Iterator[Finding]:
 
 
 def _agents() -> list[Finding]:
-    """The coding agents on the search path."""
+    """List the coding agents on the search path."""
     return [
         Finding(f"agent {name}", True, f"on your PATH; `loopty doctor --agent {name}` says more", needed=False)
         for name in installed_agents()
@@ -378,7 +378,7 @@ def _agents() -> list[Finding]:
 
 
 def _models() -> list[Finding]:
-    """The models of the task; without a task, those of the user's own configuration."""
+    """List the models of the task; without a task, those of the user's own configuration."""
     task = _load_task()
     try:
         if isinstance(task, str):
@@ -389,23 +389,21 @@ def _models() -> list[Finding]:
 
 
 def _sandbox_spec(kind: str | None = None) -> SandboxSpec:
-    """The sandbox that the task asks for; with a kind, that one, whatever it does not protect from.
-
-    A task that asks for more than the user allows gets the default: its image, for example, is not tried.
-    """
+    """Return the sandbox that the task asks for; with a kind, that one, whatever it does not protect from."""
     task = _load_task()
+    # A task that asks for more than the user allows gets the default: its image, for example, is not tried.
     is_refused = bool(_requests()) and not here().is_trusted()
     spec = SandboxSpec() if isinstance(task, str) or is_refused else task.sandbox
     return replace(spec, kind=kind, require=()) if kind else spec
 
 
 def _requests() -> tuple[TaskRequest, ...]:
-    """What the task asks for beyond the default; nothing without a task."""
+    """Return what the task asks for beyond the default; nothing without a task."""
     return () if isinstance(_load_task(), str) else here().requests()
 
 
 def _load_task() -> Task | str:
-    """The task of this repository, or why there is none."""
+    """Load the task of this repository, or say why there is none."""
     try:
         return load(Repository.open(Path.cwd()).top)
     except Misuse as error:

@@ -68,7 +68,7 @@ def _count(name: str, results: Sequence[AttackResult]) -> str:
 
 
 def _next_steps(results: Sequence[AttackResult]) -> Iterator[str]:
-    """What it means that something got through, and what to do."""
+    """Tell what it means that something got through, and what to do."""
     for standing in _FAILED:
         if found := [result.attack for result in results if result.standing is standing]:
             named = dict.fromkeys(f"'{attack.protection}'" for attack in found if attack.protection)

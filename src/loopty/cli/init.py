@@ -54,22 +54,22 @@ class Questions:
 
     @property
     def is_open(self) -> bool:
-        """Whether proposals may become part of the task: the user sees them, or has accepted them."""
+        """Say whether proposals may join the task: the user sees them, or has accepted them."""
         return self._yes or self.has_terminal
 
     def ask(self, question: str, default: T, kind: click.ParamType[T] | None = None) -> T:
-        """The user's answer, of the default's type."""
+        """Return the user's answer, of the default's type."""
         if not self.has_terminal:
             return default
         answer: T = click.prompt(question, default=default, type=kind, err=True)
         return answer
 
     def direction(self, default: str) -> str:
-        """Which values of the score are better."""
+        """Ask which values of the score are better."""
         return self.ask("Is a higher or a lower score better?", default, DIRECTIONS)
 
     def require(self, question: str, flag: str, proposal: str) -> str:
-        """The user's answer; an error that names the missing option where nobody can be asked."""
+        """Return the user's answer; an error that names the missing option if no one can be asked."""
         if self._yes and proposal:
             return proposal
         if not self.has_terminal:
@@ -78,7 +78,7 @@ class Questions:
         return str(click.prompt(question, default=proposal or None, err=True))
 
     def consent(self, cause: Cause) -> bool:
-        """Whether a remedy that lets trials see more than the repository may be applied."""
+        """Ask whether a remedy that lets trials see more than the repository may be applied."""
         if not self.has_terminal:
             return self._yes and cause.reach is not Reach.OUTSIDE
         say_paragraph(f"{cause.sentence}; {cause.remedy}")
@@ -159,7 +159,7 @@ def print_nothing_found(why: str, other: tuple[str, str], as_json: bool) -> None
 
 
 def _plain(proven: ProvenTask) -> dict[str, object]:
-    """The result for programs."""
+    """Return the result for programs."""
     from loopty.features.setup.proposal_text import proposer_text
 
     check, draft, noise, failed = proven.check, proven.draft, proven.noise, proven.instead_of
@@ -401,7 +401,7 @@ def _restore(path: Path, former: bytes | None) -> None:
 
 
 def _with_answers(other: TaskDraft, draft: TaskDraft, is_limit_given: bool, is_write_given: bool) -> TaskDraft:
-    """Another benchmark of the repository, with what the user said."""
+    """Return another benchmark of the repository, with what the user said."""
     if why := draft.notes.get("direction"):
         other = replace(other, direction=draft.direction, notes={**other.notes, "direction": why})
     return replace(
@@ -418,7 +418,7 @@ def _with_answers(other: TaskDraft, draft: TaskDraft, is_limit_given: bool, is_w
 
 
 def _words(answer: str) -> tuple[str, ...]:
-    """The words of an answer; a name with a space is quoted, as in a shell."""
+    """Split an answer into words; a name with a space is quoted, as in a shell."""
     try:
         return tuple(shlex.split(answer))
     except ValueError:
@@ -426,7 +426,7 @@ def _words(answer: str) -> tuple[str, ...]:
 
 
 def _line_to_start_over(words: Sequence[str]) -> str:
-    """The line that the user gave, so that it starts over and asks nothing; without its limit of time."""
+    """Repeat the line that the user gave, so that it starts over and asks nothing; without its limit of time."""
     if not words or words[0] != "init":
         return "loopty init --yes --force"  # another program called it
     kept = [

@@ -193,7 +193,7 @@ _VARIABLE = "LOOPTY_WORKER_URL"
 
 
 def _print_line(text: str) -> None:
-    """What happens now, as one line of JSON."""
+    """Print what happens now, as one line of JSON."""
     click.echo(json.dumps({"at": round(time.time(), 3), "message": text}))
 
 

@@ -57,17 +57,17 @@ class NodeArgument(click.ParamType[NodeId]):
 
 
 def here(talk: Callable[[str], None] | None = None) -> Campaign:
-    """The campaign of the repository around the current directory; `talk` prints its lines for a person."""
+    """Open the campaign of the repository around the current directory; `talk` prints its lines for a person."""
     return Campaign(Path.cwd(), talk or say)
 
 
 def here_with_trust(trust: bool, talk: Callable[[str], None] | None = None) -> Campaign:
-    """The campaign here, for a verb that runs trials.
+    """Open the campaign here, for a verb that runs trials.
 
-    With `trust`, or after a yes, the task may have what it asks for. Without a terminal nobody is asked: the
-    campaign itself refuses what is not allowed.
+    With `trust`, or after a yes, the task may have what it asks for.
     """
     campaign = here(talk)
+    # Without a terminal no one is asked: the campaign itself refuses what is not allowed.
     if not campaign.is_trusted() and (trust or confirm_requests(campaign.requests())):
         campaign.trust()
     return campaign
@@ -191,7 +191,7 @@ def columns() -> int:
 
 
 def terminal() -> Terminal:
-    """What stdout can show."""
+    """Say what stdout can show."""
     return Terminal.for_stream(sys.stdout, os.environ)
 
 

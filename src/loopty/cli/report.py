@@ -61,7 +61,7 @@ class RecordCheck(Record):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """What `--json` prints about it."""
+        """Return what `--json` prints about it."""
         return {"flaw": self.flaw} if self.flaw else {"checked_events": self.events, "checked_nodes": self.nodes}
 
     def say(self) -> None:
@@ -324,7 +324,7 @@ def _end(was_asked: bool, check: RecordCheck) -> None:
 
 
 def _plain(campaign: Campaign, found: Report) -> dict[str, Any]:
-    """The report of one run, for JSON."""
+    """Return the report of one run, for JSON."""
     status = {**codec.plain(found.status), **codec.plain(found.tally)}
     parts = {
         "points": found.points,
@@ -339,7 +339,7 @@ def _plain(campaign: Campaign, found: Report) -> dict[str, Any]:
 
 
 def _explanation(campaign: Campaign, found: Report) -> Explanation | None:
-    """Why the baseline failed; None where it did not."""
+    """Say why the baseline failed; None if it did not."""
     return campaign.explanation(str(found.status.run)) if found.status.without_baseline else None
 
 

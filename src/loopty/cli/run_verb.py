@@ -45,7 +45,7 @@ def run_verb() -> None:
 
 
 def _unknown_option(error: click.NoSuchOption) -> str:
-    """What to do instead of an option that a verb does not have."""
+    """Say what to do instead of an option that a verb does not have."""
     verb, name = error.ctx.command_path if error.ctx else "loopty", error.option_name.lstrip("-").replace("-", "_")
     if verb == "loopty optimize" and name in _LIMITS:
         return f"{error.option_name} is no option: write {name} = N under [pools] in loopty.toml"
@@ -58,7 +58,7 @@ def _leave_stdout() -> None:
 
 
 def _explanation(error: OSError) -> str | None:
-    """What a user can do about an error of the file system, or None."""
+    """Say what a user can do about an error of the file system, or None."""
     from loopty.kit.safe_folder import UnsafePath
 
     if error.errno == errno.ENOENT and not _has_folder():
@@ -82,7 +82,7 @@ def _has_folder() -> bool:
 
 
 def _exit_if_outage(error: LooptyError) -> None:
-    """Where a model is unavailable: say so and how to go on, and exit with 1, as for any run without a result."""
+    """Exit with 1 if a model is unavailable, as for any run without a result, and say how to go on."""
     from loopty.domain.model import Outage
 
     if isinstance(error, Outage):

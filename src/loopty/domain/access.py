@@ -48,11 +48,11 @@ class Access(Table):
         )
 
     def is_visible(self, path: str) -> bool:
-        """Whether a proposer may see this file."""
+        """Say whether a proposer may see this file."""
         return (paths.matches(path, self.read) or paths.matches(path, self.write)) and not self.is_hidden(path)
 
     def is_hidden(self, path: str) -> bool:
-        """Whether no trial may see this file: the task says so, or it is named as secrets are and no rule is."""
+        """Say whether no trial may see this: the task says so, or it is named as secrets are and no rule is."""
         if paths.matches(path, self.hidden):
             return True
         return _is_named_like_a_secret(path) and not paths.matches(
@@ -60,11 +60,11 @@ class Access(Table):
         )
 
     def is_hidden_from_tries(self, path: str) -> bool:
-        """Whether a command that a proposer chooses may not see it: a trial shows nobody what it reads."""
+        """Say whether commands that a proposer chooses may not see it; a trial may, and shows it to no one."""
         return self.is_hidden(path) or (is_named_like_a_key(path) and not self.is_writable(path))
 
     def refusal(self, changed: Iterable[str]) -> str | None:
-        """Why a change to these paths is refused, or None."""
+        """Tell why a change to these paths is refused, or None."""
         forbidden = sorted(path for path in changed if not self.is_writable(path))
         if not forbidden:
             return None
@@ -83,7 +83,7 @@ def _is_never_writable(path: str) -> bool:
 
 
 def is_named_like_a_key(path: str) -> bool:
-    """Whether a file here usually holds a key, even if nobody meant to add it to the repository."""
+    """Say whether a file here usually holds a key, even if no one meant to add it to the repository."""
     return _is_named_like_a_secret(path) or any(name.endswith(_KEY_ENDINGS) for name in path.lower().split("/"))
 
 
@@ -93,7 +93,7 @@ def _is_named_like_a_secret(path: str) -> bool:
 
 @functools.lru_cache(maxsize=256)  # the same few files are changed again and again
 def is_clean_path(path: str) -> bool:
-    """Whether git and every file system accept this as a plain relative path that stays inside."""
+    """Say whether git and every file system accept this as a plain relative path that stays inside."""
     try:
         raw = path.encode()
     except UnicodeEncodeError:
@@ -107,7 +107,7 @@ def is_clean_path(path: str) -> bool:
 
 
 def _is_plain(part: str) -> bool:
-    """Whether no file system reads this part as empty, `.`, `..` or git's own directory."""
+    """Say whether no file system reads this part as empty, `.`, `..` or git's own directory."""
     read = name_as_read(part).split(":")[0].rstrip(" .")
     return read not in ("", ".git", "git~1")
 
@@ -122,7 +122,7 @@ class ObjectName(str):
 
     @classmethod
     def from_record(cls, text: str) -> ObjectName:
-        """The name that a record holds. Raises Misuse for anything that is not 40 or 64 hex digits."""
+        """Return the name that a record holds. Raises Misuse for anything that is not 40 or 64 hex digits."""
         if not _OBJECT.fullmatch(text):
             raise Misuse(f"the record names the commit {text[:80]!r}, which no git made: it was changed by hand")
         return cls(text)
@@ -135,7 +135,7 @@ class TreePath(str):
 
     @classmethod
     def from_record(cls, text: str) -> TreePath:
-        """The path that a record holds. Raises Misuse for one that is not relative or leads outside."""
+        """Return the path that a record holds. Raises Misuse for one that is not relative or leads outside."""
         if not is_clean_path(text):
             raise Misuse(
                 f"the record names the file {text[:80]!r}, which no commit can hold: it was changed by hand"

@@ -29,7 +29,7 @@ class CascadeStage(Table):
         return ("/bin/sh", "-c", self.command) if isinstance(self.command, str) else self.command
 
     def fault(self) -> str | None:
-        """What is wrong with this stage, or None."""
+        """Tell what is wrong with this stage, or None."""
         bounds = [bound for bound in (self.minimum, self.maximum) if bound is not None]
         if not bounds:
             return "stops no candidate: give minimum or maximum"
@@ -40,7 +40,7 @@ class CascadeStage(Table):
         return None
 
     def refusal(self, metrics: Metrics) -> str | None:
-        """Why a candidate with these metrics does not go on, or None."""
+        """Tell why a candidate with these metrics stops here, or None."""
         value = metrics.get(self.metric)
         if value is None:
             return f"stage {self.name}: {self.metric} was not reported"
@@ -133,7 +133,7 @@ class Benchmark(Table):
 
     @property
     def commands(self) -> tuple[str | tuple[str, ...], ...]:
-        """Its command, and those of its cascade."""
+        """Return its command, and those of its cascade."""
         return (self.command, *(stage.command for stage in self.cascade))
 
     @property
@@ -179,7 +179,7 @@ class Gate(Table):
         return ("/bin/sh", "-c", self.command) if isinstance(self.command, str) else tuple(self.command)
 
     def fault(self) -> str | None:
-        """What is wrong with this gate, or None."""
+        """Tell what is wrong with this gate, or None."""
         bounded = self.minimum is not None or self.maximum is not None
         if bool(self.command) == bool(self.metric):
             return "needs either a command or a metric"
@@ -194,7 +194,7 @@ class Gate(Table):
         return None
 
     def refusal(self, metrics: Metrics) -> str | None:
-        """Why these metrics do not pass, or None; for a gate with a metric."""
+        """Tell why these metrics do not pass, or None; for a gate with a metric."""
         value = metrics.get(self.metric)
         if value is None:
             return f"{self.metric} was not reported"
@@ -206,12 +206,12 @@ class Gate(Table):
 
 
 def command_gates(gates: Sequence[Gate], when: When) -> list[Gate]:
-    """The gates that run a command at this time."""
+    """List the gates that run a command at this time."""
     return [gate for gate in gates if gate.command and gate.when is when]
 
 
 def metric_refusal(gates: Sequence[Gate], metrics: Metrics) -> str | None:
-    """Which gate these metrics fail first, as a sentence, or None."""
+    """Tell which gate these metrics fail first, as a sentence, or None."""
     for gate in gates:
         if gate.metric and (reason := gate.refusal(metrics)):
             return f"gate {gate.name}: {reason}"

@@ -47,7 +47,7 @@ class Misfit(ValueError):  # noqa: N818 - named after what it is about
 
 
 def misfit(record: Any) -> str | None:
-    """What is wrong with a record, in words; None where it has the types that it declares."""
+    """Tell what is wrong with a record, in words; None if it has the types that it declares."""
     try:
         cls: Any = type(record)
         size = _check_of(cls)(record)
@@ -57,7 +57,7 @@ def misfit(record: Any) -> str | None:
 
 
 def cut_words(text: str, limit: int = LONGEST_WORDS) -> str:
-    """Words for a person that a stranger wrote: not too long, and without what no file can hold."""
+    """Cut words for a person that a stranger wrote: not too long, and without what no file can hold."""
     short = text if len(text) <= limit else f"{text[: limit - 1]}…"
     return short if short.isascii() else short.encode(errors="replace").decode()
 
@@ -193,7 +193,7 @@ def _check_amount(check: _Check, item: Any) -> int:
 
 
 def _named(item: Any) -> str:
-    """What kind of value this is, in words: the value itself may be long, or hostile to a terminal."""
+    """Name the kind of this value: the value itself may be long, or hostile to a terminal."""
     if type(item) in (int, float):
         return "a number"
     return _NAMES.get(type(item), f"a value of another kind ({type(item).__name__})")

@@ -19,7 +19,7 @@ _STEPS = 40
 
 
 def shrunk_gain(gain: float, standard_error: float) -> float:
-    """The gain without the luck of having been selected; at least 0."""
+    """Return the gain without the luck of having been selected; at least 0."""
     if standard_error <= 0 or gain <= 0:
         return max(gain, 0.0)
     observed = gain / standard_error
@@ -31,7 +31,7 @@ def shrunk_gain(gain: float, standard_error: float) -> float:
 
 
 def _expectation_if_stated(true: float) -> float:
-    """The mean of a normal variable around `true`, of those draws that exceed the threshold."""
+    """Compute the mean of those draws of a normal variable around `true` that exceed the threshold."""
     beyond = _STATED_ABOVE - true
     tail = math.erfc(beyond / math.sqrt(2)) / 2
     return true + math.exp(-beyond * beyond / 2) / math.sqrt(2 * math.pi) / tail
@@ -110,24 +110,24 @@ def evidence(gains: Sequence[float], sigma: float, error_rate: float, most_pairs
 
 
 def can_win(error_rate: float, most_pairs: int) -> bool:
-    """Whether this many pairs could win the bet at all."""
+    """Say whether this many pairs could win the bet at all."""
     return (1 + _MOST_AT_STAKE) ** most_pairs >= 1 / error_rate
 
 
 def median(values: Sequence[float]) -> float:
-    """The median. Our own, because importing `statistics` would double the start time of a reading verb."""
+    """Compute the median. Our own, as importing `statistics` would double the start time of a reading verb."""
     ordered, half = sorted(values), len(values) // 2
     return ordered[half] if len(values) % 2 else ordered[half - 1] / 2 + ordered[half] / 2
 
 
 def noise_floor(samples: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Robust standard deviation of each metric over repeated measurements; 0 when they are all equal."""
+    """Compute a robust standard deviation of each metric over repeated measurements; 0 if all are equal."""
     names = [name for name in (samples[0] if samples else ()) if all(name in sample for sample in samples)]
     return {name: _spread([sample[name] for sample in samples]) for name in names}
 
 
 def _wealth(gains: Sequence[float], sigma: float, bound: float) -> float:
-    """The wealth after these gains, or the bound once it is reached.
+    """Compute the wealth after these gains, or the bound once it is reached.
 
     It never falls when a gain grows: that makes the interval exact.
     """
@@ -146,7 +146,7 @@ def _wealth(gains: Sequence[float], sigma: float, bound: float) -> float:
 
 
 def _odds_of_a_gain(gains: Sequence[float], sigma: float) -> float:
-    """How many times as likely these gains are with an effect that is worth finding as with none.
+    """Compute how many times as likely these gains are with an effect worth finding as with none.
 
     The bet looks at the signs, given the sizes; here the sizes count, too: several small gains say that there is
     no large one. It assumes Gaussian noise, but only decides when to give up: the error rate needs no such thing.
@@ -157,7 +157,7 @@ def _odds_of_a_gain(gains: Sequence[float], sigma: float) -> float:
 
 
 def _least_effect(gains: Sequence[float], sigma: float, bound: float) -> float:
-    """The largest effect for which the bet on "the gain is larger than this" is won."""
+    """Compute the largest effect for which the bet on "the gain is larger than this" is won."""
 
     def wins_above(effect: float) -> bool:
         return _wealth([gain - effect for gain in gains], sigma, bound) >= bound
@@ -178,7 +178,7 @@ def _least_effect(gains: Sequence[float], sigma: float, bound: float) -> float:
 
 
 def _spread(values: Sequence[float]) -> float:
-    """The spread of values that were measured soon after each other: a machine changes during a night."""
+    """Compute the spread of values that were measured soon after each other: a machine changes during a night."""
     differences = [
         abs(one - other)
         for place, one in enumerate(values)
@@ -210,7 +210,7 @@ class PairedEstimate(Record):
 
 
 def paired_estimate(gains: Sequence[float]) -> PairedEstimate | None:
-    """The gain that these pairs show; None with too few of them."""
+    """Estimate the gain that these pairs show; None with too few of them."""
     count = len(gains)
     if count < FEWEST_PAIRS:
         return None
@@ -220,7 +220,7 @@ def paired_estimate(gains: Sequence[float]) -> PairedEstimate | None:
 
 
 def _ranks_to_leave_out(pairs: int) -> int:
-    """How many of the smallest, and of the largest, means lie outside of the interval."""
+    """Count how many of the smallest, and of the largest, means lie outside of the interval."""
     # ways[s]: the number of ways to choose ranks with the sum s, each rank with the chance of one half.
     ways = [1]
     for rank in range(1, pairs + 1):

@@ -12,7 +12,7 @@ _LONGEST_NAME = 100
 
 
 def handle_name(handle: int) -> str:
-    """`@95`: the name by which a node is printed and accepted everywhere. Its id is a path, which grows."""
+    """Return `@95`: the name by which a node is printed and accepted everywhere. Its id is a path, which grows."""
     return f"@{handle}"
 
 
@@ -23,7 +23,7 @@ class NodeId(str):
 
     @classmethod
     def parse(cls, text: str) -> NodeId:
-        """The id that a person typed."""
+        """Parse the id that a person typed."""
         if not _SHAPE.fullmatch(text):
             raise Misuse(
                 f"{text!r} is not a node id: a node is @431, its path as in 1.3.2, best or baseline "
@@ -33,7 +33,7 @@ class NodeId(str):
 
     @classmethod
     def from_record(cls, text: str) -> NodeId:
-        """The id that a record holds. Raises Misuse for anything else: it names folders and branches."""
+        """Parse the id that a record holds. Raises Misuse for anything else: it names folders and branches."""
         if not _SHAPE.fullmatch(text):
             raise Misuse(f"the record names the node {text[:80]!r}, which is no node id: it was changed by hand")
         return cls(text)
@@ -52,23 +52,23 @@ class NodeId(str):
         return self.count(".")
 
     def is_within(self, top: NodeId | str) -> bool:
-        """Whether this id is that node or one of its descendants."""
+        """Say whether this id is that node or one of its descendants."""
         return self == top or self.startswith(f"{top}.")
 
     @property
     def sort_key(self) -> tuple[int, ...]:
-        """The numbers of the id: the order of a tree."""
+        """Return the numbers of the id: the order of a tree."""
         return tuple(map(int, self.split(".")))
 
     @property
     def lineage(self) -> list[NodeId]:
-        """From the root to this node."""
+        """List the ids from the root to this node."""
         parts = self.split(".")
         return [NodeId(".".join(parts[: end + 1])) for end in range(len(parts))]
 
     @property
     def name(self) -> str:
-        """The id as the name of a file or branch: itself, or a digest where it is too long for a file system."""
+        """Return the id as the name of a file or branch; a digest if it is too long for a file system."""
         if len(self) <= _LONGEST_NAME:
             return str(self)
         digest = hashlib.sha256(self.encode()).hexdigest()[:16]

@@ -37,7 +37,7 @@ class Freezer(Protocol):
 
     @property
     def counts_ended(self) -> bool:
-        """Whether `cpu_seconds` includes every process that has ended, and can be asked after the last one has."""
+        """Say whether `cpu_seconds` includes every process that has ended, and can be asked after the last one."""
         ...
 
     def freeze(self) -> None:
@@ -49,11 +49,11 @@ class Freezer(Protocol):
         ...
 
     def cpu_seconds(self) -> float:
-        """The CPU time that they have used so far."""
+        """Return the CPU time that they have used so far."""
         ...
 
     def processes(self) -> Iterable[int]:
-        """The numbers of those that live. Raises OSError where they cannot be known."""
+        """List the numbers of those that live. Raises OSError if they cannot be known."""
         ...
 
 
@@ -178,12 +178,12 @@ class Sandbox(Protocol):
 
     @property
     def name(self) -> str:
-        """The back end's name on results, with everything that decides whether they are comparable."""
+        """Return the back end's name on results, with everything that decides whether they are comparable."""
         ...
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """The protections that this back end lacks on this machine."""
+        """List the protections that this back end lacks on this machine."""
         ...
 
     async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:

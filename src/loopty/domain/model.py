@@ -69,17 +69,17 @@ class ModelSpec(Table):
 
     @property
     def prompt_tokens(self) -> int:
-        """The longest prompt, by loopty's estimate, that the model can read and still has room to answer."""
+        """Return the longest prompt, in estimated tokens, that the model can read with room left to answer."""
         reply = min(self.max_output_tokens, self.context_tokens // 4)
         return (self.context_tokens - reply) * 3 // 4  # code has more tokens than the estimate says
 
     def display_name(self, name: str) -> str:
-        """The model's name in the ledger, where the task calls it `name`."""
+        """Return the ledger's name for the model that the task calls `name`."""
         return f"{self.provider}:{self.model or PurePath(self.file).stem or name}"
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """Everything that its replies depend on: two specs with the same identity are one model."""
+        """Return everything that its replies depend on: two specs with the same identity are one model."""
         served = (self.provider, self.model, self.url, self.file)
         return (*served, self.temperature, self.max_output_tokens, dict(self.settings))
 
@@ -126,11 +126,11 @@ class Prompt(Record):
         return self.system, *(turn.text for turn in self.messages)
 
     def longest_reply(self, limit: int) -> int:
-        """The longest reply in tokens, given the model's own limit."""
+        """Return the longest reply in tokens, given the model's own limit."""
         return limit if self.max_output_tokens is None else min(self.max_output_tokens, limit)
 
     def with_reply(self, reply: str, objection: str) -> Prompt:
-        """The conversation continued with the model's reply and an objection to it."""
+        """Continue the conversation with the model's reply and an objection to it."""
         more = (Message(Speaker.MODEL, reply), Message(Speaker.ASKER, objection))
         return Prompt(self.system, (*self.messages, *more), self.schema, self.max_output_tokens, self.form)
 
@@ -166,7 +166,7 @@ class Outage(LooptyError):  # noqa: N818
 
     @property
     def message(self) -> str:
-        """One sentence for the user who waits."""
+        """Write one sentence for the user who waits."""
         return f"a model is unavailable: {self}"
 
 
@@ -206,14 +206,14 @@ class RoleModel(Protocol):
     async def ask(
         self, prompt: Prompt, operator: str, node: NodeId | None = None, pool: Pool | None = None
     ) -> Answer:
-        """The model's reply. `node` is the node that the call is about; `pool` is set where a proposal is wanted.
+        """Ask for the model's reply. `node` is what the call is about; `pool` is set if a proposal is wanted.
 
         Raises Exhausted when a cap forbids the call, Outage when the model is unavailable.
         """
         ...
 
     def reply_of(self, call: str) -> Reply:
-        """The saved reply of an earlier call. Raises Misuse when it is gone."""
+        """Return the saved reply of an earlier call. Raises Misuse when it is gone."""
         ...
 
 
@@ -243,16 +243,16 @@ class RoleBudget(Table):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all its models; empty where it has none."""
+        """Return the names of all its models; empty if it has none."""
         return tuple(dict.fromkeys(filter(None, (self.model, *self.models))))
 
     def weight(self, name: str) -> float:
-        """The weight of one of its models."""
+        """Return the weight of one of its models."""
         return self.models.get(name, 1.0)
 
     @property
     def allowance(self) -> tuple[int | None, float | None]:
-        """Tokens and money that one trial may spend; None for no limit."""
+        """Return the tokens and money that one trial may spend; None for no limit."""
         return self.trial_tokens, self.trial_money_usd
 
 
@@ -311,7 +311,7 @@ class WorkerOutage(Outage):
 
     @property
     def message(self) -> str:
-        """One sentence for the user who waits."""
+        """Write one sentence for the user who waits."""
         return str(self)
 
 

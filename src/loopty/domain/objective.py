@@ -26,7 +26,7 @@ class Direction(StrEnum):
         return 1 if self is Direction.MAX else -1
 
     def worse(self, one: float, other: float) -> float:
-        """The worse of two values."""
+        """Return the worse of two values."""
         return min(one, other) if self is Direction.MAX else max(one, other)
 
 
@@ -62,7 +62,7 @@ class Objective(Table):
     )
 
     def counting_metrics(self, metrics: Metrics, directions: Directions) -> tuple[Metric, ...]:
-        """The metrics that count, given what a benchmark reported."""
+        """Return the metrics that count, given what a benchmark reported."""
         if self.metrics:
             return self.metrics
         if SCORE in metrics:
@@ -71,17 +71,17 @@ class Objective(Table):
 
 
 def is_weighted(metrics: Sequence[Metric]) -> bool:
-    """Whether the weighted sum of the metrics is compared, instead of one after the other."""
+    """Say whether the weighted sum of the metrics is compared, instead of one after the other."""
     return bool(metrics) and all(metric.weight is not None for metric in metrics)
 
 
 def score_metric(metrics: Sequence[Metric]) -> Metric:
-    """The metric that lists show and charts draw: the most important, or the weighted sum."""
+    """Return the metric that lists show and charts draw: the most important, or the weighted sum."""
     return Metric(WEIGHTED_SUM) if is_weighted(metrics) else metrics[0]
 
 
 def with_weighted_sum(values: Metrics, metrics: Sequence[Metric]) -> Metrics:
-    """The values with their weighted sum, where that is compared; higher is better."""
+    """Add the weighted sum to the values, if that is compared; higher is better."""
     if not is_weighted(metrics) or any(metric.name not in values for metric in metrics):
         return values
     total = sum((metric.weight or 0.0) * metric.direction.sign * values[metric.name] for metric in metrics)
@@ -89,7 +89,7 @@ def with_weighted_sum(values: Metrics, metrics: Sequence[Metric]) -> Metrics:
 
 
 def metrics_fault(metrics: Metrics, wanted: tuple[Metric, ...]) -> str | None:
-    """Why these metrics cannot be compared, or None."""
+    """Tell why these metrics cannot be compared, or None."""
     if not metrics:
         return "the benchmark reported no metric"
     absent = [metric.name for metric in wanted if metric.name not in metrics]
@@ -111,7 +111,7 @@ class Gain(Record):
 
 
 def gain(mine: Metrics, theirs: Metrics, metrics: tuple[Metric, ...]) -> Gain:
-    """How much better `mine` is than `theirs`."""
+    """Tell how much better `mine` is than `theirs`."""
     if is_weighted(metrics):
         return Gain(sum((metric.weight or 0.0) * _delta(mine, theirs, metric) for metric in metrics), None)
     for metric in metrics:
@@ -124,7 +124,7 @@ def gain(mine: Metrics, theirs: Metrics, metrics: tuple[Metric, ...]) -> Gain:
 def gains_beyond_tolerance(
     pairs: Sequence[tuple[Metrics, Metrics]], metrics: tuple[Metric, ...], place: int
 ) -> list[float]:
-    """What each pair says of "better in the metric at `place` by more than its tolerance".
+    """List what each pair says of "better in the metric at `place` by more than its tolerance".
 
     A pair that is worse in a more important metric, beyond its tolerance, counts against; one that is better in it
     says nothing here. A gain of exactly the tolerance is 0.
@@ -227,7 +227,7 @@ _MOST_NAMES = 200
 
 
 def named_numbers(lines: Iterable[str]) -> dict[str, float]:
-    """The last number of each name, in the order in which the names came first."""
+    """Find the last number of each name, in the order in which the names came first."""
     named: dict[str, float] = {}
     for line in lines:
         if (match := _NAMED_NUMBER.match(line[:_LONGEST_LINE])) and (
@@ -244,13 +244,13 @@ _NAMED_NOT_FINITE = re.compile(
 
 
 def printed_not_finite(line: str) -> tuple[str, float] | None:
-    """The name, if any, and the number of a line such as `score: nan`; None for any other line."""
+    """Return the name, if any, and the number of a line such as `score: nan`; None for any other line."""
     found = _NAMED_NOT_FINITE.match(line[:1_000])
     return (found["name"] or "", float(found["value"])) if found else None
 
 
 def not_finite_text(value: float) -> str:
-    """What such a number is called."""
+    """Return what such a number is called."""
     if math.isnan(value):
         return "NaN"
     return "Infinity" if value > 0 else "-Infinity"

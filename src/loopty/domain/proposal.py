@@ -85,7 +85,7 @@ class Proposal(Record):
     """Further parents, whose changes it holds as well."""
 
     def as_refusal(self, reason: str, objection: Objection) -> Refusal:
-        """The refusal of this proposal: it gets no trial."""
+        """Turn this proposal into a refusal: it gets no trial."""
         place = self.remaining_in_reply, self.index_in_reply
         return Refusal(self.operator, reason, objection, self.calls, *place, self.arm_reason)
 
@@ -137,7 +137,7 @@ Suggestion = Proposal | Refusal | RungChange | ProposerStall | SearchMove
 
 
 def identity(tree: str, params: Params) -> str:
-    """A digest of files and parameters: two nodes with the same one are the same experiment."""
+    """Compute a digest of files and parameters: two nodes with the same one are the same experiment."""
     return sha256(f"{tree} {codec.text(dict(sorted(params.items())))}".encode()).hexdigest()[:20]
 
 
@@ -176,7 +176,7 @@ Declared = Mapping[str, DeclaredParameter]
 
 
 def declare_after(before: Declared, edits: Edits) -> dict[str, DeclaredParameter]:
-    """What a program declares after these edits of its files. Raises DeclarationFault."""
+    """Return what a program declares after these edits of its files. Raises DeclarationFault."""
     declared = {name: one for name, one in before.items() if one.path not in edits}
     for path, content in edits.items():
         for name, parameter in _declarations(path, content):
@@ -194,7 +194,7 @@ def declare_after(before: Declared, edits: Edits) -> dict[str, DeclaredParameter
 
 
 def declaration_refusal(before: Declared, edits: Edits, space: Space) -> str | None:
-    """Why these edits are refused because of what they declare; `space` are the task's own parameters."""
+    """Tell why the declarations in these edits are refused; `space` are the task's own parameters."""
     try:
         declared = declare_after(before, edits)
     except DeclarationFault as fault:
@@ -204,7 +204,7 @@ def declaration_refusal(before: Declared, edits: Edits, space: Space) -> str | N
 
 
 def complete_params(declared: Declared, given: Params) -> dict[str, Value]:
-    """The given values, with one for each declared parameter: the given one where it fits, else the default."""
+    """Complete the values, one for each declared parameter: the given one if it fits, else the default."""
     params = dict(given)
     for name, one in declared.items():
         if name not in given or not one.parameter.accepts(given[name]):
@@ -213,12 +213,12 @@ def complete_params(declared: Declared, given: Params) -> dict[str, Value]:
 
 
 def carry_params(before: Declared, after: Declared, params: Params) -> dict[str, Value]:
-    """The values of a program that declared `before` and declares `after` now."""
+    """Return the values of a program that declared `before` and declares `after` now."""
     return complete_params(after, {name: v for name, v in params.items() if name not in before or name in after})
 
 
 def join_space(space: Space, declared: Declared) -> Space:
-    """The task's parameters and the declared ones."""
+    """Join the task's parameters and the declared ones."""
     if not declared:
         return space
     return Space({**space.parameters, **{name: one.parameter for name, one in declared.items()}})
@@ -298,7 +298,7 @@ def _is_plain_value(value: object) -> bool:
 
 
 def with_short_words(outcome: Outcome) -> Outcome:
-    """The outcome with its words for a person cut, as far as they are words."""
+    """Cut the outcome's words for a person, as far as they are words."""
     reason, lines = outcome.reason, outcome.error_lines
     if isinstance(reason, str) and (short := cut_words(reason)) != reason:
         outcome = replace(outcome, reason=short)
@@ -309,7 +309,7 @@ def with_short_words(outcome: Outcome) -> Outcome:
 
 
 def recordable(outcome: Outcome) -> Outcome:
-    """The outcome as the ledger takes it: one that it would refuse is a failure that says why.
+    """Return the outcome as the ledger takes it: one that it would refuse is a failure that says why.
 
     What is worse than a failure stays: nobody gets around a finding by adding a number that cannot be recorded.
     """
@@ -322,6 +322,6 @@ def recordable(outcome: Outcome) -> Outcome:
 
 
 def fault_of(proposal: Proposal) -> str | None:
-    """Why the ledger would not take this proposal: asked before it becomes a commit."""
+    """Tell why the ledger would not take this proposal: asked before it becomes a commit."""
     fault = misfit(replace(proposal, edits=dict.fromkeys(proposal.edits)))
     return f"it cannot be recorded: {fault}" if fault else None

@@ -40,15 +40,15 @@ class SharedStore(Protocol):
         ...
 
     def get(self, name: str, limit_bytes: int) -> bytes | None:
-        """The content of this name; None where there is none. One that is longer than the limit is refused."""
+        """Return the content of this name; None if there is none. One longer than the limit is refused."""
         ...
 
     def has(self, name: str) -> bool:
-        """Whether there is a content of this name."""
+        """Say whether there is a content of this name."""
         ...
 
     def entries(self, prefix: str) -> Iterator[StoredEntry]:
-        """What is below this prefix, which ends with a slash."""
+        """Yield what is below this prefix, which ends with a slash."""
         ...
 
     def remove(self, name: str) -> None:

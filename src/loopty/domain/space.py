@@ -37,7 +37,7 @@ class Parameter(Table):
     )
 
     def fault(self) -> str | None:
-        """What is wrong with this parameter and how to fix it, or None."""
+        """Tell what is wrong with this parameter and how to fix it, or None."""
         if self.type is ParameterKind.CATEGORICAL:
             if not self.choices:
                 return 'a categorical parameter needs choices, as in choices = ["a", "b"]'
@@ -65,7 +65,7 @@ class Parameter(Table):
         return None
 
     def accepts(self, value: object) -> bool:
-        """Whether this parameter can have the value."""
+        """Say whether this parameter can have the value."""
         if self.type is ParameterKind.CATEGORICAL:
             return any(value == choice and type(value) is type(choice) for choice in self.choices)
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -84,7 +84,7 @@ class Parameter(Table):
         return self.at(0.5) if self.type is not ParameterKind.CATEGORICAL else self.choices[0]
 
     def at(self, fraction: float) -> Value:
-        """The value at this fraction (0 to 1) of the range, exact at its ends."""
+        """Return the value at this fraction (0 to 1) of the range, exact at its ends."""
         if self.type is ParameterKind.CATEGORICAL:
             return self.choices[min(int(fraction * len(self.choices)), len(self.choices) - 1)]
         assert self.low is not None
@@ -102,7 +102,7 @@ class Parameter(Table):
         return round(value) if self.type is ParameterKind.INT else float(value)
 
     def fraction(self, value: Value) -> float:
-        """Where in the range (0 to 1) a value of this parameter lies: the inverse of `at`."""
+        """Tell at which fraction (0 to 1) of the range a value of this parameter lies: the inverse of `at`."""
         if self.type is ParameterKind.CATEGORICAL:
             return (self.choices.index(value) + 0.5) / len(self.choices)
         assert self.low is not None
@@ -121,7 +121,7 @@ class Parameter(Table):
         return self.at(rng.random())
 
     def grid(self, points: int) -> list[Value]:
-        """At most `points` evenly spread values, ends included."""
+        """Return at most `points` evenly spread values, ends included."""
         if self.type is ParameterKind.CATEGORICAL:
             return list(self.choices)
         fractions = [0.5] if points == 1 else [index / (points - 1) for index in range(points)]
@@ -137,14 +137,14 @@ class Space(Record):
         return bool(self.parameters)
 
     def is_active(self, name: str, params: Params) -> bool:
-        """Whether this parameter exists, given the values of the others."""
+        """Say whether this parameter exists, given the values of the others."""
         return all(params.get(other) == value for other, value in self.parameters[name].when.items())
 
     def baseline(self) -> dict[str, Value]:
         return self.complete_point({})
 
     def complete_point(self, given: Params) -> dict[str, Value]:
-        """A whole point of the space: missing values get their defaults, inactive parameters are left out."""
+        """Complete a point of the space: missing values get their defaults, inactive parameters are left out."""
         return self._point(lambda name: given[name] if name in given else self.parameters[name].baseline)
 
     def sample(self, rng: random.Random) -> dict[str, Value]:
@@ -158,7 +158,7 @@ class Space(Record):
         return params
 
     def fault(self, params: Params) -> str | None:
-        """Why these values are not a point of the space, or None."""
+        """Tell why these values are not a point of the space, or None."""
         for name in params:
             if name not in self.parameters:
                 return f"there is no parameter '{name}'"
@@ -171,7 +171,7 @@ class Space(Record):
         return None
 
     def order(self) -> list[str]:
-        """Parameter names, each after those that it depends on."""
+        """List the parameter names, each after those that it depends on."""
         ordered: list[str] = []
         waiting = list(self.parameters)
         while waiting:
@@ -204,7 +204,7 @@ class ParameterGrid:
         return map(self.point, range(self.size))
 
     def point(self, number: int) -> dict[str, Value]:
-        """The combination with this number, from 0; the last parameter changes fastest."""
+        """Return the combination with this number, from 0; the last parameter changes fastest."""
         params: dict[str, Value] = {}
         for depth, name in enumerate(self._names):
             if not self._space.is_active(name, params):
@@ -218,7 +218,7 @@ class ParameterGrid:
         return params
 
     def _count(self, depth: int, params: Params) -> int:
-        """How many combinations the parameters from this depth on have, given the values of those before."""
+        """Count the combinations of the parameters from this depth on, given the values of those before."""
         if depth == len(self._names):
             return 1
         key = depth, *((name, params[name]) for name in self._names[:depth] if self._matters(name, depth, params))

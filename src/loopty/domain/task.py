@@ -67,7 +67,7 @@ class Pools(Table):
     patience: int | None = option("Stop after this many attempts without improvement.", None, above=0)
 
     def limit(self, pool: Pool) -> int | None:
-        """How many trials of this pool may start; None where there is no limit."""
+        """Return how many trials of this pool may start; None if there is no limit."""
         return getattr(self, pool.rules.limit) if pool.rules.limit else None
 
 
@@ -189,23 +189,23 @@ class Task(Record):
 
     @property
     def stated_width(self) -> int | None:
-        """How many trials the user lets run at once; None where the user did not say."""
+        """Return how many trials the user lets run at once; None if the user did not say."""
         return self.width if self.is_width_stated else None
 
     @property
     def questions(self) -> int:
-        """How many proposals models are asked for at the same time; with workers, at most one for each."""
+        """Return how many proposals models are asked for at the same time; with workers, at most one for each."""
         is_free = self.executor.kind == "pool" and not self.is_width_stated
         return self.pools.questions or (MOST_WORKERS if is_free else self.width)
 
     def round_depth(self, attempt: AttemptFigures, attempts_left: int | None) -> RoundDepth:
-        """How many submissions one agent makes in a round, and why; what the user said wins."""
+        """Choose how many submissions one agent makes in a round, and say why; what the user said wins."""
         if self.agents.depth:
             return RoundDepth(self.agents.depth, "depth of [agents] in loopty.toml")
         return choose_round_depth(attempt, attempts_left, self.width)
 
     def round_size(self, machine: Capacity) -> RoundSize:
-        """How many trials run at once on this machine, and why; what the user said wins."""
+        """Choose how many trials run at once on this machine, and say why; what the user said wins."""
         if self.is_width_stated:
             return RoundSize(self.width, "width of loopty.toml")
         devices = () if self.benchmark.share_devices else self.benchmark.devices
@@ -214,13 +214,13 @@ class Task(Record):
         return choose_round_size(self.profile, machine, ExclusiveUse((*self.benchmark.resources, *devices), rate))
 
     def without_held_out(self) -> Task:
-        """The task as the search sees it: the held-out split is hidden."""
+        """Return the task as the search sees it: the held-out split is hidden."""
         inside = (path.removeprefix("./") for path in self.audit.data if not path.startswith(("/", "~", "..")))
         hidden = (*self.access.hidden, *self.audit.files, *inside)
         return replace(self, access=replace(self.access, hidden=hidden))
 
     def for_audit(self) -> Task:
-        """The task of an audit: its benchmark sees the held-out split."""
+        """Return the task of an audit: its benchmark sees the held-out split."""
         benchmark, audit = self.benchmark, self.audit
         return replace(
             self.without_held_out(),
@@ -236,7 +236,7 @@ class Task(Record):
         )
 
     def for_combination(self) -> Task:
-        """The task of the second stage, whose proposals combine what the search has found."""
+        """Return the task of the second stage, whose proposals combine what the search has found."""
         stage, benchmark = self.combine, self.benchmark
         assert self.combiner is not None
         files = (*benchmark.files, f"{POOL_FOLDER}/**") if benchmark.files else ()
@@ -257,7 +257,7 @@ class Task(Record):
         )
 
     def criteria(self, benchmark_digest: str, data_digest: str) -> Criteria:
-        """A digest of everything that makes results comparable; when one changes, a new run starts."""
+        """Compute a digest of everything that makes results comparable; when one changes, a new run starts."""
         stated: dict[str, Any] = {
             "objective": self.objective,
             "benchmark": self.benchmark,
@@ -277,7 +277,7 @@ class Task(Record):
         return {name: digest(part) for name, part in stated.items()}
 
     def _models_identity(self, budget: RoleBudget) -> Any:
-        """What changes when a role asks other models, or asks them in other shares."""
+        """Return what changes when a role asks other models, or asks them in other shares."""
         if not budget.models:
             return self._model_identity(budget.model)
         return [(self._model_identity(name), budget.weight(name)) for name in budget.names]

@@ -120,7 +120,7 @@ class Combine(Table):
     )
 
     def __bool__(self) -> bool:
-        """Whether there is a second stage."""
+        """Say whether there is a second stage."""
         return bool(self.write or self.parameters)
 
 
@@ -175,7 +175,7 @@ class Tune(Table):
     )
 
     def __bool__(self) -> bool:
-        """Whether there is a cheaper target."""
+        """Say whether there is a cheaper target."""
         return bool(self.slice)
 
 
@@ -248,7 +248,7 @@ class AttemptFigures(Record):
 
 
 def choose_round_depth(attempt: AttemptFigures, attempts_left: int | None, width: int) -> RoundDepth:
-    """The depth that the time of an attempt, the noise and the budget allow."""
+    """Choose the depth that the time of an attempt, the noise and the budget allow."""
     if not attempt.seconds:
         return RoundDepth(_DEPTH_UNKNOWN, "what an attempt takes is not known yet")
     bounds = [
@@ -266,7 +266,7 @@ def choose_round_depth(attempt: AttemptFigures, attempts_left: int | None, width
 
 
 def choose_round_size(profile: ResourceProfile, machine: Capacity, use: ExclusiveUse) -> RoundSize:
-    """The width that the scarcest resource allows."""
+    """Choose the width that the scarcest resource allows."""
     if not profile.seconds:
         return RoundSize(1, "what a trial uses was not measured (`loopty init --probe` does)")
     if use.names:

@@ -80,12 +80,12 @@ class Machine(Record):
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the facts, in any order: 12 hexadecimal characters."""
+        """Compute a digest of the facts, in any order: 12 hexadecimal characters."""
         return sha256(json.dumps(dict(self.facts), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def differences(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """The facts in which two machines differ, a line each."""
+    """List the facts in which two machines differ, a line each."""
     return [
         f"{name}: {one.get(name, 'unknown')}, now {other.get(name, 'unknown')}"
         for name in {**one, **other}
@@ -111,7 +111,7 @@ class Curve(Record):
     metric: str = ""
 
     def at(self, step: float) -> float | None:
-        """The value at this step; None when the trial never reached it."""
+        """Return the value at this step; None if the trial never reached it."""
         if not self.points or self.points[-1][0] < step:
             return None
         passed = bisect.bisect_right(self.points, step, key=lambda point: point[0])
@@ -122,7 +122,7 @@ class Curve(Record):
 
 
 def metric_of_curve(rows: Sequence[Row], directions: Directions, counting: Metric) -> Metric:
-    """The metric by which a trial is followed: the one that counts, or else the leftmost that it reports."""
+    """Choose the metric by which a trial is followed: the one that counts, or the leftmost that it reports."""
     names = rows[-1].metrics
     if counting.name in names:
         return counting
@@ -131,7 +131,7 @@ def metric_of_curve(rows: Sequence[Row], directions: Directions, counting: Metri
 
 
 def metric_curve(rows: Sequence[Row], metric: str, direction: Direction) -> Curve:
-    """The curve of one metric; rows without it are skipped."""
+    """Return the curve of one metric; rows without it are skipped."""
     return Curve(
         tuple((row.step, row.metrics[metric]) for row in rows if metric in row.metrics), direction, metric
     )
@@ -225,7 +225,7 @@ class Outcome(Record):
 
     @property
     def weakness(self) -> str:
-        """Why its integrity is weak, in words; empty where it is not."""
+        """Tell why its integrity is weak, in words; empty if it is not."""
         if self.integrity is not Integrity.WEAK:
             return ""
         known = (words for words in self.unenforced if words in (NOT_FROZEN, KNOWN_INPUTS))

@@ -28,7 +28,7 @@ MAX_FRUITLESS_CALLS = 40
 
 
 def trial_refusal(run: Run, pools: Pools, pool: Pool, promised: int = 0) -> str | None:
-    """Why no further trial of this pool may start, or None. Running ones and promises to nodes count, too."""
+    """Tell why no more trials of this pool may start, or None. Running ones and promises to nodes count, too."""
     limit = pools_in_force(run, pools).limit(pool)
     promised += len(Tunings.of(run, pool).open)
     if limit is not None and TrialCounts.of(run, pool).started + promised >= limit:
@@ -37,7 +37,7 @@ def trial_refusal(run: Run, pools: Pools, pool: Pool, promised: int = 0) -> str 
 
 
 def fruitless_reason(run: Run, pool: Pool) -> str | None:
-    """Why this session need not ask the pool's proposer again, or None."""
+    """Tell why this session need not ask the pool's proposer again, or None."""
     proposals = Proposals.of(run, pool)
     if proposals.refused_in_row < MAX_REFUSED_IN_ROW and proposals.fruitless_calls < MAX_FRUITLESS_CALLS:
         return None
@@ -49,7 +49,7 @@ def fruitless_reason(run: Run, pool: Pool) -> str | None:
 
 
 def target_reason(history: History, run: Run, pools: Pools) -> str | None:
-    """How the target was reached, as a sentence; None when it was not."""
+    """Tell how the target was reached, as a sentence; None if it was not."""
     target, best = pools.target, Incumbents.of(run, Pool.ATTEMPT).best
     result = history[best].result(Cohorts.of(run).fingerprint) if best else None
     if target is None or best is None or result is None or not (metrics := history.metrics(history[best])):
@@ -62,7 +62,7 @@ def target_reason(history: History, run: Run, pools: Pools) -> str | None:
 
 
 def session_seconds(run: Run, now: float) -> float:
-    """The time spent on the run in all sessions, the present one up to now; a pause does not count."""
+    """Compute the time spent on the run in all sessions, the present one up to now; pauses do not count."""
     session = Session.of(run)
     return session.seconds if session.is_paused else session.seconds_before + now - session.since
 
@@ -96,11 +96,11 @@ class SessionLimits:
         return pools_in_force(self._run, self._task_pools)
 
     def stop_reason(self) -> str | None:
-        """Why nothing more is asked, or None."""
+        """Tell why nothing more is asked, or None."""
         return self.over_reason() or self._spend_reason()
 
     def over_reason(self) -> str | None:
-        """Why nothing new is tried either, or None."""
+        """Tell why nothing new is tried either, or None."""
         history, run, pools = self._recorder.history, self._run, self._pools
         if pools.wall_seconds is not None:
             seconds = session_seconds(run, self._clock()) + seconds_to_confirm(history, run, self._noise)
@@ -112,7 +112,7 @@ class SessionLimits:
         return target_reason(history, run, pools)
 
     def _spend_reason(self) -> str | None:
-        """Why no model may be asked now, or None. A call in flight counts as reserved, and is worth its trial."""
+        """Tell why no model may be asked, or None. A call in flight counts as reserved and is worth its trial."""
         self._recorder.record_waiting()
         spend, pools = Spend.of(self._run), self._pools
         if pools.tokens is not None and spend.total_tokens >= pools.tokens:
@@ -122,20 +122,20 @@ class SessionLimits:
         return None
 
     def why_idle(self) -> str | None:
-        """Why no further attempt can start, or None where the budget is not the reason."""
+        """Tell why no further attempt can start, or None if the budget is not the reason."""
         pool = Pool.ATTEMPT
         return trial_refusal(self._run, self._pools, pool) or fruitless_reason(self._run, pool)
 
     def finish(self, reason: str) -> Finish:
-        """The session ended for this reason, and the budget allows no more."""
+        """Return the end of a session for this reason, with no budget for more."""
         return Finish(reason, self._is_sound())
 
     def finish_after_stop(self, reason: str) -> Finish:
-        """The session was stopped: it can go on where the budget allows more."""
+        """Return the end of a session that was stopped: it can continue if the budget allows more."""
         return Finish(reason, self._is_sound(), resumable=self.stop_reason() is None)
 
     def _is_sound(self) -> bool:
-        """Whether any attempt finished, or none was wanted: by the budget, or because the target is reached."""
+        """Say whether any attempt finished, or none was wanted: by the budget, or as the target is reached."""
         finished = TrialCounts.of(self._run, Pool.ATTEMPT).endings.get(Ending.FINISHED, 0)
         history = self._recorder.history
         wanted = self._pools.attempts > 0 and not target_reason(history, self._run, self._pools)

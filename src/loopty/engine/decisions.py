@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def inherit_params(history: History, proposal: Proposal, declared: Declared) -> dict[str, Value]:
-    """The proposal's values, else those of its parent; what the program declares, it has from all its parents."""
+    """Return the proposal's values, else those of its parent; declared ones come from all its parents."""
     parent, values = history[proposal.parent], dict[str, Value]()
     for node in (*map(history.__getitem__, proposal.merged), parent):
         values |= {name: value for name, value in node.params.items() if name in node.declared}
@@ -53,7 +53,7 @@ def add_proposal(
     draft: bool,
     known_event: int,
 ) -> NodeAdded:
-    """The event that adds the proposal as this node."""
+    """Return the event that adds the proposal as this node."""
     return NodeAdded(
         node=node,
         pool=pool,
@@ -109,7 +109,7 @@ def add_node(
     draft: bool = False,
     known_event: int = 0,
 ) -> list[Event]:
-    """The proposal as a node, or its refusal where the same experiment is already in the tree."""
+    """Add the proposal as a node, or refuse it if the same experiment is already in the tree."""
     parent = history[proposal.parent]
     if draft:
         refuse_dropped(parent)
@@ -128,7 +128,7 @@ def add_node(
 
 
 def start_trial(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
-    """The start of the next trial that serves the node's verdict, within the budget; or the verdict itself."""
+    """Start the next trial that serves the node's verdict, within the budget; or give the verdict itself."""
     from loopty.engine.budget import trial_refusal
 
     found = history[node]
@@ -155,20 +155,20 @@ def start_trial(history: History, node: NodeId, owner: str, judging: Judging) ->
 
 
 def start_observation(history: History, node: NodeId, owner: str, pool: Pool) -> list[Event]:
-    """The start of a trial that serves no verdict: a replay, or a measurement on another machine."""
+    """Start a trial that serves no verdict: a replay, or a measurement on another machine."""
     require_files(history[node])
     return [TrialStarted(node, history[node].trials + 1, pool, owner)]
 
 
 def start_audit(history: History, node: NodeId, owner: str, split: str) -> list[Event]:
-    """The start of a trial on the held-out split; `split` is its digest."""
+    """Start a trial on the held-out split; `split` is its digest."""
     require_files(history[node])
     number = history[node].trials + 1
     return [TrialStarted(node, number, Pool.AUDIT, owner), SplitShown(node, number, split)]
 
 
 def end_trial(history: History, node: NodeId, number: int, outcome: Outcome, judging: Judging) -> Iterator[Event]:
-    """The end of a trial, then the verdict that follows from it, or the start of the next measurement."""
+    """End a trial, then give the verdict that follows from it, or start the next measurement."""
     trial = Trials.of(history.runs[node.run]).running.get(trial_name(node, number))
     if trial is None:
         return  # another process took this one for dead and closed it
@@ -191,14 +191,14 @@ def end_trial(history: History, node: NodeId, number: int, outcome: Outcome, jud
 
 
 def _late_refusal(history: History, node: NodeId, pool: Pool, outcome: Outcome) -> str | None:
-    """Which bound of a node's gates a finished trial fails: it does not know of a gate added while it ran."""
+    """Tell which bound of a node's gates a finished trial fails: it knows no gate added while it ran."""
     if not outcome.is_finished or node.parent is None or pool.rules.gates is GateScope.NONE:
         return None
     return metric_refusal(NodeGates.of(history.runs[node.run]).gates_of(node), outcome.metrics)
 
 
 def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
-    """The verdict about a node that has a result, or the measurement or review that it still needs."""
+    """Give the verdict about a node that has a result, or start the measurement or review it still needs."""
     from loopty.engine.budget import trial_refusal
 
     yield from unseat_failing_incumbent(history, node)
@@ -214,10 +214,11 @@ def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> 
 
 
 def lose_trial(history: History, node: NodeId, number: int, reason: str) -> Iterator[Event]:
-    """The end of a trial that infrastructure failed. A node that loses several in a row is quarantined."""
+    """End a trial that infrastructure failed. A node that loses several in a row is quarantined."""
     trial = Trials.of(history.runs[node.run]).running.get(trial_name(node, number))
     if trial is None:
         return  # another process took this one for dead and closed it
+    # Cancelled: the attempt returns to the budget, as its loss says nothing about the candidate.
     yield TrialEnded(node, number, Outcome(Ending.CANCELLED, reason=reason), lost=True)
     subject = trial.subject or node
     is_open = trial.pool.rules.judging and history[subject].verdict is None

@@ -50,7 +50,7 @@ class EventWaits:
                 task.cancel()
 
     def tasks(self) -> set[asyncio.Task[Literal[True]]]:
-        """Tasks of which one is done soon after its event is set; an event that was set before may count, too."""
+        """Return tasks of which one is done soon after its event is set; one set before may count, too."""
         for event, task in self._tasks.items():
             if task is None or task.done():
                 self._tasks[event] = asyncio.create_task(event.wait())
@@ -58,13 +58,13 @@ class EventWaits:
 
 
 def next_undecided(history: History, run: int, pool: Pool) -> Node | None:
-    """The oldest node whose measurement was interrupted before its verdict; its trial is already paid for."""
+    """Find the oldest node whose measurement was interrupted before its verdict; its trial is already paid for."""
     nodes = (history[node] for node in Trials.of(history.runs[run]).undecided if node.parent)
     return next((node for node in nodes if node.pool is pool and node.is_pending), None)
 
 
 def next_pending(history: History, run: int, pool: Pool) -> Node | None:
-    """The oldest node that still waits for its first trial."""
+    """Find the oldest node that still waits for its first trial."""
     found = history.runs[run]
     if TrialCounts.of(found, pool).started >= Proposals.of(found, pool).nodes:
         return None
@@ -136,11 +136,11 @@ class Loop:
         return self.history.runs[self._run]
 
     def _question_slots(self) -> int:
-        """How many questions are open at once: what the user said, else one for each trial that may run."""
+        """Return how many questions are open at once: what the user said, else one for each trial that may run."""
         return self._pools.questions or self.trial_runner.executor.width
 
     def latest(self, node: NodeId) -> Row | None:
-        """The newest row of metrics that a trial of this session has reported."""
+        """Return the newest row of metrics that a trial of this session has reported."""
         return self._prune_watch.latest(node)
 
     def stop(self, why: str) -> None:
@@ -303,17 +303,17 @@ class Loop:
                 (self._not_ahead if question.early else self._waiting).add(question.pool)
 
     def _wants_question(self, pool: Pool) -> bool:
-        """Whether one more proposal of this pool could get a trial."""
+        """Say whether one more proposal of this pool could get a trial."""
         if pool in self._exhausted or pool in self._waiting or self._is_spent(pool):
             return False
         return not self._closing and not self._limits.stop_reason() and not budget.fruitless_reason(self.run, pool)
 
     def _is_spent(self, pool: Pool) -> bool:
-        """Whether all trials of this pool are spent, or will be on the proposals that are being made."""
+        """Say whether all trials of this pool are spent, or will be on the proposals that are being made."""
         return budget.trial_refusal(self.run, self._requests.pools, pool, self._questions.count(pool)) is not None
 
     def _next_pending(self, pool: Pool) -> Trial | None:
-        """The first trial of the oldest node that waits for one; those that were promised one come first."""
+        """Start the first trial of the oldest node that waits for one; those that were promised one come first."""
         for node in promised_nodes(self.history, self._run, pool):
             if trial := self._start_trial(node):
                 return trial
@@ -323,7 +323,7 @@ class Loop:
         return None
 
     def _next_undecided(self) -> Trial | None:
-        """The next measurement of a node that was interrupted: it is paid for, even when the rest is over."""
+        """Start the next measurement of an interrupted node: it is paid for, even when the rest is over."""
         for pool in self._proposers:
             while node := next_undecided(self.history, self._run, pool):
                 if trial := self._start_trial(node):
@@ -331,7 +331,7 @@ class Loop:
         return None
 
     def _start_trial(self, node: Node) -> Trial | None:
-        """The node's next trial; None when its verdict needs none, or another process was faster."""
+        """Start the node's next trial; None if its verdict needs none, or another process was faster."""
         with contextlib.suppress(Taken):
             return self.trial_runner.start(node)
         return None
@@ -379,7 +379,7 @@ class Loop:
             return None
 
     def _commit(self, proposal: Proposal) -> CommittedFiles | str:
-        """The proposal as a commit, or why it is not allowed."""
+        """Commit the proposal, or tell why it is not allowed."""
         parent = self.history[proposal.parent]
         if reason := parent_refusal(parent) or fault_of(proposal) or self._workspaces.refusal(parent, proposal):
             return reason
@@ -410,6 +410,6 @@ class Loop:
         self._recorder.record(lambda _: [event])
 
     def _why_idle(self) -> str:
-        """Why no pool can start another trial."""
+        """Tell why no pool can start another trial."""
         why = self._exhausted.get(Pool.ATTEMPT) or self._limits.why_idle()
         return why or f"{self._proposers[Pool.ATTEMPT].name} has nothing to propose"

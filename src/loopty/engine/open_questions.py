@@ -66,7 +66,7 @@ class OpenQuestions:
         trial_slots: Callable[[], int] = lambda: MOST_WORKERS,
         anchors: Anchors = NO_ANCHORS,
     ) -> None:
-        """No proposer is asked more questions at once than there are `trial_slots`."""
+        """Ask no proposer more questions at once than there are `trial_slots`."""
         self._recorder = recorder
         self._run = run
         self._proposers = proposers
@@ -84,11 +84,11 @@ class OpenQuestions:
 
     @property
     def tasks(self) -> set[asyncio.Task[Reply]]:
-        """The questions that have no answer yet."""
+        """Return the questions that have no answer yet."""
         return set(self._open)
 
     def slots(self, pool: Pool) -> int:
-        """How many questions the pool's proposer answers at once; 0 if it never waits for a model."""
+        """Return how many questions the pool's proposer answers at once; 0 if it never waits for a model."""
         return min(getattr(self._proposers[pool], "width", 0), self._trial_slots())
 
     def open_count(self, pool: Pool) -> int:
@@ -99,11 +99,11 @@ class OpenQuestions:
         return self.open_count(pool) + len(self._answers[pool])
 
     def can_ask(self, pool: Pool) -> bool:
-        """Whether the pool's proposer answers one more question now."""
+        """Say whether the pool's proposer answers one more question now."""
         return self.open_count(pool) < max(self.slots(pool), 1)
 
     def can_ask_ahead(self, pool: Pool) -> bool:
-        """Whether the next question may be asked although no trial of its answer can start yet.
+        """Say whether the next question may be asked although no trial of its answer can start yet.
 
         A proposer that never waits would lose what running trials teach it, for nothing. Where proposals have a
         pace, slots are meant to be idle.
@@ -149,7 +149,7 @@ class OpenQuestions:
         return await self._proposers[pool].propose(self._make_ask(pool, early)), known_event
 
     def _make_ask(self, pool: Pool, early: bool) -> Ask:
-        """The next question to the pool's proposer; questions asked at the same time have different positions."""
+        """Make the next question to the pool's proposer; questions asked at the same time differ in position."""
         run = self._recorder.history.runs[self._run]
         answered = Proposals.of(run, pool).answer_count
         ahead = max(self._next_position.get(pool, 0) - answered, 0) if self.slots(pool) > 1 else 0
@@ -201,7 +201,7 @@ class RunControl:
 
     @property
     def pools(self) -> Pools:
-        """The limits that are in force."""
+        """Return the limits that are in force."""
         return pools_in_force(self._found, self._task_pools)
 
     @property

@@ -67,7 +67,7 @@ class Ask(Record, dict=True):
 
     @functools.cached_property
     def position(self) -> int:
-        """How many answers this pool's proposer had given, with those still expected, when this was first read."""
+        """Count the pool's answers so far, with those still expected, when this was first read."""
         return Proposals.of(self.history.runs[self.run], self.pool).answer_count + self.ahead
 
     @functools.cached_property
@@ -80,13 +80,13 @@ class Ask(Record, dict=True):
 
     @property
     def best(self) -> Node:
-        """The best node of the pool; the baseline before there is another."""
+        """Return the best node of the pool; the baseline before there is another."""
         best = Incumbents.of(self.history.runs[self.run], self.pool).best
         return self.history[best] if best else self.root
 
     @property
     def nodes(self) -> Iterator[Node]:
-        """The pool's nodes, oldest first, without the baseline."""
+        """Yield the pool's nodes, oldest first, without the baseline."""
         return (node for node in self.history.nodes(self.run, self.pool) if node.id.parent)
 
 
@@ -96,7 +96,7 @@ class Proposer(Protocol):
     name: str
 
     async def propose(self, ask: Ask) -> Suggestion | None:
-        """The next proposal; None when there is none until a running trial ends.
+        """Return the next proposal; None when there is none until a running trial ends.
 
         A Refusal reports a proposal that cannot be used, a RungChange that a ladder goes to another rung, a
         SearchMove that it searches in another way from now on: all are recorded, and the proposer is asked again,
@@ -131,7 +131,7 @@ class Pruner(Protocol):
     """Stops a trial that cannot become good."""
 
     def prune_reason(self, curve: Curve, peers: Sequence[Curve]) -> str | None:
-        """Why the trial should stop at its last point, or None. `peers` are completed trials."""
+        """Tell why the trial should stop at its last point, or None. `peers` are completed trials."""
         ...
 
 
@@ -211,7 +211,7 @@ class Reviewer(Protocol):
     """What happens to a node that the reviewer objects to: `flag` or `reject`."""
 
     async def review(self, trial: Trial, cancel: asyncio.Event) -> Outcome:
-        """Finished: no objection. Refused: an objection, in the reason. Failed: no usable answer.
+        """Review it. Finished: no objection. Refused: an objection, in the reason. Failed: no usable answer.
 
         Cancelled: stopped. Raises Outage when the verifier's model is unavailable.
         """
@@ -243,5 +243,5 @@ class Workspaces(Protocol):
         ...
 
     def refusal(self, parent: Node, proposal: Proposal) -> str | None:
-        """Why the proposal is not allowed, or None."""
+        """Tell why the proposal is not allowed, or None."""
         ...

@@ -28,7 +28,7 @@ Peers = Sequence[tuple[Node, Curve]]
 
 
 def finished_peers(history: History, node: Node, fingerprint: str) -> Iterator[Node]:
-    """The other trials of the node's pool that have finished on this machine."""
+    """Yield the other trials of the node's pool that have finished on this machine."""
     for peer in history.nodes(node.id.run, node.pool):
         outcome = peer.outcome
         if peer.id != node.id and outcome and outcome.is_finished and outcome.fingerprint == fingerprint:
@@ -36,7 +36,7 @@ def finished_peers(history: History, node: Node, fingerprint: str) -> Iterator[N
 
 
 def curve_of(history: History, run: int, rows: Sequence[Row], directions: Directions) -> Curve:
-    """The curve by which a trial of this run is followed."""
+    """Return the curve by which a trial of this run is followed."""
     if not rows:
         return Curve((), Direction.MAX)
     reported = history.runs[run].objective.counting_metrics(rows[-1].metrics, directions)
@@ -52,7 +52,7 @@ def telling_curves(history: History, node: Node, curve: Curve, peers: Peers) -> 
 
 
 def pruning_obstacle(history: History, run: int, peers: Peers) -> str:
-    """Why no trial of a run can be pruned, in one line; empty where one can, or nothing has finished yet."""
+    """Tell why no trial of a run can be pruned, in one line; empty if one can, or nothing has finished yet."""
     if not peers:
         return ""
     nothing = "the pruner stops no trial"
@@ -81,7 +81,7 @@ def _is_counting(history: History, run: int, curve: Curve) -> bool:
 
 
 def _pairs(history: History, peers: Peers) -> list[tuple[float, float]]:
-    """Where the curves of the newest peers ended, beside their scores; of both, more is better."""
+    """Pair where the curves of the newest peers ended with their scores; of both, more is better."""
     pairs = []
     for node, curve in peers[-_MOST_COMPARED:]:
         score = history.score(node)
@@ -92,7 +92,7 @@ def _pairs(history: History, peers: Peers) -> list[tuple[float, float]]:
 
 
 def _agreement(pairs: Sequence[tuple[float, float]]) -> int:
-    """How many more pairs of trials both numbers put in the same order than in the opposite one."""
+    """Count how many more pairs of trials both numbers put in the same order than in the opposite one."""
     signs = ((mine[0] - other[0]) * (mine[1] - other[1]) for mine, other in itertools.combinations(pairs, 2))
     return sum((sign > 0) - (sign < 0) for sign in signs)
 
@@ -119,15 +119,15 @@ class PruneWatch:
         self._peers: dict[NodeId, Curve] = {}
 
     def latest(self, node: NodeId) -> Row | None:
-        """The newest row that a trial of this session has reported."""
+        """Return the newest row that a trial of this session has reported."""
         return next(reversed(self._reported.get(node, ((), {}))[0]), None)
 
     def obstacle(self, node: Node) -> str:
-        """Why the pruner can stop no trial of this node's run and pool, in one line; empty where it can."""
+        """Tell why the pruner can stop no trial of this node's run and pool, in one line; empty if it can."""
         return pruning_obstacle(self._history(), node.id.run, self._peers_of(node)) if self._pruner else ""
 
     def watch(self, trial: Trial) -> OnMetrics:
-        """The function that the executor calls with the metrics stream while the trial runs."""
+        """Return the function that the executor calls with the metrics stream while the trial runs."""
         if obstacle := self.obstacle(trial.node):
             self._say(obstacle)
 
@@ -149,7 +149,7 @@ class PruneWatch:
         return [(peer, self._peer(peer)) for peer in finished_peers(self._history(), node, self._fingerprint)]
 
     def _peer(self, node: Node) -> Curve:
-        """The curve of a finished node. Built once: every report of every trial is compared with it."""
+        """Build the curve of a finished node once: every report of every trial is compared with it."""
         if node.id not in self._peers:
             rows, directions = self._reported.get(node.id) or self._read_curve(node)
             self._peers[node.id] = curve_of(self._history(), node.id.run, rows, directions)

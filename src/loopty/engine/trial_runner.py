@@ -101,7 +101,7 @@ class TrialRunner:
             trial = self.trial(recorded)
 
     async def run_observation(self, trial: Trial, watch: Watch, cancel: asyncio.Event) -> Outcome:
-        """The outcome of an observing trial, as recorded."""
+        """Return the outcome of an observing trial, as recorded."""
         recorded = await self._run_trial(trial, watch(trial), cancel)
         return next(event.outcome for event in recorded if isinstance(event, TrialEnded))
 
@@ -151,7 +151,7 @@ class TrialRunner:
         return await self.executor.execute(trial, on_metrics, cancel)
 
     def trial(self, recorded: Sequence[Event]) -> Trial | None:
-        """The trial that these events start."""
+        """Return the trial that these events start."""
         event = next((event for event in recorded if isinstance(event, TrialStarted)), None)
         if event is None:
             return None
@@ -178,7 +178,7 @@ class TrialRunner:
         return replace(trial, node=replace(node, params=tuning.chosen), slice=tuning.slice)
 
     def _cohort(self, event: TrialStarted, run: Run) -> str:
-        """The fingerprint that the result must have to be comparable; empty where it is compared with none yet."""
+        """Return the fingerprint that makes the result comparable; empty if it is compared with none yet."""
         if event.pool in (Pool.CONFIRM, Pool.TUNE):
             return Cohorts.of(run).fingerprint
         outcome = self.history[event.subject].outcome if event.subject else None
@@ -197,7 +197,7 @@ class TrialRunner:
 
 
 def _is_blameless(trial: Trial, error: Exception) -> bool:
-    """Whether an error that ended a trial never counts against the node.
+    """Say whether an error that ended a trial never counts against the node.
 
     A node that brings the benchmark's model down several times is quarantined. The baseline never is, and a node
     whose verifier is unavailable is not either.

@@ -162,7 +162,7 @@ class BenchmarkRunner:
         return in_writable_copy(argv, top, (*shown, *scratch, *caches), has_links=self._sandbox.name == "landlock")
 
     def stop_reason(self, stop: Stop, seconds: float) -> str:
-        """The limit that ended a command, in words."""
+        """Name the limit that ended a command."""
         limits = self._limits
         return {
             Stop.TIME: f"still running after {seconds:g} s",
@@ -174,7 +174,7 @@ class BenchmarkRunner:
 
     @contextlib.asynccontextmanager
     async def _candidate_access(self, trial: Trial, stage: Stage) -> AsyncIterator[_CandidateAccess]:
-        """The access of a command to the candidate when they run in separate sandboxes."""
+        """Open the access of a command to the candidate, when they run in separate sandboxes."""
         if not self._benchmark.isolated:
             yield _CandidateAccess({}, (), CandidateConduct())
             return
@@ -322,7 +322,7 @@ exec "$@"
 def in_writable_copy(
     argv: tuple[str, ...], top: str, linked: Iterable[str], has_links: bool = False
 ) -> tuple[str, ...]:
-    """The command that copies the tree at `top` and runs there; paths of `linked` directly below it are linked.
+    """Make the command that copies the tree at `top` and runs there; it links paths of `linked` directly below.
 
     `has_links`: whether changed directories of the tree are links.
     """

@@ -216,7 +216,7 @@ async def _follow(
 async def _receive(
     connection: socket.socket, resources: contextlib.ExitStack
 ) -> tuple[bytes, list[socket.socket]]:
-    """The one packet of a connection, and the sockets that came with it."""
+    """Receive the one packet of a connection, and the sockets that came with it."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(connection, ready.set)
@@ -292,7 +292,7 @@ class TimedRequest(Record):
 
 
 def parse_request(raw: bytes, seconds: float, memory_mb: int) -> StartRequest | ReadRequest | TimedRequest:
-    """The request. A start gets at most this time and memory, and exactly that by default. Raises Unreadable."""
+    """Parse the request. A start gets at most this time and memory, and that by default. Raises Unreadable."""
     match untrusted_files.json_object(raw):
         case {"start": dict(fields), **rest} if not rest:
             defaults = {"env": {}, "seconds": seconds, "memory_mb": memory_mb, "held": False}
@@ -308,7 +308,7 @@ def parse_request(raw: bytes, seconds: float, memory_mb: int) -> StartRequest | 
 
 
 def parse_freeze(raw: bytes) -> bool:
-    """Whether the processes of a started candidate are to be stopped, or to go on. Raises Unreadable."""
+    """Say whether to stop the processes of a started candidate, or to let them go on. Raises Unreadable."""
     match untrusted_files.json_object(raw):
         case {"freeze": bool(wanted), **rest} if not rest:
             return wanted
@@ -342,7 +342,7 @@ def _parse_start(fields: Mapping[str, Any], seconds: float, memory_mb: int) -> S
 
 
 def content(mounts: Sequence[Mount], tree: str, path: str, limit: int) -> bytes:
-    """The bytes at `path` below `tree`, as these mounts show it. Raises Unreadable."""
+    """Read the bytes at `path` below `tree`, as these mounts show it. Raises Unreadable."""
     relative = PurePosixPath(path)
     if relative.is_absolute() or not relative.parts or ".." in relative.parts or "\0" in path:
         raise Unreadable(f"reads {path!r:.100}, which is not the path of a file of the candidate")

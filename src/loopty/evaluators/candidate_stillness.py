@@ -73,14 +73,14 @@ class CandidateStillness:
         self._conduct.outside_cpu_seconds += max(used, 0.0)
 
     def cpu_seconds(self) -> float | None:
-        """The CPU time that all of them had used at the last answer or question; None where nothing measures it.
+        """Return the CPU time of all of them at the last answer or question; None if nothing measures it.
 
         A candidate could hide work in processes that end, so it is not measured where those are not counted.
         """
         return self._cpu_seconds if self._freezer and self._freezer.counts_ended else None
 
     def cpu_seconds_at_end(self) -> float | None:
-        """The CPU time of all of them, once they are dead; None where nothing measures it."""
+        """Return the CPU time of all of them, once they are dead; None if nothing measures it."""
         with contextlib.suppress(OSError):
             if self._freezer and self._freezer.counts_ended:
                 return self._freezer.cpu_seconds()

@@ -114,7 +114,7 @@ class CommandEvaluator:
 
     @contextlib.asynccontextmanager
     async def _stage(self, trial: Trial) -> AsyncIterator[Stage]:
-        """The stage, as `_in_thread` makes it; at once where a thread would take longer than the few folders."""
+        """Open the stage as `_in_thread` does; without a thread if a few folders are made faster."""
         is_quick = trial.root.commit in self._quick_roots and trial.node.tree == trial.root.tree
         async with _in_thread(self._open_stage(trial), is_quick) as stage:
             if stage.is_checked_quickly and not self._benchmark.caches:
@@ -165,7 +165,7 @@ class CommandEvaluator:
         return refusal or outcome
 
     async def _gate_refusal(self, when: When, trial: Trial, stage: Stage, cancel: asyncio.Event) -> Outcome | None:
-        """The outcome of the trial if a gate does not pass, or None."""
+        """Run the gates; return the outcome of the trial if one does not pass, else None."""
         seconds = 0.0
         for gate in command_gates(trial.gates, when):
             gate_result = await self._run_gate(gate, trial, stage, cancel)
@@ -280,7 +280,7 @@ class CommandEvaluator:
         return Outcome(Ending.FINISHED, parsed.metrics, {**watch.stream.directions, **parsed.directions})
 
     def _result(self, stage: Stage, watch: MetricsWatch) -> ParsedResult:
-        """The result, else the last row of metrics; with both, the row's metrics come after the score."""
+        """Read the result, else the last row of metrics; with both, the row's metrics come after the score."""
         if watch.fault:
             raise Unreadable(f"the metrics CSV {watch.fault}")
         row = dict(watch.last_metrics)
@@ -297,7 +297,7 @@ class CommandEvaluator:
 
 
 def _with_conduct(trial: Trial, outcome: Outcome, conduct: CandidateConduct) -> Outcome:
-    """The outcome with what an isolated candidate could have done, although it ran apart."""
+    """Add to the outcome what an isolated candidate could have done, although it ran apart."""
     first, inputs = trial.root.outcome, conduct.timed_inputs
     is_known = bool(inputs) and first is not None and first.timed_inputs == inputs
     weak = (*(() if conduct.is_frozen else (NOT_FROZEN,)), *((KNOWN_INPUTS,) if is_known else ()))
@@ -306,7 +306,7 @@ def _with_conduct(trial: Trial, outcome: Outcome, conduct: CandidateConduct) -> 
 
 
 async def _with_artifacts(trial: Trial, stage: Stage, outcome: Outcome) -> Outcome:
-    """The outcome with what a finished trial of the search published."""
+    """Add to the outcome what a finished trial of the search published."""
     if not (outcome.is_finished and trial.pool.rules.searches):
         return outcome
     source, target = stage.outbox.below(ARTIFACTS), stage.folder.below(ARTIFACTS)
@@ -324,7 +324,7 @@ def _with_lines(outcome: Outcome, printed: PrintedError) -> Outcome:
 async def _in_thread(
     stage_context: AbstractContextManager[Stage], is_made_quickly: bool = False
 ) -> AsyncIterator[Stage]:
-    """The stage, made and removed in a thread, because git and the disk would block the event loop."""
+    """Make and remove the stage in a thread, because git and the disk would block the event loop."""
     enter = stage_context.__enter__
     stage = enter() if is_made_quickly else await asyncio.to_thread(enter)
     try:
@@ -342,7 +342,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def has_artifacts(source: SafeFolder) -> bool:
-    """Whether a trial has put anything there that could be kept."""
+    """Say whether a trial has put anything there that could be kept."""
     try:
         with source.handle() as folder, os.scandir(folder) as entries:
             return next(entries, None) is not None

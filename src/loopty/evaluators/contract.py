@@ -33,12 +33,12 @@ class SandboxPaths(Record):
     """Whether that path leads to the same files in the trial: environments name it."""
 
     def links_to(self, top: str) -> dict[str, str]:
-        """The links that lead from the host's path of the repository to the files at `top`."""
+        """Return the links that lead from the host's path of the repository to the files at `top`."""
         return {self.host_top: top} if self.links_host_top else {}
 
 
 def benchmark_environment(trial: Trial, benchmark: Benchmark, paths: SandboxPaths) -> dict[str, str]:
-    """The environment that every benchmark may rely on."""
+    """Make the environment that every benchmark may rely on."""
     result_format, result = load_format(benchmark.result), f"{paths.outbox}/{RESULT}"
     variables = {
         **result_format.environment(benchmark.env, result, paths.outbox),
@@ -55,12 +55,12 @@ def benchmark_environment(trial: Trial, benchmark: Benchmark, paths: SandboxPath
 
 
 def candidate_environment(trial: Trial, paths: SandboxPaths) -> dict[str, str]:
-    """The environment of a candidate that runs apart from the benchmark: its own parameters, and nothing else."""
+    """Make the environment of a candidate that runs apart from the benchmark: only its own parameters."""
     return {"LOOPTY_PARAMS": f"{paths.inbox}/params.json"} if trial.node.params else {}
 
 
 def gate_environment(trial: Trial, gate: Gate, benchmark: Benchmark, paths: SandboxPaths) -> dict[str, str]:
-    """The environment of a gate, which reports nothing but its exit code."""
+    """Make the environment of a gate, which reports nothing but its exit code."""
     return {**_common_environment(trial, benchmark, paths), "LOOPTY_GATE": gate.name}
 
 

@@ -46,7 +46,7 @@ class ErrorLines(Record):
 
 
 def find_error_lines(output: str) -> ErrorLines | None:
-    """The lines that say why the program failed; None when it printed nothing."""
+    """Find the lines that say why the program failed; None when it printed nothing."""
     lines = clean_lines(output)
     if not lines:
         return None
@@ -62,12 +62,12 @@ def find_error_lines(output: str) -> ErrorLines | None:
 
 
 def clean_lines(output: str) -> list[str]:
-    """The lines that are not blank, safe and short enough to be shown anywhere."""
+    """List the lines that are not blank, made safe and short enough to be shown anywhere."""
     return [clean for line in output.splitlines() if (clean := _clean_line(line)).strip()]
 
 
 def _exception_place(lines: Sequence[str]) -> tuple[int, int] | None:
-    """Where the last traceback begins, and where it names its exception: the next line that is not indented."""
+    """Find where the last traceback begins, and where it names its exception: the next unindented line."""
     for start in range(len(lines) - 1, -1, -1):
         if lines[start].strip() != _TRACEBACK:
             continue
@@ -82,13 +82,13 @@ def _exception_place(lines: Sequence[str]) -> tuple[int, int] | None:
 
 
 def _whole_message(lines: Sequence[str], at: int) -> str:
-    """The line, with the next one where it only announces it."""
+    """Return the line, with the next one if it only announces it."""
     line = lines[at].strip()
     follows = line.endswith(":") and at + 1 < len(lines)
     return f"{line} {lines[at + 1].strip()}"[:_LONGEST_LINE] if follows else line
 
 
 def _clean_line(line: str) -> str:
-    """The line without colours and control characters, so that it is safe and short wherever it is shown."""
+    """Remove colours and control characters and shorten the line, so that it can be shown anywhere."""
     plain = _COLOUR.sub("", line).expandtabs(4)
     return "".join(char if char.isprintable() else " " for char in plain).rstrip()[:_LONGEST_LINE]

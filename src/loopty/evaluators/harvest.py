@@ -63,20 +63,20 @@ class PrintedError(Record):
 
 
 def error_in_output(stdout: SafeFile, stderr: SafeFile) -> PrintedError:
-    """The error in the logs of a failed command: test runners print theirs to stdout."""
+    """Find the error in the logs of a failed command: test runners print theirs to stdout."""
     found = [(find_error_lines(_tail(log)), log.name) for log in (stderr, stdout)]
     best = max(found, key=lambda item: item[0].is_certain + 1 if item[0] else 0)
     return PrintedError(best[0].cause, best[0].lines, best[1]) if best[0] else PrintedError("", (), stderr.name)
 
 
 def error_line(log: SafeFile) -> str:
-    """The line of this log that names the error; empty when it holds nothing."""
+    """Find the line of this log that names the error; empty when it holds nothing."""
     found = find_error_lines(_tail(log))
     return found.cause if found else ""
 
 
 def last_lines(stdout: SafeFile, stderr: SafeFile) -> PrintedError:
-    """The last lines of a command that did not say what is wrong: of stdout, or of stderr if that is empty."""
+    """Return the last lines of a command that did not say what is wrong: of stdout, or else of stderr."""
     for log in (stdout, stderr):
         if lines := clean_lines(_tail(log)):
             return PrintedError("", tuple(lines[-MAX_LINES:]), log.name)

@@ -41,12 +41,12 @@ class MetricsWatch:
 
     @property
     def last_metrics(self) -> Mapping[str, float]:
-        """The last row of metrics, if any."""
+        """Return the last row of metrics, if any."""
         return self.stream.rows[-1].metrics if self.stream.rows else {}
 
     @property
     def last_step(self) -> float | None:
-        """The step of the last row of metrics, if any."""
+        """Return the step of the last row of metrics, if any."""
         return self.stream.rows[-1].step if self.stream.rows else None
 
     @contextlib.asynccontextmanager
@@ -210,7 +210,7 @@ class MetricsStream:
 
 
 def parse_column(column: str) -> tuple[str, Direction | None]:
-    """The name of a column without the hint, and the direction that the hint gives."""
+    """Split a column into its name without the hint, and the direction that the hint gives."""
     for hint, direction in _HINTS.items():
         at = column.lower().find(hint)
         if at >= 0:
@@ -238,7 +238,7 @@ def _number(cell: str) -> float:
 
 
 def read_curve(folder: SafeFolder) -> tuple[Sequence[Row], Directions]:
-    """The learning curve in a node's folder."""
+    """Read the learning curve in a node's folder."""
     stream = MetricsStream(folder.file(METRICS))
     with contextlib.suppress(Unreadable):
         stream.read_new()
@@ -264,12 +264,12 @@ class RowSample:
 
     @property
     def left_out(self) -> int:
-        """How many rows are not kept."""
+        """Count the rows that are not kept."""
         return self._count - len(self.rows)
 
     @property
     def skip_count(self) -> int:
-        """How many of the next rows are not kept, unless one of them is the newest."""
+        """Count how many of the next rows are not kept, unless one of them is the newest."""
         return -self._count % self._stride
 
     def skip(self, count: int) -> None:
@@ -288,5 +288,5 @@ class RowSample:
 
 
 def _capacity(row: Row) -> int:
-    """How many rows of this width are kept: an even number, so that the newest one stays when half of them go."""
+    """Compute how many rows of this width are kept: even, so that the newest one stays when half of them go."""
     return max(min(_MAX_ROWS, _MAX_CELLS // (len(row.metrics) + 1)), _MIN_ROWS) // 2 * 2

@@ -47,7 +47,7 @@ async def open_model_access(
 
 
 def adjust_outcome(access: TrialAccess, outcome: Outcome) -> Outcome:
-    """The outcome, adjusted for what happened to the trial's calls to the model.
+    """Adjust the outcome for what happened to the trial's calls to the model.
 
     Raises Exhausted or Outage when the outcome says nothing about the candidate.
     """

@@ -37,13 +37,13 @@ class ParsedResult(Record):
 
     @property
     def document(self) -> bytes:
-        """The result as one JSON object, as the contract has it."""
+        """Return the result as one JSON object, as the contract has it."""
         others = {name: value for name, value in self.metrics.items() if name != SCORE}
         return self.raw or json.dumps({SCORE: self.metrics[SCORE], "metrics": others}).encode()
 
 
 def parse_result(raw: bytes, score_key: str = "") -> ParsedResult:
-    """The result in these bytes. Raises Unreadable with the reason when it breaks the contract.
+    """Parse the result in these bytes. Raises Unreadable with the reason when it breaks the contract.
 
     `score_key` names the score, with dots into nested objects. The numbers at the top and in `metrics` are metrics
     by the same names.
@@ -80,7 +80,7 @@ def parse_result(raw: bytes, score_key: str = "") -> ParsedResult:
 
 
 def choose_score(result: ParsedResult, score_key: str) -> ParsedResult:
-    """The result with this metric as its score; its own score where no key is given. Raises Unreadable."""
+    """Make this metric the result's score; without a key, keep its own score. Raises Unreadable."""
     key = score_key or SCORE
     if key not in result.metrics:
         raise Unreadable(_no_score(key, (name for name in result.metrics if name != SCORE)))
@@ -95,7 +95,7 @@ def choose_score(result: ParsedResult, score_key: str) -> ParsedResult:
 
 
 def finite_number(value: Any, name: str) -> float:
-    """The value as a finite number. Raises Unreadable for any other value, such as true, "9e9" and 1e999."""
+    """Return the value as a finite number. Raises Unreadable for others, such as true, "9e9" and 1e999."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Unreadable(f"has a {name} that is not a number: {str(value)[:40]!r}")
     try:
@@ -117,7 +117,7 @@ def _score(document: Mapping[str, Any], numbers: Mapping[str, float], score_key:
 
 
 def _no_score(key: str, numbers: Iterator[str]) -> str:
-    """Why there is no score, with the keys that could be meant."""
+    """Say why there is no score, with the keys that could be meant."""
     names = [name for name in numbers if is_printable_name(name)]
     if not names:
         return f"has no {key[:60]}, and no other number"
@@ -129,7 +129,7 @@ def _no_score(key: str, numbers: Iterator[str]) -> str:
 
 
 def _numbers(document: Mapping[str, Any], above: str = "", depth: int = 0) -> Iterator[tuple[str, float]]:
-    """The finite numbers in nested objects, by their keys with dots."""
+    """Yield the finite numbers in nested objects, by their keys with dots."""
     for key, value in document.items():
         name = f"{above}{key}"
         if isinstance(value, dict):
@@ -156,15 +156,15 @@ class TrialOutput(Record):
     logs: SafeFolder
 
     def file(self, name: str) -> bytes | None:
-        """A file of the outbox, or None when there is none. Raises Unreadable."""
+        """Read a file of the outbox, or return None when there is none. Raises Unreadable."""
         return _content(self.outbox, name, LARGEST_RESULT)
 
     def stdout(self) -> bytes:
-        """What the benchmark printed. Raises Unreadable."""
+        """Return what the benchmark printed. Raises Unreadable."""
         return _content(self.logs, "stdout.log", LARGEST_RESULT) or b""
 
     def files_below(self, folder: str, name_end: str) -> Iterator[tuple[str, bytes]]:
-        """The files of a folder of the outbox whose paths end like this, by path. Raises Unreadable."""
+        """Yield the files of a folder of the outbox whose paths end like this, by path. Raises Unreadable."""
         left = _LARGEST_TOTAL
         for steps in _paths(self.outbox.below(folder)):
             path = "/".join(steps)
@@ -183,7 +183,7 @@ def _content(folder: SafeFolder, name: str, limit_bytes: int) -> bytes | None:
 
 
 def _paths(top: SafeFolder) -> list[tuple[str, ...]]:
-    """The files below a folder, in order; links and special files are left out. Raises Unreadable."""
+    """List the files below a folder, in order, without links and special files. Raises Unreadable."""
     files: list[tuple[str, ...]] = []
     waiting: list[tuple[str, ...]] = [()]
     seen = 0

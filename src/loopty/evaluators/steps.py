@@ -36,7 +36,7 @@ class CascadeClimb(Record):
         return sum(result.seconds for result in self.results)
 
     def with_stage(self, stage: CascadeStage, outcome: Outcome, is_baseline: bool) -> CascadeClimb:
-        """The same after one more stage, which ended like this.
+        """Add one more stage, which ended like this.
 
         A baseline goes on whatever its value is, unless the stage failed: the others are compared with it.
         """
@@ -66,7 +66,7 @@ def stage_command(
     benchmark: Benchmark,
     paths: SandboxPaths,
 ) -> Command:
-    """The command of a stage; it sees what the benchmark sees, and may ask which stage it is."""
+    """Make the command of a stage; it sees what the benchmark sees, and may ask which stage it is."""
     return Command(
         argv=cheap.argv,
         seconds=cheap.timeout_seconds,
@@ -79,7 +79,7 @@ def stage_command(
 
 
 def folder_name(stage: CascadeStage) -> str:
-    """The folder of a stage's logs and result below the node's, with a digest where its name is no file name."""
+    """Name the folder of a stage's logs and result below the node's, with a digest if need be."""
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", stage.name)[:80]
     digest = "" if safe == stage.name else f"-{hashlib.sha256(stage.name.encode()).hexdigest()[:8]}"
     return f"cascade-{safe}{digest}"
@@ -137,7 +137,7 @@ async def run_gate(
 
 
 def _file_name(name: str) -> str:
-    """The name made safe for a file name, with a digest if that changes it."""
+    """Make the name safe for a file name, with a digest if that changes it."""
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:80]
     return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
@@ -156,15 +156,15 @@ class FrozenSources(Protocol):
     """The files that no candidate can change, and where their byte code is kept."""
 
     def has_bytecode(self, trial: Trial) -> bool:
-        """Whether those of the trial's baseline have byte code, or can have none."""
+        """Say whether the files of the trial's baseline have byte code, or can have none."""
         ...
 
     def stage_of_sources(self, trial: Trial) -> AbstractContextManager[Stage]:
-        """A stage that shows the files to compile, and nothing else of the repository."""
+        """Open a stage that shows the files to compile, and nothing else of the repository."""
         ...
 
     def files_to_compile(self, trial: Trial) -> Mapping[str, Sequence[str]]:
-        """The files that an open stage shows, by the folder in which a trial sees them."""
+        """List the files that an open stage shows, by the folder in which a trial sees them."""
         ...
 
     def save_bytecode(self, trial: Trial, compiled: SafeFolder) -> None:
@@ -205,7 +205,7 @@ class BytecodeCompiler:
     async def _compile(
         self, trial: Trial, stage: Stage, files: Mapping[str, Sequence[str]], cancel: asyncio.Event
     ) -> bool:
-        """Whether all of them went through the compiler."""
+        """Compile the files, and say whether all went through the compiler."""
         lines = (f"{number}/{name}\0" for number, names in enumerate(files.values()) for name in names)
         stage.inbox.file(_LIST).write(os.fsencode("".join(lines)))
         script, here = f"{self._paths.sdk}/compile_files.py", self._paths

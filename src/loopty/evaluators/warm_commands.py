@@ -20,13 +20,13 @@ class PackageSource(Protocol):
     """What a benchmark imports, and where its packages are."""
 
     def names(self, commit: str) -> frozenset[str]:
-        """The names under which the benchmark can import files of the repository."""
+        """List the names under which the benchmark can import files of the repository."""
         ...
 
     def imports(
         self, commit: str, arguments: Sequence[str]
     ) -> tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...]:
-        """The packages that a command imports, without those of the repository."""
+        """List the packages that a command imports, without those of the repository."""
         ...
 
 
@@ -54,7 +54,7 @@ class WarmCommands:
     def start(
         self, trial: Trial, argv: tuple[str, ...], env: Mapping[str, str], mounts: tuple[Mount, ...]
     ) -> WarmStart | None:
-        """How a command of a trial starts as a copy, or None. `env` and `mounts` are the same for all."""
+        """Say how a command of a trial starts as a copy, or None. `env` and `mounts` are the same for all."""
         key = trial.root.commit, argv
         if key not in self._starts:
             command = PythonCommand.parse(argv)
@@ -82,7 +82,7 @@ class WarmCommands:
 
 
 def _obstacle(benchmark: Benchmark, back_end: str) -> str:
-    """Why no command of a benchmark can start as a copy, or an empty text."""
+    """Say why no command of a benchmark can start as a copy, or return an empty text."""
     if back_end != _BACK_END:
         return f"the back end is {back_end}, and only {_BACK_END} has warm processes"
     if benchmark.writable_copy:
@@ -107,7 +107,7 @@ class PythonCommand(Record):
 
     @classmethod
     def parse(cls, argv: tuple[str, ...]) -> PythonCommand | None:
-        """The command as such a call; None when it is another one, or when only a shell can read it."""
+        """Parse the command as such a call; None when it is another one, or when only a shell can read it."""
         words = list(argv)
         if argv[:2] == _SHELL and len(argv) == 1 + len(_SHELL):
             if not _PLAIN_LINE.fullmatch(argv[2]):

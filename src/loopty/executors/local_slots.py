@@ -101,7 +101,7 @@ class SharedSlots:
                 os.close(descriptor)
 
     def _is_first(self, turn: str) -> bool:
-        """Whether no living process holds an older turn. Removes those of dead ones."""
+        """Say whether no living process holds an older turn. Removes those of dead ones."""
         for name in self._queue.names():
             if name == turn:
                 return True
@@ -130,7 +130,7 @@ class SharedSlots:
             os.close(descriptor)
 
     def _reason(self) -> str:
-        """What the wait is for."""
+        """Say what the wait is for."""
         written = (os.pread(descriptor, 20, 0) for descriptor in self._descriptors.values())
         holders = {text.decode(errors="replace").strip() for text in written}
         others = ", ".join(sorted(holders - {str(os.getpid())})) or str(os.getpid())
@@ -203,12 +203,12 @@ async def _hold_resource(resource: str, cancel: asyncio.Event) -> AsyncIterator[
 
 
 def lock_path(resource: str) -> Path:
-    """The lock file of a resource, shared by all of the user's loopty processes on this machine."""
+    """Return the lock file of a resource, which all of the user's loopty processes on this machine share."""
     return _lock_folder() / f"{hashlib.sha256(resource.encode()).hexdigest()[:16]}.lock"
 
 
 def _lock_folder() -> Path:
-    """The usual folder, or one in the user's cache where another user has taken the name of the usual one."""
+    """Return the usual folder, or one in the user's cache if another user has taken its name."""
     usual = Path(temporary_top(), f"loopty-{os.getuid()}")
     with contextlib.suppress(OSError):
         with contextlib.suppress(FileExistsError):

@@ -32,18 +32,18 @@ class ProcessLocks:
         return f"{os.uname().nodename}:{os.getpid()}:{token}"
 
     def is_alive(self, owner: str) -> bool:
-        """Whether the process of this name is still running."""
+        """Say whether the process of this name is still running."""
         if self.has_died(owner):
             self._forget(_token(owner))
             return False
         return _token(owner) in self._descriptors or self._is_locked(owner) is not None
 
     def has_died(self, owner: str) -> bool:
-        """Whether there is a lock of this name, and nobody holds it."""
+        """Say whether there is a lock of this name, and no process holds it."""
         return _token(owner) not in self._descriptors and self._is_locked(owner) is False
 
     def _is_locked(self, owner: str) -> bool | None:
-        """Whether a process holds the lock of this name; None if there is no such lock."""
+        """Say whether a process holds the lock of this name; None if there is no such lock."""
         try:
             # For reading: a lock needs no more, and the state may be read-only. Shared: two may look at once.
             descriptor = self._folder.file(_token(owner)).open(os.O_RDONLY)
@@ -58,7 +58,7 @@ class ProcessLocks:
         return False
 
     def exclude(self, owner: str) -> bool:
-        """Whether the process of this name is gone. A free lock means that it is, so it cannot come back."""
+        """Say whether the process of this name is gone. A free lock means that it is, so it cannot come back."""
         return not self.is_alive(owner)
 
     def _release(self, token: str) -> None:

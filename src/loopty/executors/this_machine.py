@@ -20,7 +20,7 @@ _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def this_capacity() -> Capacity:
-    """What the machine, or the container around us, has."""
+    """Return what the machine, or the container around us, has."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     with contextlib.suppress(OSError, ValueError):  # no container, or one without a limit
         memory = min(memory, int(_CGROUP_LIMIT.read_text()))
@@ -53,7 +53,7 @@ def this_machine(
     answers: ProgramAnswers | None = None,
     root: Path = _ROOT,
 ) -> Machine:
-    """This machine as trials see it.
+    """Describe this machine as trials see it.
 
     `sandbox` names the back end, with its image if it has one. `python` and `compiler` are the paths of the
     programs that trials call by these names, or None if there is none; `others` are further programs whose version
@@ -74,7 +74,7 @@ def this_machine(
 
 
 def machine_drift(facts: Mapping[str, str], root: Path = _ROOT) -> str:
-    """How this machine differs now from these facts, in words; empty where it does not.
+    """Say how this machine differs now from these facts; empty if it does not.
 
     Cores and memory change under a process when somebody changes its limits.
     """
@@ -85,7 +85,7 @@ def machine_drift(facts: Mapping[str, str], root: Path = _ROOT) -> str:
 
 
 def _recent_facts(root: Path) -> dict[str, str]:
-    """The facts of this machine, at most a minute old: a process may set up one trial after the other."""
+    """Return the facts of this machine, at most a minute old: a process may set up many trials."""
     if root != _ROOT:
         return _files_facts(root)
     now = time.monotonic()
@@ -121,7 +121,7 @@ def _mac(ask: _Ask) -> dict[str, str]:
 
 
 def _cpu(root: Path) -> str:
-    """The kinds of cores, without clock, microcode and list of bugs, which change on a running system."""
+    """Name the kinds of cores, without clock, microcode and bugs, which change on a running system."""
     blocks = _text(root / "proc/cpuinfo", _CPUINFO_BYTES).rstrip("\0").split("\n\n")
     # The last block may be cut off.
     kinds = {_core(block) for block in (blocks[:-1] or blocks)} - {""}
@@ -144,7 +144,7 @@ def _core(block: str) -> str:
 
 
 def _cores(root: Path, cgroups: list[Path]) -> str:
-    """The number of cores that a trial can use at once."""
+    """Count the cores that a trial can use at once."""
     allowed = _value(root / "proc/self/status", "Cpus_allowed_list")
     is_list = bool(allowed) and not allowed.strip("0123456789,-")
     count = _count_in_ranges(allowed) if is_list else os.cpu_count() or 0
@@ -157,7 +157,7 @@ def _cores(root: Path, cgroups: list[Path]) -> str:
 
 
 def _count_in_ranges(ranges: str) -> int:
-    """The number of numbers in a list like `0-3,8`."""
+    """Count the numbers in a list like `0-3,8`."""
     ends = (part.partition("-") for part in ranges.split(",") if part)
     return sum(_number(last or first) - _number(first) + 1 for first, _, last in ends)
 
@@ -172,14 +172,14 @@ def _memory(root: Path, cgroups: list[Path]) -> str:
 
 
 def _gigabytes(size: int) -> str:
-    """The size that was bought: the part that the kernel leaves of it varies by a few percent."""
+    """Round to the size that was bought: the part that the kernel leaves of it varies by a few percent."""
     whole = size / (1 << 30)
     step = max(1, 1 << max(0, int(math.log2(max(1, whole))) - 3))
     return f"{math.ceil(whole / step) * step} GiB"
 
 
 def _cgroups(root: Path) -> Iterator[Path]:
-    """The control groups of this process and all groups above them: a limit on any of them applies."""
+    """Yield the control groups of this process and all groups above them: a limit on any of them applies."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if controllers and not {"cpu", "memory"} & set(controllers.split(",")):
@@ -219,7 +219,7 @@ def _models_with_counts(models: list[str], driver: str) -> Iterator[str]:
 
 
 def _product(root: Path) -> str:
-    """The maker's name of the machine: cores of the same name run at many speeds."""
+    """Return the maker's name of the machine: cores of the same name run at many speeds."""
     folder = root / "sys/class/dmi/id"
     names = [_text(folder / name).strip() for name in ("sys_vendor", "product_name")]
     board = _text(root / "proc/device-tree/model").strip("\0 \n")
@@ -283,12 +283,12 @@ def _text(path: Path, limit_bytes: int = 1 << 20) -> str:
 
 
 def _value(path: Path, key: str) -> str:
-    """What a file of lines like `key: value` says about a key; empty where it says nothing."""
+    """Look up a key in a file of lines like `key: value`; empty if it is missing."""
     lines = (line.partition(":") for line in _text(path).splitlines())
     return next((value.strip() for name, _, value in lines if name == key), "")
 
 
 def _number(text: str) -> int:
-    """The whole number in the text, or 0 if there is none."""
+    """Return the whole number in the text, or 0 if there is none."""
     digits = text.strip()
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 20 else 0

@@ -87,13 +87,14 @@ class CommitBundle(Record):
 
 
 def make_bundle(git: GitCommand, commit: str, bases: Sequence[str]) -> bytes | None:
-    """The commit without what these commits reach; None where that is too large. Raises GitError."""
+    """Bundle the commit without what these commits reach; None if that is too large. Raises GitError."""
     head = "# v2 git bundle\n" if len(commit) == 40 else "# v3 git bundle\n@object-format=sha256\n"
     above = "".join(f"-{base} base\n" for base in bases)
     question = "".join((f"{commit}\n", *(f"^{base}\n" for base in bases))).encode()
     with tempfile.TemporaryFile(dir=temporary_top()) as file:
         file.write(f"{head}{above}{commit} {_REF}\n\n".encode())
         file.flush()
+        # A bundle and no git remote: S3 speaks no git, and 10,000 refs slow every fetch.
         git.run_bytes("pack-objects", "--revs", "--stdout", "--quiet", stdin=question, into=file)
         file.seek(0)
         content = file.read(LARGEST_BUNDLE + 1)
@@ -101,7 +102,7 @@ def make_bundle(git: GitCommand, commit: str, bases: Sequence[str]) -> bytes | N
 
 
 def read_bundle(content: bytes, commit: str) -> CommitBundle:
-    """The parts of a bundle of this commit. Raises StoreFault where it is another one, or none."""
+    """Read the parts of a bundle of this commit. Raises StoreFault if it is another one, or none."""
     head, gap, pack = content.partition(b"\n\n")
     lines = head.decode(errors="replace").splitlines()
     bases = tuple(line[1:].split(" ")[0] for line in lines if line.startswith("-"))
@@ -168,7 +169,7 @@ def _unpack(git: GitCommand, name: str, bundle: CommitBundle) -> None:
 
 
 def has_commit(git: GitCommand, name: str) -> bool:
-    """Whether the commit is in this repository; git asks no server for it."""
+    """Say whether the commit is in this repository; git asks no server for it."""
     with contextlib.suppress(GitError):
         git.run("cat-file", "-e", f"{name}^{{commit}}", env={"GIT_NO_LAZY_FETCH": "1"})
         return True

@@ -94,11 +94,11 @@ class GitCommand:
         self.env.pop(_PROTOCOLS)
 
     def open_session(self, *args: str, config: Iterable[str] = ()) -> GitSession:
-        """A git process that stays open; it starts with the first question."""
+        """Open a git process that stays open; it starts with the first question."""
         return GitSession(git_argv(*args, config=config), self.env, self.git_dir)
 
     def run(self, *args: str, **options: object) -> str:
-        """The output of a git command as text. Raises GitError."""
+        """Return the output of a git command as text. Raises GitError."""
         return self.run_bytes(*args, **options).decode(errors="surrogateescape")  # type: ignore[arg-type]
 
     def run_bytes(
@@ -110,7 +110,7 @@ class GitCommand:
         into: IO[bytes] | None = None,
         config: Iterable[str] = (),
     ) -> bytes:
-        """The output of a git command, empty where it goes `into` a file. Raises GitError."""
+        """Return the output of a git command, empty if it goes `into` a file. Raises GitError."""
         if args[0] not in _WITHOUT_OBJECTS:
             self.show_all_objects()
         result = subprocess.run(
@@ -129,7 +129,7 @@ class GitCommand:
 
 
 def git_argv(*args: str, config: Iterable[str] = ()) -> list[str]:
-    """The command line of git with these arguments."""
+    """Return the command line of git with these arguments."""
     return ["git", *SAFE_CONFIG, *(part for setting in config for part in ("-c", setting)), *args]
 
 
@@ -161,7 +161,7 @@ class GitSession:
         weakref.finalize(self, self._end)
 
     def ask(self, question: bytes, read_answer: Callable[[IO[bytes]], T]) -> T:
-        """The answer of the command. Raises EOFError when it ended instead, and so did its replacement."""
+        """Return the answer of the command. Raises EOFError when it ended instead, and so did its replacement."""
         with self._lock:
             if self._child:
                 with contextlib.suppress(EOFError):  # it may have been killed long ago
@@ -201,7 +201,7 @@ class GitSession:
 
 
 def read_line(stream: IO[bytes]) -> bytes:
-    """The next line, without its line break. Raises EOFError when it is incomplete."""
+    """Read the next line, without its line break. Raises EOFError when it is incomplete."""
     line = stream.readline()
     if not line.endswith(b"\n"):
         raise EOFError
@@ -209,7 +209,7 @@ def read_line(stream: IO[bytes]) -> bytes:
 
 
 def read_exactly(stream: IO[bytes], size: int) -> bytes:
-    """This number of bytes. Raises EOFError when there are fewer."""
+    """Read this number of bytes. Raises EOFError when there are fewer."""
     content = stream.read(size)
     if len(content) < size:
         raise EOFError

@@ -24,7 +24,7 @@ _HEX_DIGITS = frozenset(b"0123456789abcdef")
 
 
 def plain_repository(start: Path) -> tuple[Path, Path, Path] | None:
-    """The working tree around a directory, its git directory, and the same again as the shared one; else None."""
+    """Find the working tree around a directory, its git directory, and the same as the shared one; else None."""
     try:
         folder = os.path.realpath(start)
         device = os.stat(folder).st_dev  # noqa: PTH116
@@ -66,7 +66,7 @@ def _is_plain_head(head: bytes) -> bool:
 
 
 def _is_own(folder: Path) -> bool:
-    """Whether this is a directory of this user, and no link."""
+    """Say whether this is a directory of this user, and no link."""
     found = folder.lstat()
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
@@ -90,7 +90,7 @@ class GitFolders(Record):
 
     @classmethod
     def find(cls, start: Path) -> GitFolders:
-        """The repository that contains this directory. Raises Misuse when there is none."""
+        """Find the repository that contains this directory. Raises Misuse when there is none."""
         plain = plain_repository(start) if shutil.which("git") else None
         top, git_dir, common_dir = plain or _ask_git(start)
         # A trial may leave a `.git` in its draft, and its filters would run with our permissions.
@@ -105,7 +105,7 @@ class GitFolders(Record):
 
 
 def _ask_git(start: Path) -> tuple[Path, Path, Path]:
-    """The working tree, its git directory and the shared one, by git itself. Raises Misuse when there is none."""
+    """Ask git for the working tree, its git directory and the shared one. Raises Misuse if there is none."""
     paths = ("--show-toplevel", "--absolute-git-dir", "--git-common-dir")
     command = ["git", *SAFE_CONFIG, *_NO_HIDDEN_REPOSITORY, "rev-parse", *paths]
     try:
@@ -125,7 +125,7 @@ def _ask_git(start: Path) -> tuple[Path, Path, Path]:
 
 
 def _leads_to(entry: Path, git_dir: Path) -> bool:
-    """Whether the `.git` of a working tree is this directory, or a file that names it."""
+    """Say whether the `.git` of a working tree is this directory, or a file that names it."""
     if entry.resolve() == git_dir:
         return True
     try:
@@ -136,10 +136,10 @@ def _leads_to(entry: Path, git_dir: Path) -> bool:
 
 
 def is_work_folder(name: str) -> bool:
-    """Whether some file system takes this name for that of loopty's folder: in any case and any unicode form."""
+    """Say whether some file system takes this name for loopty's folder: in any case and any unicode form."""
     return name_as_read(name) == WORK_FOLDER
 
 
 def environment_without_git(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without variables that point git at another repository or index."""
+    """Return the environment without variables that point git at another repository or index."""
     return {name: value for name, value in environ.items() if not name.startswith("GIT_")}

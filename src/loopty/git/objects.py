@@ -56,7 +56,7 @@ class GitObjects:
         """The name of the tree without files, once this process has written it."""
 
     def tree_of(self, commit: str) -> str:
-        """The tree of a commit."""
+        """Return the tree of a commit."""
         if (known := self._roots.get(commit)) is not None:
             return known
         tree = self._store.read(commit).split(b"\n", 1)[0].removeprefix(b"tree ").decode()
@@ -68,7 +68,7 @@ class GitObjects:
         return self._trees.put(tree, self._parse_tree(tree))
 
     def _parse_tree(self, tree: str) -> Tree:
-        """The entries of a tree object: mode, name, and the raw digest, one after the other."""
+        """Parse the entries of a tree object: mode, name, and the raw digest, one after the other."""
         raw, size = self._store.read(tree), len(tree) // 2
         entries: dict[str, TreeEntry] = {}
         start = 0
@@ -80,7 +80,7 @@ class GitObjects:
         return entries
 
     def entry(self, commit: str, path: str) -> TreeEntry | None:
-        """The entry at exactly this path, or None."""
+        """Find the entry at exactly this path, or None."""
         entry: TreeEntry | None = TreeEntry(DIRECTORY, self.tree_of(commit))
         for name in path.split("/"):
             if entry is None or entry.mode != DIRECTORY:
@@ -89,7 +89,7 @@ class GitObjects:
         return entry
 
     def files_below(self, commit: str, path: str) -> Iterator[tuple[str, TreeEntry]]:
-        """The files at or below this path, links and submodules included; the whole tree for the empty path."""
+        """Yield the files at or below this path, links and submodules included; the whole tree for ""."""
         entry = self.entry(commit, path) if path else TreeEntry(DIRECTORY, self.tree_of(commit))
         if entry:
             yield from self._walk(path, entry)
@@ -102,11 +102,11 @@ class GitObjects:
             yield from self._walk(f"{path}/{name}" if path else name, inner)
 
     def changes(self, before: str, after: str) -> Iterator[PathChange]:
-        """The differences between two commits, file by file."""
+        """Yield the differences between two commits, file by file."""
         yield from self.tree_changes(self.tree_of(before), self.tree_of(after))
 
     def tree_changes(self, before: str, after: str) -> Iterator[PathChange]:
-        """The differences between two trees, file by file."""
+        """Yield the differences between two trees, file by file."""
         yield from self._differences("", TreeEntry(DIRECTORY, before), TreeEntry(DIRECTORY, after))
 
     def _differences(self, path: str, before: TreeEntry | None, after: TreeEntry | None) -> Iterator[PathChange]:
@@ -122,7 +122,7 @@ class GitObjects:
             yield from self._differences(f"{path}/{name}" if path else name, old.get(name), new.get(name))
 
     def _directory_entries(self, entry: TreeEntry | None) -> Tree:
-        """The entries of a directory; none for a file."""
+        """Return the entries of a directory; none for a file."""
         return self._read_tree(entry.blob) if entry and entry.mode == DIRECTORY else {}
 
     def commit(self, parent: str, edits: Edits, modes: Mapping[str, TreeEntry], message: str) -> CommittedFiles:
@@ -175,7 +175,7 @@ class GitObjects:
 
 
 def _in_git_order(entries: Tree) -> dict[str, TreeEntry]:
-    """The entries in git's order: directories sort as if their names ended in a slash."""
+    """Return the entries in git's order: directories sort as if their names ended in a slash."""
 
     def sort_key(item: tuple[str, TreeEntry]) -> bytes:
         name, entry = item
@@ -185,7 +185,7 @@ def _in_git_order(entries: Tree) -> dict[str, TreeEntry]:
 
 
 def _tree_bytes(entries: Tree) -> bytes:
-    """The content of a tree object."""
+    """Return the content of a tree object."""
     return b"".join(
         f"{entry.mode.lstrip('0')} {name}\0".encode(errors="surrogateescape") + bytes.fromhex(entry.blob)
         for name, entry in entries.items()
@@ -229,7 +229,7 @@ class ObjectStore:
         """Brings a commit that another clone made, with its files; false where nobody has it."""
 
     def read(self, name: str) -> bytes:
-        """The content of an object. Raises GitError when there is no such object."""
+        """Read the content of an object. Raises GitError when there is no such object."""
 
         def read_answer(stream: IO[bytes]) -> bytes:
             header = read_line(stream).split()
@@ -261,7 +261,7 @@ class ObjectStore:
         return content
 
     def name_of_ref(self, ref: str) -> str | None:
-        """The name of the object that a ref names now, or None. Its content is skipped."""
+        """Return the name of the object that a ref names now, or None. Its content is skipped."""
 
         def read_answer(stream: IO[bytes]) -> str | None:
             header = read_line(stream).split()
@@ -278,7 +278,7 @@ class ObjectStore:
             raise GitError("cat-file", f"ended before it returned {ref}") from None
 
     def sizes(self, names: Iterable[str]) -> dict[str, int]:
-        """The sizes of these objects in bytes. Raises GitError when one does not exist."""
+        """Look up the sizes of these objects in bytes. Raises GitError when one does not exist."""
         sizes = {name: self._sizes.get(name) for name in names}
         unknown = [name for name, size in sizes.items() if size is None]
         for start in range(0, len(unknown), _NAMES_PER_QUESTION):

@@ -28,7 +28,7 @@ _LARGEST_FILE = 256 << 20
 
 
 def object_name(kind: str, content: bytes, known_id: str) -> str:
-    """The name that git gives to an object. `known_id` is that of another one, whose length says which hash."""
+    """Return git's name for an object. `known_id` is another object's, whose length says which hash."""
     raw = f"{kind} {len(content)}\0".encode() + content
     return (sha1 if len(known_id) == 40 else sha256)(raw).hexdigest()
 
@@ -121,7 +121,7 @@ class WaitingObjects:
             self._file = None
 
     def left_by_others(self) -> Iterator[list[NewObject]]:
-        """What processes have left that have ended. Each file is removed when the next one is asked for."""
+        """Yield what ended processes have left. Each file is removed when the next one is asked for."""
         for place in self._files_of_others():
             with contextlib.suppress(OSError):
                 file = place.open(os.O_RDWR)
@@ -133,7 +133,7 @@ class WaitingObjects:
                     os.close(file)
 
     def waiting_elsewhere(self) -> Iterator[list[NewObject]]:
-        """What waits in other processes, which pack it soon."""
+        """Yield what waits in other processes, which pack it soon."""
         for place in self._files_of_others():
             with contextlib.suppress(OSError):
                 file = place.open(os.O_RDONLY)
@@ -158,7 +158,7 @@ def _content(file: int) -> bytes:
 
 
 def _objects(content: bytes) -> Iterator[NewObject]:
-    """The objects in a file, up to one that is not whole or not what its name says."""
+    """Yield the objects in a file, up to one that is not whole or not what its name says."""
     start = 0
     while (end := content.find(b"\n", start, start + _LONGEST_HEAD)) > 0:
         words = content[start:end].split(b" ")
@@ -221,7 +221,7 @@ def write_pack(folder: Path, prefix: str, objects: Sequence[NewObject]) -> Path:
 
 
 def _entry(item: NewObject) -> bytes:
-    """The kind and the size, in groups of seven bits after the first four, and the compressed content."""
+    """Write the kind and the size, in groups of seven bits after the first four, and the compressed content."""
     size = len(item.content)
     head = [_NUMBERS_OF_KINDS[item.kind] << 4 | size & 15]
     size >>= 4
@@ -233,7 +233,7 @@ def _entry(item: NewObject) -> bytes:
 
 
 def _index(rows: Sequence[tuple[bytes, int, int]], checksum: bytes) -> bytes:
-    """Names, checksums and offsets, after a table of how many names begin with each byte or a smaller one."""
+    """Write names, checksums and offsets, after a table: how many names begin with each byte or a smaller one."""
     counts = [0] * 256
     for name, _, _ in rows:
         counts[name[0]] += 1
@@ -250,7 +250,7 @@ def _index(rows: Sequence[tuple[bytes, int, int]], checksum: bytes) -> bytes:
 
 
 def names_in_index(path: Path) -> Iterator[str]:
-    """The names in the index of a pack, whose own name says how long they are. Raises OSError when it is gone."""
+    """Yield the names in a pack's index; its own name says how long they are. Raises OSError when it is gone."""
     raw = path.read_bytes()
     count = struct.unpack_from(">I", raw, 8 + 255 * 4)[0]
     start, size = 8 + 256 * 4, len(path.stem.rpartition("-")[2]) // 2

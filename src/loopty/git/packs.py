@@ -28,6 +28,7 @@ from loopty.kit.records import Record
 from loopty.kit.temporary_folder import temporary_top
 
 _PREFIX = "loopty"
+# A node adds about five objects: as files of their own they would take 200 MB after 10,000 trials.
 _OBJECTS_PER_PACK = 500
 _BYTES_PER_PACK = 16 << 20
 _LARGEST_WAITING = 1 << 20
@@ -55,7 +56,7 @@ class ObjectPack(Record):
 
     @property
     def names(self) -> Iterator[str]:
-        """The objects in it. Raises OSError when it is gone."""
+        """Yield the objects in it. Raises OSError when it is gone."""
         return names_in_index(self.path.with_suffix(".idx"))
 
 
@@ -90,7 +91,7 @@ class ObjectPacks:
                     self.pack_waiting()
 
     def waiting(self, name: str) -> NewObject | None:
-        """An object of this process that git does not see yet."""
+        """Return an object of this process that git does not see yet."""
         return self._waiting.get(name)
 
     def pack_waiting(self) -> None:
@@ -123,7 +124,7 @@ class ObjectPacks:
                 self._write(self._of_this_kind(items))
 
     def _of_this_kind(self, items: Sequence[NewObject]) -> list[NewObject]:
-        """Those of what others wrote that have names of this repository's hash, each once."""
+        """Pick what others wrote that has names of this repository's hash, each once."""
         if not items:
             return []
         size = 40 if self._git.run("rev-parse", "--show-object-format").strip() == "sha1" else 64
@@ -194,7 +195,7 @@ class ObjectPacks:
                 folder.rmdir()
 
     def packs(self) -> list[ObjectPack]:
-        """The packs that loopty wrote, the smallest first; without those that the user told git to keep."""
+        """List the packs that loopty wrote, the smallest first; without those that the user told git to keep."""
         found = []
         for path in self._folder().glob(f"{_PREFIX}-*.pack"):
             with contextlib.suppress(FileNotFoundError):  # git has removed it just now
@@ -204,7 +205,7 @@ class ObjectPacks:
         return sorted(found, key=lambda pack: pack.size)
 
     def removable(self, names: Collection[str]) -> dict[str, int]:
-        """Those of these objects that `remove` would remove now, with their sizes in the packs."""
+        """Pick those of these objects that `remove` would remove now, with their sizes in the packs."""
         wanted, found = set(names), set[str]()
         with contextlib.suppress(*_HARMLESS):
             for pack in self._packs_at_rest():
@@ -233,7 +234,7 @@ class ObjectPacks:
         return [pack for pack in self.packs() if pack.changed_at < newest]
 
     def _loose_objects(self, ref: str) -> Iterator[str]:
-        """The loose ones among the links of the ref's chain, the commits that they hold, and their new files."""
+        """Yield the loose ones among the links of the ref's chain, the commits they hold, and their new files."""
         options = ("--first-parent", "--parents", f"--max-count={_LINKS_TO_LOOK_AT}")
         links = [line.split() for line in self._git.run("rev-list", *options, END_OF_OPTIONS, ref).splitlines()]
         yield from self._loose(link[0] for link in links)
@@ -248,7 +249,7 @@ class ObjectPacks:
         yield from self._loose(dict.fromkeys(self._new_files(commits)))
 
     def _new_files(self, commits: Sequence[str]) -> Iterator[str]:
-        """The trees and blobs that these commits have and their first parents have not."""
+        """Yield the trees and blobs that these commits have and their first parents have not."""
         # The root tree is no entry of itself, so git is asked for it.
         roots = "".join(f"{commit}^{{tree}}\n" for commit in commits).encode()
         for line in self._git.run("cat-file", "--batch-check", stdin=roots).splitlines():
@@ -296,12 +297,12 @@ class ObjectPacks:
                 (self._graph.folder() / name).rmdir()
 
     def _has_shared_index(self) -> bool:
-        """Whether an index of the user's names all packs: then only the user's own git may remove one."""
+        """Say whether an index of the user's names all packs: then only the user's own git may remove one."""
         return any(self._folder().glob("multi-pack-index*"))
 
     @functools.cached_property
     def _lets_git_pack(self) -> bool:
-        """Whether the user lets git pack by itself: `git config gc.auto 0` says no."""
+        """Say whether the user lets git pack by itself: `git config gc.auto 0` says no."""
         if self._git.settings and "\0gc.auto\n" not in self._git.settings:
             return True
         try:
@@ -314,7 +315,7 @@ class ObjectPacks:
 
     @contextlib.contextmanager
     def _lock(self, wait: bool = False) -> Iterator[bool]:
-        """True for one process at a time, and only where the user lets git pack. It ends with the process."""
+        """Yield true for one process at a time, and only if the user lets git pack. It ends with the process."""
         folder = os.open(self._folder(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -324,7 +325,7 @@ class ObjectPacks:
 
 
 def _is_kept(keep: Path) -> bool:
-    """Whether this file tells git to keep a pack. One of a process that was killed while it wrote is removed."""
+    """Say whether this file tells git to keep a pack. One of a process killed while writing it is removed."""
     try:
         content, age = keep.read_bytes(), time.time() - keep.stat().st_mtime
     except FileNotFoundError:
@@ -350,13 +351,13 @@ class ObjectGraph:
         self._folder = folder
 
     def objects_that_exist(self, names: Iterable[str]) -> list[str]:
-        """Those of these objects that exist."""
+        """Pick those of these objects that exist."""
         question = "".join(f"{name}\n" for name in dict.fromkeys(names)).encode()
         lines = self._git.run("cat-file", "--batch-check", stdin=question).splitlines() if question else []
         return [line.split()[0] for line in lines if not line.endswith(" missing")]
 
     def reachable(self, commits: Iterable[str], everything_except: Sequence[str] = ()) -> Iterator[str]:
-        """What these commits reach: commits, trees and blobs. An object that is missing reaches nothing.
+        """Yield what these commits reach: commits, trees and blobs. A missing object reaches nothing.
 
         With `everything_except`, also what refs, reflogs, indexes and working trees reach, without these refs.
         """
@@ -386,7 +387,7 @@ class ObjectGraph:
             raise GitError("rev-list", message)
 
     def loose_object(self, name: str) -> Path:
-        """Where git keeps an object that is in no pack."""
+        """Return where git keeps an object that is in no pack."""
         return self.folder() / name[:2] / name[2:]
 
     def write_loose(self, item: NewObject) -> None:
@@ -398,5 +399,5 @@ class ObjectGraph:
         write_atomically(f"{self._folder}/{item.name[:2]}", item.name[2:], deflate(raw, 1), mode=0o444)
 
     def folder(self) -> Path:
-        """Where git keeps the objects of this repository."""
+        """Return where git keeps the objects of this repository."""
         return self._folder

@@ -40,13 +40,13 @@ class GitPatches:
         self._session = git.open_session("diff-tree", "--stdin", *_PATCH, config=_PATCH_CONFIG)
 
     def between(self, before: str, after: str) -> bytes:
-        """The difference between two commits for `git apply`."""
+        """Return the difference between two commits for `git apply`."""
         old, new = self._objects.tree_of(before), self._objects.tree_of(after)
         own = self._small_patch(old, new)
         return self._patch_by_git(old, new) if own is None else own
 
     def _small_patch(self, before: str, after: str) -> bytes | None:
-        """The difference between two trees, where that is one of a few small text files; else None."""
+        """Return the difference between two trees, if that is one of a few small text files; else None."""
         changes = list(islice(self._objects.tree_changes(before, after), _MOST_FILES + 1))
         entries = {entry for change in changes for entry in (change.before, change.after) if entry}
         if len(changes) > _MOST_FILES or any(entry.mode not in REGULAR_FILES for entry in entries):
@@ -80,7 +80,7 @@ class GitPatches:
             ) from None
 
     def paths_in(self, patch: bytes) -> list[str] | None:
-        """The paths that a patch leaves changed, whatever it is applied to; None when it is no patch."""
+        """List the paths that a patch leaves changed, whatever it is applied to; None if it is no patch."""
         try:
             lines = self._git.run("apply", "--numstat", "-z", "-", stdin=patch).split("\0")
         except GitError:
@@ -88,7 +88,7 @@ class GitPatches:
         return [line.split("\t", 2)[2] for line in lines if line]
 
     def apply_to_files(self, files: Mapping[str, TreeEntry], patch: bytes) -> tuple[str, str] | None:
-        """A tree of these files alone, and the same with this patch; None when the patch does not apply to it.
+        """Make a tree of these files alone, and the same with this patch; None if the patch does not apply to it.
 
         A patch may name any file as its source (`copy from`), so what it must not read must not be there.
         """
@@ -102,7 +102,7 @@ class GitPatches:
             return None if (after := self._apply(patch, env)) is None else (before, after)
 
     def apply_to_tree(self, tree: str, patch: bytes) -> str | None:
-        """The tree with this patch applied, or None when the patch does not apply."""
+        """Return the tree with this patch applied, or None if the patch does not apply."""
         if not patch:
             return tree
         with self._index() as env:
@@ -155,7 +155,7 @@ class _Change(Record):
 
 
 def file_patch(path: str, before: FileVersion | None, after: FileVersion | None) -> bytes | None:
-    """The patch of a file that is new, changed or gone; None where git has to make it."""
+    """Write the patch of a file that is new, changed or gone; None if git has to make it."""
     old, new = before.content if before else b"", after.content if after else b""
     if not set(path) <= _PLAIN or not _is_text(old) or not _is_text(new):
         return None
@@ -186,7 +186,7 @@ def _is_text(content: bytes) -> bool:
 
 
 def _changes(lines: Sequence[bytes], new_lines: Sequence[bytes]) -> list[_Change] | None:
-    """The changes in order; None where too many lines would have to be matched."""
+    """List the changes in order; None if too many lines would have to be matched."""
     start, same_end = same_ends(lines, new_lines)
     end, new_end = len(lines) - same_end, len(new_lines) - same_end
     if start == end == new_end:
@@ -232,7 +232,7 @@ def _hunk(lines: Sequence[bytes], new_lines: Sequence[bytes], changes: Sequence[
 
 
 def _range(start: int, count: int) -> str:
-    """The place of some lines, counted from 1; where there are none, the line before them."""
+    """Write the place of some lines, counted from 1; if there are none, the line before them."""
     if count == 1:
         return str(start + 1)
     return f"{start + 1 if count else start},{count}"
@@ -243,7 +243,7 @@ def _line(mark: bytes, line: bytes) -> bytes:
 
 
 def _function_before(lines: Sequence[bytes], start: int) -> bytes:
-    """The nearest line above that begins with a letter, `_` or `$`, as git shows it; empty where there is none."""
+    """Find the nearest line above that begins with a letter, `_` or `$`, as git shows it; empty without one."""
     for line in reversed(lines[:start]):
         if line[:1].isalpha() or line[:1] in (b"_", b"$"):
             return b" " + line[:_LONGEST_FUNCTION].rstrip()

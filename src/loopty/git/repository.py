@@ -56,11 +56,11 @@ class Repository:
 
     @classmethod
     def open(cls, start: Path) -> Repository:
-        """The repository that contains this directory. Raises Misuse when there is none."""
+        """Open the repository that contains this directory. Raises Misuse when there is none."""
         return cls(GitFolders.find(start))
 
     def program_settings(self) -> dict[str, str]:
-        """The settings of the repository's own configuration that choose programs or servers, by key."""
+        """Return the settings of the repository's own configuration that choose programs or servers, by key."""
         git = self.git
         git.settings = settings_listing(str(git.git_dir), git.env, lambda: git.run(*LIST_OPTIONS))
         return program_settings(self.git.settings)
@@ -79,7 +79,7 @@ class Repository:
             )
 
     def restore_with(self, restore: Callable[[str], bool]) -> None:
-        """Let commits that this clone lacks be brought by this function; false where nobody has them."""
+        """Let this function bring commits that this clone lacks; false if no one has them."""
         self._store.restore = restore
 
     def require_commit(self, commit: str) -> None:
@@ -87,7 +87,7 @@ class Repository:
         self._objects.tree_of(commit)
 
     def parents(self, commit: str) -> list[str]:
-        """The parents of a commit."""
+        """Return the parents of a commit."""
         lines = self._store.read(commit).partition(b"\n\n")[0].decode(errors="replace").splitlines()
         return [line.removeprefix("parent ") for line in lines if line.startswith("parent ")]
 
@@ -125,7 +125,7 @@ class Repository:
 
     @functools.lru_cache(maxsize=16)  # noqa: B019 - one repository per process
     def files(self, commit: str, below: tuple[str, ...] = ()) -> Mapping[str, TreeEntry]:
-        """The files of a commit by path, all or those at or below these paths, including links and submodules."""
+        """Return a commit's files by path, all or those at or below these paths, with links and submodules."""
         files = {
             path: entry for start in below or ("",) for path, entry in self._objects.files_below(commit, start)
         }
@@ -134,22 +134,22 @@ class Repository:
         return files
 
     def files_up_to(self, commit: str, limit_bytes: int) -> list[str]:
-        """The regular files of a commit that are not larger than this limit."""
+        """List the regular files of a commit that are not larger than this limit."""
         files = {path: entry.blob for path, entry in self.files(commit).items() if entry.mode in REGULAR_FILES}
         sizes = self._store.sizes(files.values())
         return [path for path, blob in files.items() if sizes[blob] <= limit_bytes]
 
     def tree(self, commit: str) -> str:
-        """The name of the tree of a commit: commits with the same files have the same one."""
+        """Return the name of the tree of a commit: commits with the same files have the same one."""
         return self._objects.tree_of(commit)
 
     def entries(self, commit: str, paths: Iterable[str]) -> Mapping[str, TreeEntry]:
-        """The entries at exactly these paths: files, links, submodules and directories."""
+        """Return the entries at exactly these paths: files, links, submodules and directories."""
         entries = ((path, self._objects.entry(commit, path)) for path in paths)
         return {path: entry for path, entry in entries if entry}
 
     def has_commit(self, commit: str) -> bool:
-        """Whether this commit, with its tree, is in the repository."""
+        """Say whether this commit, with its tree, is in the repository."""
         try:
             self.git.run("cat-file", "-e", f"{commit}^{{tree}}")
         except GitError:
@@ -157,7 +157,7 @@ class Repository:
         return True
 
     def commits_here(self, names: Iterable[str]) -> list[str]:
-        """Those of these commits that are in the repository; git asks no server for them."""
+        """Pick those of these commits that are in the repository; git asks no server for them."""
         if not (question := "".join(f"{name}\n" for name in names)):
             return []
         answer = self.git.run("cat-file", "--batch-check", stdin=question.encode(), env={"GIT_NO_LAZY_FETCH": "1"})
@@ -171,7 +171,7 @@ class Repository:
         return self._store.read(entry.blob)
 
     def text(self, commit: str, path: str) -> str | None:
-        """The text of a file, or None when it is not text."""
+        """Return the text of a file, or None if it is not text."""
         try:
             return self.content(commit, path).decode()
         except UnicodeDecodeError:
@@ -181,11 +181,11 @@ class Repository:
         return self._store.read(blob)
 
     def changes(self, before: str, after: str) -> list[PathChange]:
-        """The differences between two commits, file by file."""
+        """List the differences between two commits, file by file."""
         return sorted(self._objects.changes(before, after), key=lambda change: os.fsencode(change.path))
 
     def tree_changes(self, before: str, after: str) -> list[PathChange]:
-        """The differences between two trees, file by file."""
+        """List the differences between two trees, file by file."""
         return list(self._objects.tree_changes(before, after))
 
     def check_out(self, commit: str, paths: Iterable[str], into: Path) -> None:
@@ -256,38 +256,38 @@ class GitRefs:
         return False
 
     def branch_tip(self, branch: str) -> str | None:
-        """The commit of a branch, or None when there is no such branch."""
+        """Return the commit of a branch, or None if there is no such branch."""
         return self.tip(f"refs/heads/{branch}")
 
     def tip(self, ref: str) -> str | None:
-        """The object that a ref names, or None when there is no such ref."""
+        """Return the object that a ref names, or None if there is no such ref."""
         return self._name_of_ref(ref)
 
     def names_below(self, prefix: str) -> list[str]:
-        """The refs below this prefix, which ends with a slash."""
+        """List the refs below this prefix, which ends with a slash."""
         return self._git.run("for-each-ref", "--format=%(refname)", END_OF_OPTIONS, prefix).splitlines()
 
     def first_parents(self, commit: str, most: int | None = None) -> Iterator[list[str]]:
-        """The parents of this commit, of its first parent, and so on, of so many at most."""
+        """Yield the parents of this commit, of its first parent, and so on, of so many at most."""
         limit = () if most is None else (f"--max-count={most}",)
         options = ("--first-parent", "--parents", *limit, END_OF_OPTIONS, commit)
         return (line.split()[1:] for line in self._git.run("rev-list", *options).splitlines())
 
     def branches_without_worktree(self, pattern: str) -> dict[str, str]:
-        """The branches that match and that no working tree has checked out, with their commits."""
+        """Return the branches that match and that no working tree has checked out, with their commits."""
         line = "--format=%(refname:lstrip=2) %(objectname) %(worktreepath)"
         lines = self._git.run("for-each-ref", line, END_OF_OPTIONS, f"refs/heads/{pattern}").splitlines()
         found = (line.split(" ", 2) for line in lines)
         return {name: commit for name, commit, worktree in found if not worktree}
 
     def branches(self, pattern: str) -> list[str]:
-        """The names of the branches that match."""
+        """List the names of the branches that match."""
         name = "--format=%(refname:lstrip=2)"
         return self._git.run("for-each-ref", name, END_OF_OPTIONS, f"refs/heads/{pattern}").splitlines()
 
     @functools.cached_property
     def wants_branches(self) -> bool:
-        """Whether the user wants a branch for each node: `git config loopty.branches true`."""
+        """Say whether the user wants a branch for each node: `git config loopty.branches true`."""
         if self._git.settings and "\0loopty.branches" not in self._git.settings:
             return False
         try:

@@ -29,7 +29,7 @@ _known: dict[tuple[str, ...], tuple[State, str]] = {}
 
 
 def settings_listing(git_dir: str, env: Mapping[str, str], ask: Callable[[], str]) -> str:
-    """The configuration, from `ask` unless it is known."""
+    """Return the configuration, from `ask` unless it is known."""
     key, state = _key(git_dir, env), settings_state(git_dir, env)
     if (known := _known.get(key)) and known[0] == state:
         return known[1]
@@ -51,7 +51,7 @@ def settings_listing(git_dir: str, env: Mapping[str, str], ask: Callable[[], str
 
 
 def _without_secrets(listing: str) -> str:
-    """Only what loopty asks for: a configuration may hold passwords and tokens, which belong in no other file."""
+    """Keep only what loopty asks for: a configuration may hold secrets, which belong in no other file."""
     parts = listing.split("\0")
     pairs = zip(parts[::2], parts[1::2], strict=False)
     kept = (pair for pair in pairs if pair[0] == "command" or pair[1].partition("\n")[0] in _ASKED_FOR)
@@ -59,7 +59,7 @@ def _without_secrets(listing: str) -> str:
 
 
 def settings_state(git_dir: str, env: Mapping[str, str]) -> State | None:
-    """The files that decide how git works here; None where there may be others, or one was written just now."""
+    """List the files that decide how git works here; None if others may, or one was written just now."""
     if os.path.lexists(f"{git_dir}/commondir"):
         return None
     home = env.get("HOME", "")
@@ -105,7 +105,7 @@ LIST_OPTIONS = ("config", "--list", "-z", "--show-scope")
 
 
 def program_settings(listing: str) -> dict[str, str]:
-    """The settings that choose programs or servers, by key, from what git prints for `LIST_OPTIONS`."""
+    """Return the settings that choose programs or servers, by key, from what git prints for `LIST_OPTIONS`."""
     own = dict(_own_settings(listing))
     patterns = [_FILTER]
     if any(re.fullmatch(_PARTIAL_CLONE, key) for key in own):

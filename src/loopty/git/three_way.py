@@ -29,7 +29,7 @@ class MergedFiles(Record):
 
 
 def merge_files(repository: Repository, base: str, ours: str, theirs: str, names: tuple[str, str]) -> MergedFiles:
-    """The changes from `base` to `theirs` on top of `ours`; `names` are shown at the marks of conflicts."""
+    """Merge the changes from `base` to `theirs` into `ours`; `names` are shown at the marks of conflicts."""
     mine = {change.path: change.after for change in repository.changes(base, ours)}
     edits: dict[str, bytes | None] = {}
     conflicts = []
@@ -55,7 +55,7 @@ def _merge(
     theirs: TreeEntry | None,
     names: tuple[str, str],
 ) -> tuple[bytes | None, bool]:
-    """The merged content and whether it has no conflict; no content where one of them deleted the file."""
+    """Return the merged content and whether it has no conflict; no content if one of them deleted the file."""
     if ours is None or theirs is None or ours.mode not in REGULAR_FILES:
         return None, False
     contents = [repository.blob(entry.blob) if entry else b"" for entry in (ours, base, theirs)]

@@ -36,7 +36,7 @@ class WorkingTree:
         self._refuse_programs = refuse_programs
 
     def foreign_state_path(self) -> str | None:
-        """A tracked path in a folder that some file system takes for loopty's own, or None."""
+        """Find a tracked path in a folder that some file system takes for loopty's own, or None."""
         state = _index_state(self._git.git_dir / "index")
         if state is not None and state == _CHECKED.get(self._git.git_dir):
             return None
@@ -58,11 +58,11 @@ class WorkingTree:
         return next((path for path in paths if is_work_folder(path.partition("/")[0])), None)
 
     def paths_that_git_ignores(self) -> list[str]:
-        """What git ignores in the working tree; a directory that is ignored as a whole is one path."""
+        """List what git ignores in the working tree; a directory that is ignored as a whole is one path."""
         return self._listing("--others", "--ignored", "--exclude-standard", "--directory", "--no-empty-directory")
 
     def paths(self) -> list[str]:
-        """The files that a snapshot of the working tree would hold."""
+        """List the files that a snapshot of the working tree would hold."""
         return self._listing("--cached", "--others", "--exclude-standard", "--deduplicate")
 
     def _listing(self, *options: str) -> list[str]:
@@ -109,7 +109,7 @@ class WorkingTree:
             self._git.run("update-index", "--add", "--remove", "-z", "--stdin", stdin=paths, env=env, cwd=self.top)
 
     def ignored_files(self, folder: Path, paths: Sequence[str]) -> list[str]:
-        """Those of these paths that git would ignore in this folder, by its own rules and the user's."""
+        """Pick those of these paths that git would ignore in this folder, by its own rules and the user's."""
         if not paths:
             return []
         env = {"GIT_WORK_TREE": str(folder), "GIT_INDEX_FILE": os.devnull}
@@ -131,7 +131,7 @@ class WorkingTree:
 
 
 def _index_state(index: Path) -> tuple[int, ...] | None:
-    """Which file the index is, and when it was written; None where there is none."""
+    """Tell which file the index is, and when it was written; None if there is none."""
     try:
         found = index.stat()
     except OSError:
@@ -140,7 +140,7 @@ def _index_state(index: Path) -> tuple[int, ...] | None:
 
 
 def head_of(git: GitCommand) -> CommittedFiles:
-    """The commit that is checked out. Raises Misuse when there is none."""
+    """Return the commit that is checked out. Raises Misuse when there is none."""
     try:
         return committed_files(git, "HEAD")
     except GitError:
@@ -151,7 +151,7 @@ def head_of(git: GitCommand) -> CommittedFiles:
 
 
 def committed_files(git: GitCommand, revision: str) -> CommittedFiles:
-    """The commit and the tree of a revision. Raises GitError."""
+    """Return the commit and the tree of a revision. Raises GitError."""
     # One by one: for several, git repeats --end-of-options among the answers.
     commit, tree = (
         git.run("rev-parse", "--verify", END_OF_OPTIONS, f"{revision}^{{{kind}}}").strip()

@@ -30,7 +30,7 @@ _SUM = 9.585
 
 
 def candidate_error_rate(error_rate: float, run_rate: float | None, compared: int, kept: int) -> float:
-    """The rate for the next candidate, after `compared` others, of which `kept` were kept."""
+    """Compute the rate for the next candidate, after `compared` others, of which `kept` were kept."""
     if run_rate is None:
         return error_rate
     share = math.pow(compared + 2, -_DECAY) / _SUM
@@ -44,7 +44,7 @@ _TIMES_THE_BASELINE = 100.0
 
 
 def hold_leap(history: History, ruling: NodeJudged) -> NodeJudged:
-    """The ruling; or that the node is held, if it would become the best by a leap while its integrity is weak.
+    """Hold the node if it would become the best by a leap while its integrity is weak; else keep the ruling.
 
     A leap is a gain ten times as large as any before in this run, to a score ten times as high or as low; or the
     first gain, to a score a hundred times as high or as low. A node that only sets parameters cannot cheat; one
@@ -68,7 +68,7 @@ def hold_leap(history: History, ruling: NodeJudged) -> NodeJudged:
 
 
 def _leap(found: ScoreGain, largest: float) -> str:
-    """What makes this gain a leap; empty where it is none. `largest` is the largest gain so far, 0 without one."""
+    """Tell what makes this gain a leap, or "". `largest` is the largest gain so far, 0 without one."""
     times = _ratio(found)
     if not largest:
         # A baseline of zero, or of the other sign, has no scale to measure a first gain by.
@@ -81,14 +81,14 @@ def _leap(found: ScoreGain, largest: float) -> str:
 
 
 def _ratio(found: ScoreGain) -> float:
-    """How many times as high or as low the score is; infinite from zero or to another sign."""
+    """Compute how many times as high or as low the score is; infinite from zero or to another sign."""
     if found.score * found.older <= 0:
         return math.inf
     return max(found.score / found.older, found.older / found.score)
 
 
 def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = True) -> NodeJudged | MeasureAgain:
-    """The verdict that follows from all measurements of a node so far, or which node to measure again.
+    """Return the verdict that follows from all measurements of a node, or which node to measure again.
 
     `affordable` says whether the budget has room for another measurement.
     """
@@ -119,7 +119,7 @@ def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = Tr
 
 
 def apply_review(node: Node, ruling: NodeJudged, review: str) -> NodeJudged | None:
-    """The verdict after the verifier's review; None where the verifier is still to be asked.
+    """Return the verdict after the verifier's review; None if the verifier is still to be asked.
 
     The verifier can reject what the metric would keep, never the reverse. The control is not reviewed: it is what
     attempts are compared with.
@@ -139,7 +139,7 @@ def apply_review(node: Node, ruling: NodeJudged, review: str) -> NodeJudged | No
 
 
 def is_noise_known(samples: Sequence[Metrics], noise: Noise) -> bool:
-    """Whether these samples are enough to know how much results vary."""
+    """Say whether these samples are enough to know how much results vary."""
     if noise.repeat == "never":
         return bool(samples)
     return len(samples) >= (ENOUGH_TO_VARY if _are_equal(samples) else noise.baseline)

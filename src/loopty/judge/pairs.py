@@ -42,12 +42,12 @@ class Rules(Record):
 
     @property
     def repeats(self) -> bool:
-        """Whether results are measured more than once."""
+        """Say whether results are measured more than once."""
         return self.noise.repeat != "never"
 
 
 def judge_pairs(subject: NodeId, pairing: Pairing, rival: str, rules: Rules) -> NodeJudged | MeasureAgain:
-    """The verdict that the pairs so far allow, or which node to measure next; `rival` is the incumbent's name."""
+    """Return the verdict that the pairs allow, or which node to measure next; `rival` names the incumbent."""
     incumbent = pairing.incumbent
     if pairing.mine and len(pairing.mine) == len(pairing.theirs):
         effect, found = _weigh(pairing, rules)
@@ -69,14 +69,14 @@ def judge_pairs(subject: NodeId, pairing: Pairing, rival: str, rules: Rules) -> 
 
 
 def noise_of(difference: Gain, metrics: tuple[Metric, ...], noise: Mapping[str, float]) -> float:
-    """The noise of the metric, or of the weighted sum, that decided."""
+    """Return the noise of the metric, or of the weighted sum, that decided."""
     if difference.metric is not None:
         return noise.get(difference.metric.name, 0.0)
     return math.hypot(*((metric.weight or 0.0) * noise.get(metric.name, 0.0) for metric in metrics))
 
 
 def _weigh(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
-    """The effect that the pairs show, and the evidence for it. A tolerance must be exceeded, not just reached."""
+    """Weigh the effect that the pairs show, and its evidence. A tolerance must be exceeded, not just reached."""
     metrics = rules.metrics
     if is_weighted(metrics) or not any(metric.tolerance for metric in metrics):
         return _weigh_gains(pairing, rules)
@@ -108,7 +108,7 @@ def _weigh_gains(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
 
 
 def _effect(name: str, found: Evidence, error_rate: float, tolerance: float = 0.0) -> Effect:
-    """The effect as it is stated: the evidence is about what exceeds the tolerance."""
+    """Return the effect as it is stated: the evidence is about what exceeds the tolerance."""
     low, high = (bound + tolerance if math.isfinite(bound) else None for bound in (found.low, found.high))
     return Effect(name, found.stated + tolerance, low, high, found.pairs, error_rate)
 
@@ -120,7 +120,7 @@ def _in_units_of_noise(difference: Gain, metrics: tuple[Metric, ...], noise: Map
 
 
 def _next_to_measure(subject: NodeId, pairing: Pairing, secret: str) -> NodeId:
-    """Within a pair, the one that is missing. A fair coin decides which comes first in a pair.
+    """Choose what to measure: in a half pair, what is missing; else a fair coin decides which comes first.
 
     So the order does not influence the signs of the gains, however the machine drifts.
     """
@@ -131,7 +131,7 @@ def _next_to_measure(subject: NodeId, pairing: Pairing, secret: str) -> NodeId:
 
 
 def coin(secret: str, *toss: object) -> bool:
-    """A fair coin, the same for the same toss of a run."""
+    """Toss a fair coin, the same for the same toss of a run."""
     return random.Random(" ".join(map(str, (secret, *toss)))).random() < 0.5
 
 
@@ -142,7 +142,7 @@ def _amount_text(effect: Effect) -> str:
 
 
 def _details_text(effect: Effect) -> str:
-    """The interval of the gain and the number of pairs."""
+    """Write the interval of the gain and the number of pairs."""
     low = "…" if effect.low is None else f"{effect.low:.3g}"
     high = "…" if effect.high is None else f"{effect.high:.3g}"
     level = f"{100 * (1 - 2 * effect.error_rate):.3g} %"
@@ -199,7 +199,7 @@ def judge_first_result(
 
 
 def _equal_results_needed(rules: Rules) -> int:
-    """How often a candidate must give its result where the benchmark does not vary.
+    """Tell how often a candidate must give its result if the benchmark does not vary.
 
     A candidate that tosses coins, and is no better in half of its runs, gives so many equal results with at most
     the error rate. After m keeps that never varied, at most 3/m of the candidates toss coins (at 95 %).
@@ -209,12 +209,12 @@ def _equal_results_needed(rules: Rules) -> int:
 
 
 def _bar(node: Node, rules: Rules) -> float:
-    """How many times the noise a first result must gain to be worth pairs."""
+    """Compute how many times the noise a first result must gain to get pairs."""
     return (rules.noise.first_look or 0.0) if rules.repeats and not node.pairing else 0.0
 
 
 def _is_stale(node: Node, rival: Node, result: Result, noise: Mapping[str, float], rules: Rules) -> bool:
-    """Whether the incumbent's record may be of a machine that has changed since.
+    """Say whether the incumbent's record may be of a machine that has changed since.
 
     The incumbent is measured again after several candidates in a row that lost to its record, and until its newest
     measurement agrees with that.
@@ -234,7 +234,7 @@ def _medians(samples: Sequence[Metrics]) -> dict[str, float]:
 
 
 def _largest_noise(known: Mapping[str, float], *samples: Sequence[Metrics]) -> dict[str, float]:
-    """The largest noise seen for each metric: a candidate may add some to a benchmark that had none.
+    """Return the largest noise of each metric: a candidate may add some to a benchmark that had none.
 
     It decides whether to compare in pairs, never how to bet on them: bets must not depend on the pairs' results.
     """
@@ -254,6 +254,6 @@ def _comparison(difference: Gain, mine: Metrics, theirs: Metrics, incumbent: str
 
 
 def _texts_apart(left: float, right: float) -> tuple[str, str]:
-    """Both numbers in the fewest digits, six or more, that tell them apart; in six where nine do not."""
+    """Write both numbers in the fewest digits, six or more, that tell them apart; in six if nine do not."""
     digits = next((count for count in _DIGITS if f"{left:.{count}g}" != f"{right:.{count}g}"), _DIGITS[0])
     return f"{left:.{digits}g}", f"{right:.{digits}g}"

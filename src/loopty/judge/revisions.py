@@ -20,7 +20,7 @@ from loopty.record.verdicts import Confirmation, Incumbents, NodeReopened, NodeR
 
 
 def discard_node(history: History, node: NodeId, why: str) -> Iterator[Event]:
-    """The node is not wanted after all. Its result stays, and so do its descendants."""
+    """Discard a node that is not wanted after all. Its result stays, and so do its descendants."""
     found = history[node]
     _require_change(history, node)
     if found.draft:
@@ -31,7 +31,7 @@ def discard_node(history: History, node: NodeId, why: str) -> Iterator[Event]:
 
 
 def invalidate_node(history: History, node: NodeId, why: str) -> Iterator[Event]:
-    """The node cheats: nothing that it or a descendant of it measured counts."""
+    """Reject a node that cheats: nothing that it or a descendant of it measured counts."""
     _require_change(history, node)
     if history[node].is_invalidated:
         raise Misuse(f"{history.name(node)} is invalidated already: {history[node].reason}")
@@ -46,7 +46,7 @@ def invalidate_node(history: History, node: NodeId, why: str) -> Iterator[Event]
 
 
 def nodes_to_restore(history: History, node: NodeId) -> list[NodeId]:
-    """The node and the descendants that were invalidated with it; raises Misuse where nothing can be undone."""
+    """List the node and the descendants invalidated with it; raises Misuse if nothing can be undone."""
     found = history[node]
     if found.withdrawn is None:
         raise Misuse(f"{found.name} is {found.verdict or 'open'}: no verdict was taken back, so none is restored")
@@ -90,7 +90,7 @@ def _ancestors(node: NodeId) -> Iterator[NodeId]:
 
 
 def reject_by_gate(history: History, refusals: Mapping[NodeId, str]) -> Iterator[Event]:
-    """These nodes fail a gate that was added after their verdict; each with the gate's reason."""
+    """Reject nodes that fail a gate added after their verdict; each with the gate's reason."""
     yield from withdraw(
         history, [VerdictWithdrawn(node, Verdict.REJECTED, reason) for node, reason in refusals.items()]
     )
@@ -107,7 +107,7 @@ def withdraw(history: History, withdrawals: Sequence[VerdictWithdrawn]) -> Itera
 
 
 def _reopen_losers(history: History, node: NodeId) -> Iterator[Event]:
-    """The return of what lost only against this node: one more judgement each, at most one per cause."""
+    """Reopen what lost only against this node: one more judgement each, at most one per cause."""
     reason = f"lost only against {history.name(node)}, whose verdict was withdrawn"
     lost = (Verdict.DISCARDED, Verdict.INCONCLUSIVE)
     for other in list(history.nodes(node.run, history[node].pool)):
@@ -124,7 +124,7 @@ def _require_change(history: History, node: NodeId) -> None:
 
 
 def unseat_failing_incumbent(history: History, subject: NodeId) -> Iterator[Event]:
-    """The end of an incumbent that fails the repeats for this subject, and the return of what lost to it.
+    """Discard an incumbent that fails the repeats for this subject, and reopen what lost to it.
 
     Otherwise an incumbent that crashes whenever it is measured beside a rival could never be beaten.
     """
@@ -141,7 +141,7 @@ def unseat_failing_incumbent(history: History, subject: NodeId) -> Iterator[Even
 
 
 def start_confirmation(history: History, run: int, owner: str, noise: Noise, pairs: int) -> Iterator[Event]:
-    """The next measurement for the headline, until it rests on this many fresh pairs.
+    """Start the next measurement for the headline, until it rests on this many fresh pairs.
 
     A best node that fails here, or proves worse than the baseline, loses its place to the one before it.
     """
@@ -158,7 +158,7 @@ def start_confirmation(history: History, run: int, owner: str, noise: Noise, pai
 
 
 def seconds_to_confirm(history: History, run: Run, noise: Noise) -> float:
-    """The time that the confirmation at the end of the run will take, about."""
+    """Estimate the time that the confirmation at the end of the run will take."""
     best = _best_to_confirm(history, run, noise, noise.confirm)
     if best is None:
         return 0.0
@@ -169,7 +169,7 @@ def seconds_to_confirm(history: History, run: Run, noise: Noise) -> float:
 
 
 def _best_to_confirm(history: History, run: Run, noise: Noise, pairs: int) -> NodeId | None:
-    """The best node, where its gain over the baseline is to be confirmed: not where nothing varies."""
+    """Find the best node, if its gain over the baseline is to be confirmed: not if nothing varies."""
     best, fingerprint = Incumbents.of(run, Pool.ATTEMPT).best, Cohorts.of(run).fingerprint
     if noise.repeat == "never" or not pairs or best is None or best == run.root:
         return None
@@ -183,7 +183,7 @@ def _best_to_confirm(history: History, run: Run, noise: Noise, pairs: int) -> No
 
 
 def is_varying(history: History, node: NodeId, fingerprint: str, metric: str) -> bool:
-    """Whether measurements of the node or of the baseline vary in this metric."""
+    """Say whether measurements of the node or of the baseline vary in this metric."""
     run = history.runs[node.run]
     if Cohorts.of(run).noise.get(fingerprint, {}).get(metric):
         return True
@@ -196,7 +196,7 @@ def _fresh_pairs(run: Run, best: NodeId) -> Pairing:
 
 
 def _refutation(history: History, pairing: Pairing) -> str:
-    """Why the best node is not what it was kept for; empty where it may be."""
+    """Tell why the best node is not what it was kept for; empty if it may be."""
     if pairing.failures >= MAX_FAULTS:
         return f"failed {MAX_FAULTS} measurements beside the baseline"
     metrics = history.counting_metrics(pairing.incumbent.run)

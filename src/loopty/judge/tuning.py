@@ -37,7 +37,7 @@ class Tuning(Record):
 def tune_step(
     history: History, node: Node, owner: str, tuning: Tuning | None, spent: str | None
 ) -> Iterator[Event]:
-    """The start of the node's next tune trial, or its promoted parameters; nothing where it is not to be tuned.
+    """Start the node's next tune trial, or promote its parameters; nothing if it is not to be tuned.
 
     `spent` says why the pool of tunes pays for no more.
     """
@@ -65,13 +65,13 @@ def tune_step(
 
 
 def promised_nodes(history: History, run: int, pool: Pool) -> list[Node]:
-    """The nodes whose tuning was interrupted, oldest first: each has the promise of a trial."""
+    """List the nodes whose tuning was interrupted, oldest first: each has the promise of a trial."""
     nodes = (history[NodeId(node)] for node in Tunings.of(history.runs[run], pool).open)
     return [node for node in nodes if node.is_pending]
 
 
 def _is_tunable(history: History, node: Node, tuning: Tuning | None) -> bool:
-    """Whether tuning the node makes sense: its code is new, and its parameters lie in the space."""
+    """Say whether tuning the node makes sense: its code is new, and its parameters lie in the space."""
     if tuning is None or not tuning.spec.trials or node.tuned is not None or node.pool is not Pool.ATTEMPT:
         return False
     space = join_space(tuning.space, node.declared)
@@ -80,7 +80,7 @@ def _is_tunable(history: History, node: Node, tuning: Tuning | None) -> bool:
 
 
 def _is_untuned_draft(history: History, node: Node) -> bool:
-    """Whether a person or an agent made the program, which declares parameters, and chose no values for them."""
+    """Say whether a person or an agent made the program and chose no values for the parameters it declares."""
     parent = history[node.id.parent] if node.id.parent else None
     if parent is None or not node.declared or node.tree == parent.tree:
         return False
@@ -89,7 +89,7 @@ def _is_untuned_draft(history: History, node: Node) -> bool:
 
 
 def _end_reason(node: Node, known: OpenTuning, tuning: Tuning | None) -> str | None:
-    """Why no further point is measured, or None."""
+    """Tell why no further point is measured, or None."""
     if tuning is None or tuning.spec.slice != known.slice:
         return "[tune] was changed"
     if len(known.points) >= known.trials:
@@ -102,7 +102,7 @@ def _end_reason(node: Node, known: OpenTuning, tuning: Tuning | None) -> str | N
 
 
 def _promoted_params(history: History, node: Node, known: OpenTuning) -> Params:
-    """The best point on the slice; the proposal's own where none is better, or the better ones were tried."""
+    """Return the best point on the slice; the proposal's own if none is better, or the better ones were tried."""
     direction, proposed = _direction(history, node), known.points[0].score if known.points else None
     scored = [(point.score, point.params) for point in known.points if point.score is not None]
     for score, params in sorted(scored, key=lambda item: -direction.sign * item[0]):
@@ -133,7 +133,7 @@ class Judging(Record):
     """How the parameters of a code change are tuned before its first judging trial; None where they are not."""
 
     def noise_for(self, node: Node) -> Noise:
-        """The task's rules; where time is the limit and proposals cost none, only what promises gets pairs."""
+        """Return the task's rules; if time is the limit and proposals are free, only what promises gets pairs."""
         is_free = not node.calls and node.operator != BY_HAND and self.pools.wall_seconds is not None
         if self.noise.first_look is not None or not is_free:
             return self.noise

@@ -24,17 +24,17 @@ _JSON = json.JSONEncoder(  # records have no circles, and looking for them takes
 
 
 def plain(value: Any) -> Any:
-    """The value as dicts, lists, strings, numbers and None; fields at their default are left out."""
+    """Return the value as dicts, lists, strings, numbers and None; fields at their default are left out."""
     return _flattener(type(value))(value)
 
 
 def text(value: Any) -> str:
-    """The value as one compact line of JSON."""
+    """Return the value as one compact line of JSON."""
     return _encode(plain(value))
 
 
 def _make_encode() -> Callable[[Any], str]:
-    """The standard encoder, but made once: it makes a new one for each value, and most of ours are small."""
+    """Make the standard encoder once: `json` makes a new one for each value, and most of ours are small."""
     make_quick = getattr(json.encoder, "c_make_encoder", None)
     if make_quick is None:  # in Pythons without the part in C
         return _JSON.encode
@@ -60,7 +60,7 @@ def every_field(value: Any) -> dict[str, Any]:
 
 
 def _flattener(cls: type) -> Convert:
-    """The function that turns a value of this type into plain data; cached, as every event goes through it."""
+    """Return the function that turns a value of this type into plain data; cached, as every event needs it."""
     if cls not in _FLATTENERS:
         _FLATTENERS[cls] = _build_flattener(cls)
     return _FLATTENERS[cls]
@@ -147,7 +147,7 @@ def _converter(hint: Any) -> Convert:
 
 
 def _union_converter(hints: Iterable[Any]) -> Convert:
-    """Among several types only a tuple is stored differently: as a list."""
+    """Make the converter of a union: among several types only a tuple is stored differently, as a list."""
     convert = next((_converter(hint) for hint in hints if typing.get_origin(hint) is tuple), None)
     if convert is None:
         return _same

@@ -93,7 +93,7 @@ _MEMORY_LEVEL = 6
 
 
 def deflate(content: bytes, level: int) -> bytes:
-    """The content as `zlib.compress` gives it, or as short; `zlib.decompress` and git read either."""
+    """Compress the content as `zlib.compress` does, or as short; `zlib.decompress` and git read either."""
     if len(content) > _SMALL:
         return zlib.compress(content, level)
     small = zlib.compressobj(level, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL)

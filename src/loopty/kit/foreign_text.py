@@ -89,7 +89,7 @@ _AT_START = re.compile(
 
 
 def strip_hidden(text: str) -> str:
-    """The text without control characters, terminal escapes and anything hidden; line breaks become \\n."""
+    """Remove control characters, terminal escapes and anything hidden; line breaks become \n."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
     text = _SELECTORS.sub("", _BREAKS.sub("\n", _ESCAPES.sub("", text)))
@@ -101,14 +101,14 @@ def strip_hidden(text: str) -> str:
 
 
 def poses_as_instruction(line: str) -> bool:
-    """Whether a line without hidden characters poses as an instruction to the model that reads it."""
+    """Say whether a line without hidden characters poses as an instruction to the model that reads it."""
     return _has_attack_wording(line) if len(line) <= _LONGEST_CACHED else _has_attack_wording.__wrapped__(line)
 
 
 # Prompts repeat the same lines again and again, and checking one takes long.
 @functools.lru_cache(maxsize=8192)
 def _has_attack_wording(line: str, next_line: str | None = None) -> bool:
-    """Whether a line poses as an instruction, alone or together with the next line."""
+    """Say whether a line poses as an instruction, alone or together with the next line."""
     folded = _fold_letters(line if next_line is None else f"{line} {next_line}")
     if not _HINT.search(folded):
         return False
@@ -116,7 +116,7 @@ def _has_attack_wording(line: str, next_line: str | None = None) -> bool:
 
 
 def scrub_text(text: str) -> str:
-    """The text without hidden characters, with a note in place of each line that poses as an instruction."""
+    """Remove hidden characters, and put a note in place of each line that poses as an instruction."""
     lines = strip_hidden(text).split("\n")
     flagged = [poses_as_instruction(line) for line in lines]
     for index, (line, next_line) in enumerate(itertools.pairwise(lines)):
@@ -132,7 +132,7 @@ def scrub_text(text: str) -> str:
 
 
 def _fold_letters(text: str) -> str:
-    """The text as it looks: without case, accents and wide forms, lookalikes of other alphabets made Latin."""
+    """Return the text as it looks: no case, accents or wide forms, lookalikes of other alphabets made Latin."""
     if text.isascii():
         return text.lower()
     parts = unicodedata.normalize("NFKD", text).casefold().translate(_LOOKALIKES)
@@ -153,7 +153,7 @@ _LEFT_OUT = "[... {:,} characters left out ...]"
 
 
 def fence_text(label: str, text: str, limit_chars: int, *, exact: bool = False) -> str:
-    """The text between tags that do not occur in it; its middle is left out beyond `limit_chars` characters.
+    """Put the text between tags that do not occur in it; cut its middle beyond `limit_chars` characters.
 
     Control characters and lines that read like instructions are removed. With `exact` nothing is removed, because
     files that are to be edited must be shown unchanged.
@@ -164,12 +164,12 @@ def fence_text(label: str, text: str, limit_chars: int, *, exact: bool = False) 
 
 
 def escape_tags(text: str) -> str:
-    """The text with tags like those of a fence made harmless; for text that is read, not edited."""
+    """Make tags like those of a fence harmless, in text that is read and not edited."""
     return _TAG.sub("\u2039", text)
 
 
 def one_line(text: str, limit_chars: int) -> str:
-    """The text as one line (a name, a summary, a reason), for use inside other text that will be fenced."""
+    """Return the text as one line (a name, a summary, a reason), for use inside other text to be fenced."""
     line = " ".join(strip_hidden(text).split())
     if poses_as_instruction(line):
         line = NOTE
@@ -177,7 +177,7 @@ def one_line(text: str, limit_chars: int) -> str:
 
 
 def shorten(text: str, limit_chars: int, exact: bool = True) -> str:
-    """Head and tail of a text that is too long, in whole lines where possible, with a note between them."""
+    """Keep head and tail of a text that is too long, in whole lines if possible, with a note between them."""
     if len(text) <= limit_chars:
         return text
     kept_chars = max(limit_chars - len(_LEFT_OUT.format(len(text))) - 2, 0)
@@ -189,7 +189,7 @@ def shorten(text: str, limit_chars: int, exact: bool = True) -> str:
 
 
 def _tag_name(label: str, body: str) -> str:
-    """A tag that does not occur in the text; the same text always gets the same tag."""
+    """Return a tag that does not occur in the text; the same text always gets the same tag."""
     salt = 0
     while True:
         digest = hashlib.sha256(f"{salt} {label}\n{body}".encode(errors="surrogatepass")).hexdigest()[:8]
@@ -203,7 +203,7 @@ def _label_text(label: str) -> str:
 
 
 def _cut_line(line: str, exact: bool) -> str:
-    """The remainder of a line that was cut; empty if it now reads like an instruction."""
+    """Return the remainder of a line that was cut; empty if it now reads like an instruction."""
     return line if exact or not poses_as_instruction(line) else ""
 
 
@@ -217,17 +217,17 @@ _UNPRINTABLE = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 
 
 def escape_hidden(text: str) -> str:
-    r"""The text with each hidden character as `\x1b` or `\u202e`; line feeds and tabs stay."""
+    r"""Write each hidden character as `\x1b` or `\u202e`; line feeds and tabs stay."""
     return text if _is_visible(text) else _UNUSUAL.sub(lambda found: _escape(found[0]), text)
 
 
 def escape_hidden_json(text: str) -> str:
-    r"""JSON with each hidden character as `\u202e`: the same value for every reader."""
+    r"""Write each hidden character in JSON as `\u202e`: the same value for every reader."""
     return text if _is_visible(text) else _UNUSUAL.sub(lambda found: _escape_in_json(found[0]), text)
 
 
 def _is_visible(text: str) -> bool:
-    """Whether Python calls all of it printable: then nothing in it is hidden."""
+    """Say whether Python calls all of it printable: then nothing in it is hidden."""
     return text.replace("\n", "").replace("\t", "").isprintable()
 
 

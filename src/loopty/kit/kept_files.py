@@ -30,13 +30,13 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def user_cache(name: str, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The folder of this name in the user's cache, which may be missing; None for a user without a home."""
+    """Return the folder of this name in the user's cache, which may be missing; None for a user without a home."""
     folder = cache_folder(name, environ)
     return None if folder is None else Path(folder)
 
 
 def cache_folder(name: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """The same as a text."""
+    """Return the folder of `user_cache` as text."""
     cache = environ.get("XDG_CACHE_HOME", "")
     # The XDG specification says to ignore a relative path.
     above = cache if os.path.isabs(cache) else f"{os.path.expanduser('~')}/.cache"  # noqa: PTH111, PTH117
@@ -44,7 +44,7 @@ def cache_folder(name: str, environ: Mapping[str, str] = os.environ) -> str | No
 
 
 def is_own(status: os.stat_result, kind: int) -> bool:
-    """Whether this is of the kind, belongs to this user, and nobody else can change it."""
+    """Say whether this is of the kind, belongs to this user, and no other user can change it."""
     mode = status.st_mode
     return stat.S_IFMT(mode) == kind and status.st_uid == os.geteuid() and not mode & _OTHERS_MAY_WRITE
 
@@ -121,7 +121,7 @@ class KeptAnswers:
         self._most = most
 
     def find(self, question: str) -> Any:
-        """The answer to this question; None where it was not kept, or where another user could have changed it."""
+        """Find the answer to this question; None if it was not kept, or if another user could have changed it."""
         digest = _digest(question)
         try:
             with os.fdopen(open_own(self._folder(), digest), "rb") as file:
@@ -172,7 +172,7 @@ class ProgramAnswers:
         self._known: dict[str, str] | None = None
 
     def output(self, *argv: str, folder: str | None = None) -> str:
-        """What a program prints in a folder, by default here; empty where it fails, or cannot be started."""
+        """Return what a program prints in a folder, by default here; empty if it fails, or cannot be started."""
         state = _state(argv[0])
         key = None if state is None else json.dumps([argv, folder, state])
         if key is not None and (known := self._all().get(key)) is not None:
@@ -183,7 +183,7 @@ class ProgramAnswers:
         return answer
 
     def first_line(self, *argv: str) -> str:
-        """The first line of what a program prints outside all repositories, whose files could be read by it."""
+        """Return the first line that a program prints outside all repositories: it could read files of theirs."""
         return self.output(*argv, folder="/").strip().partition("\n")[0]
 
     def _all(self) -> dict[str, str]:
@@ -219,7 +219,7 @@ def _ask(argv: tuple[str, ...], folder: str | None) -> str:
 
 
 def _state(program: str) -> list[object] | None:
-    """All that the answers of a program depend on; None where we cannot know it."""
+    """List all that the answers of a program depend on; None if we cannot know it."""
     real = os.path.realpath(program)
     try:
         with Path(real).open("rb") as file:
@@ -235,7 +235,7 @@ def _state(program: str) -> list[object] | None:
 
 
 def _pyenv_choice(root: str) -> Iterator[object]:
-    """What pyenv reads to choose a version."""
+    """Yield what pyenv reads to choose a version."""
     yield sorted(item for item in os.environ.items() if item[0].startswith(("PYENV", "VIRTUAL_ENV")))
     yield [_identity(f"{root}/{name}") for name in ("version", "versions", "libexec/pyenv")]
     here = Path.cwd()
@@ -243,7 +243,7 @@ def _pyenv_choice(root: str) -> Iterator[object]:
 
 
 def _identity(path: str) -> list[object]:
-    """Which file there is, and when it was last changed."""
+    """Tell which file there is, and when it was last changed."""
     try:
         found = os.stat(path)  # noqa: PTH116 - paths as text, for a few hundred nanoseconds each
     except OSError:
@@ -274,7 +274,7 @@ class Journal:
         return start
 
     def line_at(self, start: int) -> bytes:
-        """The line that begins at this position; empty if the file is gone."""
+        """Return the line that begins at this position; empty if the file is gone."""
         try:
             with os.fdopen(self._place.open(os.O_RDONLY), "rb") as file:
                 file.seek(start)

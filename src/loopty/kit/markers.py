@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 def same_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
-    """How many lines are the same at the beginning, and how many of the others at the end."""
+    """Count the lines that are the same at the beginning, and how many of the others at the end."""
     shorter = min(len(old), len(new))
     start = 0
     while start < shorter and old[start] == new[start]:
@@ -46,7 +46,7 @@ class _Marker(NamedTuple):
 
 @functools.lru_cache(maxsize=16)  # each proposal is checked half a dozen times
 def editable_spans(text: str) -> tuple[Span, ...]:
-    """The text between EVOLVE-BLOCK markers, or all of it without any. Raises ValueError when one is unpaired."""
+    """Find the text between EVOLVE-BLOCK markers, all of it without any. Raises ValueError for an unpaired one."""
     blocks: list[Span] = []
     start_marker: Span | None = None
     for marker in _markers(text):
@@ -66,7 +66,7 @@ def editable_spans(text: str) -> tuple[Span, ...]:
 
 
 def change_outside_blocks(before: str, after: str) -> str | None:
-    """How `after` changes `before` outside its blocks, or None. Raises ValueError if `before` is malformed."""
+    """Tell how `after` changes `before` outside its blocks, or None. Raises ValueError if `before` is faulty."""
     blocks = editable_spans(before)
     if blocks == (Span(0, len(before)),):
         return None
@@ -96,7 +96,7 @@ def _markers(text: str) -> Iterator[_Marker]:
 
 
 def _frozen_spans(text: str, blocks: Sequence[Span]) -> list[Span]:
-    """The spans around the blocks, which must not change; they include the marker lines."""
+    """List the spans around the blocks, which must not change; they include the marker lines."""
     edges = [0, *(edge for block in blocks for edge in block), len(text)]
     return [Span(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True)]
 

@@ -21,17 +21,17 @@ def tokens(text: str) -> int:
 
 
 def tokens_for_bytes(count: int) -> int:
-    """The tokens in this many bytes: a quarter, rounded up, as with common tokenisers for English and code."""
+    """Estimate the tokens in this many bytes: a quarter, rounded up, as is common for English and code."""
     return -(-count // _BYTES_PER_TOKEN)
 
 
 def tokens_of_data(text: str) -> int:
-    """A closer estimate for text that others wrote: tables of numbers have four times the tokens of prose."""
+    """Estimate the tokens of text that others wrote: tables of numbers have four times the tokens of prose."""
     return max(tokens(text), len(_PIECES.findall(text.encode("utf-8", "surrogatepass"))))
 
 
 def byte_size(text: str) -> int:
-    """The bytes of a text: the upper bound of its tokens, as no token is shorter than a byte."""
+    """Return the bytes of a text: the upper bound of its tokens, as no token is shorter than a byte."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
@@ -42,14 +42,14 @@ _MIN_TOKENS = 64
 
 
 def cut_to(text: str, limit_tokens: int, count_tokens: Count = tokens) -> str:
-    """The text, shortened to at most `limit_tokens` tokens, without a fence."""
+    """Shorten the text to at most `limit_tokens` tokens, without a fence."""
     return longest_that_fits(lambda limit_chars: shorten(text, limit_chars), len(text), limit_tokens, count_tokens)
 
 
 def longest_that_fits(
     render: Callable[[int], str], length: int, limit_tokens: int, count_tokens: Count = tokens
 ) -> str:
-    """The longest `render(limit_chars)` of a text of this length within `limit_tokens` tokens.
+    """Return the longest `render(limit_chars)` of a text of this length within `limit_tokens` tokens.
 
     Empty when not even the shortest fits.
     """
@@ -64,7 +64,7 @@ def longest_that_fits(
 
 
 def fence_to_budget(label: str, text: str, limit_tokens: int, *, clean: bool = False) -> str:
-    """The fenced text within a token budget; "" when the text is empty or the budget is too small.
+    """Fence the text within a token budget; "" if the text is empty or the budget is too small.
 
     `clean`: each line of the text is already scrubbed.
     """
@@ -74,7 +74,7 @@ def fence_to_budget(label: str, text: str, limit_tokens: int, *, clean: bool = F
 
 
 def lines_within(lines: Iterable[str], limit_tokens: int) -> list[str]:
-    """The first lines that fit into a token budget."""
+    """Return the first lines that fit into a token budget."""
     kept: list[str] = []
     for line in lines:
         limit_tokens -= line_tokens(line)
@@ -86,7 +86,7 @@ def lines_within(lines: Iterable[str], limit_tokens: int) -> list[str]:
 
 @functools.lru_cache(maxsize=4096)  # the same lines appear in prompt after prompt
 def line_tokens(line: str) -> int:
-    """Tokens of a line, its line end included."""
+    """Count the tokens of a line, its line end included."""
     return tokens(line) + 1
 
 
@@ -94,7 +94,7 @@ _REASONING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 
 
 def without_reasoning(text: str) -> str:
-    """The reply without the reasoning before it."""
+    """Return the reply without the reasoning before it."""
     reasoning = _REASONING.match(text)
     return text[reasoning.end() :] if reasoning else text
 
@@ -111,7 +111,7 @@ _LIKE_JSON = re.compile(r'\{\s*"|\[\s*[\[{"]')
 
 
 def parse_longest(text: str) -> Any:
-    """The longest JSON object or list in the text: bare, in a code fence or within prose.
+    """Parse the longest JSON object or list in the text: bare, in a code fence or within prose.
 
     Allows commas before a closing bracket and line breaks in strings. Raises ValueError with a reason, also for a
     reply that was cut off, for NaN and infinite numbers, and for an object with a duplicate key.
@@ -126,7 +126,7 @@ def parse_longest(text: str) -> Any:
 
 
 def parse_only_object(text: str) -> dict[str, Any]:
-    """The only JSON object in the text, ignoring prose around it; as lenient as `parse_longest`.
+    """Parse the only JSON object in the text, ignoring prose around it; as lenient as `parse_longest`.
 
     Raises ValueError with a reason, also when there are several: one of them may be a quotation.
     """
@@ -143,7 +143,7 @@ def parse_only_object(text: str) -> dict[str, Any]:
 
 
 def schema(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON schema of an object with exactly these properties, all required."""
+    """Return the JSON schema of an object with exactly these properties, all required."""
     return {
         "type": "object",
         "properties": properties,
@@ -153,7 +153,7 @@ def schema(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reply_text(text: str) -> str:
-    """The text without the reasoning before it. Raises ValueError when it is too long."""
+    """Return the text without the reasoning before it. Raises ValueError when it is too long."""
     if len(text) > _LONGEST:
         raise ValueError(f"the reply has more than {_LONGEST} characters")
     return without_reasoning(text)
@@ -164,7 +164,7 @@ def _decode(span: str) -> Any:
 
 
 def _spans(text: str) -> list[str]:
-    """The outermost bracketed parts of the text."""
+    """List the outermost bracketed parts of the text."""
     spans: list[str] = []
     start = _next_start(text, 0)
     for _ in range(_MAX_STARTS):
@@ -185,7 +185,7 @@ def _next_start(text: str, after: int) -> int:
 
 
 def _end(text: str, start: int) -> int | None:
-    """Where the bracket at `start` is closed, or None."""
+    """Find where the bracket at `start` is closed, or None."""
     depth = 0
     for token in _TOKEN.finditer(text, start):
         if token[0] in "[{":

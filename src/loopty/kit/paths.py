@@ -12,7 +12,7 @@ _IGNORED_BY_HFS = dict.fromkeys((*range(0x200C, 0x2010), *range(0x202A, 0x202F),
 
 
 def name_as_read(name: str) -> str:
-    """The name in lower case and one unicode form, without the characters that HFS+ ignores."""
+    """Return the name in lower case and one unicode form, without the characters that HFS+ ignores."""
     return unicodedata.normalize("NFKC", name.translate(_IGNORED_BY_HFS)).casefold()
 
 
@@ -20,7 +20,7 @@ _NEVER_QUOTED = frozenset("/_.-~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijkl
 
 
 def quote_path(path: str) -> str:
-    """The path as part of a URL."""
+    """Return the path as part of a URL."""
     if _NEVER_QUOTED.issuperset(path):
         return path
 
@@ -28,7 +28,7 @@ def quote_path(path: str) -> str:
 
 
 def unquote_path(path: str) -> str:
-    """The path that stands in a URL."""
+    """Return the path that stands in a URL."""
     if "%" not in path:
         return path
 
@@ -36,17 +36,17 @@ def unquote_path(path: str) -> str:
 
 
 def matches(path: str, patterns: Iterable[str]) -> bool:
-    """Whether any pattern names this file or a directory above it."""
+    """Say whether any pattern names this file or a directory above it."""
     return any(_matcher(pattern)(path) for pattern in patterns)
 
 
 def literal(path: str) -> str:
-    """The pattern that names this path alone, whatever signs its name has."""
+    """Return the pattern that names this path alone, whatever signs its name has."""
     return re.sub(r"[*?[]", r"[\g<0>]", path)
 
 
 def anchor(pattern: str) -> str:
-    """The deepest literal path that is, or contains, everything the pattern names; empty for the top."""
+    """Return the deepest literal path that is, or contains, everything the pattern names; empty for the top."""
     parts: list[str] = []
     for part in pattern.split("/"):
         if any(letter in part for letter in "*?["):
@@ -57,14 +57,14 @@ def anchor(pattern: str) -> str:
 
 
 def anchors(patterns: Iterable[str]) -> tuple[str, ...]:
-    """The directories to search for the files that the patterns name; empty means everywhere."""
+    """Return the directories to search for the files that the patterns name; empty means everywhere."""
     found = tuple(dict.fromkeys(map(anchor, patterns)))
     return () if "" in found else found
 
 
 @functools.cache
 def _matcher(pattern: str) -> Callable[[str], object]:
-    """Says whether the pattern names a path or a directory above it."""
+    """Make a function that says whether the pattern names a path or a directory above it."""
     body = "/".join(part for part in pattern.split("/") if part not in ("", "."))
     if body and not any(letter in body for letter in "*?["):  # most patterns: a regex takes longer to make
         return lambda path: path == body or path.startswith(f"{body}/")
@@ -103,14 +103,14 @@ def _starts_part(pattern: str, at: int) -> bool:
 
 
 def _class_end(pattern: str, at: int) -> int:
-    """Where a `[…]` class closes; 0 when it never does and the bracket is a plain character."""
+    """Find where a `[…]` class closes; 0 if it never does and the bracket is a plain character."""
     first = at + 2 if pattern[at + 1 : at + 2] == "!" else at + 1
     end = pattern.find("]", first + 1)
     return end if end > 0 and "/" not in pattern[at:end] else 0
 
 
 def _character_class(inside: str) -> str:
-    """A regex for one character of the class; a range that runs backwards matches none."""
+    """Return a regex for one character of the class; a range that runs backwards matches none."""
     negated = inside.startswith("!")
     spans = re.findall(r"(.)-(.)|(.)", inside[1:] if negated else inside, re.DOTALL)
     ranges = "".join(

@@ -18,7 +18,7 @@ _TRIAL_ID = 61000
 
 
 def trial_owner() -> tuple[int, int] | None:
-    """The uid and gid that must own what a trial may write, or None when trials run as the current user."""
+    """Return the uid and gid that must own what a trial may write, or None if trials run as the current user."""
     return (_TRIAL_ID, _TRIAL_ID) if os.geteuid() == 0 else None
 
 
@@ -27,7 +27,7 @@ _MOST = 8.0
 
 
 def processes_per_core() -> float:
-    """The processes that share a core now, so how many times longer a run takes; between 1 and 8."""
+    """Estimate the processes that share a core now, so how many times longer a run takes; between 1 and 8."""
     try:
         load = os.getloadavg()[0]
     except OSError:  # a sandbox may hide it

@@ -53,7 +53,7 @@ def forget(root: Path, steps: tuple[str, ...]) -> None:
 
 
 def nearest(root: Path, steps: tuple[str, ...]) -> tuple[KeptHandle | None, int]:
-    """The kept handle of this directory or of the nearest one above it, and the number of its steps."""
+    """Find the kept handle of this directory or of the nearest one above it, and the number of its steps."""
     if _KEPT and (handles := _KEPT.get(root)):
         for count in range(min(len(steps), _MOST_STEPS), 0, -1):
             if (near := handles.get(steps[:count])) is not None:
@@ -143,16 +143,16 @@ class SafeFolder(Record):
 
     @property
     def shown_path(self) -> Path:
-        """Its path for messages and comparisons; nothing is opened by it."""
+        """Return its path for messages and comparisons; nothing is opened by it."""
         return self.root.joinpath(*self.steps)
 
     @property
     def shown_text(self) -> str:
-        """The same as a text, for messages that are seldom shown: a Path takes longer to make than a folder."""
+        """Return `shown_path` as text, for rare messages: a Path takes longer to make than a folder."""
         return self._path_to(len(self.steps))
 
     def path_for_programs(self, may_be_missing: bool = False) -> Path:
-        """Its path for programs that take nothing else: git, SQLite, mounts. The way there was just checked.
+        """Return its path for programs that take nothing else: git, SQLite, mounts. Checks the way there first.
 
         Only this user can write to the directories on the way, so nobody else can change it meanwhile.
         """
@@ -168,30 +168,30 @@ class SafeFolder(Record):
         return self.steps[-1] if self.steps else self.root.name
 
     def below(self, *steps: str) -> SafeFolder:
-        """A directory inside this one. Raises UnsafePath for a step that leads elsewhere."""
+        """Return a directory inside this one. Raises UnsafePath for a step that leads elsewhere."""
         for step in steps:
             if step in ("", ".", "..") or "/" in step or "\0" in step:
                 raise UnsafePath(self.shown_path, f"cannot hold {step!r}")
         return SafeFolder(self.root, (*self.steps, *steps), self.trial_user)
 
     def beside(self, name: str) -> SafeFolder:
-        """The directory of this name in the same directory."""
+        """Return the directory of this name in the same directory."""
         return replace(self, steps=self.steps[:-1]).below(name)
 
     def written_by(self, trial_user: int | None) -> SafeFolder:
-        """The same directory, which may belong to the user of the trials."""
+        """Return the same directory, which may belong to the user of the trials."""
         return replace(self, trial_user=trial_user)
 
     def file(self, name: str) -> SafeFile:
         return SafeFile(self.below(name))
 
     def file_at(self, path: str) -> SafeFile:
-        """The file at this path below. Raises UnsafePath for a step that leads elsewhere."""
+        """Return the file at this path below. Raises UnsafePath for a step that leads elsewhere."""
         return SafeFile(self.below(*path.split("/")))
 
     @contextlib.contextmanager
     def handle(self, make: bool = False) -> Iterator[int]:
-        """An open descriptor of the directory. Raises FileNotFoundError unless `make`, and UnsafePath."""
+        """Hold an open descriptor of the directory. Raises FileNotFoundError unless `make`, and UnsafePath."""
         descriptor = self.open(make)
         try:
             yield descriptor
@@ -199,7 +199,7 @@ class SafeFolder(Record):
             os.close(descriptor)
 
     def open(self, make: bool = False) -> int:
-        """The same, which the caller closes."""
+        """Open the directory as `handle` does; the caller closes the descriptor."""
         near, count = nearest(self.root, self.steps)
         try:
             return self._walk(near, count, make)
@@ -281,7 +281,7 @@ class SafeFolder(Record):
         return True
 
     def is_absent(self) -> bool:
-        """Whether nothing is there, found out by its path alone.
+        """Say whether nothing is there, found out by its path alone.
 
         A link in the way may make it true: good for work that can be left out, never for what has to be safe.
         """
@@ -292,7 +292,7 @@ class SafeFolder(Record):
         return False
 
     def names(self) -> list[str]:
-        """The names in the directory, in order; none if it is missing."""
+        """List the names in the directory, in order; none if it is missing."""
         try:
             with self.handle() as folder:
                 return sorted(os.listdir(folder))  # noqa: PTH208
@@ -354,11 +354,11 @@ class SafeFile(Record):
 
     @property
     def shown_path(self) -> Path:
-        """Its path for messages and for the output of programs; nothing is opened by it."""
+        """Return its path for messages and for the output of programs; nothing is opened by it."""
         return self._place.shown_path
 
     def path_for_programs(self) -> Path:
-        """Its path for programs that take nothing else; a link or a special file there is refused."""
+        """Return its path for programs that take nothing else; a link or a special file there is refused."""
         with self.folder.handle() as folder, contextlib.suppress(FileNotFoundError):
             self._plain_status(folder)
         return self.shown_path
@@ -376,7 +376,7 @@ class SafeFile(Record):
             os.close(folder)
 
     def open_in(self, folder: int, flags: int, mode: int = 0o666) -> int:
-        """The same, where the handle of its folder is open already."""
+        """Open the file as `open` does, if the handle of its folder is open already."""
         # Non-blocking, so that a FIFO without a writer cannot block us.
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
@@ -407,7 +407,7 @@ class SafeFile(Record):
 
     @property
     def size(self) -> int:
-        """Its size in bytes; 0 if it is missing."""
+        """Return its size in bytes; 0 if it is missing."""
         try:
             with self.folder.handle() as folder:
                 return self._plain_status(folder).st_size
@@ -415,7 +415,7 @@ class SafeFile(Record):
             return 0
 
     def exists(self) -> bool:
-        """Whether there is a regular file. Raises UnsafePath for a link."""
+        """Say whether there is a regular file. Raises UnsafePath for a link."""
         try:
             with self.folder.handle() as folder:
                 self._plain_status(folder)
@@ -424,7 +424,7 @@ class SafeFile(Record):
         return True
 
     def _plain_status(self, folder: int) -> os.stat_result:
-        """The status of the file in its open folder; raises what `open` raises. The file is not opened.
+        """Return the status of the file in its open folder, without opening it; raises what `open` raises.
 
         To close a file ends all locks that this process has on it. Connections of SQLite rely on theirs: without
         them two processes may write at once, or one removes the log that the other uses.
@@ -436,7 +436,7 @@ class SafeFile(Record):
         return status
 
     def read(self, limit_bytes: int | None = None, tail: bool = False) -> bytes:
-        """The content: all of it, or at most so many bytes of its head or its tail."""
+        """Read the content: all of it, or at most so many bytes of its head or its tail."""
         with os.fdopen(self.open(os.O_RDONLY), "rb") as file:
             if tail and limit_bytes is not None:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - limit_bytes))
@@ -486,7 +486,7 @@ def _copy(source: SafeFile, source_folder: int, target: SafeFile, target_folder:
 
 
 def _is_copied(name: str, status: os.stat_result, folder: int) -> bool:
-    """Whether a file of this name has this size and this time of its last change; no link has."""
+    """Say whether a file of this name has this size and this time of its last change; no link has."""
     try:
         own = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

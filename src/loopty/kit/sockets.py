@@ -16,7 +16,7 @@ from loopty.kit.safe_folder import SafeFolder
 
 
 def is_readable(descriptor: int, seconds: float | None) -> bool:
-    """Whether there is something to read, or its other end or its process is gone, within the time; None: wait."""
+    """Say whether there is something to read, or its other end or process is gone, in time; None: wait."""
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(None if seconds is None else ceil(seconds * 1_000)))

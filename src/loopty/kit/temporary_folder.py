@@ -20,7 +20,7 @@ _USUAL = ("/tmp", "/var/tmp", "/usr/tmp")
 
 
 def temporary_top() -> str:
-    """The directory that Python's `tempfile` would choose.
+    """Return the directory that Python's `tempfile` would choose.
 
     That writes a file to each candidate to try it, and a kill at this instant would leave the file there.
     """
@@ -34,13 +34,13 @@ _PREFIX = "loopty"
 
 
 def fresh_name(purpose: str = "") -> str:
-    """A new name for something that this process creates; its purpose is one word, for people."""
+    """Make a new name for something that this process creates; its purpose is one word, for people."""
     ours = prefix_of(os.getpid()).removeprefix(_PREFIX)
     return f"{_PREFIX}{f'-{purpose}' if purpose else ''}{ours}-{os.urandom(8).hex()}"
 
 
 def prefix_of(pid: int) -> str:
-    """The prefix of all names that a process owns. Raises OSError when the process is gone."""
+    """Return the prefix of all names that a process owns. Raises OSError when the process is gone."""
     # With the start time, because pids are reused: field 20 after the name, which may contain anything.
     started = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
     return f"{common_prefix()}-{pid}-{started}"
@@ -48,13 +48,13 @@ def prefix_of(pid: int) -> str:
 
 @functools.cache
 def common_prefix() -> str:
-    """The prefix of all names owned by processes that see each other."""
+    """Return the prefix of all names owned by processes that see each other."""
     # Containers that share their host's engine have pids of their own.
     return f"{_PREFIX}-{Path('/proc/self/ns/pid').stat().st_ino}"
 
 
 def is_abandoned(name: str) -> bool:
-    """Whether the owner of a name is gone; false also for names that are not loopty's."""
+    """Say whether the owner of a name is gone; false also for names that are not loopty's."""
     if not name.startswith(_PREFIX):
         return False
     if (match := _owned_name().fullmatch(name)) is None:
@@ -73,14 +73,14 @@ def is_abandoned(name: str) -> bool:
 
 @functools.cache
 def _owned_name() -> re.Pattern[str]:
-    """Names as `fresh_name` makes them here; the groups are the owner and its pid."""
+    """Return the pattern of names as `fresh_name` makes them here; its groups are the owner and its pid."""
     ours = common_prefix().removeprefix(_PREFIX)
     return re.compile(rf"{_PREFIX}(?:-[a-z]+)?({ours}-(\d+)-\d+)-[0-9a-f]+", re.ASCII)
 
 
 @contextlib.contextmanager
 def temporary_folder(purpose: str) -> Iterator[Path]:
-    """A new folder for this user alone, gone when the block ends. The purpose is one word of its name."""
+    """Hold a new folder for this user alone until the block ends. The purpose is one word of its name."""
     folder = make_temporary_folder(purpose)
     try:
         yield folder
@@ -89,7 +89,7 @@ def temporary_folder(purpose: str) -> Iterator[Path]:
 
 
 def make_temporary_folder(purpose: str) -> Path:
-    """The same, where the caller removes it."""
+    """Make such a folder, which the caller removes."""
     top = Path(temporary_top())
     _remove_abandoned(top)
     folder = top / fresh_name(purpose)

@@ -23,7 +23,7 @@ class Unreadable(Exception):  # noqa: N818 - it is a finding about a file, repor
 
 
 def content(path: Path, limit_bytes: int, folder: int | None = None) -> bytes | None:
-    """The bytes of a file, or None when there is no such file. `folder` is the descriptor of an open folder.
+    """Read the bytes of a file, or None if there is none. `folder` is the descriptor of an open folder.
 
     Raises Unreadable.
     """
@@ -50,7 +50,7 @@ def content(path: Path, limit_bytes: int, folder: int | None = None) -> bytes | 
 
 
 def json_object(raw: bytes) -> dict[str, Any]:
-    """The JSON object in these bytes: finite numbers, no duplicate keys, no deep nesting, text that can be stored.
+    """Parse a JSON object: finite numbers, no duplicate keys, no deep nesting, text that can be stored.
 
     Raises Unreadable.
     """
@@ -74,7 +74,7 @@ def json_object(raw: bytes) -> dict[str, Any]:
 
 
 def is_printable_name(name: str) -> bool:
-    """Whether a name is short and printable, so that it fits into a table or a one-line reason."""
+    """Say whether a name is short and printable, so that it fits into a table or a one-line reason."""
     return name.isprintable() and 0 < len(name) <= _LONGEST_NAME
 
 
@@ -90,7 +90,7 @@ def _read(descriptor: int, limit_bytes: int, size: int) -> bytes:
 
 
 def _may_nest_deeply(raw: bytes) -> bool:
-    """Whether the parser would recurse far below the deepest level that is accepted.
+    """Say whether the parser would recurse far below the deepest level that is accepted.
 
     At the interpreter's limit even the garbage collector fails: a finalizer that it calls there cannot run.
     """
@@ -103,7 +103,7 @@ def _may_nest_deeply(raw: bytes) -> bool:
 
 
 def _is_deeper_than(value: Any, levels: int) -> bool:
-    """Whether containers are nested more than this many levels deep."""
+    """Say whether containers are nested more than this many levels deep."""
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     return inside is not None and (levels == 0 or any(_is_deeper_than(item, levels - 1) for item in inside))
 
@@ -122,7 +122,7 @@ _LARGEST_FILE = 1 << 20
 
 
 def source_text(path: Path) -> str:
-    """The text of a file; empty where it is missing, large or no regular file."""
+    """Read the text of a file; empty if it is missing, large or no regular file."""
     try:
         if not path.is_file() or path.stat().st_size > _LARGEST_FILE:
             return ""

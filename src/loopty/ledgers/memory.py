@@ -82,5 +82,5 @@ class MemoryWriteLock:
 
 
 def open_url(_path: str) -> MemoryLedger:
-    """A new ledger, gone with the process."""
+    """Make a new ledger, gone with the process."""
     return MemoryLedger()

@@ -31,7 +31,7 @@ class PostgresAddress(Record):
 
     @classmethod
     def parse(cls, url: str) -> PostgresAddress:
-        """Raises Misuse if the URL cannot be that of a ledger."""
+        """Parse the URL. Raises Misuse if it cannot be that of a ledger."""
         parts = urlsplit(url)
         options = parse_qsl(parts.query, keep_blank_values=True)
         ledger = next((value for name, value in options if name == _LEDGER), _DEFAULT_LEDGER)
@@ -42,7 +42,7 @@ class PostgresAddress(Record):
 
 
 def without_password(url: str) -> str:
-    """The URL as it may be shown and saved."""
+    """Return the URL as it may be shown and saved."""
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
     options = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] not in _SECRETS]
@@ -50,7 +50,7 @@ def without_password(url: str) -> str:
 
 
 def has_password(url: str) -> bool:
-    """Whether the URL holds a secret."""
+    """Say whether the URL holds a secret."""
     parts = urlsplit(url)
     return ":" in parts.netloc.rpartition("@")[0] or any(name in _SECRETS for name, _ in parse_qsl(parts.query))
 
@@ -72,7 +72,7 @@ SERVERS = {
 
 
 def open_ledger(url: str) -> Ledger:
-    """The ledger behind this URL: `sqlite:///home/me/repository/.git/loopty/ledger.sqlite`, `postgresql://…`."""
+    """Open the ledger at this URL: `sqlite:///home/me/repository/.git/loopty/ledger.sqlite`, `postgresql://…`."""
     scheme, colon, rest = url.partition(":")
     scheme, kinds = scheme.lower(), {**LEDGERS, **SERVERS}
     if not colon or scheme not in kinds:

@@ -26,7 +26,7 @@ _DIGESTS = "digest, page_sum, seal"
 
 
 def event_rows(db: RowDatabase, after: int, columns: str = EVENT, only: str = "") -> Iterator[Any]:
-    """These columns of the events with a higher number, oldest first, read some at a time."""
+    """Yield these columns of the events with a higher number, oldest first, read some at a time."""
     query = f"SELECT {columns} FROM events WHERE number > ? {only} ORDER BY number LIMIT ?"
     while rows := db.rows(query, (after, _AT_ONCE)):
         yield from rows
@@ -98,7 +98,7 @@ class RowWriteLock:
 def record_flaw(
     db: RowDatabase, pages: RowPages, newest_events: int | None, newest_nodes: int | None
 ) -> str | None:
-    """What was changed in all events and pages, in the newest ones, or in a page that was read; or None."""
+    """Tell what was changed in all events and pages, in the newest ones, or in a page that was read; or None."""
     last, fault = _check_events(db, newest_events)
     if fault:
         return fault
@@ -116,7 +116,7 @@ def record_flaw(
 
 
 def _check_events(db: RowDatabase, newest: int | None) -> tuple[bytes, str | None]:
-    """The digest of the last event, and what was changed in all events or in the newest ones, or None."""
+    """Return the digest of the last event, and what was changed in all events or in the newest ones, or None."""
     start: Any = None
     if newest is not None:
         before = "SELECT number, digest FROM events ORDER BY number DESC LIMIT 1 OFFSET ?"
@@ -130,7 +130,7 @@ def _check_events(db: RowDatabase, newest: int | None) -> tuple[bytes, str | Non
 
 
 def _page_name(key: str) -> str:
-    """What the page with this key is about, in words."""
+    """Tell what the page with this key is about, in words."""
     if key.startswith(FACTS_KEY):
         first = int(key.removeprefix(FACTS_KEY)) * BLOCK_SIZE + 1
         return f"the nodes #{first} to #{first + BLOCK_SIZE - 1}"
@@ -166,7 +166,7 @@ class RowLedger:
                 self._locked_number = None
 
     def _last_number(self, lock: RowWriteLock) -> int:
-        """The last event, inside the lock; the database is asked only where another process has written since."""
+        """Return the last event's number, inside the lock; asks the database only if others wrote since."""
         if lock.tail and self._mark is not None and self._database.content_mark() == self._mark:
             return lock.tail.number
         version, number, seal = self._database.row(_FOLD_AND_LAST_EVENT) or (None, None, None)
@@ -270,7 +270,7 @@ class RowLedger:
             self._database.execute("UPDATE fold SET version = ?", (FOLD_VERSION,))
 
     def _last_event(self) -> tuple[int, bytes | None]:
-        """The number of the last event, and its seal where the pages belong to it."""
+        """Return the number of the last event, and its seal if the pages belong to it."""
         number, seal = self._database.row(_LAST_EVENT) or (0, None)
         return number, seal
 

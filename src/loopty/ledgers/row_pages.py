@@ -43,7 +43,7 @@ class PoolPlaces:
         """Of each pool the handles at the positions 0, LONGEST_WALK, twice that, and so on, as far as known."""
 
     def nearest(self, run: int, pool: Pool, position: int, size: int) -> Start:
-        """Where a walk to this position begins: at most LONGEST_WALK rows before it. The pool has `size` nodes."""
+        """Find where a walk to this position of `size` begins: at most LONGEST_WALK rows before it."""
         if position < LONGEST_WALK:
             return Start(0, position)
         first, last = (self._end(run, pool, order) for order in ("ASC", "DESC"))
@@ -94,7 +94,7 @@ class RowPages:
         """Digest and identity of pages that this process wrote last, while nobody else has written."""
 
     def runs(self) -> dict[str, str]:
-        """The pages of all runs, by key."""
+        """Return the pages of all runs, by key."""
         rows = self._db.rows(f"{_OF_KIND} ORDER BY place", _range_of(RUN_KEY))
         return {row[0]: self._body_after_check(row) for row in rows}
 
@@ -201,11 +201,11 @@ class RowPages:
         self._written.clear()
 
     def first_change_seen(self) -> str | None:
-        """The key of the first page that was read and does not match its digest."""
+        """Return the key of the first page that was read and does not match its digest."""
         return next(iter(self._changed), None)
 
     def first_change(self) -> str | bytes:
-        """The key of the first page that does not match its digest, or the sum of all digests."""
+        """Return the key of the first page that does not match its digest, or the sum of all digests."""
         digests: list[bytes] = []
         query = f"SELECT place, {_CHECKED} FROM pages WHERE place > ? ORDER BY place LIMIT ?"
         for _, *row in (row for rows in self._batches(query) for row in rows):
@@ -215,7 +215,7 @@ class RowPages:
         return digest_sum(digests)
 
     def first_change_among_newest(self, count: int) -> str | None:
-        """The key of the first changed page among the runs, so many of the newest nodes, and what was read."""
+        """Return the first changed key among the runs, so many of the newest nodes, and what was read."""
         self.runs()
         query = f"SELECT {_CHECKED} FROM pages WHERE handle IS NOT NULL ORDER BY handle DESC LIMIT ?"
         for row in self._db.rows(query, (count,)):
@@ -223,7 +223,7 @@ class RowPages:
         return self.first_change_seen()
 
     def _batches(self, query: str) -> Iterator[list[Any]]:
-        """The rows of a query in the order of their first column, some at a time: nobody waits for the whole."""
+        """Yield the rows of a query in the order of their first column, some at a time: no one waits for all."""
         last = 0
         while rows := self._db.rows(query, (last, _AT_ONCE)):
             yield rows
@@ -262,7 +262,7 @@ class RowPages:
 
 
 def _range_of(prefix: str) -> tuple[str, str]:
-    """The smallest key with this prefix, and the first one after all of them."""
+    """Return the smallest key with this prefix, and the first one after all of them."""
     return prefix, prefix[:-1] + chr(ord(prefix[-1]) + 1)
 
 

@@ -27,15 +27,15 @@ class RowDatabase(Protocol):
     """The condition on events that are about model calls, and perhaps on others."""
 
     def now(self) -> float:
-        """Seconds since the epoch, by the clock of the database."""
+        """Return the seconds since the epoch, by the clock of the database."""
         ...
 
     def rows(self, query: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """All rows of this query."""
+        """Return all rows of this query."""
         ...
 
     def row(self, query: str, parameters: Sequence[Any] = ()) -> Any:
-        """The first row of this query, or None."""
+        """Return the first row of this query, or None."""
         ...
 
     def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None: ...
@@ -51,16 +51,16 @@ class RowDatabase(Protocol):
         ...
 
     def content_mark(self) -> int | None:
-        """A number that differs after any write, for use inside writes or after them; None where there is none."""
+        """Return a number that differs after any write, for use inside or after writes; None if there is none."""
         ...
 
     def short_waits(self) -> AbstractContextManager[None]:
-        """Inside, `write` raises LedgerBusy after a second."""
+        """Let `write` raise LedgerBusy after a second, inside the block."""
         ...
 
 
 def next_place(rows: Sequence[Any], last: int) -> int:
-    """The first column of the last row, from which to read on. Raises Misuse where that would never end."""
+    """Return the first column of the last row, to read on from. Raises Misuse if that would never end."""
     place = rows[-1][0]
     if type(place) is not int or place <= last:
         raise Misuse("the ledger's database gives rows that do not follow each other: it is damaged, or no ledger")
@@ -68,7 +68,7 @@ def next_place(rows: Sequence[Any], last: int) -> int:
 
 
 def whole_number(db: RowDatabase, query: str, parameters: Sequence[Any] = ()) -> int:
-    """The one number that this query gives. Raises Misuse where there is none."""
+    """Return the one number that this query gives. Raises Misuse if there is none."""
     row = db.row(query, parameters)
     if not row or type(row[0]) is not int or not 0 <= row[0] < _MOST:
         raise Misuse("the ledger's database gives no number where one is due: it is damaged, or no ledger")
@@ -78,8 +78,8 @@ def whole_number(db: RowDatabase, query: str, parameters: Sequence[Any] = ()) ->
 
 # Each event has the digest of itself and of the digest before it. Pages change, so theirs are added up: replacing
 # a page subtracts its old digest and adds the new one, at the same cost whatever the length of the record. One
-# seal covers the last event and the sum of the pages. There is no key: whoever computes all of this anew is not
-# noticed.
+# seal covers the last event and the sum of the pages. There is no key: whoever computes all of this
+# again is not noticed.
 
 
 NOTHING = b"\0" * 16
@@ -97,13 +97,13 @@ def page_digest(key: str, body: str) -> bytes:
 
 
 def replace_in_sum(total: bytes, old: bytes, new: bytes) -> bytes:
-    """The sum after a page with the digest `old` got the digest `new`; a page that was not there has NOTHING."""
+    """Return the sum after the page with digest `old` got digest `new`; a page that was not there has NOTHING."""
     value = int.from_bytes(total, "big") - int.from_bytes(old, "big") + int.from_bytes(new, "big")
     return (value % _MODULUS).to_bytes(16, "big")
 
 
 def digest_sum(digests: Iterable[bytes]) -> bytes:
-    """The sum of these digests."""
+    """Compute the sum of these digests."""
     return (sum(int.from_bytes(digest, "big") for digest in digests) % _MODULUS).to_bytes(16, "big")
 
 

@@ -87,7 +87,7 @@ class LedgerFile:
             self.reads_only = self._is_read_only()
 
     def open(self) -> apsw.Connection:
-        """A connection to the file, which is created if there is none."""
+        """Open a connection to the file, which is created if there is none."""
         at_work_end(_close_all)
         with self.explain_errors():
             db = self._open_for_reading() if self.reads_only else self._open()
@@ -96,7 +96,7 @@ class LedgerFile:
 
     @property
     def is_gone(self) -> bool:
-        """Whether it was removed or replaced since it was opened."""
+        """Say whether it was removed or replaced since it was opened."""
         return self._identity_now() != self._identity
 
     def save_again(self, db: apsw.Connection) -> apsw.Connection:
@@ -128,7 +128,7 @@ class LedgerFile:
             raise self.explanation(error) from error
 
     def explanation(self, error: apsw.Error) -> Misuse:
-        """SQLite's error in one line with the remedy."""
+        """Explain SQLite's error in one line with the remedy."""
         if isinstance(error, apsw.FullError):
             return Misuse(f"the disk is full ({error}): free some space; everything recorded is safe")
         if isinstance(error, apsw.ReadOnlyError) or not os.access(self.path.parent, os.W_OK):
@@ -139,6 +139,7 @@ class LedgerFile:
     def _open(self) -> apsw.Connection:
         # SQLite opens by path. The way to the folder was checked by handle when the state was opened, and only
         # this user can change it; here the files themselves are checked, and SQLite follows no link either.
+        # They are not opened: closing a file ends all locks of the process on it.
         for suffix in _FILES:
             self._folder.file(self.path.name + suffix).exists()
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOFOLLOW
@@ -166,7 +167,7 @@ class LedgerFile:
             return False
 
     def _identity_now(self) -> tuple[int, int] | None:
-        """Which file is at the path; None if there is none."""
+        """Tell which file is at the path; None if there is none."""
         try:
             status = os.lstat(self._path_text)
         except OSError:
@@ -294,6 +295,7 @@ class SqliteDatabase:
                 f"{self._file.path} is on a file system without shared memory (a network drive?): "
                 "keep the repository on a local disk"
             )
+        # A write is durable when it ends; with NORMAL, a WAL is only synced at checkpoints.
         self._db.execute("PRAGMA synchronous = FULL")
         if self._has_layout():
             return
@@ -302,7 +304,7 @@ class SqliteDatabase:
                 self._db.execute(LAYOUT)
 
     def _switch_to_wal(self) -> str:
-        """The journal mode afterwards. Waits for others that do the same, as SQLite itself does not."""
+        """Return the journal mode afterwards. Waits for others that do the same, as SQLite itself does not."""
         end = time.monotonic() + BUSY_TIMEOUT_MS / 1_000
         while True:
             try:
@@ -313,7 +315,7 @@ class SqliteDatabase:
                 time.sleep(_SECONDS_BETWEEN_TRIES)
 
     def _has_layout(self) -> bool:
-        """Whether the tables are there. Raises Misuse where another loopty made them differently."""
+        """Say whether the tables are there. Raises Misuse if another loopty made them differently."""
         version = int(self._db.execute("PRAGMA user_version").get)
         if version in (0, VERSION):
             return version == VERSION
@@ -336,5 +338,5 @@ class SqliteLedger(RowLedger):
 
 
 def open_url(path: str) -> SqliteLedger:
-    """The ledger in the file at this path."""
+    """Open the ledger in the file at this path."""
     return SqliteLedger(Path(path))

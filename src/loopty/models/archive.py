@@ -63,7 +63,7 @@ class Archive:
             self._secrets.add(key)
 
     def without_keys(self, text: str) -> str:
-        """The text without keys."""
+        """Return the text without keys."""
         for secret in sorted(self._secrets, key=len, reverse=True):
             text = without_key(text, secret)
         return text
@@ -105,7 +105,7 @@ class Archive:
             ) from error
 
     def reply(self, call: str) -> Reply:
-        """The reply of a call. Raises Misuse when it is gone."""
+        """Return the reply of a call. Raises Misuse when it is gone."""
         if self._last and self._last[0] == call:
             return self._last[1]
         record = self.record(call)
@@ -118,14 +118,14 @@ class Archive:
         return record.reply
 
     def record(self, call: str) -> CallRecord | None:
-        """The record of a call, or None when it is missing or damaged."""
+        """Return the record of a call, or None when it is missing or damaged."""
         if self._journal and call in self._offsets:
             record = _parse_record(self._journal.line_at(self._offsets[call]))
             return record if record and record.call == call else None
         return self.records_of([call]).get(call)
 
     def records_of(self, calls: Iterable[str]) -> dict[str, CallRecord]:
-        """The records of these calls by name, read in one pass; missing and damaged ones are left out."""
+        """Return the records of these calls by name, read in one pass, without missing and damaged ones."""
         missing, records = set(calls), dict[str, CallRecord]()
         for line in self._lines() if missing else ():
             name = _CALL_NAME.search(line)
@@ -137,7 +137,7 @@ class Archive:
         return records
 
     def records(self) -> Iterator[CallRecord]:
-        """All readable records, oldest first."""
+        """Yield all readable records, oldest first."""
         records = map(_parse_record, self._lines())
         yield from sorted((record for record in records if record), key=lambda record: (record.at, record.call))
 

@@ -61,7 +61,7 @@ class Catalogue:
         self._settlements = Settlements()
 
     def spec(self, name: str) -> ModelSpec:
-        """The spec of the model. Raises Misuse for an unknown name."""
+        """Return the spec of the model. Raises Misuse for an unknown name."""
         if name in self._specs:
             return self._specs[name]
         provider, _, model = name.partition(":")
@@ -71,7 +71,7 @@ class Catalogue:
         raise Misuse(f"there is no model {name!r}: {known}; add [models.{name}], or write provider:model")
 
     def key(self, name: str) -> str | None:
-        """The key to the model. Raises Misuse when it is missing, or may not be sent to the model's server."""
+        """Return the key to the model. Raises Misuse when it is missing, or may not go to the model's server."""
         if name not in self._keys:
             spec = self.spec(name)
             key = None if spec.provider in prices.FREE_PROVIDERS else key_of(name, spec, self._environ)
@@ -86,17 +86,17 @@ class Catalogue:
         return self._models[name]
 
     def prompt_tokens(self, name: str) -> int:
-        """The longest prompt, in tokens, that fits the model's context with room for a reply."""
+        """Return the longest prompt, in tokens, that fits the model's context with room for a reply."""
         return self.spec(name).prompt_tokens
 
     def role_model(self, role: Role, name: str, purse: RunPurse, archive: Archive) -> MeteredModel:
-        """The model as this role calls it. The archive learns which key it must never record."""
+        """Make the model as this role calls it. The archive learns which key it must never record."""
         model, parts = self.model(name), self._parts(name)
         archive.hide(self.key(name))
         return MeteredModel(role, model, parts.spec, self.meter(role, name, purse), archive, parts.retry)
 
     def meter(self, role: Role, name: str, purse: RunPurse) -> Meter:
-        """The meter of this role and model. Raises Misuse where money is capped but the price is unknown."""
+        """Make the meter of this role and model. Raises Misuse if money is capped but the price is unknown."""
         parts = self._parts(name)
         if parts.rates is None:
             prices.require_cap(role, name, parts.spec, purse.remaining(role))
@@ -114,7 +114,7 @@ class Catalogue:
         )
 
     def retry(self, name: str) -> Retry:
-        """The retry layer that all callers of the model share."""
+        """Return the retry layer that all callers of the model share."""
         return self._parts(name).retry
 
     def _parts(self, name: str) -> _ModelParts:
@@ -142,7 +142,7 @@ _PLACEHOLDER_KEY = "not-looked-for-here"
 
 
 def make_model(name: str, spec: ModelSpec, top: Path, key: Callable[[], str | None]) -> Model:
-    """The model. Raises Misuse when loopty cannot ask it."""
+    """Make the model. Raises Misuse when loopty cannot ask it."""
     file = top / Path(spec.file).expanduser()
     match spec.provider:
         case "scripted":
@@ -156,7 +156,7 @@ def make_model(name: str, spec: ModelSpec, top: Path, key: Callable[[], str | No
 
 
 def client_problem(name: str, spec: ModelSpec, top: Path) -> str | None:
-    """Why the model's client is missing, with the remedy, or None. Does not check its key."""
+    """Say why the model's client is missing, with the remedy, or return None. Does not check its key."""
     try:
         make_model(name, spec, top, lambda: _PLACEHOLDER_KEY)
     except Misuse as error:
@@ -196,7 +196,7 @@ def model_entries(
     top: Path,
     key_refusal: KeyRefusal = lambda *_: None,
 ) -> Iterator[ModelEntry]:
-    """The models of `specs`, and those that roles name as `provider:model`."""
+    """Yield the models of `specs`, and those that roles name as `provider:model`."""
     catalogue = Catalogue(specs, environ, top)
     users_by_name: dict[str, list[str]] = {name: [] for name in specs}
     for role in Role:
@@ -221,7 +221,7 @@ def model_entries(
 
 
 def _key_status(name: str, spec: ModelSpec, environ: Mapping[str, str]) -> tuple[str, str]:
-    """The state of the key, and the problem with it or an empty text."""
+    """Return the state of the key, and the problem with it or an empty text."""
     if spec.provider in FREE_PROVIDERS:
         return _NOT_NEEDED, ""
     try:

@@ -44,7 +44,7 @@ async def close_answers() -> AsyncIterator[None]:
 
 
 def http_client(library: ModuleType, limit_bytes: int, timeout_seconds: float) -> Any:
-    """A client of httpx2, or of the older httpx, that reads at most `limit_bytes` of an answer.
+    """Make a client of httpx2, or of the older httpx, that reads at most `limit_bytes` of an answer.
 
     Make requests inside a `close_answers` block. No connection outlasts its answer, so that nothing is open
     between two requests and nobody has to close the client.
@@ -97,7 +97,7 @@ def http_client(library: ModuleType, limit_bytes: int, timeout_seconds: float) -
 
 @cache
 def _ssl_context(library: ModuleType) -> Any:
-    """The trusted certificates, read once: reading them is the slowest part of making a client."""
+    """Load the trusted certificates once: reading them is the slowest part of making a client."""
     return library.create_ssl_context()
 
 
@@ -113,7 +113,7 @@ _TRANSIENT = (
 
 
 def is_transient(status: int) -> bool:
-    """Whether a request that fails with this status may succeed later."""
+    """Say whether a request that fails with this status may succeed later."""
     return status in _TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
@@ -122,7 +122,7 @@ class BrokenReply(Exception):  # noqa: N818
 
 
 def fault_of(error: Exception, spec: ModelSpec, key: str | None, usage: Usage) -> ModelFault:
-    """The fault behind the client library's error; `usage` is the cost of the request if the server read it."""
+    """Return the fault behind the client's error; `usage` is the cost of the request if the server read it."""
     from pydantic_ai.exceptions import ModelAPIError, ModelConnectionError, ModelHTTPError, UserError
 
     if unacceptable := next((cause for cause in _causes(error) if isinstance(cause, UnacceptableAnswer)), None):
@@ -158,7 +158,7 @@ def fault_of(error: Exception, spec: ModelSpec, key: str | None, usage: Usage) -
 
 
 def _explanation(error: Exception, status: int, spec: ModelSpec, key: str | None) -> tuple[bool, str]:
-    """Whether a retry may help, and what the error means for the user."""
+    """Say whether a retry may help, and what the error means for the user."""
     from pydantic_ai import exceptions as library
 
     match error:
@@ -181,32 +181,32 @@ def _explanation(error: Exception, status: int, spec: ModelSpec, key: str | None
 
 
 def not_found_reason(spec: ModelSpec, context: str = "") -> str:
-    """The reason when a server does not know the model or the path; `context` says which `model` and `url`."""
+    """Say that a server does not know the model or the path; `context` says which `model` and `url`."""
     unversioned = spec.url and spec.provider == "openai" and "/v1" not in spec.url
     hint = "; a `url` usually ends in /v1" if unversioned else ""
     return f"the server has no model '{spec.model}' (check `model` and `url`{context}{hint})"
 
 
 def server_message(body: object, key: str | None) -> str:
-    """The message in the body of an error: one short line without control characters and without the key."""
+    """Find the message in the body of an error: one short line without control characters or the key."""
     return _safe_line(_message(body), key)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and its causes: each client wraps errors of the layers below in its own way."""
+    """Yield the error and its causes: each client wraps errors of the layers below in its own way."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def _error_message(error: Exception, key: str | None) -> str:
-    """The server's message, else the client's: one short line without control characters and without the key."""
+    """Return the server's message, else the client's, as one short line without control characters or key."""
     text = _message(getattr(error, "body", None)) or str(error) or type(error).__name__
     return _safe_line(text, key)
 
 
 def _connection_problem(error: Exception, key: str | None) -> str:
-    """Why there is no connection, and what to check where that is known."""
+    """Say why there is no connection, and what to check if that is known."""
     causes = [*_causes(error)]
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
         return "nothing listens there; is the server running?"
@@ -216,7 +216,7 @@ def _connection_problem(error: Exception, key: str | None) -> str:
 
 
 def _root_cause(error: Exception, key: str | None) -> str:
-    """The system's own message, which says more than what the clients make of it."""
+    """Find the system's own message, which says more than what the clients make of it."""
     return _safe_line(
         next((text for cause in [*_causes(error)][::-1] if (text := str(cause))), type(error).__name__), key
     )
@@ -228,7 +228,7 @@ def _safe_line(text: str, key: str | None) -> str:
 
 
 def _message(body: object) -> str:
-    """The message in the body of an error, in any of the usual shapes."""
+    """Find the message in the body of an error, in any of the usual shapes."""
     if isinstance(body, Mapping):
         inner = body.get("error", body)
         return _message(inner.get("message", "") if isinstance(inner, Mapping) else inner)

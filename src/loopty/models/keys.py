@@ -32,7 +32,7 @@ _HIDDEN = "[key]"
 
 
 def key_of(name: str, spec: ModelSpec, environ: Mapping[str, str]) -> str | None:
-    """The key of the model with this name, or None when it needs none. Raises Misuse with the remedy."""
+    """Return the key of the model with this name, or None if it needs none. Raises Misuse with the remedy."""
     if is_private(spec.url) and not (spec.key_env or spec.keyring):
         # A provider's key is not for a server that merely speaks the provider's API.
         return None
@@ -53,7 +53,7 @@ def key_of(name: str, spec: ModelSpec, environ: Mapping[str, str]) -> str | None
 
 
 def key_variables(spec: ModelSpec) -> tuple[str, ...]:
-    """The environment variables that may hold the key."""
+    """List the environment variables that may hold the key."""
     if spec.key_env:
         return (spec.key_env,)
     # `openai-responses` and similar names share the key of the provider before the dash.
@@ -62,7 +62,7 @@ def key_variables(spec: ModelSpec) -> tuple[str, ...]:
 
 
 def key_location(spec: ModelSpec) -> str:
-    """Where the user can correct a refused key."""
+    """Say where the user can correct a refused key."""
     place = " or ".join(key_variables(spec))
     return f"{place}, or in the keyring under {spec.keyring}" if spec.keyring else place
 
@@ -122,7 +122,7 @@ class Permits(Record):
     """The servers to which a task may send a variable or a keyring entry, by its name."""
 
     def refusal(self, name: str, spec: ModelSpec, config_file: str) -> str | None:
-        """Why the key of this model may not be sent, with the remedy, or None; `config_file` is the user's own."""
+        """Say why this model's key may not be sent, with the remedy, or None; `config_file` is the user's."""
         if self.models.get(name) == spec:
             return None
         places = (*key_variables(spec), *([spec.keyring] if spec.keyring else []))
@@ -145,7 +145,7 @@ class Permits(Record):
 
 
 def _goes_to_provider(spec: ModelSpec) -> bool:
-    """Whether the key goes to the provider itself, over https."""
+    """Say whether the key goes to the provider itself, over https."""
     parts = urlsplit(spec.url)
     home = host_of(PROVIDER_URLS.get(spec.provider, ""))
     host = parts.hostname or ""
@@ -153,7 +153,7 @@ def _goes_to_provider(spec: ModelSpec) -> bool:
 
 
 def _is_named_after(place: str, provider: str) -> bool:
-    """Whether the name of a variable or keyring entry marks it as a key for this provider, or for loopty."""
+    """Say whether the name of a variable or keyring entry marks it as a key for this provider or loopty."""
     usual = key_variables(ModelSpec(provider))
     words = {provider.split("-")[0], _FOR_LOOPTY, *(name.partition("_")[0] for name in usual)}
     return place in usual or any(word.upper() in re.split(r"[^A-Z0-9]+", place.upper()) for word in words)
@@ -216,7 +216,7 @@ _NAMES = (
 
 
 def provider_problem(name: str) -> str | None:
-    """A sentence that no provider has this name, with the remedy; None when one has it or may have it."""
+    """Say that no provider has this name, with the remedy; return None when one has it or may have it."""
     return None if name in _NAMES or _is_in_library(name) else unknown_provider_message(name)
 
 
@@ -228,7 +228,7 @@ def unknown_provider_message(name: str) -> str:
 
 
 def _is_in_library(name: str) -> bool:
-    """Whether the client library knows the name; without the library, whether it might."""
+    """Say whether the client library knows the name; without the library, whether it might."""
     if importlib.util.find_spec("pydantic_ai") is None:
         return not _close_names(name)
     from pydantic_ai.providers import infer_provider_class
@@ -243,7 +243,7 @@ def _is_in_library(name: str) -> bool:
 
 
 def _close_names(name: str) -> list[str]:
-    """The known name that is closest to this one, if one is close."""
+    """List the known name that is closest to this one, if one is close."""
     return difflib.get_close_matches(name.lower(), _NAMES, n=1)
 
 
@@ -268,7 +268,7 @@ def host_of(url: str) -> str:
 
 
 def is_on_loopback(url: str) -> bool:
-    """Whether the address is on this machine."""
+    """Say whether the address is on this machine."""
     host = host_of(url)
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -277,7 +277,7 @@ def is_on_loopback(url: str) -> bool:
 
 
 def is_private(url: str) -> bool:
-    """Whether the address is on this machine or in a private network."""
+    """Say whether the address is on this machine or in a private network."""
     host = host_of(url)
     try:
         address = ipaddress.ip_address(host)

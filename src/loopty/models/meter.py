@@ -167,7 +167,7 @@ class Meter:
             return self._reserve_output(request, shorter, subject, admission)
 
     def _affordable_output(self, request: RequestSize) -> int:
-        """The longest reply, in tokens, that the remaining budget allows."""
+        """Return the longest reply, in tokens, that the remaining budget allows."""
         remaining = self._purse.remaining(self._role)
         affordable = self._rates.affordable_output(request.input, remaining.money_usd)
         # Whole tokens below the amount: a sum that is rounded up would pass the cap.
@@ -250,7 +250,7 @@ class MeteredModel:
         return await self.ask_about(prompt, Subject(operator, node, pool, form=prompt.form))
 
     async def ask_about(self, prompt: Prompt, subject: Subject) -> Answer:
-        """The model's reply. Raises as `ask` does, and AllowanceExceeded when an allowance forbids it."""
+        """Return the model's reply. Raises as `ask` does, and AllowanceExceeded when an allowance forbids it."""
         return await self._retry.ask(lambda: self._request(prompt, subject))
 
     def reply_of(self, call: str) -> Reply:
@@ -268,6 +268,8 @@ class MeteredModel:
             usage = _usage_of(reservation, reply)
             # A server that quotes the key would put it into proposals, and so into the ledger and into commits.
             reply = replace(reply, text=self._archive.without_keys(reply.text))
+            # On disk before the call is settled: the process may die before the first proposal of the reply is
+            # recorded, and `Spend.unread` tells the next one which paid replies were not taken.
             self._keep(reservation.call, sent, subject, reply, "")
             failure = ""
         except ModelFault as fault:
@@ -282,7 +284,7 @@ class MeteredModel:
         return Answer(reservation.call, reply)
 
     def _outgoing_prompt(self, prompt: Prompt, reservation: ReservedCall) -> Prompt:
-        """The prompt to send, without keys: a key in a log or a file must not reach the server."""
+        """Make the prompt to send, without keys: a key in a log or a file must not reach the server."""
         without_keys = self._archive.without_keys
         messages = tuple(Message(message.speaker, without_keys(message.text)) for message in prompt.messages)
         longest = reservation.expected.output_tokens
@@ -302,12 +304,12 @@ class MeteredModel:
 
 
 def _usage_of(reservation: ReservedCall, reply: Reply) -> Usage:
-    """The usage that the reply reports, or an estimate when the server does not count."""
+    """Return the usage that the reply reports, or an estimate when the server does not count."""
     return reply.usage if reply.usage.tokens else Usage(reservation.expected.input_tokens, tokens(reply.text))
 
 
 def _with_reason(fault: ModelFault, reason: str) -> ModelFault:
-    """The same fault with this reason, which holds no keys."""
+    """Copy the fault with this reason, which holds no keys."""
     return ModelFault(
         reason, transient=fault.transient, retry_after_seconds=fault.retry_after_seconds, usage=fault.usage
     )

@@ -35,13 +35,13 @@ class Rates(Record):
         ) / _MILLION
 
     def tier(self, input_tokens: int) -> Rates:
-        """The prices of a request of this length: all of its tokens have the price of its tier."""
+        """Return the prices of a request of this length: all of its tokens have the price of its tier."""
         return next(
             (self.longer[start] for start in sorted(self.longer, reverse=True) if input_tokens > start), self
         )
 
     def affordable_output(self, input_tokens: int, money_usd: float) -> float:
-        """The output tokens that the money buys on top of this input."""
+        """Compute how many output tokens the money buys on top of this input."""
         rest, rates = money_usd - self.cost(Usage(input_tokens)), self.tier(input_tokens)
         if rates.output_usd == 0:
             return math.inf if rest >= 0 else 0.0
@@ -52,18 +52,18 @@ FREE = Rates(0.0, 0.0, 0.0)
 
 
 def rates_of(spec: ModelSpec) -> Rates | None:
-    """The model's prices, or None when unknown."""
+    """Look up the model's prices, or return None when they are unknown."""
     return _rates_from_spec(spec) or _rates_from_list(spec)
 
 
 def free_model_check(specs: Mapping[str, ModelSpec]) -> Callable[[str], bool]:
-    """A function that says whether a model, by its name in the ledger, is free. Reads no price list."""
+    """Make a function that says whether a model, by its name in the ledger, is free. Reads no price list."""
     known = {spec.display_name(name) for name, spec in specs.items() if _rates_from_spec(spec) == FREE}
     return lambda model: model.partition(":")[0] in FREE_PROVIDERS or model in known
 
 
 def unknown_price(name: str, spec: ModelSpec) -> str | None:
-    """A sentence that the model's price is unknown, with the remedy; None when it is known."""
+    """Say that the model's price is unknown, with the remedy; return None when it is known."""
     if rates_of(spec) is not None:
         return None
     return (
@@ -86,7 +86,7 @@ def require_cap(role: Role, name: str, spec: ModelSpec, remaining: Price, token_
 
 
 def _toml_name(name: str) -> str:
-    """The name as part of a TOML table's name."""
+    """Quote the name as part of a TOML table's name, if necessary."""
     return name if name.replace("-", "").replace("_", "").isalnum() else f'"{name}"'
 
 
@@ -126,6 +126,6 @@ def _rates_with_tiers(fresh: Any, cached: Any, out: Any) -> Rates | None:
 
 
 def _price_above(price: Any, start: int) -> float:
-    """The price of requests just longer than `start` tokens."""
+    """Return the price of requests just longer than `start` tokens."""
     tiers = [tier for tier in getattr(price, "tiers", ()) if tier.start <= start]
     return float(tiers[-1].price if tiers else getattr(price, "base", price))

@@ -33,7 +33,7 @@ _REASONING = ("reasoning_tokens", "thoughts_tokens", "thinking_tokens")
 
 
 def make_provider_model(name: str, spec: ModelSpec, key: str | None) -> Model:
-    """The model that a provider serves. Raises Misuse when loopty cannot ask it."""
+    """Make the model that a provider serves. Raises Misuse when loopty cannot ask it."""
     if not spec.model:
         raise Misuse(f"model '{name}' has no `model`: give the name that {spec.provider} uses")
     if importlib.util.find_spec("pydantic_ai") is None:
@@ -93,7 +93,7 @@ class _Exchange:
         return self._read(response, ended=response.finish_reason == "content_filter")
 
     def usage_so_far(self) -> Usage:
-        """An estimate of the request's usage so far, where the server reports none."""
+        """Estimate the request's usage so far, for servers that report none."""
         return Usage(self._input_tokens, tokens_for_bytes(self._bytes))
 
     def _read(self, response: ModelResponse, ended: bool) -> Reply:
@@ -133,7 +133,7 @@ EXTRAS = ("anthropic", "google")
 
 
 def library_model(name: str, spec: ModelSpec, key: str | None) -> LibraryModel:
-    """The library's model. Raises Misuse when its client is unknown, not installed, or cannot be bounded."""
+    """Make the library's model. Raises Misuse when its client is unknown, missing, or cannot be bounded."""
     from pydantic_ai.exceptions import UserError
 
     try:
@@ -154,7 +154,7 @@ def library_model(name: str, spec: ModelSpec, key: str | None) -> LibraryModel:
 
 
 def known_settings(spec: ModelSpec) -> Mapping[str, Any]:
-    """The settings that the client library knows; the others are for the server."""
+    """Select the settings that the client library knows; the others are for the server."""
     from pydantic_ai.settings import ModelSettings
 
     families = {spec.provider.split("-")[0], "openai"}
@@ -227,7 +227,7 @@ def _other_model(name: str, spec: ModelSpec, key: str | None) -> LibraryModel:
 
 
 def _key_or_placeholder(spec: ModelSpec, key: str | None) -> str | None:
-    """With a `url`, the library must not look up a key itself: that key may not be meant for this server."""
+    """Return the key, or a placeholder with a `url`: the library must not look up another server's key."""
     return key or (_NO_KEY if spec.url else None)
 
 
@@ -255,7 +255,7 @@ _NOTHING = "(no text)"
 
 
 def encodable_text(text: str) -> str:
-    """The text without lone surrogates: JSON can carry them, a request cannot."""
+    """Remove lone surrogates from the text: JSON can carry them, a request cannot."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -274,7 +274,7 @@ def messages(prompt: Prompt) -> Iterator[ModelMessage]:
 
 
 def parameters(library: LibraryModel, prompt: Prompt) -> ModelRequestParameters:
-    """The request parameters: a schema goes as the provider's structured output, else into the instructions."""
+    """Make the request parameters: a schema goes as structured output, else into the instructions."""
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
 
@@ -288,9 +288,10 @@ def parameters(library: LibraryModel, prompt: Prompt) -> ModelRequestParameters:
 
 
 def settings(spec: ModelSpec, prompt: Prompt) -> ModelSettings:
-    """The spec's settings, with the client's retries off: another layer counts, pays and waits for them."""
+    """Make the settings, with the client's retries off: another layer counts, pays and waits for them."""
     known = known_settings(spec)
     others = {key: value for key, value in spec.settings.items() if key not in known}
+    # Two layers that retry would multiply the requests.
     chosen: dict[str, Any] = {**known, "max_retries": 0}
     chosen["max_tokens"] = prompt.longest_reply(spec.max_output_tokens)
     if spec.temperature is not None:

@@ -72,6 +72,7 @@ class RunPurse:
         most = maximum or price
 
         def decide(history: History) -> Sequence[Event]:
+            # Decided under the ledger's write lock, so the caps hold across processes.
             run = history.runs[self._run]
             caps = run, self._pools, self._roles, role, price, operator == _REVIEW
             if reason := cap_refusal(*caps):
@@ -106,7 +107,7 @@ class RunPurse:
             self._recorder.record(lambda history: _due_shares(history.runs[self._run], self._roles))
 
     def remaining(self, role: str) -> Price:
-        """What the role may still spend, with calls in flight at their maximum: infinite where there is no cap."""
+        """Return what the role may still spend, with calls in flight at their maximum; infinite without a cap."""
         self.record_settled()
         run = self._recorder.history.runs[self._run]
         return remaining(run, self._pools, self._roles, role)
@@ -161,7 +162,7 @@ class _Cap(Record):
 def cap_refusal(
     run: Run, pools: Pools, roles: Roles, role: str, call: Price, is_review: bool = False
 ) -> str | None:
-    """Why a call of this estimated cost may never start, or None: past spending leaves no room for it.
+    """Say why a call of this estimated cost may never start, or None: past spending leaves no room for it.
 
     A review of a winner (`is_review`) is not bound to the share of its role.
     """
@@ -178,11 +179,12 @@ def cap_refusal(
 def wait_reason(
     run: Run, pools: Pools, roles: Roles, role: str, call: Price, is_review: bool = False
 ) -> str | None:
-    """Why a call may not start yet, or None.
+    """Say why a call may not start yet, or return None.
 
     Calls in flight count at their maximum, and the new one at its estimate. So only the last call's real cost
     above its own estimate can ever pass a cap, whatever the width.
     """
+    # The new one at its estimate: worst cases alone would leave most of every cap unused.
     for cap in _caps(run, pools, roles, role, _maximum, is_review):
         over_tokens = cap.used.tokens + call.tokens > cap.limit.tokens
         if over_tokens or cap.used.money_usd + call.money_usd > cap.limit.money_usd:
@@ -191,7 +193,7 @@ def wait_reason(
 
 
 def remaining(run: Run, pools: Pools, roles: Roles, role: str) -> Price:
-    """What the role may still spend, with calls in flight at their maximum."""
+    """Compute what the role may still spend, with calls in flight at their maximum."""
     rests = [
         Price(cap.limit.tokens - cap.used.tokens, cap.limit.money_usd - cap.used.money_usd)
         for cap in _caps(run, pools, roles, role, _maximum)
@@ -211,7 +213,7 @@ def _caps(
     price_of: Callable[[Reservation], Price],
     is_review: bool = False,
 ) -> Iterator[_Cap]:
-    """The run's limit, the role's and its share of the run's, with calls in flight at the price of `price_of`."""
+    """Yield the run's limit, the role's and its share of the run's; `price_of` says what calls in flight cost."""
     spend, budget, pools = Spend.of(run), roles.of(role), pools_in_force(run, pools)
     in_flight = [(call.role, price_of(call)) for call in spend.reservations.values()]
     yield _Cap(
@@ -255,7 +257,7 @@ _FAILURES = (Ending.FAILED, Ending.TIMED_OUT, Ending.REFUSED)
 
 
 def next_shares(run: Run, roles: Roles) -> RoleSharesChanged | None:
-    """The decision that is due now, or None."""
+    """Make the decision that is due now, or return None."""
     if roles.allocation != "adaptive":
         return None
     known, now = RoleShares.of(run), role_figures(run)
@@ -281,7 +283,7 @@ def next_shares(run: Run, roles: Roles) -> RoleSharesChanged | None:
 
 
 def role_figures(run: Run) -> RoleFigures:
-    """What the roles have done so far."""
+    """Count what the roles have done so far."""
     proposals, incumbents = Proposals.of(run, Pool.ATTEMPT), Incumbents.of(run, Pool.ATTEMPT)
     endings = TrialCounts.of(run, Pool.ATTEMPT).endings
     return RoleFigures(
@@ -295,14 +297,14 @@ def role_figures(run: Run) -> RoleFigures:
 
 
 def look_worth(figures: RoleFigures) -> float:
-    """How often a look of the verifier finds something: a half before its first looks, less while it has none."""
+    """Estimate how often a look of the verifier finds something: 0.5 at first, less while it has none."""
     return (1 + 4 * figures.objections) / (2 + figures.looks)
 
 
 def _moved(
     shares: Mapping[str, float], stated: Mapping[str, float], moves: Mapping[Role, float]
 ) -> Mapping[str, float]:
-    """The shares after a step each, near the stated ones and with the same sum."""
+    """Move each share by a step, near the stated ones and with the same sum."""
     near = {
         role: min(max(shares.get(role, share) * moves[Role(role)], _LEAST * share), _MOST * share)
         for role, share in stated.items()

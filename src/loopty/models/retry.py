@@ -58,7 +58,7 @@ class Retry:
         self._probing = False
 
     async def ask(self, request: Callable[[], Awaitable[T]]) -> T:
-        """The answer to the request, retried if need be. Raises Outage, and the request's other errors."""
+        """Return the answer, after retries if need be. Raises Outage, and the request's other errors."""
         if not self._callers and not self._cool_down:
             self._failures = 0  # time without requests is no outage
         self._callers += 1

@@ -59,7 +59,7 @@ class ScriptedModel:
 
 
 def make_scripted_model(name: str, file: Path) -> ScriptedModel:
-    """The model with the script in this file of JSON lines.
+    """Make the model with the script in this file of JSON lines.
 
     A line is `{"text": …}`, with `usage` and `whole` where they matter, or `{"fault": …, "transient": true}`, with
     `retry_after_seconds` where it matters; `seconds` says how long the model takes to answer.
@@ -103,7 +103,7 @@ def _parse_reply(data: dict[str, Any]) -> ScriptLine:
 
 
 def _sound(usage: Usage) -> Usage:
-    """The usage, if it could be recorded. Raises ValueError."""
+    """Return the usage, if it could be recorded. Raises ValueError."""
     if fault := misfit(usage):
         raise ValueError(fault)
     return usage

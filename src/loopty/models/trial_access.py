@@ -41,17 +41,17 @@ class TrialAccess:
 
     @property
     def tokens(self) -> int:
-        """The tokens of its calls that have ended."""
+        """Count the tokens of its calls that have ended."""
         return self._allowance.spent_tokens
 
     def admits(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request has the trial's key, in any header where a provider's clients send theirs."""
+        """Say whether a request has the trial's key, in any header in which a provider's clients send theirs."""
         keys = [headers.get(name, "") for name in _HEADERS]
         keys.append(headers.get("authorization", "").removeprefix("Bearer ").strip())
         return any(hmac.compare_digest(key.encode(), self.key.encode()) for key in keys)
 
     def excuse(self, finished: bool) -> LooptyError | None:
-        """Why the trial says nothing about its node, or None.
+        """Say why the trial tells nothing about its node, or return None.
 
         Once a cap is used up, not even a result counts: it was made with fewer calls than others had. An outage of
         the provider is something that a benchmark may have coped with.
@@ -82,7 +82,7 @@ class Allowance:
 
     @property
     def spent_tokens(self) -> int:
-        """The tokens of the calls that were settled."""
+        """Count the tokens of the calls that were settled."""
         return int(self._spent.tokens)
 
     @property
@@ -119,7 +119,7 @@ class Allowance:
         return total.tokens <= self._cap.tokens and total.money_usd <= self._cap.money_usd
 
     def _excess(self, estimate: Price) -> str:
-        """Why the call does not fit, in words for the user and for the model that proposed the candidate."""
+        """Say why the call does not fit, in words for the user and for the model that proposed the candidate."""
         cap, spent = self._cap, self._spent
         if spent.tokens + estimate.tokens > cap.tokens:
             return (

@@ -101,7 +101,7 @@ class Ladder:
         return step
 
     def _due_step(self, ask: Ask, state: LadderState, index: int) -> RungChange | None:
-        """The step that is due after the trials and refusals on this rung, or None."""
+        """Return the step that is due after the trials and refusals on this rung, or None."""
         rung = self._rungs[index]
         if state.refused >= self._options.fallback:
             rungs = (*self._rungs_below(index), *self._rungs_above(state, index))
@@ -113,18 +113,18 @@ class Ladder:
         return None
 
     def _may_leave(self, ask: Ask, state: LadderState, index: int) -> bool:
-        """Whether the rung may run out of patience with the trials that are running."""
+        """Say whether the rung may run out of patience with the trials that are running."""
         running = _running_trials(ask)
         return running > 0 and self._trials_without_gain(ask, state) + running >= self._rungs[index].patience
 
     def _trials_without_gain(self, ask: Ask, state: LadderState) -> int:
-        """How many trials have ended since the best node was found, at most those of this stay on the rung."""
+        """Count the trials that ended since the best node was found, at most those of this stay on the rung."""
         run = ask.history.runs[ask.run]
         ended = TrialCounts.of(run, ask.pool).started - state.started - _running_trials(ask)
         return min(Incumbents.of(run, ask.pool).since_best, ended)
 
     def _step_to_first(self, rungs: Iterable[int], reason: str) -> RungChange | None:
-        """A step to the first of these rungs; None when there are none."""
+        """Return a step to the first of these rungs; None when there are none."""
         return next((RungChange(rung, self._rungs[rung].name, reason) for rung in rungs), None)
 
     def _rungs_above(self, state: LadderState, index: int) -> list[int]:
@@ -137,7 +137,7 @@ class Ladder:
         return [rung for rung in reversed(range(index)) if rung not in self._empty_reasons]
 
     def _other_rungs(self, index: int) -> list[int]:
-        """Every other rung that may still have proposals, including rungs that failed before."""
+        """List every other rung that may still have proposals, including rungs that failed before."""
         return [rung for rung in range(len(self._rungs)) if rung != index and rung not in self._empty_reasons]
 
     def _is_open(self, state: LadderState, rung: int) -> bool:
@@ -149,7 +149,7 @@ def _running_trials(ask: Ask) -> int:
 
 
 def _waits(rung: Rung) -> bool:
-    """Whether the rung's proposer waits for a model."""
+    """Say whether the rung's proposer waits for a model."""
     return bool(getattr(rung.proposer, "width", 0))
 
 

@@ -66,7 +66,7 @@ def mutate_node(
     busy: Collection[str] = (),
     bias: Callable[[str], float] = lambda _: 1.0,
 ) -> Proposal | None:
-    """A random edit of a writable file of the node that is not busy; None when there is nothing to change.
+    """Make a random edit of a writable file of the node that is not busy; None if nothing can change.
 
     `bias` says how much more often than usual a mutation is drawn, by its name.
     """
@@ -88,7 +88,7 @@ def mutate_node(
 
 
 def mutation_name(kind: str) -> str:
-    """The operator of a mutation: its kind is a tag."""
+    """Return the operator of a mutation: its kind is a tag."""
     return f"mutate:{kind}"
 
 

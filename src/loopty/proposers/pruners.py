@@ -56,7 +56,7 @@ class HalvingPruner(Table):
         return f"{better} of {len(others)} peers beat {value:g} at rung {rung:g}, where the best {places} go on"
 
     def _last_rung(self, step: float) -> float | None:
-        """The last rung at or before the step."""
+        """Return the last rung at or before the step."""
         if step < self.first_rung:
             return None
         rung = self.first_rung
@@ -128,14 +128,14 @@ class ExtrapolationPruner(Table):
         )
 
     def _error(self, peer: Curve, step: float) -> float | None:
-        """How much the end of a peer differed from its prediction at this step; None where it had few points."""
+        """Return how much a peer's end differed from its prediction at this step; None if it had few points."""
         seen = [point for point in peer.points if point[0] <= step]
         predicted = _predict(seen, peer.points[-1][0]) if len(seen) >= self.points else None
         return None if predicted is None else peer.points[-1][1] - predicted
 
 
 def _predict(points: Points, step: float) -> float | None:
-    """The value at a later step, by the power law that fits best; None where the steps say nothing."""
+    """Predict the value at a later step, by the power law that fits best; None if the steps say nothing."""
     used = points[:: -(-len(points) // _MAX_POINTS)]
     first = used[0][0]
     fits = (_fit([(at - first + 1.0, value) for at, value in used], exponent) for exponent in _EXPONENTS)
@@ -154,7 +154,7 @@ class _Fit(Record):
 
 
 def _fit(points: Points, exponent: float) -> _Fit | None:
-    """Least squares of `level + slope * step ** -exponent`."""
+    """Fit `level + slope * step ** -exponent` by least squares."""
     steps, values = [math.pow(at, -exponent) for at, _ in points], [value for _, value in points]
     centre, mean = statistics.fmean(steps), statistics.fmean(values)
     spread = sum((at - centre) ** 2 for at in steps)
@@ -167,7 +167,7 @@ def _fit(points: Points, exponent: float) -> _Fit | None:
 
 
 def _t_quantile(probability: float, degrees: int) -> float:
-    """Student's t, by the expansion of Cornish and Fisher: within 2 % from four degrees of freedom on."""
+    """Compute Student's t by the expansion of Cornish and Fisher: within 2 % from four degrees of freedom."""
     z = statistics.NormalDist().inv_cdf(probability)
     first = (z**3 + z) / 4
     second = (5 * z**5 + 16 * z**3 + 3 * z) / 96

@@ -26,15 +26,15 @@ class SourceFiles(Protocol):
     def readable_files(self, commit: str) -> Sequence[str]: ...
 
     def text(self, commit: str, path: str) -> str | None:
-        """The text of a file; None when it is not text."""
+        """Return the text of a file; None when it is not text."""
         ...
 
     def refusal(self, parent: Node, proposal: Proposal) -> str | None:
-        """Why the proposal is not allowed, or None."""
+        """Say why the proposal is not allowed, or None."""
         ...
 
     def merge(self, ancestor: str, ours: str, theirs: str, names: tuple[str, str]) -> FileMerge:
-        """The changes from the ancestor to `theirs` on top of `ours`, by git; `names` stand at conflicts."""
+        """Merge the changes from the ancestor to `theirs` into `ours`, by git; `names` stand at conflicts."""
         ...
 
 
@@ -69,7 +69,7 @@ class Services(Record):
     """The change of a node to its parent, shortened."""
 
     def prompt_context(self, options: PromptContextOptions, access: Access | None) -> PromptContext:
-        """Writes the task and the search into prompts; with `access`, also which files may be changed."""
+        """Write the task and the search into prompts; with `access`, also which files may be changed."""
         return PromptContext(self.statement, access, self.leftovers, options, self.limits, self.diff)
 
 
@@ -91,7 +91,7 @@ class FileMerge(Protocol):
 
     @property
     def conflicts(self) -> tuple[str, ...]:
-        """Paths that both change in the same place."""
+        """Return the paths that both change in the same place."""
         ...
 
 

@@ -16,12 +16,12 @@ from loopty.record.nodes import Proposals
 
 
 def turn(ask: Ask, operator: str) -> int:
-    """How many answers this operator has given in the pool; the answers of others do not count."""
+    """Count the answers that this operator has given in the pool; the answers of others do not count."""
     return Proposals.of(ask.history.runs[ask.run], ask.pool).answers.get(operator, 0) + ask.ahead
 
 
 def parameter_parent(ask: Ask) -> Node:
-    """The first node with the code of the best node: the baseline as long as only parameters have changed."""
+    """Return the first node with the best node's code: the baseline as long as only parameters have changed."""
     node = ask.best
     while (parent := node.id.parent) and ask.history[parent].tree == node.tree:
         node = ask.history[parent]
@@ -86,7 +86,7 @@ class UnreadReplies:
 
 
 def _first_free(taken: Collection[int], start: int) -> int:
-    """The first number from `start` on that is not taken."""
+    """Return the first number from `start` on that is not taken."""
     while start in taken:
         start += 1
     return start

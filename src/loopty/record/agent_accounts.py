@@ -116,12 +116,12 @@ class AgentAccount(Record):
 
     @property
     def stall_rate(self) -> float:
-        """The share of its sessions that stalled."""
+        """Compute the share of its sessions that stalled."""
         return self.stalled_sessions / self.sessions if self.sessions else 0.0
 
     @property
     def answers(self) -> int:
-        """How many proposals it made, refused ones included."""
+        """Count the proposals that it made, refused ones included."""
         return self.nodes + self.refused
 
 
@@ -170,7 +170,7 @@ def _end_session(account: AgentAccount, event: AgentPartEnded) -> AgentAccount:
 
 
 def _lost_in_row(account: AgentAccount, event: AgentPartEnded) -> int:
-    """An outage says nothing about the configuration."""
+    """Count the sessions lost in a row; an outage says nothing about the configuration."""
     if event.stall == _OUTAGE:
         return account.lost_in_row
     return account.lost_in_row + 1 if event.stall else 0

@@ -103,17 +103,17 @@ class Spend(RunPart):
 
     @property
     def total_tokens(self) -> int:
-        """Tokens spent and reserved."""
+        """Sum the tokens spent and reserved."""
         return sum(self.tokens.values()) + sum(call.tokens for call in self.reservations.values())
 
     @property
     def total_money_usd(self) -> float:
-        """Money spent and reserved."""
+        """Sum the money spent and reserved."""
         return sum(self.money_usd.values()) + sum(call.money_usd for call in self.reservations.values())
 
 
 def is_about_calls(event: Event) -> bool:
-    """Whether the event is about a model call: the call itself, or a proposal that calls may have made."""
+    """Say whether the event is about a model call: the call itself, or a proposal that calls may have made."""
     if isinstance(event, NodeAdded):
         return bool(event.calls)
     return isinstance(event, CallReserved | CallSettled | ProposalRefused)

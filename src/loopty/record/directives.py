@@ -66,7 +66,7 @@ class Acknowledgements(RunPart):
 
 
 def unseen_directive(run: Run, client: str, name: Callable[[NodeId], str]) -> str:
-    """The directive in force, where this client has not been shown it yet; else empty."""
+    """Return the directive in force, if this client has not been shown it yet; else empty."""
     text = Directive.of(run).words(name)
     return text if text and Acknowledgements.of(run).seen.get(client) != directive_digest(text) else ""
 
@@ -160,12 +160,12 @@ AUDIT_ANCHORS = Family((AuditConcluded,), {AuditConcluded: _conclude, TrialEnded
 
 
 def excluded_tops(run: Run, audits: bool) -> tuple[NodeId, ...]:
-    """The nodes that no change starts from, nor from what is below them; `audits` says whether audits steer."""
+    """List the nodes that nothing starts from, nor from below them; `audits` says whether audits steer."""
     return (*Directive.of(run).not_below, *(AuditAnchors.of(run).refuted if audits else ()))
 
 
 def exclusion(history: FoldState, node: NodeId, audits: bool) -> str:
-    """Why no change starts from the node, as a clause; empty where one may."""
+    """Tell why no change starts from the node, as a clause; empty if one may."""
     run = history.runs[node.run]
     if node == run.root:
         return ""

@@ -85,29 +85,29 @@ class FoldState:
 
     @property
     def run(self) -> Run | None:
-        """The newest run."""
+        """Return the newest run."""
         return self.runs[max(self.runs)] if self.runs else None
 
     @property
     def ids(self) -> Iterator[NodeId]:
-        """All node ids, in the order in which they were added."""
+        """Yield all node ids, in the order in which they were added."""
         return itertools.chain(itertools.islice(self._saved.ids(), self._saved_count), self._index)
 
     @property
     def count(self) -> int:
-        """The number of nodes of all runs."""
+        """Count the nodes of all runs."""
         return self._saved_count + len(self._index)
 
     def handle(self, node: NodeId) -> int:
-        """The node's place among all nodes, from 1: its short name, which never changes."""
+        """Return the node's place among all nodes, from 1: its short name, which never changes."""
         return self[node].handle
 
     def name(self, node: NodeId | str) -> str:
-        """`@95`, as the node is printed and accepted everywhere."""
+        """Return `@95`, as the node is printed and accepted everywhere."""
         return self[NodeId(node)].name
 
     def node_of_handle(self, handle: int) -> NodeId:
-        """The node with this short name."""
+        """Look up the node with this short name."""
         new = (node for node in self._index if self._unsaved[node].handle == handle)
         found = self._saved.node_of_handle(handle) or next(new, None)
         if found is None:
@@ -146,23 +146,23 @@ class FoldState:
         self._decoded_size = 0
 
     def page(self, node: NodeId) -> str:
-        """The node as one line of JSON."""
+        """Return the node as one line of JSON."""
         page = None if node in self._unsaved else self._saved.page(node)
         return codec.text(self[node]) if page is None else page
 
     def pages(self) -> Iterator[tuple[NodeId, str]]:
-        """Every node of all runs as one line of JSON, in the order in which they were added."""
+        """Yield every node of all runs as one line of JSON, in the order in which they were added."""
         for node, page in itertools.islice(self._saved.pages(), self._saved_count):
             yield node, codec.text(self._unsaved[node]) if node in self._unsaved else page
         yield from ((node, codec.text(self._unsaved[node])) for node in self._index)
 
     def tree_facts(self, node: NodeId) -> str:
-        """What a line of the tree needs of the node, as one line of JSON."""
+        """Return what a line of the tree needs of the node, as one line of JSON."""
         facts = None if node in self._unsaved else self._saved.tree_facts(node)
         return tree_facts_text(self[node]) if facts is None else facts
 
     def all_tree_facts(self) -> Iterator[tuple[NodeId, str]]:
-        """The same of every node of all runs, in the order in which they were added."""
+        """Yield the tree facts of every node of all runs, in the order in which they were added."""
         unsaved, all_saved = self._unsaved, itertools.islice(self._saved.all_tree_facts(), self._saved_count)
         if not unsaved:
             return all_saved
@@ -170,20 +170,20 @@ class FoldState:
         return itertools.chain(saved, ((node, tree_facts_text(unsaved[node])) for node in self._index))
 
     def nodes_of_pool(self, run: int, pool: Pool) -> Sequence[NodeId]:
-        """The nodes of one pool of one run, oldest first; the baseline is among the attempts."""
+        """List the nodes of one pool of one run, oldest first; the baseline is among the attempts."""
         return self._pools.nodes(self._saved, self._saved_count, run, pool, self._index.of_pool)
 
     def nodes(self, run: int, pool: Pool) -> Iterator[Node]:
         return map(self.__getitem__, self.nodes_of_pool(run, pool))
 
     def waiting_nodes(self, run: int, pool: Pool) -> Iterator[Node]:
-        """The nodes of this run and pool that wait for a trial, oldest first; the baseline is not among them."""
+        """Yield the nodes of this run and pool that wait for a trial, oldest first, without the baseline."""
         ids = (*self._saved.waiting_nodes(run, pool), *self._unsaved)
         nodes = sorted({self[node].handle: self[node] for node in ids}.items())
         return (node for _, node in nodes if node.id.run == run and node.pool is pool and _waits(node))
 
     def facts(self) -> Iterator[FactsBlock]:
-        """The facts of every node of all runs, oldest first."""
+        """Yield the facts of every node of all runs, oldest first."""
         changed = self._changed_facts()
         for number, text in self._saved.facts_pages():
             block = read_block(number, text)
@@ -191,19 +191,19 @@ class FoldState:
         yield from (with_nodes(number, None, nodes) for number, nodes in sorted(changed.items()))
 
     def nodes_of_handles(self, handles: Sequence[int]) -> Mapping[int, NodeId]:
-        """The nodes with these short names."""
+        """Look up the nodes with these short names."""
         return {
             **self._saved.nodes_of_handles(handles),
             **{self._unsaved[node].handle: node for node in self._index},
         }
 
     def twin(self, run: int, pool: Pool, identity: str) -> NodeId | None:
-        """The node of this run and pool that is the same experiment, or None; the baseline is in all pools."""
+        """Find the node of this run and pool that is the same experiment, or None; all pools have the baseline."""
         twins = (*self._saved.twins(run, identity), *self._index.twins(run, identity))
         return next((node for node, other in twins if other is pool or node.parent is None), None)
 
     def metrics(self, node: Node) -> tuple[Metric, ...]:
-        """The metrics by which this node is compared, most important first."""
+        """Return the metrics by which this node is compared, most important first."""
         if metrics := self.counting_metrics(node.id.run):
             return metrics
         if node.outcome is None:
@@ -211,7 +211,7 @@ class FoldState:
         return self.runs[node.id.run].objective.counting_metrics(node.outcome.metrics, node.outcome.directions)
 
     def counting_metrics(self, run: int) -> tuple[Metric, ...]:
-        """The metrics that count in this run: those that the task names, else those that the baseline reported.
+        """Return the metrics that count in this run: those that the task names, else what the baseline reported.
 
         No candidate can change them. Empty while the task names none and the baseline has no result.
         """
@@ -225,7 +225,7 @@ class FoldState:
         return known[2]
 
     def score(self, node: Node) -> float | None:
-        """The node's value of the metric that lists show, or None where it has none."""
+        """Return the node's value of the metric that lists show, or None if it has none."""
         metrics = self.metrics(node)
         if node.outcome is None or not metrics:
             return None
@@ -276,7 +276,7 @@ class FoldState:
         return Page(codec.text(node), place)
 
     def _facts_pages(self) -> dict[str, Page]:
-        """The blocks of facts after the changes since the last save."""
+        """Return the blocks of facts after the changes since the last save."""
         known, self._blocks = self._blocks, {}
         for number, nodes in self._changed_facts().items():
             block = known.get(number)
@@ -286,7 +286,7 @@ class FoldState:
         return {facts_key(number): Page(block.text) for number, block in self._blocks.items()}
 
     def _changed_facts(self) -> dict[int, dict[int, NodeFacts]]:
-        """The facts of the nodes that changed since the last save, by block and handle."""
+        """Return the facts of the nodes that changed since the last save, by block and handle."""
         changed: dict[int, dict[int, NodeFacts]] = {}
         for node in self._unsaved.values():
             changed.setdefault(block_number(node.handle), {})[node.handle] = self._facts(node)

@@ -59,7 +59,7 @@ def set_aside(state: FoldState, recorded: Recorded, fault: str) -> None:
 
 
 def unreadable_text(state: FoldState) -> str | None:
-    """Which events could not be read, and what is wrong with them; None where all could."""
+    """Tell which events could not be read, and what is wrong with them; None if all could."""
     found = [Unreadable.of(run) for run in state.runs.values()]
     if not (count := sum(each.count for each in found)):
         return None
@@ -68,7 +68,7 @@ def unreadable_text(state: FoldState) -> str | None:
 
 
 def refuse_unreadable(state: FoldState) -> None:
-    """Let nobody add to a ledger with such an event. Raises Misuse.
+    """Let no one add to a ledger with such an event. Raises Misuse.
 
     The event may have added a node, whose name and branch the next node would get again, or ended a trial or paid
     for a call, so that a budget would be spent twice. A person can see to that, a new run cannot.
@@ -132,7 +132,7 @@ _FOLDS = {event: tuple(family.folds[event] for family in FAMILIES if event in fa
 
 
 def encode_event(event: Event) -> tuple[str, str]:
-    """The kind and the body of an event, as the ledger stores them."""
+    """Return the kind and the body of an event, as the ledger stores them."""
     return _KINDS[type(event)], codec.text(event)
 
 
@@ -143,7 +143,7 @@ def decode_event(kind: str, body: str) -> Event:
 
 
 def read_event(number: int, at: object, kind: object, body: object) -> Recorded:
-    """The event in this row of a ledger; one that cannot be read says so itself, and hides no other."""
+    """Read the event in this row of a ledger; one that cannot be read says so itself, and hides no other."""
     is_time = type(at) in (int, float)
     try:
         event = decode_event(str(kind), body if isinstance(body, str) else "")
@@ -160,7 +160,8 @@ def read_event(number: int, at: object, kind: object, body: object) -> Recorded:
 # The fold is kept as pages (one per run and some for its long mappings, one per node, one for the facts of each
 # block of nodes) that the ledger saves, so that a reader opens a long history without replaying it, and reads only
 # the nodes that it asks for. Pages may be some events behind: whoever opens the history folds these in. The events
-# stay the truth: `History` folded from all events equals `History` opened from the pages.
+# stay the truth: `History` folded from all events equals `History` opened from the pages, as tests with random
+# histories compare. Pages of an older format are rebuilt.
 
 
 FOLD_VERSION = 26

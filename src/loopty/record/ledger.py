@@ -23,11 +23,11 @@ class Owners(Protocol):
         ...
 
     def is_alive(self, owner: str) -> bool:
-        """Whether the process of this name works. Changes nothing."""
+        """Say whether the process of this name works. Changes nothing."""
         ...
 
     def exclude(self, owner: str) -> bool:
-        """Whether the process of this name is gone. If so, it writes nothing any more, even if it comes back.
+        """Say whether the process of this name is gone. If so, it writes nothing any more, even if it comes back.
 
         Call it while the write lock is held, and record in the same write what its end means.
         """
@@ -38,7 +38,7 @@ class LocalOwners(Owners, Protocol):
     """The owners that are processes of this machine."""
 
     def has_died(self, owner: str) -> bool:
-        """Whether the process was one of this machine, and is certainly gone. Changes nothing."""
+        """Say whether the process was one of this machine, and is certainly gone. Changes nothing."""
         ...
 
 
@@ -69,7 +69,7 @@ class Ledger(Protocol):
         ...
 
     def history(self, on_progress: OnProgress | None = None) -> History:
-        """The saved fold, up to the last event. One that an older loopty saved is made anew, which takes time."""
+        """Return the saved fold, up to the last event. One of an older loopty is made again, which takes time."""
         ...
 
     def update(self, history: History) -> None:
@@ -77,19 +77,19 @@ class Ledger(Protocol):
         ...
 
     def read(self, after: int = 0) -> Iterator[Recorded]:
-        """Events with a higher number, oldest first."""
+        """Yield events with a higher number, oldest first."""
         ...
 
     def read_calls(self) -> Iterator[Recorded]:
-        """The events about model calls, oldest first: the calls, and the proposals that calls made."""
+        """Yield the events about model calls, oldest first: the calls, and the proposals that calls made."""
         ...
 
     def now(self) -> float:
-        """Seconds since the epoch, by the clock that all its writers share."""
+        """Return the seconds since the epoch, by the clock that all its writers share."""
         ...
 
     def is_away(self) -> bool:
-        """Whether its server has hung up, as far as this process has heard. Asks nobody, so it costs nothing."""
+        """Say whether its server has hung up, as far as this process knows. Asks no one, so it costs nothing."""
         ...
 
     def wait_until_back(self) -> None:
@@ -97,11 +97,11 @@ class Ledger(Protocol):
         ...
 
     def owners(self, local: LocalOwners) -> Owners:
-        """Who works on this ledger. `local` knows the processes of this machine by their lock files."""
+        """Return who works on this ledger. `local` knows the processes of this machine by their lock files."""
         ...
 
     def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:
-        """What somebody changed by hand, in words, or None. Reads all events and nodes, or the newest ones.
+        """Tell in words what was changed by hand, or None. Reads all events and nodes, or the newest ones.
 
         It also names a page that was read from this ledger before and does not match its digest.
         """

@@ -72,7 +72,7 @@ class FactsBlock(Record):
 
     @property
     def text(self) -> str:
-        """The block as one line of JSON."""
+        """Return the block as one line of JSON."""
         rates = {str(place): rate for place, rate in enumerate(self.error_rates) if rate is not None}
         parts = (
             _column_text(self.orders),
@@ -86,7 +86,7 @@ class FactsBlock(Record):
 
 
 def _column_text(numbers: Sequence[float | None]) -> str:
-    """Numbers as JSON, in a fifth of the encoder's time: Python writes them alike."""
+    """Write numbers as JSON, in a fifth of the encoder's time: Python writes them alike."""
     text = str(list(numbers)).replace(" ", "").replace("None", "null")
     if "n" in text and ("nan" in text or "inf" in text):
         raise ValueError("a score is not a finite number")
@@ -94,12 +94,12 @@ def _column_text(numbers: Sequence[float | None]) -> str:
 
 
 def block_number(handle: int) -> int:
-    """The block of the node with this handle."""
+    """Return the number of the block that holds the node with this handle."""
     return (handle - 1) // BLOCK_SIZE
 
 
 def make_block(number: int, nodes: Iterable[NodeFacts]) -> FactsBlock:
-    """The block with these nodes, in the order of their handles."""
+    """Make the block with these nodes, in the order of their handles."""
     places: dict[FactsKind, int] = {}
     rows = [(*facts, places.setdefault(kind, len(places))) for *facts, kind in nodes]
     orders, scores, rates, judged, kind_places = zip(*rows, strict=True)
@@ -115,7 +115,7 @@ def make_block(number: int, nodes: Iterable[NodeFacts]) -> FactsBlock:
 
 
 def with_nodes(number: int, block: FactsBlock | None, changed: Mapping[int, NodeFacts]) -> FactsBlock:
-    """The block after these nodes were added or changed, by handle."""
+    """Return the block after these nodes were added or changed, by handle."""
     if block is None:
         block = FactsBlock(
             first=number * BLOCK_SIZE + 1,
@@ -152,7 +152,7 @@ def with_nodes(number: int, block: FactsBlock | None, changed: Mapping[int, Node
 
 
 def read_block(number: int, text: str) -> FactsBlock:
-    """The block that `text` encodes. Raises Misuse where it is none: the ledger was changed by hand."""
+    """Read the block that `text` encodes. Raises Misuse if it is none: the ledger was changed by hand."""
     try:
         orders, scores, rates, judged, kinds, kind_places = json.loads(text)
         error_rates: list[Any] = [None] * len(orders)
@@ -175,7 +175,7 @@ def read_block(number: int, text: str) -> FactsBlock:
 
 
 def _is_sound(block: FactsBlock) -> bool:
-    """Whether the columns have one length, and values of their types: views compute with them."""
+    """Say whether the columns have one length, and values of their types: views compute with them."""
     count, numbers = len(block.orders), {float, int, type(None)}
     return (
         len(block.scores) == len(block.kind_places) == len(block.error_rates) == len(block.judged) == count
@@ -197,7 +197,7 @@ _RARE = ("edits", "draft", "dropped", "running", "files_removed", "merged", "reo
 
 
 def tree_facts_text(node: Node) -> str:
-    """The facts as a list: what every node has in its order, then what few nodes have, by name."""
+    """Write the facts as a list: what every node has in its order, then what few nodes have, by name."""
     outcome = node.outcome
     facts: list[Any] = [
         node.handle,

@@ -39,11 +39,11 @@ class Pairing(Record):
 
     @property
     def pairs_so_far(self) -> list[tuple[Metrics, Metrics]]:
-        """The whole pairs, while half of another may be there."""
+        """Return the whole pairs, while half of another may be there."""
         return list(zip(self.mine, self.theirs, strict=False))
 
     def whole_pairs(self) -> Pairing:
-        """The pairing without a half pair: after a break its two halves would lie too far apart in time."""
+        """Drop a half pair: after a break its two halves would lie too far apart in time."""
         count = min(len(self.mine), len(self.theirs))
         return replace(self, mine=self.mine[:count], theirs=self.theirs[:count])
 
@@ -135,6 +135,7 @@ class Node(Record):
     """The counting metrics of each measurement under the outcome's fingerprint, newest last."""
     fault: Outcome | None = None
     """A repeated measurement of the node that gave no result."""
+    # The node's own, and the commit that ends one measurement starts the next: a killed run keeps its pairs.
     pairing: Pairing | None = None
     faults_in_row: int = 0
     """Consecutive measurements as the incumbent that gave no result."""
@@ -183,38 +184,38 @@ class Node(Record):
 
     @property
     def name(self) -> str:
-        """`@95`, as it is printed and accepted everywhere."""
+        """Return `@95`, as it is printed and accepted everywhere."""
         return handle_name(self.handle)
 
     @property
     def is_pending(self) -> bool:
-        """Whether the node waits for a trial."""
+        """Say whether the node waits for a trial."""
         return not (self.draft or self.running or self.verdict)
 
     @property
     def ending(self) -> Ending | None:
-        """How the judging trial ended; None before that."""
+        """Tell how the judging trial ended; None before that."""
         return self.outcome.ending if self.outcome else None
 
     def result(self, fingerprint: str) -> Result | None:
-        """The node's result under this fingerprint."""
+        """Return the node's result under this fingerprint."""
         if self.outcome and self.outcome.fingerprint == fingerprint:
             return Result(self.outcome, self.samples)
         return self.other_fingerprints.get(fingerprint)
 
     @property
     def is_invalidated(self) -> bool:
-        """Whether nothing may be built on the node: its verdict was withdrawn, and not only for a lower score."""
+        """Say whether nothing may be built on it: its verdict was withdrawn, not only for a lower score."""
         return self.withdrawn is not None and self.verdict is Verdict.REJECTED
 
     @property
     def repeats(self) -> int:
-        """How often the node and the incumbent beside it were measured again."""
+        """Count how often the node and the incumbent beside it were measured again."""
         return len(self.samples) - 1 + len(self.pairing.theirs) if self.pairing else 0
 
     @property
     def task_params(self) -> Mapping[str, Value]:
-        """The values of the task's own parameters."""
+        """Return the values of the task's own parameters."""
         return {name: value for name, value in self.params.items() if name not in self.declared}
 
     @property
@@ -223,7 +224,7 @@ class Node(Record):
 
 
 def parent_refusal(parent: Node) -> str | None:
-    """Why nothing can be built on a node any more, or None: it may have changed since a proposer chose it."""
+    """Tell why nothing can be built on a node any more, or None: it may have changed since a proposer chose it."""
     if parent.is_invalidated:
         return f"its parent {parent.name} is invalidated: {parent.reason}"
     if parent.files_removed:
@@ -241,7 +242,7 @@ ENOUGH_TO_VARY = 3
 
 
 def counting_sample(outcome: Outcome, counting: Iterable[Metric]) -> tuple[Metrics, ...]:
-    """The counting metrics of one measurement; empty when it gave no result."""
+    """Return the counting metrics of one measurement; empty if it gave no result."""
     if not outcome.is_finished:
         return ()
     names = (*(metric.name for metric in counting), WEIGHTED_SUM)
@@ -249,7 +250,7 @@ def counting_sample(outcome: Outcome, counting: Iterable[Metric]) -> tuple[Metri
 
 
 def add_sample(node: Node, outcome: Outcome, sample: Metrics) -> Node:
-    """The node with one more sample under the outcome's fingerprint."""
+    """Add one more sample to the node under the outcome's fingerprint."""
     node = replace(node, first_looks_lost=0, faults_in_row=0)
     known = node.result(outcome.fingerprint)
     result = known.with_sample(sample) if known else Result(outcome, (sample,))
@@ -259,7 +260,7 @@ def add_sample(node: Node, outcome: Outcome, sample: Metrics) -> Node:
 
 
 def pairing_with(node: Node, incumbent: Node, noise_by_fingerprint: Mapping[str, Mapping[str, float]]) -> Pairing:
-    """The node's pairing with this incumbent: the one under way, or a new one.
+    """Return the node's pairing with this incumbent: the one under way, or a new one.
 
     The measurement that made the node look better is its half of the first pair, the one of the incumbent right
     after it the other half; against a later incumbent these are stale.
@@ -277,7 +278,7 @@ def pairing_with(node: Node, incumbent: Node, noise_by_fingerprint: Mapping[str,
 
 
 def add_repeat(node: Node, outcome: Outcome, samples: tuple[Metrics, ...], own: bool) -> Node:
-    """The node under judgement after a repeated measurement of itself (`own`) or of its incumbent."""
+    """Return the node under judgement after it (`own`) or its incumbent was measured again."""
     same = node.outcome is not None and node.outcome.fingerprint == outcome.fingerprint
     if own and not same:
         # The machine changed before the verdict: measurements from there do not help here.
@@ -300,7 +301,7 @@ def add_repeat(node: Node, outcome: Outcome, samples: tuple[Metrics, ...], own: 
 
 
 def stop_running(node: Node, cancelled: bool, lost: bool) -> Node:
-    """The node under judgement after a trial that serves its verdict has ended."""
+    """Return the node under judgement after a trial that serves its verdict has ended."""
     in_row = node.losses_in_row + lost if cancelled else 0
     pairing = node.pairing.whole_pairs() if node.pairing and cancelled else node.pairing
     return replace(node, running=False, losses=node.losses + lost, losses_in_row=in_row, pairing=pairing)

@@ -50,15 +50,15 @@ class Proposals(PoolPart):
 
     @property
     def answer_count(self) -> int:
-        """How many answers the proposer has given: the position of the seeded generator."""
+        """Count the answers that the proposer has given: the position of the seeded generator."""
         return self.nodes + self.refused
 
     def with_node(self, operator: str) -> Proposals:
-        """One more node."""
+        """Count one more node."""
         return replace(self.with_fresh_streak(), nodes=self.nodes + 1, answers=self._answers_with(operator))
 
     def with_refusal(self, event: ProposalRefused) -> Proposals:
-        """One more proposal without a trial."""
+        """Count one more proposal without a trial."""
         from loopty.kit.foreign_text import one_line  # its patterns take long to compile, and refusals are rare
 
         calls = 0 if event.index_in_reply else len(event.calls)  # the rest of a batch cost no call
@@ -72,7 +72,7 @@ class Proposals(PoolPart):
         )
 
     def with_fresh_streak(self) -> Proposals:
-        """The same answers, with the counts of consecutive refusals and fruitless calls reset."""
+        """Keep the answers, and reset the counts of consecutive refusals and fruitless calls."""
         return replace(self, refused_in_row=0, fruitless_calls=0)
 
     def _answers_with(self, operator: str) -> Mapping[str, int]:
@@ -85,7 +85,7 @@ def _refuse(state: FoldState, event: ProposalRefused, _at: float) -> None:
 
 
 def refuse_proposal(run: int, pool: Pool, refusal: Refusal) -> Event:
-    """The event of a proposal that gets no node."""
+    """Return the event of a proposal that gets no node."""
     objected = refusal.operator, cut_words(refusal.reason), refusal.objection
     place = refusal.remaining_in_reply, refusal.index_in_reply
     return ProposalRefused(run, pool, *objected, refusal.calls, *place, refusal.arm_reason)
@@ -219,7 +219,7 @@ class NodeGates(RunPart):
     by_node: Mapping[str, tuple[Gate, ...]] = field(default_factory=dict)
 
     def gates_of(self, node: NodeId) -> tuple[Gate, ...]:
-        """The gates added to the node and to its ancestors."""
+        """List the gates added to the node and to its ancestors."""
         return tuple(gate for above, gates in self.by_node.items() if node.is_within(above) for gate in gates)
 
 

@@ -36,12 +36,12 @@ LEDGER_REMEDY = (
 
 
 def damaged_page(what: str) -> Misuse:
-    """The error for a page that cannot be read."""
+    """Return the error for a page that cannot be read."""
     return Misuse(f"the ledger was changed by hand: the record of {what} is damaged. {LEDGER_REMEDY}")
 
 
 def facts_key(block: int) -> str:
-    """The key of the facts of a block: with leading zeros, so that keys are in the order of blocks."""
+    """Return the key of the facts of a block: its leading zeros keep the keys in the order of blocks."""
     return f"{FACTS_KEY}{block:010}"
 
 
@@ -70,57 +70,57 @@ class SavedNodes(Protocol):
     """The nodes that a ledger has saved, read when they are asked for; always those of the last write."""
 
     def page(self, node: NodeId) -> str | None:
-        """The node as one line of JSON; None if there is no such node."""
+        """Return the node as one line of JSON; None if there is no such node."""
         ...
 
     def pages(self) -> Iterator[tuple[NodeId, str]]:
-        """All nodes, each as one line of JSON, in the order in which they were added."""
+        """Yield all nodes, each as one line of JSON, in the order in which they were added."""
         ...
 
     def tree_facts(self, node: NodeId) -> str | None:
-        """What a line of the tree needs of the node, as one line of JSON; None if there is no such node."""
+        """Return what a line of the tree needs of the node, as one line of JSON; None if there is no such node."""
         ...
 
     def all_tree_facts(self) -> Iterator[tuple[NodeId, str]]:
-        """The same of all nodes, in the order in which they were added, without a look at their pages."""
+        """Yield the tree facts of all nodes, in the order in which they were added, without a look at pages."""
         ...
 
     def count(self) -> int:
-        """The number of nodes of all runs."""
+        """Count the nodes of all runs."""
         ...
 
     def ids(self) -> Iterator[NodeId]:
-        """All ids, in the order in which the nodes were added."""
+        """Yield all ids, in the order in which the nodes were added."""
         ...
 
     def node_of_handle(self, handle: int) -> NodeId | None: ...
 
     def pool_size(self, run: int, pool: Pool, newest: int) -> int:
-        """The number of nodes of one pool of one run, up to the short name `newest`."""
+        """Count the nodes of one pool of one run, up to the short name `newest`."""
         ...
 
     def nodes_of_pool(self, run: int, pool: Pool, start: int, stop: int) -> Sequence[NodeId]:
-        """The nodes of one pool of one run from place `start` to before `stop`, oldest first."""
+        """List the nodes of one pool of one run from place `start` to before `stop`, oldest first."""
         ...
 
     def twins(self, run: int, identity: str) -> Sequence[tuple[NodeId, Pool]]:
-        """The nodes of this run that are the same experiment, each with its pool, oldest first."""
+        """List the nodes of this run that are the same experiment, each with its pool, oldest first."""
         ...
 
     def waiting_nodes(self, run: int, pool: Pool) -> Sequence[NodeId]:
-        """The nodes that wait for a trial, oldest first."""
+        """List the nodes that wait for a trial, oldest first."""
         ...
 
     def nodes_of_handles(self, handles: Sequence[int]) -> Mapping[int, NodeId]:
-        """The nodes with these handles; those that do not exist are left out."""
+        """Look up the nodes with these handles; those that do not exist are left out."""
         ...
 
     def facts_page(self, block: int) -> str | None:
-        """The facts of one block of nodes as one line of JSON; None if it has no node yet."""
+        """Return the facts of one block of nodes as one line of JSON; None if it has no node yet."""
         ...
 
     def facts_pages(self) -> Iterator[tuple[int, str]]:
-        """The facts of all blocks with their numbers, oldest first."""
+        """Yield the facts of all blocks with their numbers, oldest first."""
         ...
 
 
@@ -156,12 +156,12 @@ class EntryPages:
             self._last_order = max(self._last_order, order)
 
     def mapping(self) -> dict[str, Any]:
-        """What was read, as plain data, in the order in which the entries were added."""
+        """Return what was read, as plain data, in the order in which the entries were added."""
         self._values = {key: self._values[key] for key in sorted(self._values, key=self._places.__getitem__)}
         return dict(self._values)
 
     def change(self, mapping: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-        """The blocks that change, with their texts, when the mapping becomes this one."""
+        """Yield the blocks that change, with their texts, when the mapping becomes this one."""
         keys = list(mapping)
         touched = self._remove_others(mapping) if keys[: len(self._values)] != list(self._values) else set()
         touched |= self._put_changed(mapping)
@@ -197,7 +197,7 @@ class EntryPages:
         return {self._places[key][1] for key, _ in changed}
 
     def _add(self, key: str) -> tuple[int, int]:
-        """The place of a new entry: the last in order, in the first block with room."""
+        """Find the place of a new entry: the last in order, in the first block with room."""
         self._last_order += 1
         blocks = (number for number, entries in self._blocks.items() if len(entries) < BLOCK_SIZE)
         block = min(blocks, default=len(self._blocks))
@@ -224,7 +224,7 @@ class RunPages:
         """The mappings that have pages of their own, by part (`run 1 Workers`) and field."""
 
     def read(self, pages: Mapping[str, str]) -> list[Run]:
-        """The runs that have these pages, which are all that there are. Raises Misuse for what is none."""
+        """Read the runs that have these pages, which are all that there are. Raises Misuse for what is none."""
         self._entries.clear()
         try:
             return self._read(pages)
@@ -249,7 +249,7 @@ class RunPages:
         return [codec.build(Run, data) for data in runs.values()]
 
     def changed_pages(self, run: Run) -> dict[str, Page]:
-        """The page of a run that has changed, and the pages of its entries that have."""
+        """Return the page of a run that has changed, and the pages of its entries that have."""
         key = f"{RUN_KEY}{run.number}"
         entries: dict[str, Page] = {}
         known, self._texts = self._texts, {}
@@ -275,7 +275,7 @@ class RunPages:
         return {key: Page(f"{{{','.join(texts)}}}"), **entries}
 
     def _part_text(self, place: str, part: Any, entries: dict[str, Page]) -> str:
-        """The part without its long mappings, whose pages go to `entries` where they change."""
+        """Return the part without its long mappings, whose pages go to `entries` if they change."""
         mine = self._entries.get(place, {})
         if isinstance(part, dict):  # as it was read, so that no entry has changed
             return codec.text({name: item for name, item in part.items() if not mine.get(name)})
@@ -294,6 +294,6 @@ class RunPages:
 
 @cache
 def _mappings(cls: type) -> tuple[str, ...]:
-    """The fields of a part that map names to records: their entries get pages of their own where they pay."""
+    """List the fields of a part that map names to records: their entries get pages of their own if that pays."""
     hints = ((name, get_args(hint)) for name, hint in field_types(cls).items())
     return tuple(name for name, inner in hints if len(inner) == 2 and is_record(inner[1]))

@@ -109,6 +109,8 @@ class Recorder:
                     events.append(Recorded(self.history.number + 1, at, event))
                     self.history.apply(events[-1])
 
+                # Decided under the lock, on what others wrote: two processes never run one node twice, and no more
+                # trials start than the budget allows.
                 for event in self._waiting:
                     note(event)
                 try:
@@ -129,7 +131,7 @@ class Recorder:
         return events, refusal
 
     def _must_save(self) -> bool:
-        """Whether the pages of the fold are saved with these events, so that nobody has to fold them again."""
+        """Say whether to save the pages of the fold with these events, so that no one has to fold them again."""
         unsaved = self.history.number - self.history.saved_number
         return not self.saves_rarely or unsaved >= _MOST_UNSAVED_EVENTS
 
@@ -192,7 +194,7 @@ class Recorder:
         await asyncio.shield(self._return)
 
     def refresh(self) -> History:
-        """The history with the events that other processes have written since."""
+        """Return the history with the events that other processes have written since."""
         self._ledger.update(self.history)
         return self.history
 

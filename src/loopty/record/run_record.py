@@ -41,7 +41,7 @@ class Run(Record):
 
     @property
     def root(self) -> NodeId:
-        """The baseline."""
+        """Return the baseline."""
         return _root_id(self.number)
 
     def with_part(self, part: RunPart) -> Run:
@@ -69,7 +69,7 @@ class PoolPart(Record):
 
 
 def _part(cls: type[T], parts: Mapping[str, Any]) -> T:
-    """The part of this class. Reading verbs load only the families whose parts they ask for."""
+    """Return the part of this class. Reading verbs load only the families whose parts they ask for."""
     part = parts.get(cls.__name__)
     if type(part) is dict and isinstance(parts, dict):
         part = parts[cls.__name__] = codec.build(cls, part)

@@ -147,7 +147,7 @@ class KnownPools:
         self._pools: dict[tuple[int, Pool], tuple[int, list[NodeId]]] = {}
 
     def nodes(self, saved: SavedNodes, newest: int, run: int, pool: Pool, unsaved: NodesOfPool) -> PoolNodes:
-        """The nodes of a pool: the saved ones up to the short name `newest`, and the unsaved ones."""
+        """List the nodes of a pool: the saved ones up to the short name `newest`, and the unsaved ones."""
         known = self._pools.get((run, pool))
         if known is None or len(known[1]) > _MOST_NEWER:
             known = self._pools[run, pool] = saved.pool_size(run, pool, newest), list(unsaved(run, pool))
@@ -198,7 +198,7 @@ class UnsavedNodes:
         return self._by_identity.get((run, identity), ())
 
     def identity(self, node: NodeId) -> str | None:
-        """The node's identity, where it became known since the last save."""
+        """Return the node's identity, if it became known since the last save."""
         return self._identities.get(node)
 
     def clear(self) -> None:

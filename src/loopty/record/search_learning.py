@@ -70,12 +70,12 @@ class CallCost(Record):
 
 
 def arm_name(operator: str, model: str) -> str:
-    """An operator without its tag, and a model: `mutate:number` is `mutate`. `merge` is one arm for all models."""
+    """Name an operator without its tag, and a model: `mutate:number` is `mutate`. All `merge` are one arm."""
     return f"{operator.partition(':')[0]}|{'' if operator == _MERGE else model}"
 
 
 def call_cost(run: Run, event: NodeAdded | ProposalRefused) -> CallCost:
-    """The proposal's share of its calls: all proposals of a reply have the same."""
+    """Compute the proposal's share of its calls: all proposals of a reply have the same."""
     unread = Spend.of(run).unread
     replies = [unread[call] for call in event.calls if call in unread]
     if not replies:
@@ -167,7 +167,7 @@ class _Comparison(Record):
     counting: tuple[Metric, ...]
 
     def metrics(self, node: Node) -> Mapping[str, float] | None:
-        """The node's metrics under the run's fingerprint; None where one that counts is missing."""
+        """Return the node's metrics under the run's fingerprint; None if one that counts is missing."""
         result = node.result(self.fingerprint)
         if result is None or not result.outcome.is_finished:
             return None
@@ -175,13 +175,13 @@ class _Comparison(Record):
         return result.outcome.metrics if complete else None
 
     def is_better(self, mine: Mapping[str, float], other: Node) -> bool:
-        """Whether these metrics are better than the other node's, or the other cannot be compared."""
+        """Say whether these metrics are better than the other node's, or the other cannot be compared."""
         theirs = self.metrics(other)
         return theirs is None or gain(mine, theirs, self.counting).amount > 0
 
 
 def _place(state: FoldState, comparison: _Comparison, mine: Mapping[str, float], top: tuple[NodeId, ...]) -> int:
-    """The place of these metrics among the best, from 1."""
+    """Find the place of these metrics among the best, from 1."""
     behind = (index for index, other in enumerate(top, start=1) if comparison.is_better(mine, state[other]))
     return next(behind, len(top) + 1)
 
@@ -207,7 +207,7 @@ def _withdraw(state: FoldState, event: VerdictWithdrawn, _at: float) -> None:
 
 
 def _rebaseline(state: FoldState, event: RunRebaselined, _at: float) -> None:
-    """Only nodes that were measured on this machine are compared from now on."""
+    """Compare only nodes that were measured on this machine from now on."""
     run = state.runs[event.run]
     for pool in SEARCH_POOLS:
         credit = OperatorCredit.of(run, pool)
@@ -330,7 +330,7 @@ def _learn_verdict(state: FoldState, event: NodeJudged, _at: float) -> None:
 
 
 def _amount(state: FoldState, node: Node, other: NodeId | None) -> float:
-    """By how much the node is better than the other one; 0 where it is not, or cannot be compared."""
+    """Compute by how much the node is better than the other; 0 if it is not, or cannot be compared."""
     found = score_gain(state, node, other) if other else None
     return max(found.amount, 0.0) if found else 0.0
 

@@ -48,7 +48,7 @@ class SearchSummary(RunPart):
 
 
 def surface_of(node: Node) -> str:
-    """The part of the code that a node is about: as its author said, else the first file that it changes."""
+    """Return the part of the code that a node is about: as its author said, else the first file it changes."""
     return (node.surface or next(iter(node.edits), ""))[:_LONGEST_SURFACE]
 
 
@@ -75,7 +75,7 @@ def _sum_up_verdict(state: FoldState, event: NodeJudged, _at: float) -> None:
 
 
 def _side_node(state: FoldState, run: Run, node: Node, event: NodeJudged) -> NodeId | None:
-    """The node that is worth a second look from now on, or None."""
+    """Find the node that deserves a second look from now on, or None."""
     if event.verdict in _UNDECIDED:
         return node.id
     if event.verdict is Verdict.KEPT:

@@ -76,7 +76,7 @@ class ChangedLimits(RunPart):
 
 
 def pools_in_force(run: Run, pools: Pools) -> Pools:
-    """The budget of the task file with the limits that were changed since."""
+    """Return the budget of the task file with the limits that were changed since."""
     limits = ChangedLimits.of(run).limits
     if not limits:
         return pools

@@ -90,7 +90,7 @@ def ticket_name(run: int, number: int | str) -> str:
 
 
 def ticket_parts(name: str) -> tuple[int, int]:
-    """The run and the number of a ticket. Raises Misuse for anything else."""
+    """Parse the run and the number of a ticket. Raises Misuse for anything else."""
     found = re.fullmatch(_SHAPE, name)
     if not found:
         raise Misuse(f"{name[:40]!r} is not a ticket: tickets look like t1.17")

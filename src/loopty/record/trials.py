@@ -66,7 +66,7 @@ def _rebaseline(state: FoldState, event: RunRebaselined | CohortOpened, _at: flo
 
 
 def note_machine(history: FoldState, run: int, fingerprint: str, facts: Mapping[str, str]) -> list[Event]:
-    """The facts behind a fingerprint, once per run."""
+    """Record the facts behind a fingerprint, once per run."""
     known = fingerprint in Cohorts.of(history.runs[run]).machines
     return [] if known else [MachineSeen(run, fingerprint, facts)]
 
@@ -170,7 +170,8 @@ def trial_name(node: NodeId, number: int) -> str:
 
 
 def trial_token(run: Run, name: str) -> str:
-    """A name for the trial that tells nothing about it: only who knows the run's secret can compute it."""
+    """Compute a name for the trial that tells nothing about it: only the run's secret gives it."""
+    # Stored folders of nodes have such names, too: `gc` of one ledger never removes files of another.
     key = sha256((run.secret or str(run.started_at)).encode()).digest()
     return blake2b(name.encode(), key=key, digest_size=16).hexdigest()
 

@@ -91,7 +91,7 @@ def _start(state: FoldState, event: TuningStarted, _at: float) -> None:
 
 
 def _choose(state: FoldState, event: TunePointChosen, _at: float) -> None:
-    """The node runs now: no other process may start a trial of it meanwhile."""
+    """Let the node run now: no other process may start a trial of it meanwhile."""
     node, run = state[event.node], state.runs[event.node.run]
     _put(state, event.node, replace(Tunings.of(run, node.pool).open[event.node], chosen=event.params))
     state.put(replace(node, running=True))

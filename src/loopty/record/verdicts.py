@@ -77,7 +77,7 @@ class Incumbents(PoolPart):
 
 
 def has_failed(state: FoldState, run: Run) -> bool:
-    """Whether the baseline gave no result, so that nothing in the run can be compared."""
+    """Say whether the baseline gave no result, so that nothing in the run can be compared."""
     return state[run.root].verdict not in (None, Verdict.KEPT) and Incumbents.of(run, Pool.ATTEMPT).best is None
 
 
@@ -90,7 +90,7 @@ class ScoreGain(Record):
 
 
 def score_gain(state: FoldState, node: Node, against: NodeId) -> ScoreGain | None:
-    """The node's gain over the other in their records; None where one has no such score."""
+    """Compute the node's gain over the other in their records; None if one has no such score."""
     metrics, outcome = state.metrics(node), node.outcome
     result = state[against].result(outcome.fingerprint) if outcome else None
     if not metrics or outcome is None or result is None:
@@ -156,7 +156,7 @@ def _judge_node(state: FoldState, event: NodeJudged, _at: float) -> None:
 
 
 def _elect(state: FoldState, run: Run, incumbents: Incumbents, lost: NodeId) -> Incumbents:
-    """The incumbents after one has lost its place: the one that it had beaten, of those that are still kept."""
+    """Elect incumbents after one lost its place: the one that it had beaten, of those that are still kept."""
 
     def successor(fingerprint: str) -> NodeId:
         node = state[lost].against
@@ -175,7 +175,7 @@ def _elect(state: FoldState, run: Run, incumbents: Incumbents, lost: NodeId) -> 
 
 
 def _may_hold(node: Node, fingerprint: str) -> bool:
-    """Whether the node can be the incumbent: it is still kept, and has a result there to compare with."""
+    """Say whether the node can be the incumbent: it is still kept, and has a result there to compare with."""
     return node.verdict is Verdict.KEPT and node.result(fingerprint) is not None
 
 
@@ -207,7 +207,7 @@ def _restore(state: FoldState, event: NodeRestored, _at: float) -> None:
 
 
 def _open_again(state: FoldState, node: Node, reason: str, cause: NodeId | None) -> None:
-    """The node waits for a verdict again."""
+    """Let the node wait for a verdict again."""
     # An old pairing marks the node's measurements as stale: it begins with a new one.
     pairing = Pairing(node.against or node.id)
     state.put(
@@ -296,7 +296,7 @@ class Confirmation(RunPart):
     pairing: Pairing | None = None
 
     def pairing_of(self, node: NodeId, fingerprint: str) -> Pairing | None:
-        """The pairs of this node and the baseline under this fingerprint."""
+        """Return the pairs of this node and the baseline under this fingerprint."""
         return self.pairing if self.node == node and self.fingerprint == fingerprint else None
 
 

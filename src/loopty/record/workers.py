@@ -67,7 +67,7 @@ class ClusterNode(Record):
 
 
 def worker_name_on(node: str) -> str:
-    """What a worker is called that a cluster places on the node with this identifier."""
+    """Name a worker that a cluster places on the node with this identifier."""
     return f"node-{node[:12]}"
 
 

@@ -26,8 +26,12 @@ class BackEndEntry(Record):
 
 BACK_ENDS = {
     "namespaces": BackEndEntry("loopty.sandboxes.namespaces.sandbox:make_sandbox", ends_with_trial=True),
+    # For machines where bubblewrap may make user namespaces and Python may not (Ubuntu 24.04).
     "bubblewrap": BackEndEntry("loopty.sandboxes.bubblewrap.sandbox:make_sandbox", ends_with_trial=True),
+    # Where user namespaces are forbidden. It costs four times as much: a supervisor beside each trial ends the
+    # processes that it leaves, and decides about calls that Landlock does not control.
     "landlock": BackEndEntry("loopty.sandboxes.landlock.sandbox:make_sandbox"),
+    # For toolchains in an image; a launch takes a quarter of a second.
     "container": BackEndEntry("loopty.sandboxes.container.sandbox:make_sandbox", needs_image=True),
 }
 """`kind = "auto"` takes the first that gives the required protections."""

@@ -100,11 +100,11 @@ class Cgroup:
             self._write(_FREEZE, "0")
 
     def processes(self) -> list[int]:
-        """The numbers of its processes, as this process sees them."""
+        """Return the numbers of its processes, as this process sees them."""
         return [int(line) for line in self._read("cgroup.procs").split()]
 
     def cpu_seconds(self) -> float:
-        """The CPU time that processes of the group have used since it was created, also after its removal."""
+        """Return the CPU seconds that processes of the group used since its creation, also after its removal."""
         if self._cpu_at_removal is not None:
             return self._cpu_at_removal
         return self._read_cpu_seconds()
@@ -124,7 +124,7 @@ class Cgroup:
                 self._write("cgroup.procs", str(pid))
 
     def open_processes(self) -> int:
-        """A descriptor by which any process can put itself into the group: the kernel asks who has opened it."""
+        """Open a descriptor for any process to put itself into the group: the kernel asks who has opened it."""
         return os.open(f"{self._folder}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
 
     def _write(self, name: str, value: str) -> None:
@@ -142,7 +142,7 @@ class Cgroup:
             os.close(descriptor)
 
     def has_run_out_of_memory(self) -> bool:
-        """Whether the kernel killed a process of the group for its memory."""
+        """Say whether the kernel killed a process of the group for its memory."""
         name = "memory.oom_control" if self._is_of_first_version else "memory.events"
         try:
             words = (line.split() for line in self._read(name).splitlines())
@@ -177,7 +177,7 @@ class Cgroup:
 
 @functools.cache
 def can_make_cgroups() -> bool:
-    """Whether `Cgroup.create` works here; found out by trying."""
+    """Say whether `Cgroup.create` works here; found out by trying."""
     if (group := Cgroup.create(_SMALL)) is None:
         return False
     group.remove()
@@ -191,7 +191,7 @@ class _CgroupParent(Record):
     version: int
 
     def settings(self, bounds: Bounds) -> dict[str, str]:
-        """What to write to which file, in this order; files that do not exist are skipped."""
+        """Tell what to write to which file, in this order; files that do not exist are skipped."""
         memory = str(bounds.memory_mb << 20)
         if self.version == 1:
             return {"memory.limit_in_bytes": memory, "memory.memsw.limit_in_bytes": memory}
@@ -203,7 +203,7 @@ class _CgroupParent(Record):
 
 @functools.cache
 def _parent() -> _CgroupParent | None:
-    """Where this process can create groups, or None; removes what dead processes left there."""
+    """Find where this process can create groups, or None; removes what dead processes left there."""
     with contextlib.suppress(OSError, ValueError):
         for parent in _possible_parents():
             if _may_create_in(parent.folder):
@@ -214,9 +214,10 @@ def _parent() -> _CgroupParent | None:
 
 @functools.cache
 def _freezer_parent() -> Path | None:
-    """Where this process can create groups that can be frozen, or None."""
+    """Find where this process can create groups that can be frozen, or None."""
     with contextlib.suppress(OSError, ValueError):
         lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+        # Version 2 alone: the freezer of version 1 holds back SIGKILL.
         path = next(line[len("0::") :] for line in lines if line.startswith("0::"))
         folder = _folder_of("cgroup2", "", path)
         if _may_create_in(folder):
@@ -248,7 +249,7 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 def _lock_of(folder: Path) -> int | None:
-    """A descriptor that locks the group until it is closed; None if the group is owned by another, or gone."""
+    """Return a descriptor that locks the group until it is closed; None if the group is another's, or gone."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
@@ -285,7 +286,7 @@ def _has_memory_controller(folder: Path) -> bool:
 
 
 def _folder_of(kind: str, controller: str, path: str) -> Path:
-    """Where the group at that path is mounted. Raises ValueError when it is not mounted."""
+    """Find where the group at that path is mounted. Raises ValueError when it is not mounted."""
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
         place, _, system = line.partition(" - ")
         _, _, _, root, point, *_ = place.split()
@@ -297,7 +298,7 @@ def _folder_of(kind: str, controller: str, path: str) -> Path:
 
 
 def _new_name() -> str:
-    """A name that says nothing: a trial may see that of its own group."""
+    """Make a name that says nothing: a trial may see the name of its group."""
     return f"loopty-{os.urandom(8).hex()}"
 
 
@@ -307,7 +308,7 @@ _TRIAL_OOM_SCORE = "500"
 
 @contextlib.contextmanager
 def high_oom_score() -> Iterator[None]:
-    """Processes started in this context inherit a high out-of-memory score: the kernel kills them first."""
+    """Give processes started in this context a high out-of-memory score: the kernel kills them first."""
     # We change our own score: every process may raise it and lower it again to its former value, while the score
     # of a process in another user namespace may be out of reach.
     before = _OOM_SCORE.read_text(encoding="ascii")

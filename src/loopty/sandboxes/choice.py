@@ -42,7 +42,7 @@ class BackEnd(Record):
     """None when it was not probed."""
 
     def refusal(self, spec: SandboxSpec) -> str:
-        """Why trials cannot run in it, or an empty text."""
+        """Say why trials cannot run in it; empty if they can."""
         if self.probe.problem:
             return self.probe.problem
         return "; ".join(f"{gap.protection}: {gap.words}" for gap in self.probe.gaps_in(spec.require))
@@ -62,7 +62,7 @@ class ProbedSandbox:
 
 
 def choose_sandbox(spec: SandboxSpec, cache: SafeFile | None = None, system: str = sys.platform) -> Sandbox:
-    """The sandbox for trials that start in the calling thread.
+    """Choose the sandbox for trials that start in the calling thread.
 
     Reports of probes are kept in the file `cache` until the machine or a program changes. Raises SandboxError when
     no sandbox gives the required protections.
@@ -83,7 +83,7 @@ def choose_sandbox(spec: SandboxSpec, cache: SafeFile | None = None, system: str
 
 
 def back_ends(spec: SandboxSpec, cache: SafeFile | None = None, system: str = sys.platform) -> Iterator[BackEnd]:
-    """The back ends to choose from, in order of preference; each is probed when the iterator reaches it."""
+    """Yield the back ends to choose from, in order of preference; each is probed when the iterator reaches it."""
     for kind in BACK_ENDS if spec.kind == "auto" else (spec.kind,):
         if obstacle := _obstacle(kind, spec, system):
             yield BackEnd(ProbeReport(kind, obstacle, ()), None)
@@ -93,7 +93,7 @@ def back_ends(spec: SandboxSpec, cache: SafeFile | None = None, system: str = sy
 
 
 def _obstacle(kind: str, spec: SandboxSpec, system: str) -> str:
-    """Why probing it is pointless, or an empty text."""
+    """Say why probing it is pointless; empty if it is not."""
     if system != "linux":
         return _LINUX_ONLY
     if BACK_ENDS[kind].needs_image and not spec.image:
@@ -129,7 +129,7 @@ def _run_probe(make: Callable[[], Sandbox]) -> ProbeReport:
 
 
 def _cache_key(spec: SandboxSpec) -> str:
-    """Everything that the report of a probe depends on, as text."""
+    """Return everything that the report of a probe depends on, as text."""
     facts: list[object] = [__version__, os.uname().release, os.geteuid(), can_make_cgroups()]
     facts += [spec.engine, spec.image, spec.gpus]
     with contextlib.suppress(OSError):
@@ -144,12 +144,12 @@ def _cache_key(spec: SandboxSpec) -> str:
 
 @functools.cache
 def _own_source() -> list[tuple[str, int, int]]:
-    """The files of this room as this process found them: it does not see later ones."""
+    """List the files of this room as this process found them: it does not see later ones."""
     return sorted(_source_files(str(Path(__file__).parent)))
 
 
 def _source_files(folder: str) -> Iterator[tuple[str, int, int]]:
-    """The files of this room, with when they were written, and their sizes."""
+    """Yield the files of this room, with when they were written, and their sizes."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py"):

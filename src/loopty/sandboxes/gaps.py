@@ -15,14 +15,14 @@ from loopty.sandboxes.resource_usage import sees_files_between_processes
 
 
 def counts_processes_by_namespace() -> bool:
-    """Whether RLIMIT_NPROC counts within a user namespace, so that it can bound one trial."""
+    """Say whether RLIMIT_NPROC counts within a user namespace, so that it can bound one trial."""
     # Before 5.14 it counts all processes of the user, and trials would fail at random.
     major, minor = os.uname().release.split(".")[:2]
     return (int(major), int(minor.split("-")[0])) >= (5, 14)
 
 
 def namespace_gaps() -> Iterator[Gap]:
-    """The gaps of every back end that gives a trial namespaces of its own."""
+    """Yield the gaps of every back end that gives a trial namespaces of its own."""
     if seccomp.program(os.uname().machine) is None:
         words = f"the system call filter (no table of calls for {os.uname().machine})"
         yield Gap(Protection.CALLS, words)
@@ -30,6 +30,7 @@ def namespace_gaps() -> Iterator[Gap]:
         yield Gap(Protection.FORKS, "the bound on processes (needs Linux 5.14)")
     if not Path("/proc/thread-self/children").exists():
         yield Gap(Protection.MEMORY, "the bound on memory (the kernel does not list children)")
+    # Memory that no process shows is bounded by a cgroup alone.
     elif not can_make_cgroups():
         yield Gap(Protection.MEMORY, UNCOUNTED_MEMORY)
     if not sees_files_between_processes():
@@ -63,7 +64,7 @@ _NAMESPACE_WORDS = ("namespace", "uid map", "gid map", "setting up", "loopback",
 
 
 def remedy(message: str) -> str:
-    """The remedy for bubblewrap's message, or an empty text when none is known."""
+    """Return the remedy for bubblewrap's message, or an empty text if none is known."""
     words = message.lower()
     for part, advice in _ADVICE:
         if part in words:

@@ -55,7 +55,7 @@ _SINGLE_FILES = (".local/bin/*", "bin/*")
 
 
 def installation_of(program: Path, home: Path) -> Path | None:
-    """The folder or file to show for a program in the user's home; None where no installation is known.
+    """Find the folder or file to show for a program in the user's home; None if no installation is known.
 
     The path is not resolved: call it for the path and for what it leads to.
     """
@@ -73,7 +73,7 @@ def installation_of(program: Path, home: Path) -> Path | None:
 
 
 def steps_to(path: Path) -> Iterator[Path]:
-    """The path and, link by link, what it leads to."""
+    """Yield the path and, link by link, what it leads to."""
     for _ in range(16):
         yield path
         if not path.is_symlink():
@@ -86,12 +86,12 @@ _MAPPING = re.compile(r"^MAPPING\b[^=\n]*= (\{.*\})$", re.MULTILINE)
 
 
 def is_virtual_environment(folder: Path) -> bool:
-    """Whether this folder is a virtual or a conda environment."""
+    """Say whether this folder is a virtual or a conda environment."""
     return (folder / "pyvenv.cfg").is_file() or (folder / "conda-meta").is_dir()
 
 
 def interpreter_installations(folder: Path, home: Path) -> Iterator[Path]:
-    """The installations in the user's home to which the environment's interpreter leads.
+    """Yield the installations in the user's home to which the environment's interpreter leads.
 
     An environment may come with a stranger's repository, so it cannot name any other folder.
     """
@@ -101,7 +101,7 @@ def interpreter_installations(folder: Path, home: Path) -> Iterator[Path]:
 
 
 def editable_folders(folder: Path, top: Path) -> Iterator[str]:
-    """The folders of the repository, from its top, that the environment imports from: editable installs."""
+    """Yield the folders of the repository, from its top, that the environment imports from: editable installs."""
     for packages in sorted(folder.glob("lib/python*/site-packages")):
         lines = [line.strip() for file in sorted(packages.glob("*.pth")) for line in _text(file).splitlines()]
         named = [Path(line) for line in lines if line.startswith("/")]
@@ -112,7 +112,7 @@ def editable_folders(folder: Path, top: Path) -> Iterator[str]:
 
 
 def _finder_roots(finder: Path) -> Iterator[Path]:
-    """The folders that hold the packages which a finder of setuptools maps to their paths."""
+    """Yield the folders that hold the packages which a finder of setuptools maps to their paths."""
     found = _MAPPING.search(_text(finder))
     try:
         mapping = ast.literal_eval(found[1]) if found else {}
@@ -128,7 +128,7 @@ def _text(file: Path) -> str:
 
 
 def package_list(folder: Path) -> list[str]:
-    """The packages of the environment with their versions, by the names of their folders."""
+    """List the packages of the environment with their versions, by the names of their folders."""
     if (folder / "conda-meta").is_dir():
         return sorted(file.name for file in (folder / "conda-meta").glob("*.json"))
     return sorted(found.name for found in folder.glob("lib/python*/site-packages/*-info"))
@@ -149,12 +149,12 @@ class RepositoryEnvironment(Record):
 
     @property
     def programs(self) -> str:
-        """Its folder of programs, from the top of the repository."""
+        """Return its folder of programs, from the top of the repository."""
         return f"{self.path}/{'.bin' if self.folder.name == _NODE else 'bin'}"
 
     @property
     def digest(self) -> str:
-        """What is installed in it, from records of the installer: cheap, and the same after another install."""
+        """Tell what is installed, from the installer's records: cheap, and the same after another install."""
         if self.folder.name == _NODE:
             records = [self.folder / name for name in _NODE_RECORDS]
             known = next((record.read_bytes() for record in records if record.is_file()), None)
@@ -167,7 +167,7 @@ class RepositoryEnvironment(Record):
 
 
 def repository_environments(top: Path, paths_that_git_ignores: Iterable[str]) -> list[RepositoryEnvironment]:
-    """The environments among the paths that git ignores. A link is none: it could lead anywhere."""
+    """List the environments among the paths that git ignores. A link is none: it could lead anywhere."""
     return list(_environments(top, paths_that_git_ignores))[:_MAX_ENVIRONMENTS]
 
 
@@ -183,7 +183,7 @@ _PACKAGES = "node_modules"
 
 
 def program_folders(program: Path, home: Path) -> Iterator[Path]:
-    """The folders and files that this program needs, link by link, wherever it is installed.
+    """Yield the folders and files that this program needs, link by link, wherever it is installed.
 
     For programs that the user chose: a task file cannot name a path here.
     """
@@ -198,5 +198,5 @@ def program_folders(program: Path, home: Path) -> Iterator[Path]:
 
 
 def _outermost_packages(path: Path) -> Path | None:
-    """The outermost folder of npm packages around this path: packages load others beside them."""
+    """Find the outermost folder of npm packages around this path: packages load others beside them."""
     return next((above for above in reversed(path.parents) if above.name == _PACKAGES), None)

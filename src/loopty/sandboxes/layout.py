@@ -76,17 +76,17 @@ class Layout:
 
     @property
     def private_directories(self) -> tuple[Path, ...]:
-        """The writable directories that start empty and are removed at the end."""
+        """Return the writable directories that start empty and are removed at the end."""
         return (self._home, *map(self.host_path, (*self._temporary, *self._launch.scratch)))
 
     @property
     def writable_paths(self) -> tuple[Path, ...]:
-        """The host paths that the launch may write."""
+        """Return the host paths that the launch may write."""
         return (*self.private_directories, *(mount.source for mount in self._launch.mounts if mount.writable))
 
     @property
     def environment(self) -> dict[str, str]:
-        """The launch's variables with translated paths, and a home."""
+        """Return the launch's variables with translated paths, and a home."""
         variables = {
             name: _PATH_IN_VALUE.sub(lambda found: found[1] + self._translate_path(found[2]), value)
             for name, value in self._launch.env.items()
@@ -94,11 +94,11 @@ class Layout:
         return {"HOME": str(self._home), **variables}
 
     def translate(self, text: str) -> str:
-        """`text` with every path in it, also between colons, replaced by its path in the layout."""
+        """Return `text` with every path in it, also between colons, replaced by its path in the layout."""
         return ":".join(map(self._translate_path, text.split(":")))
 
     def host_path(self, target: str) -> Path:
-        """The host path of a path inside."""
+        """Return the host path of a path inside."""
         return self.root / target.lstrip("/")
 
     def remove(self) -> None:

@@ -75,11 +75,11 @@ class ProbeReport(Record):
 
     @property
     def ok(self) -> bool:
-        """Whether trials can run in this sandbox."""
+        """Say whether trials can run in this sandbox."""
         return not self.problem
 
     def gaps_in(self, required: Iterable[Protection]) -> tuple[Gap, ...]:
-        """The gaps in the required protections."""
+        """Return the gaps in the required protections."""
         wanted = set(required)
         return tuple(gap for gap in self.gaps if gap.protection in wanted)
 
@@ -165,7 +165,7 @@ class _ProbeArena:
 
     @property
     def launch(self) -> Launch:
-        """The trial that makes the attempts."""
+        """Return the trial that makes the attempts."""
         python, mounts = _interpreter()
         return Launch(
             argv=("/bin/sh", "-c", _RUN, python, self._token),
@@ -178,7 +178,7 @@ class _ProbeArena:
         )
 
     def traces(self) -> set[str]:
-        """The attempts that have left traces outside."""
+        """Return the attempts that have left traces outside."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._decoy.wait(0.01)  # a signal takes a moment
         checks = {
@@ -262,7 +262,7 @@ def _start_decoy() -> subprocess.Popen[bytes]:
 
 
 def _interpreter() -> tuple[str, tuple[Mount, ...]]:
-    """An interpreter that the trial can start, and the mounts that it needs."""
+    """Find an interpreter that the trial can start, and the mounts that it needs."""
     if Path("/usr/bin/python3").exists():
         return "/usr/bin/python3", ()
     prefix = Path(sys.base_prefix).resolve()

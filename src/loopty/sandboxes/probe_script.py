@@ -134,7 +134,7 @@ def _leave_daemon() -> None:
 
 
 def _fork_too_many(processes: int) -> None:
-    """Succeeds when more processes than the bound live at once."""
+    """Succeed when more processes than the bound live at once."""
     pids: list[int] = []
     try:
         while len(pids) + 1 < processes + _EXTRA_PROCESSES:

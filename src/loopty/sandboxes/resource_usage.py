@@ -40,7 +40,7 @@ class Footprint:
         self._sending_since: float | None = None
 
     def excess(self, bounds: Bounds) -> Stop | None:
-        """The bound that the tree exceeds now, or None. To be called repeatedly."""
+        """Return the bound that the tree exceeds now, or None. To be called repeatedly."""
         tree = threads_of_tree(self._root)
         if _exceeds_memory(tree, sum(map(_tmpfs_bytes, self._tmpfs)), bounds.memory_mb << 20):
             return Stop.MEMORY
@@ -69,14 +69,14 @@ class Footprint:
 
 
 def sees_files_between_processes() -> bool:
-    """Whether this kernel reports files that are in transit in a socket, as it does since Linux 5.7."""
+    """Say whether this kernel reports files in transit in a socket, as it does since Linux 5.7."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         return b"scm_fds" in Path(f"/proc/self/fdinfo/{ours.fileno()}").read_bytes()
 
 
 def threads_of_tree(root: int) -> _Threads:
-    """A process and its descendants by pid, each with the /proc directories of its threads.
+    """Return a process and its descendants by pid, each with the /proc directories of its threads.
 
     None for -1, the kernel's number of a dead process: a signal to that number goes to all processes.
     """
@@ -111,7 +111,7 @@ def _exceeds_memory(tree: _Threads, tmpfs: int, limit: int) -> bool:
 
 
 def _proc_fields(threads: Sequence[Path], file: str, *names: str) -> tuple[int, ...]:
-    """Fields of a process's /proc file in bytes; zeros when the process is gone."""
+    """Return fields of a process's /proc file in bytes; zeros when the process is gone."""
     # The first thread may have exited, and then shows nothing of the memory that the others still use.
     for thread in threads:
         values = dict.fromkeys(names, 0)
@@ -161,7 +161,7 @@ def _files_below(writable: Iterable[Path]) -> Iterator[os.stat_result]:
 
 
 def _walk(directory: int, depth: int) -> Iterator[os.stat_result]:
-    """Everything below an open directory, which this closes. The tree may change during the walk."""
+    """Yield everything below an open directory, which this closes. The tree may change during the walk."""
     try:
         if depth == 0:
             raise _UnmeasurableError
@@ -190,7 +190,7 @@ class _OpenFile(Record):
     status: os.stat_result
 
     def carries_files(self) -> bool:
-        """Whether it is a socket with files that were sent and not yet received."""
+        """Say whether it is a socket with files that were sent and not yet received."""
         if not stat.S_ISSOCK(self.status.st_mode):
             return False
         with contextlib.suppress(OSError, ValueError), Path(self.info).open("rb") as lines:
@@ -223,7 +223,7 @@ def _open_files_of(thread: Path) -> Iterator[_OpenFile]:
 
 
 def _hides_descriptors(thread: Path) -> bool:
-    """Whether a process hides its descriptors from its own user, as a process that is not dumpable does."""
+    """Say whether a process hides its descriptors from its own user, as one that is not dumpable does."""
     with contextlib.suppress(OSError):
         lines = (thread / "status").read_text(errors="replace").splitlines()
         fields = dict(line.split(":", 1) for line in lines)
@@ -235,7 +235,7 @@ def _hides_descriptors(thread: Path) -> bool:
 def _files_behind_mappings(
     tree: _Threads, places: tuple[str, ...], known: Collection[tuple[int, int]]
 ) -> Iterator[os.stat_result]:
-    """Deleted files at these places that only a mapping keeps, without the known ones."""
+    """Return deleted files at these places that only a mapping keeps, without the known ones."""
     for pid, threads in tree.items():
         for line in _mappings_without_name(threads):
             span, _, _, device, inode, name = line.split(maxsplit=5)
@@ -253,7 +253,7 @@ def _files_behind_mappings(
 
 
 def _mappings_without_name(threads: Sequence[Path]) -> list[str]:
-    """The mappings of a process whose files have been deleted."""
+    """List the mappings of a process whose files have been deleted."""
     for thread in threads:
         with contextlib.suppress(OSError):
             if text := (thread / "maps").read_text(errors="surrogateescape"):

@@ -55,7 +55,7 @@ class BindAliases:
         _remove_abandoned()
 
     def reachable_path(self, source: Path) -> Path:
-        """A path to `source` that the unprivileged user can resolve."""
+        """Return a path to `source` that the unprivileged user can resolve."""
         if (entry := self._entry_below_closed_folder(source)) is None:
             return source
         alias = self._aliases.get(entry)
@@ -64,7 +64,7 @@ class BindAliases:
         return alias / source.relative_to(entry)
 
     def _entry_below_closed_folder(self, source: Path) -> Path | None:
-        """The topmost part of `source` below the last directory that the user cannot search, or None."""
+        """Find the topmost part of `source` below the last directory that the user cannot search, or None."""
         # One alias there serves every source below it, so the number of mounts does not grow with the trials.
         entry = None
         steps = [*reversed(source.parents), source]

@@ -128,6 +128,7 @@ OPENS = {"open": ((2, None), 1), "openat": ((257, 56), 2)}
 
 # Advice to drop from memory what is only read: a later trial would notice. The kernel
 # need not follow advice, so these calls succeed and do nothing: the number, which argument, which values of it.
+# What is left is one bit, once, in a file that was not read before: whether it is in memory.
 FORGETS = {
     "fadvise64": ((221, 223), 3, (4,)),  # POSIX_FADV_DONTNEED
     "madvise": ((28, 233), 2, (20, 21)),  # MADV_COLD, MADV_PAGEOUT
@@ -201,7 +202,7 @@ class NotifyFilter(Record):
 
 
 def program(machine: str, *, nests: bool = False, token: int = 0) -> bytes | None:
-    """The filter for `machine` as bubblewrap reads it, or None when we have no call numbers for it.
+    """Return the filter for `machine` as bubblewrap reads it, or None if we have no call numbers for it.
 
     `nests`: for a process that makes namespaces, also of users, for others. `token`: for one that does it by calls
     with this sixth argument, while the processes that it starts, which do not know the token, cannot.
@@ -212,7 +213,7 @@ def program(machine: str, *, nests: bool = False, token: int = 0) -> bytes | Non
 
 
 def notify_filter(machine: str, *, network: bool) -> NotifyFilter | None:
-    """The filter for a trial without its own namespaces, or None when we have no call numbers for the machine."""
+    """Return the filter for a trial without its own namespaces, or None if we have no call numbers for it."""
     if (known := _MACHINES.get(machine)) is None:
         return None
     notify_calls = {
@@ -362,7 +363,7 @@ def _rule(number: int, argument: int, *verdict: bytes) -> Iterator[bytes]:
 
 
 def _operation(code: int, value: int, *, then: int = 0, otherwise: int = 0) -> bytes:
-    """One struct sock_filter; `then` and `otherwise` say how many instructions to skip."""
+    """Pack one struct sock_filter; `then` and `otherwise` say how many instructions to skip."""
     return struct.pack("<HBBI", code, then, otherwise, value)
 
 

@@ -27,11 +27,11 @@ class ProcessTree(Protocol):
 
     @property
     def pipes(self) -> tuple[int | None, int]:
-        """The read ends of its standard output, None when that is a channel, and of its standard error."""
+        """Return the read ends of its standard output, None when that is a channel, and of its standard error."""
         ...
 
     def excess(self) -> Stop | None:
-        """The bound that the tree exceeds now, or None. Called in a thread."""
+        """Return the bound that the tree exceeds now, or None. Called in a thread."""
         ...
 
     def kill(self) -> None:
@@ -127,14 +127,14 @@ class _ExcessWatch:
             raise
 
     def _measure(self) -> tuple[Stop | None, float]:
-        """The bound that is exceeded, if any, and the CPU time that it took to find out."""
+        """Find the bound that is exceeded, if any, and the CPU seconds that this took."""
         started = time.thread_time()
         reason = self._tree.excess()
         return reason, time.thread_time() - started
 
 
 def pipes_of(process: subprocess.Popen[bytes]) -> tuple[int | None, int]:
-    """The pipes of a process that was started with its standard error piped."""
+    """Return the pipes of a process that was started with its standard error piped."""
     assert process.stderr is not None
     return process.stdout.fileno() if process.stdout else None, process.stderr.fileno()
 
@@ -159,7 +159,7 @@ class Outputs:
     def __init__(
         self, pipes: dict[int, Path], limit: int, on_flood: Callable[[], None], keeps_empty: bool = True
     ) -> None:
-        """What was in the files is removed. They are made at once, or with their folder at their first byte."""
+        """Remove what was in the files. They are made immediately, or with their folder at their first byte."""
         self._remaining = limit
         self._on_flood = on_flood
         self._failure: OSError | None = None
@@ -197,7 +197,7 @@ class Outputs:
         self._files.clear()
 
     def _file(self, pipe: int) -> int:
-        """The file of a pipe, opened."""
+        """Return the file of a pipe, opened."""
         if pipe not in self._files:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             path = self._paths[pipe]
@@ -273,7 +273,7 @@ class SignalFreezer:
         return self._pids()
 
     def cpu_seconds(self) -> float:
-        """The CPU time of the living processes and of the children that they have reaped."""
+        """Return the CPU seconds of the living processes and of the children that they have reaped."""
         return sum(map(_cpu_ticks, self._pids())) / _TICKS
 
 
@@ -283,7 +283,7 @@ def _send(pid: int, number: signal.Signals) -> None:
 
 
 def _is_moving(pid: int) -> bool:
-    """Whether a thread of the process may run; its first one may be dead while others go on."""
+    """Say whether a thread of the process may run; its first one may be dead while others continue."""
     return any(fields[0] not in _STILL for fields in _thread_fields(pid))
 
 
@@ -302,5 +302,5 @@ def _cpu_ticks(pid: int) -> int:
 
 
 def _fields(stat: Path) -> list[str]:
-    """The fields after the name in parentheses, which may contain anything; the first is the state."""
+    """Return the fields after the name in parentheses, which may contain anything; the first is the state."""
     return stat.read_text(errors="replace").rpartition(")")[2].split()

@@ -42,7 +42,7 @@ def user_toolchain(
     environments: Sequence[Path] = (),
     answers: ProgramAnswers | None = None,
 ) -> Toolchain:
-    """The user's Python with its environment, and what the called programs need, unless they are the system's.
+    """Find the user's Python with its environment, and what the called programs need, except the system's.
 
     `top` is the repository. `environments` are inside it and shown there, so they are no part of the toolchain;
     their interpreters are. `answers` are what programs have said about themselves.
@@ -81,7 +81,7 @@ def user_toolchain(
 
 
 def _home() -> Path:
-    """The user's home; a user without an entry in the list of users may have none."""
+    """Return the user's home; a user without an entry in the list of users may have none."""
     try:
         return Path.home()
     except RuntimeError:
@@ -89,7 +89,7 @@ def _home() -> Path:
 
 
 def _outermost(prefixes: Iterable[Path], environments: Sequence[Path]) -> Iterator[Path]:
-    """The prefixes that neither the system, nor an environment, nor another prefix shows."""
+    """Yield the prefixes that neither the system, nor an environment, nor another prefix shows."""
     needed, known = [*map(Path, _SYSTEM), *environments], list(prefixes)
     # Under both its own and its resolved name: links in an environment point at either.
     for prefix in dict.fromkeys((*known, *(prefix.resolve() for prefix in known))):
@@ -99,7 +99,7 @@ def _outermost(prefixes: Iterable[Path], environments: Sequence[Path]) -> Iterat
 
 
 def _program_installations(name: str, home: Path) -> Iterator[Path]:
-    """The installations in the user's home to which a program of the user's search path leads."""
+    """Yield the installations in the user's home to which a program of the user's search path leads."""
     if (program := shutil.which(name)) is None:
         return
     for step in steps_to(Path(program)):
@@ -108,7 +108,7 @@ def _program_installations(name: str, home: Path) -> Iterator[Path]:
 
 
 def is_shown_by_default(path: Path, prefixes: tuple[Path, ...]) -> bool:
-    """Whether every sandbox shows this path, given the prefixes of the user's toolchain."""
+    """Say whether every sandbox shows this path, given the prefixes of the user's toolchain."""
     return _is_below(path, [*map(Path, _SYSTEM), *prefixes])
 
 
@@ -152,7 +152,7 @@ class ToolCache(Record):
 def tool_caches(
     programs: Collection[str], top: Path | None, home: Path, environ: Mapping[str, str]
 ) -> Iterator[ToolCache]:
-    """The caches of those tools that are among the programs."""
+    """Yield the caches of those tools that are among the programs."""
     for names, find in _TOOLS.items():
         if any(name in programs for name in names):
             yield find(top, home, environ)
@@ -195,7 +195,7 @@ def _pipenv(top: Path | None, home: Path, _environ: Mapping[str, str]) -> ToolCa
 
 
 def _outside_environment(key: Path | None, folder: Path, end: str) -> ToolCache:
-    """The environment that such a tool keeps outside: its name ends in a digest of the project's path."""
+    """Find the environment that such a tool keeps outside: its name ends in a digest of the project's path."""
     import base64  # here, because reading verbs load this module
 
     if key is None:
@@ -241,7 +241,7 @@ _SCRIPT_ENDS = (".sh", ".bash", ".mk", "Makefile", *_PROGRAM_ENDS)
 
 
 def command_programs(commands: Iterable[str | tuple[str, ...]], top: Path | None) -> frozenset[str]:
-    """Every word that may be a program, without its directory. Too many words do no harm: most are no programs."""
+    """Collect every word that may be a program, without its directory. Too many words do no harm."""
     words = {word for command in commands for word in _words(command)}
     if top is not None:
         for file in list(_files(words)):
@@ -251,7 +251,7 @@ def command_programs(commands: Iterable[str | tuple[str, ...]], top: Path | None
 
 
 def python_of(command: str | tuple[str, ...]) -> str | None:
-    """The interpreter that a command names first, as it names it; None where it names none."""
+    """Return the interpreter that a command names first, as it names it; None if it names none."""
     return next((word for word in _words(command) if _PYTHON.fullmatch(word)), None)
 
 

@@ -42,7 +42,7 @@ _SETTINGS = (
 
 @functools.cache
 def system_paths() -> tuple[Path, ...]:
-    """The system paths that every trial sees: programs, libraries and a few settings."""
+    """Return the system paths that every trial sees: programs, libraries and a few settings."""
     programs = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/opt")
     settings = (path for pattern in _SETTINGS for path in sorted(Path("/etc").glob(pattern)))
     return (*map(Path, programs), *settings)
@@ -57,7 +57,7 @@ class SystemEntry(Record):
 
 
 def system_entries() -> Iterator[SystemEntry]:
-    """The system paths that exist on this machine."""
+    """Yield the system paths that exist on this machine."""
     for path in system_paths():
         resolved = path.resolve()
         is_link = resolved != path and resolved.is_relative_to("/usr")
@@ -66,7 +66,7 @@ def system_entries() -> Iterator[SystemEntry]:
 
 
 def links_of(launch: Launch) -> Iterator[tuple[str, str]]:
-    """The paths of links, where nothing is mounted and that nothing shows, and where they lead."""
+    """Yield the links to make, where nothing is mounted and nothing shows them, and where they lead."""
     # As texts, because pathlib would take a millisecond for all of them.
     mounted = (*_system_texts(), *(_as_folder(mount.target) for mount in launch.mounts))
     for path, leads_to in launch.links.items():
@@ -81,22 +81,22 @@ def _system_texts() -> tuple[str, ...]:
 
 
 def _as_folder(path: str) -> str:
-    """The path with one slash at its end, which paths below it begin with."""
+    """Return the path with one slash at its end, which paths below it begin with."""
     return f"{path.rstrip('/')}/"
 
 
 def facts_of_devices(launch: Launch) -> tuple[str, ...]:
-    """What the drivers of the launch's devices read in /sys; the /proc of a trial has the other facts already."""
+    """List what the devices' drivers read in /sys; the /proc of a trial has the other facts already."""
     return tuple(path for path in device_facts(launch.devices) if path.startswith("/sys"))
 
 
 def environment_of(launch: Launch) -> dict[str, str]:
-    """The variables of the command."""
+    """Return the variables of the command."""
     return {"HOME": HOME, "TMPDIR": TEMPORARY[0], **launch.env}
 
 
 def temporary_directories(launch: Launch) -> tuple[str, ...]:
-    """Where the trial sees file systems that are kept in memory."""
+    """List where the trial sees file systems that are kept in memory."""
     return (*TEMPORARY, *launch.scratch)
 
 
@@ -135,19 +135,19 @@ class DeviceNodes(Record):
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """Their names among the resources that trials take turns with."""
+        """Return their names among the resources that trials take turns with."""
         return tuple(f"device {path}" for path in self.units)
 
     @property
     def fact(self) -> str:
-        """For the fingerprint. Of GPUs that a scheduler assigns, only the number counts: others are as good."""
+        """Return the fact for the fingerprint; of GPUs that a scheduler assigns, only their number: all serve."""
         assigned = [path for path in self.units if is_nvidia_gpu(path) and _ASSIGNED in os.environ]
         names = [path for path in self.units if path not in assigned]
         return ", ".join([*names, *([f"{len(assigned)} assigned GPUs"] if assigned else [])])
 
 
 def find_devices(names: tuple[str, ...], dev: Path = Path("/dev")) -> DeviceNodes:
-    """The device files of these names. Raises Misuse for a device that this machine does not have."""
+    """Find the device files of these names. Raises Misuse for a device that this machine does not have."""
     units: dict[str, None] = {}
     control: dict[str, None] = {}
     for name in names:
@@ -166,12 +166,12 @@ def find_devices(names: tuple[str, ...], dev: Path = Path("/dev")) -> DeviceNode
 
 
 def is_nvidia_gpu(path: str) -> bool:
-    """Whether a device file is that of an NVIDIA GPU."""
+    """Say whether a device file is an NVIDIA GPU."""
     return re.fullmatch(r"/dev/nvidia\d+", path) is not None
 
 
 def device_facts(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """What the drivers of these devices read about the machine, where it exists."""
+    """List what the drivers of these devices read about the machine, if it exists."""
     nvidia = _NVIDIA_FACTS if any(map(is_nvidia_gpu, paths)) else ()
     amd = _AMD_FACTS if any(path.startswith("/dev/dri/") for path in paths) else ()
     return tuple(path for path in (*nvidia, *amd) if Path(path).exists())
@@ -191,7 +191,7 @@ def _gpus(dev: Path, number: str | None) -> DeviceNodes:
 
 
 def _is_assigned(path: str) -> bool:
-    """Whether a scheduler left this NVIDIA GPU to this process, where it says so by numbers."""
+    """Say whether a scheduler left this NVIDIA GPU to this process; True if it names no numbers."""
     assigned = os.environ.get(_ASSIGNED)
     if assigned is None or not re.fullmatch(r"[\d,]*", assigned):
         return True

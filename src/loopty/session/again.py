@@ -81,7 +81,7 @@ def rebaseline(context: CampaignContext, run: Run, unsafe: bool) -> Rebaseline |
 
 
 def decide_rebaseline(history: History, run: int, fingerprint: str, noise: Noise) -> list[Event]:
-    """From now on compare under this fingerprint, with the best of the contenders as the incumbent."""
+    """Compare from now on under this fingerprint, with the best of the contenders as the incumbent."""
     _refuse_driven(history.runs[run])
     if contenders_to_measure(history, run, fingerprint, noise):
         raise Misuse(f"the incumbent of run {run} changed meanwhile: run `loopty rebaseline` again")
@@ -89,7 +89,7 @@ def decide_rebaseline(history: History, run: int, fingerprint: str, noise: Noise
 
 
 def best_contender(history: History, run: int, fingerprint: str) -> NodeId:
-    """The best of the contenders, which are all measured under this fingerprint."""
+    """Return the best of the contenders, which are all measured under this fingerprint."""
     metrics = history.counting_metrics(run)
 
     def better(one: NodeId, other: NodeId) -> NodeId:
@@ -123,14 +123,14 @@ def _refuse_driven(run: Run) -> None:
 
 
 def _contenders(run: Run, fingerprint: str) -> list[NodeId]:
-    """The nodes that may be the incumbent here: the present one, the one that was it here before, the baseline."""
+    """List the nodes that may be the incumbent here: the present one, the former one here, the baseline."""
     incumbents = Incumbents.of(run, Pool.ATTEMPT)
     known = (incumbents.best, incumbents.by_fingerprint.get(fingerprint), run.root)
     return list(dict.fromkeys(node for node in known if node))
 
 
 def contenders_to_measure(history: History, run: int, fingerprint: str, noise: Noise) -> list[NodeId]:
-    """The contenders whose noise here is not known yet."""
+    """List the contenders whose noise here is not known yet."""
 
     def samples(node: NodeId) -> tuple[Metrics, ...]:
         result = history[node].result(fingerprint)
@@ -141,13 +141,11 @@ def contenders_to_measure(history: History, run: int, fingerprint: str, noise: N
 
 
 def remeasure(context: CampaignContext, run: int, node: NodeId | None, unsafe: bool) -> list[Node]:
-    """Judge the reopened nodes of a run, or this one, against the present incumbent; each as it is then.
-
-    A verdict is final otherwise: code that is measured until it is lucky would be kept sooner or later.
-    """
+    """Judge the reopened nodes of a run, or this one, against the present incumbent; each as it is then."""
     if driver := Session.of(context.history.runs[run]).driver:
         raise Misuse(f"run {run} is being driven by `loopty optimize` ({driver}): it measures them itself")
     if node:
+        # Other verdicts are final: code that is measured until it is lucky would be kept sooner or later.
         _require_reopened(context.history[node])
     elif not nodes_to_judge_again(context.history, run):
         return []
@@ -163,7 +161,7 @@ def remeasure(context: CampaignContext, run: int, node: NodeId | None, unsafe: b
 
 
 def nodes_to_judge_again(history: History, run: int) -> Sequence[NodeId]:
-    """The nodes that wait to be judged once more, oldest first."""
+    """List the nodes that wait to be judged once more, oldest first."""
     undecided = Trials.of(history.runs[run]).undecided
     return [node for node in undecided if history[node].reopened_for and history[node].is_pending]
 
@@ -198,7 +196,7 @@ def _require_executor(context: CampaignContext, unsafe: bool) -> None:
 
 
 def _draft_in_new_run(context: CampaignContext, node: Node, root: Node) -> Node:
-    """The draft below the new baseline, with what the user changed in the old one."""
+    """Return the draft below the new baseline, with what the user changed in the old one."""
     if not node.draft:
         raise Misuse(f"the run of {node.name} has no result: make it again below {root.name} with `loopty new`")
     history = context.history

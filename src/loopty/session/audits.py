@@ -64,7 +64,7 @@ class AuditReport(Record):
 
     @property
     def raises_doubt(self) -> bool:
-        """Whether a new look gave no score, or found something wrong."""
+        """Say whether a new look gave no score, or found something wrong."""
         return any(row.ended or row.flags for row in self.rows[len(self.rows) - self.new :])
 
 
@@ -96,7 +96,7 @@ def audit_nodes(context: CampaignContext, run: int, nodes: Sequence[NodeId], uns
 
 
 def list_audits(record: SavedRecord, run: int) -> list[AuditRow]:
-    """Every look of a run, oldest first; for this the state may be read-only."""
+    """List every look of a run, oldest first; for this the state may be read-only."""
     history, repository = record.history, open_own_repository(record.state.top)
     split = _held_out_split(load(repository.top), repository, record.state, history, run)
     events = _events_until(history, record.ledger)
@@ -120,7 +120,7 @@ def _rows(history: History, events: Sequence[Recorded], split: HeldOutSplit, run
 def _held_out_split(
     task: Task, repository: Repository, state: StateFolder, history: History, run: int
 ) -> HeldOutSplit:
-    """The held-out split as it was when the run began."""
+    """Return the held-out split as it was when the run began."""
     search = task.without_held_out()
     files, baseline = NodeFiles(repository, state, search), history[history.runs[run].root]
 
@@ -172,7 +172,7 @@ _MOST_POINTS = 4_000
 
 
 def summarize_run(record: SavedRecord, run: int, node: NodeId | None = None) -> RunSummary:
-    """The summary of a run, about this node or its best one."""
+    """Summarize a run, about this node or its best one."""
     history = record.history
     root = history.runs[run].root
     if node == root:

@@ -152,7 +152,7 @@ def check_trial_result(context: CampaignContext, trial: Trial, unsafe: bool) -> 
 
 
 def _with_explanation(context: CampaignContext, trial: Trial, result: CheckResult) -> CheckResult:
-    """The result with an explanation. A candidate's has no cause: what it prints must not choose a remedy."""
+    """Add an explanation. A candidate's has no cause: what it prints must not choose a remedy."""
     outcome = result.outcome
     if outcome.ending is Ending.CANCELLED:
         return result
@@ -172,7 +172,7 @@ def _with_explanation(context: CampaignContext, trial: Trial, result: CheckResul
 
 
 def _log(context: CampaignContext, trial: Trial, name: str) -> SafeFile | None:
-    """A log of the newest check; None where it is empty, because an empty log is not kept."""
+    """Return a log of the newest check; None if it is empty, because an empty log is not kept."""
     checks = context.state.node_copy(trial.node.id).below("checks")
     log = checks.below(checks.names()[-1]).file_at(name) if checks.names() else None
     return log if log and log.exists() else None
@@ -188,7 +188,7 @@ def _end_of(log: SafeFile) -> str:
 
 
 def check_trial(context: CampaignContext, node: Node) -> Trial:
-    """A trial of a node that serves no verdict and is not recorded."""
+    """Make a trial of a node that serves no verdict and is not recorded."""
     require_files(node)
     run = context.history.runs[node.id.run]
     return Trial(node, context.history[run.root], 0, Pool.CHECK, run.seed, context.gates(node.id))

@@ -33,16 +33,14 @@ Caps = TypeVar("Caps", Pools, RoleBudget)
 
 
 def context_of_run(context: CampaignContext, run: int) -> CampaignContext:
-    """The context in which nodes of this run are measured: that of the second stage, where the run is one.
-
-    There may be no such run: whoever asks for one of its nodes says so.
-    """
+    """Return the context in which nodes of this run are measured: the second stage's, if the run is one."""
+    # There may be no such run: whoever asks for one of its nodes says so.
     found = context.history.runs.get(run)
     return _stage_context(context, run) if found and FrozenPool.of(found).base else context
 
 
 def enter_combination(context: CampaignContext, base: int) -> tuple[CampaignContext, int] | None:
-    """The context and the run that combine the nodes of the search `base`; None where there are too few.
+    """Return the context and the run that combine the nodes of the search `base`; None if there are too few.
 
     It continues the run that there is, as long as its criteria are the task's.
     """
@@ -66,7 +64,7 @@ def enter_combination(context: CampaignContext, base: int) -> tuple[CampaignCont
 
 
 def _newest_combination(history: History, task: Task, base: int, data: str) -> int | None:
-    """The newest run over nodes of `base` whose criteria are the task's."""
+    """Find the newest run over nodes of `base` whose criteria are the task's."""
     runs = (run for run in history.runs.values() if not has_failed(history, run))
     ours = (run for run in runs if FrozenPool.of(run).base == base)
     numbers = (run.number for run in ours if run.criteria_parts == task.criteria(run.benchmark, data))
@@ -121,7 +119,7 @@ def _stage_events(
 
 
 def _pool_files(context: CampaignContext, members: list[PoolMember]) -> dict[str, str | bytes | None]:
-    """The pool as files of the tree: a folder for each member, and an index. No artifact is interpreted."""
+    """Lay out the pool as files: a folder for each member, and an index. No artifact is interpreted."""
     folders = context.folders
     files: dict[str, str | bytes | None] = {}
     try:
@@ -140,7 +138,7 @@ def _pool_files(context: CampaignContext, members: list[PoolMember]) -> dict[str
 
 
 def read_artifact(folder: NodeFolder, node: str, digest: str) -> bytes:
-    """An artifact of the node as it was published. Raises Misuse where it is gone or was changed."""
+    """Read an artifact of the node as it was published. Raises Misuse if it is gone or was changed."""
     try:
         content = folder.read(f"{ARTIFACTS}/{digest}", LARGEST_FILE + 1)
     except OSError:
@@ -161,7 +159,7 @@ def _stage_context(context: CampaignContext, run: int) -> CampaignContext:
 
 
 def _stage_task(task: Task, base: Run) -> Task:
-    """The task of the second stage. What the search has spent on models counts against the same caps."""
+    """Return the task of the second stage. What the search has spent on models counts against the same caps."""
     if not task.combine:
         raise Misuse("the run combines nodes of another one: put the table [combine] back into loopty.toml")
     spend = Spend.of(base)
@@ -171,7 +169,7 @@ def _stage_task(task: Task, base: Run) -> Task:
 
 
 def _rest_of(caps: Caps, spend: Spend) -> Caps:
-    """What is left under these caps."""
+    """Return what is left under these caps."""
     tokens, money = caps.tokens, caps.money_usd
     return replace(
         caps,

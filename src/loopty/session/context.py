@@ -58,7 +58,7 @@ _FIRST_SECONDS, _PERIOD_SECONDS = 1.0, 10.0
 
 
 def refold_progress(say: Callable[[str], None]) -> OnProgress:
-    """A function that says it when it takes long, and then now and again."""
+    """Return a function that reports the progress once it takes long, and then now and again."""
     next_at = time.monotonic() + _FIRST_SECONDS
 
     def report(folded: int, count: int) -> None:
@@ -98,7 +98,7 @@ class CampaignContext(Record):
 
     @classmethod
     def open(cls, start: Path, say: Say, allow: bool = False) -> CampaignContext:
-        """The context of the repository around this directory. Closes what dead processes left open.
+        """Open the context of the repository around this directory. Closes what dead processes left open.
 
         With `allow`, the user has just allowed what the task asks for; else the saved permissions count.
         """
@@ -106,7 +106,7 @@ class CampaignContext(Record):
 
     @classmethod
     def for_task(cls, here: TaskHere, say: Say, allow: bool = False) -> CampaignContext:
-        """The context of a task that is already read: that of an artifact is a stranger's."""
+        """Open the context of a task that is already read: an artifact's is a stranger's."""
         repository, task = here.repository, here.task
         refused = () if allow or here.are_trusted() else here.requests
         if not (allow or refused):
@@ -145,11 +145,11 @@ class CampaignContext(Record):
 
     @property
     def folders(self) -> NodeFolders:
-        """What is kept of nodes, here or in the shared store."""
+        """Return what is kept of nodes, here or in the shared store."""
         return self.files.folders
 
     def gates(self, node: NodeId) -> tuple[Gate, ...]:
-        """The gates that a node must pass: the task's, and those added to it or to its ancestors."""
+        """List the gates that a node must pass: the task's, and those added to it or to its ancestors."""
         return (*self.task.gates, *NodeGates.of(self.history.runs[node.run]).gates_of(node))
 
     def require_trust(self) -> None:
@@ -158,7 +158,7 @@ class CampaignContext(Record):
             raise Misuse(refusal_text(self.refused_requests))
 
     def data_digest(self) -> str:
-        """A digest of the benchmark's data outside the repository."""
+        """Compute a digest of the benchmark's data outside the repository."""
         self.require_trust()
         if not self.task.benchmark.data:
             return ""
@@ -166,7 +166,7 @@ class CampaignContext(Record):
         return seals.data_digest(self.state.top, self.task.benchmark.data)
 
     def role_models(self, run: int | None) -> RoleModels:
-        """The models of a run; without one, of a check, whose costs count against the caps and are forgotten."""
+        """Return a run's models; without a run, a check's, whose costs count against caps and are forgotten."""
         from loopty.session.models import RoleModels
 
         self.require_trust()
@@ -177,7 +177,7 @@ class CampaignContext(Record):
         return self._role_models[run]
 
     def rig(self, unsafe: bool, run: int | None = None) -> Rig:
-        """How trials of a run are run; without one, those of a check."""
+        """Say how trials of a run are run; without one, those of a check."""
         self.require_trust()
         task, found = self.task.without_held_out(), self.history.runs.get(run or 0)
         return Rig(
@@ -193,13 +193,13 @@ class CampaignContext(Record):
         )
 
     def executor(self, unsafe: bool, run: int | None = None) -> Executor:
-        """The executor of the trials of a run on this machine; without one, of a check."""
+        """Make the executor of the trials of a run on this machine; without one, of a check."""
         task = self.task
         serve_model = self.role_models(run).serve_trial if task.roles.user.model else None
         return self.judged_executor(self._setup(unsafe, run).executor(task.width, serve_model, self.say), run)
 
     def judged_executor(self, executor: Executor, run: int | None) -> Executor:
-        """The executor, with the metrics that the verifier judges where the task has some."""
+        """Return the executor, with the metrics that the verifier judges if the task has some."""
         task = self.task
         if not task.verifier.judged or run is None:
             return executor
@@ -209,15 +209,15 @@ class CampaignContext(Record):
         return JudgedExecutor(executor, task.verifier.judged, model, self._traces_folder, limit)
 
     def run_gates(self, unsafe: bool) -> RunGates:
-        """The function that runs the gates of a trial alone."""
+        """Return the function that runs the gates of a trial alone."""
         return self._setup(unsafe).run_gates()
 
     def run_in_tree(self, unsafe: bool) -> RunInTree:
-        """The function that runs any command on the files of a trial's node."""
+        """Return the function that runs any command on the files of a trial's node."""
         return self._setup(unsafe).run_in_tree()
 
     def hold_place(self, cancel: asyncio.Event) -> AbstractAsyncContextManager[str]:
-        """A slot and the resources of a trial, for what runs beside trials; yields why there is none, if so."""
+        """Hold a slot and the resources of a trial, for what runs beside trials; yields why it cannot, if so."""
         return self._setup(unsafe=False).hold_place(self.task.width, cancel)
 
     def _setup(self, unsafe: bool, run: int | None = None) -> TrialSetup:
@@ -229,11 +229,9 @@ class CampaignContext(Record):
     def trial_runner(
         self, run: int, executor: Executor, anywhere: bool = False, is_pool: bool = False
     ) -> TrialRunner:
-        """Runs and records trials of a run. Unless `anywhere`, only where its results are comparable.
-
-        A pool sees to that itself: it measures the incumbent on each machine first.
-        """
+        """Make what runs and records a run's trials. Unless `anywhere`, only where its results are comparable."""
         machine = executor.machine
+        # A pool sees to that itself: it measures the incumbent on each machine first.
         if not (anywhere or is_pool):
             self._refuse_other_machine(self.history.runs[run], machine)
         self.recorder.record(lambda history: note_machine(history, run, machine.fingerprint, machine.facts))
@@ -251,7 +249,7 @@ class CampaignContext(Record):
         )
 
     def for_audit(self) -> CampaignContext:
-        """The context whose trials see the held-out split; nothing is proposed in it."""
+        """Return the context whose trials see the held-out split; nothing is proposed in it."""
         task = self.task.for_audit()
         return replace(self, task=task, files=NodeFiles(self.repository, self.state, task, self.sharing))
 
@@ -285,7 +283,7 @@ class CampaignContext(Record):
         )
 
     def tuning(self) -> Tuning | None:
-        """How proposals of this task are tuned; None where they are not."""
+        """Say how proposals of this task are tuned; None if they are not."""
         tune = self.task.tune
         if not (tune and tune.trials):
             return None
@@ -327,7 +325,7 @@ def _refuse_tracked_files(repository: Repository) -> None:
 
 
 def _throwaway_recorder() -> Recorder:
-    """The recorder of a run that is gone with the process."""
+    """Make the recorder of a run that is gone with the process."""
     recorder = Recorder(open_ledger("memory:"), time.time)
     recorder.record(lambda _: [RunStarted(1, "", Objective(), 0, "a check")])
     return recorder

@@ -97,7 +97,7 @@ def remove_draft(context: CampaignContext, node: Node) -> None:
 
 
 def point_with(given: Mapping[str, Value | str], before: Params, space: Space) -> dict[str, Value]:
-    """The parent's parameters with these values set; empty when none is given."""
+    """Set these values in the parent's parameters; empty when none is given."""
     values = {name: _value(name, value, space) for name, value in given.items()}
     point = space.complete_point({**before, **values}) if values else {}
     for name in values:
@@ -107,7 +107,7 @@ def point_with(given: Mapping[str, Value | str], before: Params, space: Space) -
 
 
 def _value(name: str, value: Value | str, space: Space) -> Value:
-    """The value of a parameter; a text that is no valid value is read as JSON."""
+    """Return the value of a parameter; a text that is no valid value is read as JSON."""
     if name not in space.parameters:
         known = ", ".join(space.parameters) or "none"
         raise Misuse(f"there is no parameter {name}: the parameters are {known}")
@@ -123,7 +123,7 @@ def _value(name: str, value: Value | str, space: Space) -> Value:
 
 
 def node_as_edited(context: CampaignContext, node: Node) -> Node:
-    """The node with what its draft holds now; nothing is recorded."""
+    """Return the node with what its draft holds now; nothing is recorded."""
     if not node.draft:
         return node
     files = context.files.commit(_parent(context, node), draft_edits(context, node), "a check of the task")
@@ -131,7 +131,7 @@ def node_as_edited(context: CampaignContext, node: Node) -> Node:
 
 
 def with_files(node: Node, files: CommittedFiles) -> Node:
-    """The node with these files; a parameter that they declare has its value, or else its default."""
+    """Return the node with these files; a parameter that they declare has its value, or else its default."""
     params = carry_params(node.declared, files.declared, node.params)
     return replace(node, commit=files.commit, tree=files.tree, declared=files.declared, params=params)
 
@@ -155,7 +155,7 @@ def sealable_files(
 
 
 def draft_edits(context: CampaignContext, node: Node) -> Edits:
-    """The draft's changes. Raises Misuse when the access rules forbid one."""
+    """Return the draft's changes. Raises Misuse when the access rules forbid one."""
     parent = _parent(context, node)
     root = context.history[context.history.runs[node.id.run].root]
     places = context.state.draft_folder(node.id), context.state.draft_layout(node.id)
@@ -166,7 +166,7 @@ def draft_edits(context: CampaignContext, node: Node) -> Edits:
 
 
 def _way_back(context: CampaignContext, parent: Node, edits: Edits, folder: Path) -> str:
-    """How the first file that may not change gets back what it held; empty where all may."""
+    """Say how the first file that may not change gets back what it held; empty if all may."""
     path = next((path for path in sorted(edits) if not context.task.access.is_writable(path)), None)
     if path is None:
         return ""
@@ -241,7 +241,7 @@ def _require_mergeable(node: Node) -> None:
 
 
 def _params_of_both(ancestor: Node, ours: Node, other: Node) -> tuple[dict[str, Value], tuple[str, ...]]:
-    """The other's parameters that differ from the ancestor's, and those that both changed."""
+    """Return the other's parameters that differ from the ancestor's, and those that both changed."""
     changed = {name: value for name, value in other.params.items() if ancestor.params.get(name) != value}
     clashes = [
         name for name, value in changed.items() if ours.params.get(name) not in (ancestor.params.get(name), value)

@@ -82,7 +82,7 @@ class GarbageCollector:
         self._sizes: dict[NodeId, int] = {}
 
     def find(self) -> Garbage:
-        """What would go now. Changes nothing."""
+        """Find what would go now. Changes nothing."""
         history = self._record.history
         return self._garbage(history, self._nodes_to_clear(history))
 
@@ -123,14 +123,14 @@ class GarbageCollector:
         return list(_until_it_fits(candidates, self._size, excess))
 
     def _caches_to_clear(self, history: History) -> list[RebuildableFolder]:
-        """The build caches that go, before any node; none while a process works here: it may use any of them."""
+        """List the build caches that go, before any node; none while a process works here: it may use any."""
         if self._has_living_owner():
             return []
         old = self._caches.older_than(time.time() - self._rules.older_than_seconds)
         return list(_until_it_fits(old, lambda cache: cache.size, self._excess(history)))
 
     def _excess(self, history: History) -> float:
-        """By how many bytes the folders of nodes and the caches exceed what they may have; no limit: all of it."""
+        """Count the bytes by which folders of nodes and caches exceed their limit; without one, all of it."""
         if self._rules.max_bytes is None:
             return math.inf
         used = sum(map(self._size, history.ids)) + _size_of(self._caches.older_than(math.inf))
@@ -161,7 +161,7 @@ class GarbageCollector:
         )
 
     def _stored(self, history: History, chosen: Collection[NodeId]) -> int:
-        """How many contents of the shared store nobody needs when the files of these nodes are gone."""
+        """Count the contents of the shared store that are unneeded when the files of these nodes are gone."""
         try:
             shared = self._record.shared
             return len(shared.removable(*_stored_names(history, chosen))) if shared else 0
@@ -171,25 +171,25 @@ class GarbageCollector:
     def _lonely_objects(
         self, history: History, chosen: Collection[NodeId], branches: Collection[str] = ()
     ) -> LonelyObjects:
-        """The objects that nobody needs when the files of these nodes are gone, and these branches."""
+        """Find the objects that are unneeded when the files of these nodes, and these branches, are gone."""
         gone = {*chosen, *(node for node in history.ids if history[node].files_removed)}
         commits = {history[node].commit for node in gone}
         return self._storage.lonely_objects(commits, _kept_commits(history, gone), branches)
 
     def _has_living_owner(self) -> bool:
-        """Whether any process works on this repository: it may use any export."""
+        """Say whether any process works on this repository: it may use any export."""
         return any(self._locks.is_alive(f":{token}") for token in self._record.state.owners.names())
 
 
 def _stored_names(history: History, chosen: Collection[NodeId]) -> tuple[set[str], set[str]]:
-    """Under which keys, and as which commits, the shared store has what nobody needs."""
+    """Return the keys and the commits of what the shared store has and nothing needs."""
     gone = {*chosen, *(node for node in history.ids if history[node].files_removed)}
     commits = {str(history[node].commit) for node in gone} - _kept_commits(history, gone)
     return {folder_key(history.runs[node.run], node) for node in gone}, commits
 
 
 def _until_it_fits(candidates: Iterable[T], size: Callable[[T], int], excess: float) -> Iterator[T]:
-    """The first of these, until they have as many bytes as there are too many."""
+    """Yield the first of these, until they have as many bytes as there are too many."""
     for candidate in candidates:
         if excess <= 0:
             return
@@ -202,6 +202,6 @@ def _size_of(folders: Iterable[RebuildableFolder]) -> int:
 
 
 def _kept_commits(history: History, gone: Collection[NodeId]) -> set[str]:
-    """The commits of all nodes whose files stay."""
+    """Return the commits of all nodes whose files stay."""
     nodes = map(history.__getitem__, list(history.ids))
     return {node.commit for node in nodes if not node.files_removed and node.id not in gone}

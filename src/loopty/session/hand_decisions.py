@@ -17,7 +17,7 @@ from loopty.record.verdicts import Incumbents, NodeJudged
 
 
 def seal_node(history: History, node: NodeId, files: CommittedFiles, params: Params | None = None) -> list[Event]:
-    """The end of a draft, with these values of its parameters; by default its own.
+    """End a draft, with these values of its parameters; by default its own.
 
     Refuses one that is no new experiment, before it costs an attempt.
     """
@@ -32,7 +32,7 @@ def seal_node(history: History, node: NodeId, files: CommittedFiles, params: Par
 
 
 def _repetition(history: History, draft: Node, files: CommittedFiles, params: Params) -> str | None:
-    """Why the draft is no new experiment, or None."""
+    """Say why the draft is no new experiment, or None."""
     parent = history[draft.id.parent] if draft.id.parent else None
     if parent and identity(files.tree, params) == parent.identity:
         return f"changes nothing of {parent.name}"
@@ -44,7 +44,7 @@ def _repetition(history: History, draft: Node, files: CommittedFiles, params: Pa
 
 
 def drop_draft(history: History, node: NodeId) -> list[Event]:
-    """The end of a draft that will not run."""
+    """End a draft that will not run."""
     found = history[node]
     if not found.draft:
         state = found.verdict or ("running" if found.running else "sealed")
@@ -53,7 +53,7 @@ def drop_draft(history: History, node: NodeId) -> list[Event]:
 
 
 def accept_held(history: History, node: NodeId, why: str) -> list[Event]:
-    """A person keeps a node that was held; it must still beat the incumbent that it was compared with."""
+    """Keep a held node by hand; it must still beat the incumbent that it was compared with."""
     found = history[node]
     if found.verdict is not Verdict.HELD:
         raise Misuse(f"{found.name} is not held ({found.verdict or 'it has no verdict'}): nothing to accept")
@@ -67,7 +67,7 @@ def accept_held(history: History, node: NodeId, why: str) -> list[Event]:
 
 
 def add_gate(history: History, node: NodeId, gate: Gate) -> list[Event]:
-    """A gate for a node and its descendants; its name must be new among the gates that apply there."""
+    """Add a gate for a node and its descendants; its name must be new among the gates that apply there."""
     by_node = NodeGates.of(history.runs[history[node].id.run]).by_node
     related = (other for other in map(NodeId, by_node) if node.is_within(other) or other.is_within(node))
     if any(gate.name == known.name for other in related for known in by_node[other]):

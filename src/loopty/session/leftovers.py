@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def rows_of_node(folders: NodeFolders, node: Node) -> tuple[Sequence[Row], Directions]:
-    """What a finished node reported while it ran; that of a folded one is read from a copy."""
+    """Return what a finished node reported while it ran; a folded one's is read from a copy."""
     folder = folders.open(node.id)
     if METRICS not in folder.folded:
         return read_curve(folder.plain)
@@ -37,7 +37,7 @@ def rows_of_node(folders: NodeFolders, node: Node) -> tuple[Sequence[Row], Direc
 
 
 def learning_curve(record: SavedRecord, node: NodeId) -> LearningCurve | None:
-    """The curve of a node beside that of its parent; None where it reported fewer than two values."""
+    """Return a node's curve beside that of its parent; None if it reported fewer than two values."""
     found = record.history[node]
     counting = record.history.metrics(found)
     rows, directions = rows_of_node(record.folders, found) if found.outcome else ((), {})
@@ -63,10 +63,9 @@ _NO_FAILURE = (Ending.FINISHED, Ending.PRUNED, Ending.STOPPED, Ending.CANCELLED)
 
 
 def explain_node(record: SavedRecord, node: Node) -> Explanation | None:
-    """The explanation of a node that failed, or None where it did not.
+    """Explain why a node failed, or return None if it did not.
 
-    Only for a baseline it has a cause: it is the user's own code, and what a candidate prints must not choose what
-    the user is advised to do. A candidate runs under the settings that its baseline passed.
+    Only a failed baseline has a cause.
     """
     outcome, state = node.outcome, record.state
     if outcome is None:
@@ -80,6 +79,8 @@ def explain_node(record: SavedRecord, node: Node) -> Explanation | None:
 
         with contextlib.suppress(OSError):  # without room for a copy, the lines of the error have to do
             record.folders.lay_out(node.id, analysis_files(node, record.history))
+    # A baseline is the user's own code. What a candidate prints must not choose what the user is advised to do,
+    # and it runs under the settings that its baseline passed.
     cause = known_cause(state.top, node.reason, outcome.error_lines) if is_failed_baseline else None
     return Explanation(outcome.error_lines, str(log or ""), cause)
 

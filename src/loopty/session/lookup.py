@@ -19,7 +19,7 @@ _FOLDER_NAME = re.compile(r"\d+\.x\d+\.[0-9a-f]+")
 
 
 def newest_run(history: History, run: int | None = None) -> int:
-    """The number of the run that was named, else of the newest, and rather one that has something to show."""
+    """Return the number of the named run, else of the newest, preferring one that has something to show."""
     if not history.runs:
         raise Misuse("nothing has run here yet: start with `loopty optimize`")
     if run is not None and run not in history.runs:
@@ -34,20 +34,18 @@ def newest_run(history: History, run: int | None = None) -> int:
 
 
 def _has_nothing(history: History, run: Run) -> bool:
-    """Whether there is nothing to see of the run: its baseline failed, or it was refused before anything began."""
+    """Say whether there is nothing to see of the run: its baseline failed, or it was refused at the start."""
     return has_failed(history, run) or (NodeCount.of(run).nodes == 1 and not history[run.root].trials)
 
 
 def find_node(history: History, text: str) -> NodeId:
-    """The node `@95`, `best`, `baseline`, or the one with this path, branch or folder.
-
-    A number alone is a path where a run has that number, its baseline; else it is the name without its sign.
-    """
+    """Find the node `@95`, `best`, `baseline`, or the one with this path, branch or folder."""
     if text == BEST:
         return best_node(history)
     if text == BASELINE:
         return history.runs[newest_run(history, None)].root if history.runs else NodeId("1")
     if handle := _HANDLE.fullmatch(text):
+        # A number alone is a path if a run has that number, its baseline; else it is the name without its sign.
         number = int(handle[2])
         return NodeId(number) if not handle[1] and number in history.runs else history.node_of_handle(number)
     name = text.removeprefix("loopty-")
@@ -57,7 +55,7 @@ def find_node(history: History, text: str) -> NodeId:
 
 
 def node_of_text(text: str) -> NodeId | None:
-    """The node that this names, or None where only the history tells it."""
+    """Return the node that this names, or None if only the history tells it."""
     name = text.removeprefix("loopty-")
     if name == "1":  # the first baseline, which is @1 as well, also before there is a history
         return NodeId("1")
@@ -66,7 +64,7 @@ def node_of_text(text: str) -> NodeId | None:
 
 
 def best_node(history: History) -> NodeId:
-    """The best node of the newest run."""
+    """Return the best node of the newest run."""
     run = history.runs[newest_run(history)] if history.runs else None
     best = Incumbents.of(run, Pool.ATTEMPT).best if run else None
     if best is None:
@@ -85,7 +83,7 @@ _LONGEST = 4_000
 
 
 def parse_text(text: str, name: str) -> str:
-    """The text without blanks around it. Raises Misuse when it is too long, or no text in this encoding."""
+    """Strip the text of blanks around it. Raises Misuse when it is too long, or no text in this encoding."""
     stripped = text.strip()
     if len(stripped) > _LONGEST:
         raise Misuse(f"the {name} has {len(stripped):,} characters, more than {_LONGEST:,}: shorten it")
@@ -97,7 +95,7 @@ def parse_text(text: str, name: str) -> str:
 
 
 def parse_reason(text: str) -> str:
-    """The reason for a change of a verdict, in one line. Raises Misuse when there is none."""
+    """Return the reason for a change of a verdict, in one line. Raises Misuse when there is none."""
     reason = " ".join(parse_text(text, "reason").split())
     if not reason:
         raise Misuse("say why the verdict changes: --why TEXT; it stays in the record")

@@ -60,11 +60,11 @@ class RoleModels:
         """The model of a role; of the verifier, all of them as one. Raises Misuse where it has none to ask."""
 
     def prompt_tokens(self, role: Role) -> int:
-        """The longest prompt that the role's model can read and still has room to answer."""
+        """Return the length of the longest prompt that the role's model can read and still has room to answer."""
         return min(map(self._catalogue.prompt_tokens, self._names(role)))
 
     def all_of(self, role: Role) -> Mapping[ModelOption, RoleModel]:
-        """All models of a role, each with its weight and its listed price, the first one first."""
+        """Return all models of a role, each with its weight and its listed price, the first one first."""
         names, budget = self._names(role), self._task.roles.of(role)
         rates = {name: prices.rates_of(self._catalogue.spec(name)) for name in names}
         listed = {name: rate.input_usd * _INPUT_SHARE + rate.output_usd for name, rate in rates.items() if rate}
@@ -80,7 +80,7 @@ class RoleModels:
 
     @functools.cached_property
     def serve_trial(self) -> ServeTrial | None:
-        """Serves the user role's model to one trial; None where the task names no such model."""
+        """Serve the user role's model to one trial; None if the task names no such model."""
         budget = self._task.roles.user
         if not budget.model:
             return None
@@ -88,11 +88,11 @@ class RoleModels:
 
     @property
     def archive(self) -> Archive:
-        """The prompts and replies of calls."""
+        """Return the prompts and replies of calls."""
         return self._archive
 
     def serve_agent(self, operator: str) -> ServeTrial | None:
-        """Serves the evolver's model to a coding agent; None where the task names no such model."""
+        """Serve the evolver's model to a coding agent; None if the task names no such model."""
         budget = self._task.roles.evolver
         if not budget.model:
             return None
@@ -104,7 +104,7 @@ class RoleModels:
         return serve
 
     def price_warnings(self) -> list[str]:
-        """One sentence for each model whose price is unknown."""
+        """Return one sentence for each model whose price is unknown."""
         names = {name for role in Role for name in self._task.roles.of(role).names}
         warnings = [prices.unknown_price(name, self._catalogue.spec(name)) for name in sorted(names)]
         return [warning for warning in warnings if warning]
@@ -139,7 +139,7 @@ class NamedModels(Record):
     """What the task that defines them asks for beyond the default."""
 
     def entries(self) -> list[ModelEntry]:
-        """What is known about each model without asking it."""
+        """List what is known about each model without asking it."""
         refusal = make_key_refusal(os.environ)
         return list(model_entries(self.specs, self.roles, os.environ, self.top, refusal))
 
@@ -157,7 +157,7 @@ class ModelAnswer(Record):
 
 
 def named_models(start: Path) -> NamedModels:
-    """The models of the task around this directory; outside of one, those of the user's own file."""
+    """Return the models of the task around this directory; outside of one, those of the user's own file."""
     for folder in (start, *start.parents):
         if (folder / TASK_FILE).exists():
             task = load(folder)

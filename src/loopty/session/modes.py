@@ -18,7 +18,7 @@ _WORDS = {"on": True, "1": True, "true": True, "off": False, "0": False, "false"
 
 
 def variable_of(mode: AgentMode) -> str:
-    """The environment variable that is an instruction for one session."""
+    """Name the environment variable that is an instruction for one session."""
     return f"LOOPTY_{mode.name}"
 
 
@@ -34,7 +34,7 @@ class ModeSettings:
         }
 
     def setting(self, mode: AgentMode) -> ModeSetting:
-        """Raises Misuse for an instruction that is neither on nor off."""
+        """Read the mode's setting. Raises Misuse for an instruction that is neither on nor off."""
         if word := self._environ.get(variable_of(mode), "").lower():
             if word not in _WORDS:
                 raise Misuse(f"{variable_of(mode)} is {word[:40]!r}: set it to on or off")
@@ -58,7 +58,7 @@ class ModeSettings:
         file.write(json.dumps(saved).encode())
 
     def inherited_off(self) -> list[ModeSetting]:
-        """The modes that are off although nobody said so for this session."""
+        """List the modes that are off although no one said so for this session."""
         settings = map(self.setting, AgentMode)
         return [found for found in settings if not found.is_on and found.source is not ModeSource.INSTRUCTION]
 

@@ -26,7 +26,7 @@ def open_store(place: str) -> SharedStore:
 
 
 def open_shared_files(state: StateFolder, git: GitCommand) -> SharedFiles | None:
-    """The files that this clone shares with others; None where the user has chosen no store."""
+    """Open the files that this clone shares with others; None if the user has chosen no store."""
     return SharedFiles(open_store(state.store_url), state, git) if state.store_url else None
 
 
@@ -51,7 +51,7 @@ class LedgerChoice:
         self._state = state
 
     def place(self) -> LedgerPlace:
-        """The ledger in use, and how many runs it has. Opens it, unless it is a file that is not there yet."""
+        """Say which ledger is in use, and how many runs it has. Opens it, unless its file is not there yet."""
         state, url = self._state, self._state.ledger_url
         source = "environment" if state.given_ledger else "repository" if state.saved_ledger_url else "default"
         runs = len(open_ledger(url).history().runs) if state.has_ledger() else 0

@@ -67,12 +67,12 @@ class NodeDiff(Record):
 
 
 def task_of_run(task: Task, run: Run) -> Task:
-    """The task whose limits hold in the run: that of the second stage, where the run combines nodes of another."""
+    """Return the task whose limits hold in the run: the second stage's, if it combines another run's nodes."""
     return task.for_combination() if task.combiner and FrozenPool.of(run).base else task
 
 
 def run_status(state: StateFolder, owners: Owners, history: History, run: int) -> RunStatus:
-    """Where a run stands, with the budget of the task file where that can be read."""
+    """Say where a run stands, with the budget of the task file if that can be read."""
     from loopty.show.run_status import status
 
     task, is_alive = task_or_none(state.top), owners.is_alive
@@ -94,7 +94,7 @@ def run_status(state: StateFolder, owners: Owners, history: History, run: int) -
 def search_context(
     state: StateFolder, owners: Owners, history: History, run: int, node: NodeId | None = None
 ) -> SearchContext:
-    """What somebody who joins the search has to know, with the task file where that can be read."""
+    """Tell what anyone who joins the search has to know, with the task file if that can be read."""
     from loopty.show.search_context import search_context
 
     task, is_alive = task_or_none(state.top), owners.is_alive
@@ -104,7 +104,7 @@ def search_context(
 def report(
     record: SavedRecord, run: int, top: int, parameter: str | None = None, most_points: int | None = None
 ) -> Report:
-    """Everything that `loopty report` shows; `parameter` is the one to draw the scores against.
+    """Return everything that `loopty report` shows; the scores are drawn against `parameter`.
 
     It has every point of the chart, or about `most_points` of them.
     """
@@ -139,7 +139,7 @@ def report(
 
 
 def node_detail(record: SavedRecord, node: NodeId) -> NodeDetail:
-    """Everything that is known about a node."""
+    """Return everything that is known about a node."""
     from loopty.show.node import detail
 
     run = record.history.runs[record.history[node].id.run]
@@ -147,7 +147,7 @@ def node_detail(record: SavedRecord, node: NodeId) -> NodeDetail:
 
 
 def node_diff(record: SavedRecord, node: NodeId, baseline: bool = False) -> NodeDiff:
-    """What a node changed in its parent, or with `baseline` in the run's baseline."""
+    """Return what a node changed in its parent, or with `baseline` in the run's baseline."""
     from loopty.session.trust import open_own_repository
 
     history, found = record.history, record.history[node]
@@ -166,7 +166,7 @@ def node_diff(record: SavedRecord, node: NodeId, baseline: bool = False) -> Node
 
 
 def spend_report(record: SavedRecord, run: int) -> SpendReport:
-    """What models cost a run, with the caps of the task file where that can be read."""
+    """Report what models cost a run, with the caps of the task file if that can be read."""
     from loopty.models.prices import free_model_check
     from loopty.show.spend import spend
 
@@ -177,7 +177,7 @@ def spend_report(record: SavedRecord, run: int) -> SpendReport:
 
 
 def gates(record: SavedRecord, node: NodeId | None, run: int) -> list[tuple[str, Gate]]:
-    """The gates of the task and of nodes, each with where it was added; with a node, only those it must pass."""
+    """List the gates of the task and of nodes, and where each was added; with a node, those it must pass."""
     from loopty.git.repository import Repository
 
     if node:
@@ -191,7 +191,7 @@ def gates(record: SavedRecord, node: NodeId | None, run: int) -> list[tuple[str,
 
 
 def task_or_none(top: Path) -> Task | None:
-    """The task, or None where its file cannot be read: a record can be shown without it."""
+    """Return the task, or None if its file cannot be read: a record can be shown without it."""
     try:
         return load(top)
     except Misuse:
@@ -199,6 +199,6 @@ def task_or_none(top: Path) -> Task | None:
 
 
 def _task_gates(top: Path, run: Run) -> tuple[Gate, ...]:
-    """The gates of the task file, unless it has other ones than when the run began."""
+    """Return the gates of the task file, unless it has other ones than when the run began."""
     task = task_or_none(top)
     return task.gates if task and digest(task.gates) == run.criteria_parts.get("gates") else ()

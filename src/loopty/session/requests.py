@@ -32,7 +32,7 @@ _LARGEST = 1e15
 
 
 def pause(history: History, run: int, why: str) -> Iterator[Event]:
-    """Nothing new starts from here on. A second pause changes nothing."""
+    """Pause: nothing new starts from here on. A second pause changes nothing."""
     if not Session.of(history.runs[run]).is_paused:
         yield RunPaused(run, why)
 
@@ -49,7 +49,7 @@ def stop(history: History, run: int, why: str) -> Iterator[Event]:
 
 
 def change_budget(history: History, run: int, limits: Mapping[str, float | None]) -> Iterator[Event]:
-    """These limits instead of those in force; None means no limit."""
+    """Set these limits instead of those in force; None means no limit."""
     for name, limit in limits.items():
         if name not in LIMITS:
             raise Misuse(f"there is no limit {name!r}: the limits are {', '.join(LIMITS)}")
@@ -61,13 +61,13 @@ def change_budget(history: History, run: int, limits: Mapping[str, float | None]
 
 
 def has_driver(owners: Owners, history: History, run: int) -> bool:
-    """Whether a living process drives the run."""
+    """Say whether a living process drives the run."""
     driver = Session.of(history.runs[run]).driver
     return bool(driver) and owners.is_alive(driver)
 
 
 def limits_in_force(state: StateFolder, history: History, run: int) -> Mapping[str, float | None]:
-    """Every limit of the run, as changed; without a task file the changed ones alone."""
+    """Return every limit of the run, as changed; without a task file the changed ones alone."""
     record, task = history.runs[run], task_or_none(state.top)
     if task is None:
         return ChangedLimits.of(record).limits
@@ -96,7 +96,7 @@ def set_directive(
     not_below: Sequence[NodeId] | None,
     history: History,
 ) -> Iterator[Event]:
-    """The directive with these parts; None leaves a part as it is. Nothing where nothing changes."""
+    """Set the directive's parts; None leaves a part as it is. Yields nothing if nothing changes."""
     old = Directive.of(history.runs[run])
     new = Directive(
         old.text if text is None else text,

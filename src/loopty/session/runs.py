@@ -41,7 +41,7 @@ def start_run(
     after: int = 0,
     secret: str | None = None,
 ) -> list[Event]:
-    """A new run with its baseline. `benchmark` and `data` are digests of the benchmark's files and of its data.
+    """Start a run with its baseline. `benchmark` and `data` are digests of the benchmark's files and of its data.
 
     The run's number is above those in this ledger and above `after`. Its secret is drawn here, if not given.
     """
@@ -76,7 +76,7 @@ def start_run(
 
 
 def enter_run(context: CampaignContext, new: bool = False, refuse: Callable[[], None] = lambda: None) -> int:
-    """The number of the run to work on: the newest, or a new one when wanted or when the criteria changed.
+    """Return the number of the run to work on: the newest, or a new one when wanted or the criteria changed.
 
     `refuse` raises what makes a start impossible: before a new run is recorded for it.
     """
@@ -132,13 +132,13 @@ def require_same_criteria(context: CampaignContext, node: Node) -> None:
 
 
 def _newest_search(history: History) -> Run | None:
-    """The newest run that combines no other one and whose baseline has not failed."""
+    """Find the newest run that combines no other one and whose baseline has not failed."""
     runs = sorted(history.runs.values(), key=lambda run: -run.number)
     return next((run for run in runs if not (FrozenPool.of(run).base or has_failed(history, run))), None)
 
 
 def _highest_run_with_refs(repository: Repository, say: Say) -> int:
-    """The highest run of any ref or `loopty-N` branch: those of another ledger are not ours to move."""
+    """Find the highest run of any ref or `loopty-N` branch: those of another ledger are not ours to move."""
     found = (re.match(r"loopty-(\d+)(\.|$)", name) for name in repository.refs.branches("loopty-*"))
     branches = [int(number[1]) for number in found if number]
     if len(branches) > 1 and not repository.refs.wants_branches:
@@ -147,7 +147,7 @@ def _highest_run_with_refs(repository: Repository, say: Say) -> int:
 
 
 def _change_text(before: Mapping[str, str], after: Mapping[str, str]) -> str:
-    """Which of the criteria changed."""
+    """Say which of the criteria changed."""
     if not before:
         return "the criteria were recorded by an older loopty"
     parts = [name for name in after if before.get(name) != after[name]]
@@ -158,7 +158,7 @@ _SHORT = 10
 
 
 def version_commits(repository: Repository, task: Task) -> Mapping[str, str]:
-    """The commits of the versions by their names. Raises Misuse where a name is none."""
+    """Return the commits of the versions by their names. Raises Misuse if a name is none."""
     return {name: _commit(repository, name) for name in task.anchors.versions}
 
 
@@ -173,7 +173,7 @@ def _commit(repository: Repository, name: str) -> str:
 
 
 def unmeasured_versions(context: CampaignContext, run: int, commits: Mapping[str, str]) -> list[PastVersion]:
-    """The versions that the run has not yet, as changes of its baseline; the user learns why one is left out."""
+    """List the versions new to the run, as changes of its baseline; the user learns why one is left out."""
     root = context.history[context.history.runs[run].root]
     measured = {node.summary for node in context.history.nodes(run, Pool.VERSION)}
     found: list[PastVersion] = []
@@ -195,12 +195,12 @@ def unmeasured_versions(context: CampaignContext, run: int, commits: Mapping[str
 
 
 def has_open_version(history: History, run: int) -> bool:
-    """Whether a version of the run waits for its verdict: the process that measured it was ended."""
+    """Say whether a version of the run waits for its verdict: the process that measured it was ended."""
     return any(node.is_pending for node in history.nodes(run, Pool.VERSION))
 
 
 def _edits(context: CampaignContext, root: Node, commit: str) -> dict[str, str | bytes | None]:
-    """What turns the baseline's files that may change into those of the version."""
+    """Return what turns the baseline's files that may change into those of the version."""
     files, repository = context.files, context.repository
     then, now = repository.files(commit), repository.files(root.commit)
     there, here = set(files.writable_files(commit)), set(files.writable_files(root.commit))

@@ -36,7 +36,7 @@ class SavedRecord:
 
     @functools.cached_property
     def owners(self) -> Owners:
-        """The processes that work on this ledger."""
+        """Return the processes that work on this ledger."""
         return self.ledger.owners(ProcessLocks(self.state.owners))
 
     @functools.cached_property
@@ -48,7 +48,7 @@ class SavedRecord:
 
     @functools.cached_property
     def shared(self) -> SharedFiles | None:
-        """The files that this clone shares with others, where the user has chosen a store."""
+        """Return the files that this clone shares with others, if the user has chosen a store."""
         if not self.state.store_url:
             return None
         from loopty.git.command import GitCommand
@@ -58,7 +58,7 @@ class SavedRecord:
 
     @property
     def folders(self) -> NodeFolders:
-        """What is kept of nodes, here or in the shared store."""
+        """Return what is kept of nodes, here or in the shared store."""
         from loopty.workspaces.node_folders import NodeFolders
 
         if self.shared is None:
@@ -75,7 +75,7 @@ class SavedRecord:
         return self.history
 
     def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:
-        """What is wrong with the record, with what to do about it, or None: edits by hand, and unreadable events.
+        """Say what is wrong with the record and what to do, or None: edits by hand, and unreadable events.
 
         Looks at every event and node or at the newest ones, and at every page that was read before.
         """
@@ -86,21 +86,21 @@ class SavedRecord:
 
     @property
     def unreadable(self) -> str | None:
-        """Which events cannot be read, or None; everything else can be shown."""
+        """Say which events cannot be read, or None; everything else can be shown."""
         text = unreadable_text(self.history)
         return f"{text}: what it says is missing here" if text else None
 
     def events(self) -> Iterator[Recorded]:
-        """All events, oldest first."""
+        """Yield all events, oldest first."""
         return self.ledger.read()
 
     def call_events(self) -> Iterator[Recorded]:
-        """The events about model calls, oldest first."""
+        """Yield the events about model calls, oldest first."""
         return self.ledger.read_calls()
 
 
 def _find_state(folders: GitFolders) -> StateFolder:
-    """The state of the repository. Raises Misuse where nothing has run."""
+    """Find the state of the repository. Raises Misuse if nothing has run."""
     state = StateFolder.of(folders)
     if not state.has_ledger():
         old = f" ({OLD_LEDGER})" if state.has_old_ledger() else ""

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def run_until_stopped(work: Callable[[asyncio.Event], Awaitable[T]]) -> T:
-    """The result of the work; SIGINT and SIGTERM set the event that asks it to end."""
+    """Return the result of the work; SIGINT and SIGTERM set the event that asks it to end."""
     signals = _StopSignals()
     with signals.caught():
         return run_beside_loops(lambda: asyncio.run(signals.run(work)), signals.stop)
@@ -82,7 +82,7 @@ class _StopSignals:
 
 
 def watch_nothing(_trial: Trial) -> OnMetrics:
-    """For trials that are never pruned."""
+    """Watch nothing, for trials that are never pruned."""
     return never_prune
 
 

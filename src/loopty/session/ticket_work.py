@@ -41,7 +41,7 @@ class TicketWork:
         self._files = files
 
     def run(self, run: int, number: int, ticket: OpenTicket) -> TicketResult | None:
-        """The result; None where this process was asked to stop. Raises LooptyError where it cannot be done."""
+        """Return the result; None if this process was asked to stop. Raises LooptyError if it cannot be done."""
         if ticket.mode is TicketMode.ATTEMPT:
             return self._attempt(ticket)
         if ticket.mode in (TicketMode.REMEASURE, TicketMode.GATE):
@@ -266,7 +266,7 @@ class TicketWorker:
 
 
 def worker_of(files: TicketFiles, run: int, number: int) -> int | None:
-    """The number of the process that works on a ticket, or None."""
+    """Return the number of the process that works on a ticket, or None."""
     with lock_ticket(files.lock(run, number)) as descriptor:
         if descriptor is not None:
             return None

@@ -70,7 +70,7 @@ class TicketFiles:
         self._result(run, number).write(codec.text(result).encode(), durable=True)
 
     def read(self, run: int, number: int) -> TicketResult:
-        """The result of a ticket that has ended. Raises Misuse where there is none."""
+        """Read the result of a ticket that has ended. Raises Misuse if there is none."""
         try:
             return codec.build(TicketResult, json.loads(self._result(run, number).read()))
         except (FileNotFoundError, ValueError):
@@ -144,7 +144,7 @@ def open_ticket(
 
 
 def attempt_of(history: History, node: Node) -> str | None:
-    """The open ticket for this node's verdict, or None."""
+    """Return the open ticket for this node's verdict, or None."""
     for number, ticket in Tickets.of(history.runs[node.id.run]).open.items():
         if ticket.node == node.id and ticket.mode is TicketMode.ATTEMPT:
             return ticket_name(node.id.run, number)
@@ -164,7 +164,7 @@ def end_ticket(context: CampaignContext, run: int, number: int, fault: str = "")
 def _subject(
     context: CampaignContext, node: Node, mode: TicketMode, values: Mapping[str, Value | str]
 ) -> _Subject:
-    """What to measure: what the draft holds now, or the node itself."""
+    """Say what to measure: what the draft holds now, or the node itself."""
     if node.dropped:
         raise Misuse(f"{node.name} was dropped: open a new one")
     if not node.draft:
@@ -181,7 +181,7 @@ def _subject(
 
 
 def point_of(space: Space, node: Node, values: Mapping[str, Value | str]) -> Params:
-    """The node's parameters with these values; of the task's parameters and of those that its program declares."""
+    """Return the node's parameters with these values, for the task's parameters and those its program declares."""
     return point_with(values, node.params, join_space(space, node.declared)) or node.params
 
 

@@ -60,7 +60,7 @@ class TrialSetup(Record, dict=True):
     """Whether small results go to where discarded nodes are kept, and not into folders."""
 
     def executor(self, width: int, serve_model: ServeTrial | None, say: Callable[[str], None]) -> LocalExecutor:
-        """The executor of trials; `serve_model` gives the benchmark its model, `say` tells what they wait for."""
+        """Make the executor of trials; `serve_model` gives the benchmark a model, `say` tells what they await."""
         sandbox, trial_owner = self._sandbox()
         tools = self._tools(sandbox)
         evaluator = self._evaluator(tools, sandbox, trial_owner, serve_model, say)
@@ -70,11 +70,11 @@ class TrialSetup(Record, dict=True):
         )
 
     def hold_place(self, width: int, cancel: asyncio.Event) -> AbstractAsyncContextManager[str]:
-        """A slot and the resources of a trial, for what runs beside trials; see `executors/local_slots.py`."""
+        """Hold a slot and the resources of a trial, for what runs beside it; see `executors/local_slots.py`."""
         return hold_place(SharedSlots(self.state.slots, width), self._resources, cancel)
 
     def sandbox_gaps(self) -> tuple[str, ...]:
-        """The protections that the sandbox lacks on this machine."""
+        """List the protections that the sandbox lacks on this machine."""
         return tuple(sorted({str(gap.protection) for gap in self._sandbox()[0].gaps}))
 
     @property
@@ -88,12 +88,12 @@ class TrialSetup(Record, dict=True):
         return ProgramAnswers(self.state.program_answers)
 
     def run_gates(self) -> RunGates:
-        """The function that runs the gates of a trial alone."""
+        """Return the function that runs the gates of a trial alone."""
         sandbox, trial_owner = self._sandbox()
         return self._evaluator(self._tools(sandbox), sandbox, trial_owner, None).run_gates
 
     def run_in_tree(self) -> RunInTree:
-        """The function that runs any command on the files of a trial's node, without the hidden ones."""
+        """Return the function that runs any command on the files of a trial's node, without the hidden ones."""
         sandbox, trial_owner = self._sandbox()
         return self._evaluator(self._tools(sandbox), sandbox, trial_owner, None, hides_all=True).run_in_tree
 
@@ -165,7 +165,7 @@ class TrialSetup(Record, dict=True):
     def _warm_commands(
         self, sandbox: Sandbox, tools: _TrialPrograms, stages: Stages, sdk: Mount, say: Callable[[str], None]
     ) -> WarmCommands:
-        """What starts commands as copies of a warm process."""
+        """Make what starts commands as copies of a warm process."""
         benchmark, top = self.rig.benchmark, self.repository.top
         inside = BENCHMARK if benchmark.isolated else TREE
         environments = (*(one.folder for one in tools.environments), *tools.toolchain.prefixes)
@@ -175,7 +175,7 @@ class TrialSetup(Record, dict=True):
         return WarmCommands(benchmark, sandbox.name, packages, stages.package_mounts, targets, say)
 
     def _bytecode(self, sandbox: Sandbox, tools: _TrialPrograms, sdk: Mount, python: str) -> Bytecode:
-        """The byte code of this interpreter."""
+        """Return the byte code of this interpreter."""
         place = Path((tools.path and shutil.which(python, path=tools.path)) or self.repository.top / python)
         try:
             program = (str(place.resolve()), place.stat().st_mtime_ns, place.stat().st_size)
@@ -186,14 +186,14 @@ class TrialSetup(Record, dict=True):
         return Bytecode(self.state.exports, sdk.source, codec.text(identity))
 
     def _variables(self, toolchain: Toolchain) -> dict[str, str]:
-        """The variables of the toolchain; the task may build in the tree itself."""
+        """Return the variables of the toolchain; the task may build in the tree itself."""
         own = (*self.rig.benchmark.scratch, *self.rig.benchmark.caches)
         has_target = "target" in (path.strip("/") for path in own)
         in_tree = ("CARGO_TARGET_DIR",) if has_target else ()
         return {name: value for name, value in toolchain.variables.items() if name not in in_tree}
 
     def _editable_folders(self, sandbox: Sandbox, tools: _TrialPrograms) -> Iterator[str]:
-        """Folders to import from, where the repository's path on the host does not lead to the trial's files."""
+        """Yield folders to import from, if the repository's path on the host does not lead to trial files."""
         if sandbox.name not in ("landlock", "unsafe") or self.rig.benchmark.isolated:
             return
         for environment in tools.environments:
@@ -201,7 +201,7 @@ class TrialSetup(Record, dict=True):
                 yield f"{TREE}/{folder}"
 
     def _tools(self, sandbox: Sandbox) -> _TrialPrograms:
-        """What the task's commands call: the user's programs, except in a container, whose image has its own."""
+        """Find what the task's commands call: the user's programs; a container's image has its own."""
         top = self.repository.top
         environments = [
             environment
@@ -221,7 +221,7 @@ class TrialSetup(Record, dict=True):
         return _TrialPrograms(toolchain, path, tuple(environments), programs)
 
     def _sandbox(self) -> tuple[Sandbox, tuple[int, int] | None]:
-        """The back end, and the uid and gid that own a trial's files when that is not this user."""
+        """Return the back end, and the uid and gid that own a trial's files when that is not this user."""
         if self.rig.unsafe:
             from loopty.sandboxes.unsafe import Unsafe
 

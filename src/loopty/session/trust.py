@@ -45,7 +45,7 @@ class Permission(Record):
 
 
 def user_state_folder(environ: Mapping[str, str]) -> Path:
-    """Where loopty keeps what belongs to the user and not to a repository."""
+    """Return the folder for what belongs to the user and not to a repository."""
     state_home = Path(environ.get("XDG_STATE_HOME", ""))
     home = Path(environ.get("HOME") or Path.home())
     # The XDG specification says to ignore a relative path.
@@ -59,7 +59,7 @@ class TrustStore:
         self.folder = user_state_folder(environ) / "trusted"
 
     def is_trusted(self, top: Path, requests: Collection[TaskRequest]) -> bool:
-        """Whether the user has allowed all of this, together, to the task of this repository."""
+        """Say whether the user has allowed all of this, together, to the task of this repository."""
         place = os.path.realpath(top)
         return not requests or any(permission.covers(place, requests) for permission in self.permissions())
 
@@ -80,7 +80,7 @@ class TrustStore:
             ) from None
 
     def remove(self, top: Path) -> int:
-        """Forget every yes to the task of this repository; how many there were."""
+        """Forget every yes to the task of this repository, and count them."""
         place = os.path.realpath(top)
         found = [permission for permission in self.permissions() if permission.top == place]
         for permission in found:
@@ -88,7 +88,7 @@ class TrustStore:
         return len(found)
 
     def permissions(self) -> list[Permission]:
-        """Every yes, oldest first. A file that somebody else could have written is no yes."""
+        """List every yes, oldest first. A file that someone else could have written is no yes."""
         if not self.folder.is_dir() or self._is_forgeable(self.folder):
             return []
         found = (self._read(path) for path in self.folder.iterdir())
@@ -107,7 +107,7 @@ class TrustStore:
 
     @staticmethod
     def _is_forgeable(path: Path) -> bool:
-        """Whether somebody else could have written this: it is a link, another's, or writable for others."""
+        """Say whether someone else could have written this: it is a link, another's, or writable for others."""
         found = path.lstat()
         is_plain = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
         return not is_plain or found.st_uid != os.geteuid() or bool(found.st_mode & 0o022)
@@ -118,19 +118,19 @@ def _rows(requests: Collection[TaskRequest]) -> list[list[str]]:
 
 
 def _places(requests: Collection[TaskRequest]) -> str:
-    """Where the requests are written."""
+    """Say where the requests are written."""
     of_git = [request for request in requests if request.is_of_git]
     places = [*([TASK_FILE] if len(of_git) < len(requests) else []), *([".git/config"] if of_git else [])]
     return " and ".join(places)
 
 
 def requests_text(requests: Collection[TaskRequest]) -> str:
-    """What a task asks for, one line each."""
+    """Say what a task asks for, one line each."""
     return "\n".join(["this task asks for more than the default:", *(f"  {request}" for request in requests)])
 
 
 def refusal_text(requests: Collection[TaskRequest]) -> str:
-    """Why a task does not run, with the remedy."""
+    """Say why a task does not run, with the remedy."""
     remedy = f"if it may have that: `loopty trust`, or --trust in a script; else edit {_places(requests)}"
     return f"{requests_text(requests)}\n{remedy}"
 
@@ -144,12 +144,12 @@ class TaskHere(Record):
 
     @classmethod
     def read(cls, repository: Repository) -> TaskHere:
-        """The task in the repository's working tree. Raises Misuse for a faulty task file."""
+        """Read the task in the repository's working tree. Raises Misuse for a faulty task file."""
         task = load(repository.top)
         return cls(repository, task, all_requests(repository, task))
 
     def are_trusted(self) -> bool:
-        """Whether the user has allowed the requests."""
+        """Say whether the user has allowed the requests."""
         return TrustStore(os.environ).is_trusted(self.repository.top, self.requests)
 
     def allow(self, only_task_file: bool = False) -> None:
@@ -159,23 +159,23 @@ class TaskHere(Record):
 
 
 def all_requests(repository: Repository, task: Task) -> tuple[TaskRequest, ...]:
-    """What a task and the repository's own git configuration ask for."""
+    """List what a task and the repository's own git configuration ask for."""
     of_task = task_requests(task, repository.top, user_config_models(os.environ))
     return (*of_task, *git_requests(repository.program_settings()))
 
 
 def revoke_trust(start: Path) -> int:
-    """Forget what was allowed to the task of the repository around this directory; how many permissions."""
+    """Forget what was allowed to the task of the repository around this directory; count the permissions."""
     return TrustStore(os.environ).remove(Repository.open(start).top)
 
 
 def permissions() -> list[Permission]:
-    """Everything that the user has allowed, in all repositories."""
+    """List everything that the user has allowed, in all repositories."""
     return TrustStore(os.environ).permissions()
 
 
 def open_own_repository(top: Path) -> Repository:
-    """The repository at this directory, with the programs and servers that the user has allowed to it."""
+    """Open the repository at this directory, with the programs and servers that the user has allowed to it."""
     repository = Repository.open(top)
     if (state := StateFolder.of(repository.folders)).store_url:
         from loopty.session.places import open_shared_files

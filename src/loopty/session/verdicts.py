@@ -82,7 +82,7 @@ def add_gate(context: CampaignContext, node: NodeId, gate: Gate, unsafe: bool) -
 
 
 def _refusal(context: CampaignContext, node: Node, gate: Gate, unsafe: bool) -> str | None:
-    """Why a node that was measured fails the gate, or None."""
+    """Say why a node that was measured fails the gate, or None."""
     if gate.metric:
         return metric_refusal([gate], node.outcome.metrics if node.outcome else {})
     run = context.history.runs[node.id.run]
@@ -94,16 +94,14 @@ def _refusal(context: CampaignContext, node: Node, gate: Gate, unsafe: bool) -> 
 
 
 def _nodes_to_check(history: History, top: NodeId, gate: Gate) -> list[NodeId]:
-    """The nodes at or below this one whose trials did not run the gate, and that are kept or may still be.
-
-    The baseline is not among them: it is what everything is compared with.
-    """
+    """List the nodes from this one down whose trials did not run the gate, and that are kept or may still be."""
 
     def is_concerned(node: Node) -> bool:
         has_result = node.outcome is not None and node.outcome.is_finished
         is_under_way = node.verdict is None and (has_result or (node.running and not gate.metric))
         return node.verdict is Verdict.KEPT or is_under_way
 
+    # Without the baseline: it is what everything is compared with.
     below = (each for each in history.ids if each.is_within(top) and each.parent)
     return [each for each in below if is_concerned(history[each])]
 

@@ -44,7 +44,7 @@ class AgentRow(Record):
 
 
 def agent_rows(history: History, run: Run, now: float) -> tuple[AgentRow, ...]:
-    """A row for each configuration, in the order of their first sessions."""
+    """Return a row for each configuration, in the order of their first sessions."""
     accounts = AgentAccounts.of(run).accounts.values()
     return tuple(_row(history, run, account, now) for account in accounts)
 
@@ -79,7 +79,7 @@ _LONGEST_REASON = 200
 
 
 def agents_lines(rows: Sequence[AgentRow]) -> Iterator[tuple[str, str]]:
-    """The words about each configuration, each with its style: results, then stalls, then the bench."""
+    """Yield the words about each configuration with their style: results, then stalls, then the bench."""
     names = [row.name for row in rows]
     for row in rows:
         name = row.name if names.count(row.name) == 1 else f"{row.name} ({row.digest})"

@@ -28,7 +28,7 @@ class GainCurve(Record):
         return self.gains[-1] if self.gains else 0.0
 
     def area(self, budget: float) -> float:
-        """The mean of the best gain so far over the budget."""
+        """Return the mean of the best gain so far over the budget."""
         if budget <= 0:
             return 0.0
         total, best, since = 0.0, 0.0, 0.0
@@ -50,12 +50,12 @@ class Difference(Record):
 
     @property
     def is_sure(self) -> bool:
-        """Whether the interval excludes zero."""
+        """Say whether the interval excludes zero."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
 def curve_of(history: History, run: int, unit: str) -> GainCurve:
-    """The curve of a run, with its spending in `attempts`, `seconds`, `tokens` or `money`."""
+    """Return the curve of a run, with its spending in `attempts`, `seconds`, `tokens` or `money`."""
     root = history[history.runs[run].root]
     metric = run_metric(history, history.runs[run])
     base = history.score(root)
@@ -74,7 +74,7 @@ def curve_of(history: History, run: int, unit: str) -> GainCurve:
 
 
 def paired_difference(by_task: Sequence[Sequence[float]]) -> Difference:
-    """The mean difference, all tasks weighing the same, with an interval by resampling the pairs of each task."""
+    """Compute the mean difference, tasks weighing the same, and its interval by resampling each task's pairs."""
     tasks = [pairs for pairs in by_task if pairs]
     count = sum(map(len, tasks))
     if not tasks:
@@ -102,7 +102,7 @@ class ArmRow(Record):
 
 
 def arm_rows(curves: Mapping[tuple[str, str, int], GainCurve], budget: float) -> list[ArmRow]:
-    """Rows for each arm, pooled first and then by task.
+    """Return rows for each arm, pooled first and then by task.
 
     `curves` are by arm, task and seed. Gains are shares of the largest gain that any arm found on that task.
     """
@@ -143,7 +143,7 @@ _HEAD = ("arm", "area", "final", "area over the first", "final over the first")
 
 
 def arms_text(head: str, rows: Sequence[ArmRow], columns: int = 80, terminal: Terminal | None = None) -> str:
-    """The rows of a comparison below a line that says what was compared."""
+    """Format the rows of a comparison below a line that says what was compared."""
     terminal = terminal or Terminal()
     lines = [terminal.paint(cut(head, columns), "strong")]
     for task in dict.fromkeys(row.task for row in rows):

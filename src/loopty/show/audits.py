@@ -28,7 +28,7 @@ class ComparisonScale(Record):
 
     @property
     def name(self) -> str:
-        """The metric's name; empty for a weighted sum."""
+        """Return the metric's name; empty for a weighted sum."""
         return "" if self.weighted else self.metrics[0].name
 
     @property
@@ -36,7 +36,7 @@ class ComparisonScale(Record):
         return Direction.MAX if self.weighted else self.metrics[0].direction
 
     def value(self, metrics: Metrics) -> float | None:
-        """The value on this scale; None if a metric is missing."""
+        """Return the value on this scale; None if a metric is missing."""
         if any(metric.name not in metrics for metric in self.metrics):
             return None
         if not self.weighted:
@@ -44,14 +44,14 @@ class ComparisonScale(Record):
         return sum(_weight(metric) * metrics[metric.name] for metric in self.metrics)
 
     def noise(self, floor: Mapping[str, float]) -> float:
-        """The noise of one measurement on this scale; 0 if unknown."""
+        """Return the noise of one measurement on this scale; 0 if unknown."""
         if not self.weighted:
             return floor.get(self.metrics[0].name, 0.0)
         return math.hypot(*(_weight(metric) * floor.get(metric.name, 0.0) for metric in self.metrics))
 
 
 def comparison_scale(metrics: tuple[Metric, ...], values: Metrics, baseline: Metrics) -> ComparisonScale:
-    """The scale that decides between a node and its baseline; the first metric if none does."""
+    """Return the scale that decides between a node and its baseline; the first metric if none does."""
     if all(metric.weight is not None for metric in metrics):
         return ComparisonScale(metrics, weighted=True)
     if all(metric.name in values and metric.name in baseline for metric in metrics):
@@ -85,21 +85,22 @@ class Survival(Record):
 
     @property
     def share(self) -> float | None:
-        """The share of the search's gain that the held-out split shows, too; 0 if it shows no gain.
+        """Return the share of the search's gain that the held-out split shows, too; 0 if it shows no gain.
 
-        None without a gain in the search. Gains are compared in the metric's unit or relative to the baselines,
-        whichever gives the larger share: splits differ in size.
+        None without a gain in the search.
         """
         searched, held_out = self.search_gain, self.held_out_gain
         if searched is None or held_out is None or searched <= 0:
             return None
         share = held_out / searched
         if self.search_baseline and self.held_out_baseline:
+            # Splits differ in size: the gains are compared in the metric's unit or relative to the baselines,
+            # whichever gives the larger share.
             share = max(share, share * abs(self.search_baseline / self.held_out_baseline))
         return max(share, 0.0)
 
     def _gain(self, value: float | None, baseline: float | None) -> float | None:
-        """Positive is better."""
+        """Return the gain; positive is better."""
         if value is None or baseline is None:
             return None
         return self.scale.direction.sign * (value - baseline)
@@ -158,7 +159,7 @@ class AuditRow(Record):
 
     @property
     def gap(self) -> float | None:
-        """How much larger the gain is in the search than on the held-out split."""
+        """Say how much larger the gain is in the search than on the held-out split."""
         if self.search_gain is None or self.held_out_gain is None:
             return None
         return self.search_gain - self.held_out_gain
@@ -177,7 +178,7 @@ class _Trial(Struct):
 def audits(
     history: History, events: Iterable[Recorded], leaks: Mapping[NodeId, Sequence[str]] | None = None
 ) -> list[AuditRow]:
-    """Every look, oldest first. `leaks` has sentences for each node on where the search could see the split."""
+    """List every look, oldest first. `leaks` says for each node where the search could see the split."""
     trials = _trials(events)
     rows: list[AuditRow] = []
     for trial in trials:
@@ -196,7 +197,7 @@ def audits(
 
 
 def _trials(events: Iterable[Recorded]) -> list[_Trial]:
-    """Every trial that saw the split, also one that never ended."""
+    """List every trial that saw the split, also one that never ended."""
     trials: dict[tuple[NodeId, int], _Trial] = {}
     looks: dict[str, int] = {}
     for item in events:
@@ -229,7 +230,7 @@ def _survival(history: History, trial: _Trial, trials: Sequence[_Trial]) -> Surv
 
 
 def _baseline(root: NodeId, trial: _Trial, trials: Sequence[_Trial]) -> Outcome | None:
-    """The newest baseline result on the same split and the same machine, or None."""
+    """Find the newest baseline result on the same split and the same machine, or None."""
     outcomes = (
         other.outcome
         for other in reversed(trials)
@@ -314,7 +315,7 @@ def _drift(row: AuditRow, survival: Survival, earlier: Sequence[AuditRow]) -> It
 
 
 def _rise(before: float | None, after: float | None, sign: int) -> float:
-    """How much the value improved; 0 if either is missing."""
+    """Say how much the value improved; 0 if either is missing."""
     return 0.0 if before is None or after is None else sign * (after - before)
 
 
@@ -342,15 +343,12 @@ _MOST_REFUTED = 32
 
 
 def audit_conclusion(run: int, rows: Sequence[AuditRow]) -> AuditConcluded:
-    """The conclusion from a run's looks, oldest first, at the split that was looked at last.
-
-    The node with the largest held-out gain is the anchor. A later one that gains more in the search and less on
-    the split only fits the data of the search.
-    """
+    """Conclude from a run's looks, oldest first, at the split that was looked at last."""
     compared = [row for row in rows if row.split == rows[-1].split and _has_gains(row)]
     if not compared:
         return AuditConcluded(run, (), "")
     anchor = max(compared, key=lambda row: row.held_out_gain or 0.0)
+    # A later node that gains more in the search and less on the split only fits the data of the search.
     later = compared[compared.index(anchor) + 1 :]
     worse = [row for row in later if _is_refuted(row, anchor) and not anchor.node.is_within(row.node)]
     refuted = tuple(dict.fromkeys(row.node for row in worse))[-_MOST_REFUTED:]
@@ -385,7 +383,7 @@ _LONGEST_NAME = 16
 
 
 def audits_text(audits: Sequence[AuditRow], columns: int = 80, terminal: Terminal | None = None) -> str:
-    """The audits of one run, oldest first, one block for each split."""
+    """Format the audits of one run, oldest first, one block for each split."""
     terminal = terminal or Terminal()
     if not audits:
         return "no audit yet"
@@ -394,7 +392,7 @@ def audits_text(audits: Sequence[AuditRow], columns: int = 80, terminal: Termina
 
 
 def looks_text(looks: int) -> str:
-    """The number of looks at a split, with a warning if they are many."""
+    """Say how many looks there were at a split, with a warning if they are many."""
     count = f"{plural(looks, 'look')} at this split"
     if looks < MANY_LOOKS:
         return count
@@ -417,7 +415,7 @@ def _block(split: str, audits: Sequence[AuditRow], columns: int, terminal: Termi
 
 
 def _table(cells: Sequence[Sequence[str]], columns: int) -> list[str]:
-    """The cells in columns; the time of each audit only if there is room for it."""
+    """Lay the cells out in columns; the time of each audit only if there is room for it."""
     widths = [max(map(width, column)) for column in zip(*cells, strict=True)]
     shown = [i for i in range(len(widths)) if i != _WHEN or sum(widths) + 2 * len(widths) <= columns]
     lines = ("  ".join(pad(row[i], widths[i], right=i not in _LEFT_ALIGNED) for i in shown) for row in cells)
@@ -446,6 +444,6 @@ def _gain(gain: float | None) -> str:
 
 
 def _flags(rows: Sequence[AuditRow]) -> Iterator[str]:
-    """What is suspicious about each node, from its last audit."""
+    """Yield what is suspicious about each node, from its last audit."""
     for row in {row.node: row for row in rows}.values():
         yield from (f"{row.name} {flag.kind}: {flag.words}" for flag in row.flags)

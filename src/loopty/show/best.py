@@ -54,12 +54,10 @@ class _Entry(Record):
 
 
 def leaderboard(history: History, run: int, top: int, fingerprint: str | None = None) -> list[LeaderboardRow]:
-    """The best node, then the best others by their scores, attempts and control alike.
+    """List the best node, then the best others by their scores, attempts and control alike.
 
-    Listed are the nodes that were kept and, as in any study, the trials that only set parameters. No edit that was
-    not kept is listed: the best of many single measurements is the luckiest. All are compared under one
-    fingerprint, by default the run's present one. A machine without a baseline keeps nothing: there every result
-    is listed.
+    Listed are the nodes that were kept and, as in any study, the trials that only set parameters; on a machine
+    without a baseline, every result. All are compared under one fingerprint, by default the run's present one.
     """
     record = history.runs[run]
     under = Cohorts.of(record).fingerprint if fingerprint is None else fingerprint
@@ -105,9 +103,9 @@ def leaderboard(history: History, run: int, top: int, fingerprint: str | None = 
 
 
 def _candidates(history: History, run: Run, under: str, metric: Metric, top: int) -> Iterator[Node]:
-    """The nodes that may be listed. Of trials that only set parameters, no more are read than can be."""
+    """Yield the nodes that may be listed. Of trials that only set parameters, read no more than can be listed."""
     kept = set(incumbents(history, run, under))
-    if not kept:
+    if not kept:  # a machine without a baseline keeps nothing
         yield from (history[node] for pool in SEARCH_POOLS for node in history.nodes_of_pool(run.number, pool))
         return
     yield from map(history.__getitem__, kept)
@@ -117,11 +115,12 @@ def _candidates(history: History, run: Run, under: str, metric: Metric, top: int
     rated = [node for node in rated_nodes(history, run.number).nodes if node.score is not None]
     rated.sort(key=lambda node: (-metric.direction.sign * (node.score or 0.0), node.order))
     found = (history[history.node_of_handle(one.handle)] for one in rated if one.kind.pool in SEARCH_POOLS)
+    # No edit that was not kept: the best of many single measurements is the luckiest.
     yield from itertools.islice((node for node in found if node.tree == root.tree and node.id not in kept), top)
 
 
 def _leader(entries: Sequence[_Entry], metrics: tuple[Metric, ...]) -> _Entry | None:
-    """The best attempt or the best control node, whichever the objective prefers."""
+    """Return the best attempt or the best control node, whichever the objective prefers."""
     best: _Entry | None = None
     for entry in entries:
         if best is None or gain(entry.result.outcome.metrics, best.result.outcome.metrics, metrics).amount > 0:
@@ -130,7 +129,7 @@ def _leader(entries: Sequence[_Entry], metrics: tuple[Metric, ...]) -> _Entry | 
 
 
 def _why_behind(entry: _Entry, leader: _Entry, metrics: tuple[Metric, ...]) -> str:
-    """Why a trial with a better score than the best node's is not the best."""
+    """Say why a trial with a better score than the best node's is not the best."""
     found, first = gain(entry.result.outcome.metrics, leader.result.outcome.metrics, metrics), metrics[0]
     if found.amount <= 0 and found.metric:
         decided = f"{found.metric.name} decided" if found.metric != first else "the older one stays"
@@ -148,7 +147,7 @@ class Cohort(Record):
 
 
 def other_cohorts(history: History, run: int, top: int, rated: RatedNodes | None = None) -> list[Cohort]:
-    """The other cohorts with the `top` best nodes of each, in the order they were first seen.
+    """List the other cohorts in the order they were first seen, each with its `top` best nodes.
 
     `rated` are the nodes of the run, where they are known.
     """
@@ -204,7 +203,7 @@ def leaderboard_text(
 
 
 def _behind(rows: Sequence[LeaderboardRow]) -> dict[str, list[str]]:
-    """The nodes that are not the best although their scores are better, by the reason."""
+    """List, by the reason, the nodes that are not the best although their scores are better."""
     found: dict[str, list[str]] = {}
     for row in rows:
         if row.why_behind:
@@ -220,7 +219,7 @@ def _remark(row: LeaderboardRow) -> str:
 def other_cohorts_text(
     cohorts: Sequence[Cohort], metric: str, columns: int = 80, terminal: Terminal | None = None
 ) -> str:
-    """The leaderboards of other machines, each under its own heading."""
+    """Format the leaderboards of other machines, each under its own heading."""
     terminal = terminal or Terminal()
     parts = []
     for cohort in cohorts:

@@ -46,7 +46,7 @@ class ModelCall(Struct):
 
     @property
     def tokens(self) -> int:
-        """The reserved tokens until the call is settled, then the charged ones."""
+        """Return the reserved tokens until the call is settled, then the charged ones."""
         return (self.settled or self.reserved).tokens
 
     @property
@@ -55,18 +55,18 @@ class ModelCall(Struct):
 
     @property
     def nodes(self) -> list[NodeId]:
-        """The nodes it paid for: those made from its reply, or the one that was measured or reviewed."""
+        """List the nodes it paid for: those made from its reply, or the one that was measured or reviewed."""
         about = self.reserved.node
         return self.new_nodes or ([about] if about and self.reserved.role != Role.EVOLVER else [])
 
     @property
     def own_refusals(self) -> list[ProposalRefused]:
-        """The refused proposals of its own reply; the others belong to later calls that asked again."""
+        """List the refused proposals of its own reply; others belong to later calls that asked again."""
         return [event for event in self.refused_proposals if event.calls[-1] == self.reserved.call]
 
     @property
     def fruitless_reason(self) -> str:
-        """Why the call led to no node; empty if it led to one, was not meant to, or is still in flight."""
+        """Say why the call led to no node; empty if it led to one, was not meant to, or is in flight."""
         if self.settled is None or self.new_nodes:
             return ""
         if self.settled.lost:
@@ -90,7 +90,7 @@ class RunCalls(Record):
 
 
 def calls_of_run(events: Iterable[Recorded], run: int) -> RunCalls:
-    """The calls of a run, in one pass over the events about calls."""
+    """Collect the calls of a run, in one pass over the events about calls."""
     by_name: dict[str, ModelCall] = {}
     again: set[str] = set()
     last: ProposalRefused | None = None
@@ -112,7 +112,7 @@ def calls_of_run(events: Iterable[Recorded], run: int) -> RunCalls:
 
 
 def calls_of_node(events: Iterable[Recorded], node: Node) -> tuple[ModelCall, ...]:
-    """The calls behind the node's proposal; then those in which the verifier looked at it."""
+    """List the calls behind the node's proposal, then those in which the verifier looked at it."""
     known = calls_of_run(events, node.id.run).calls
     took = (known[name] for name in node.calls if name in known)
     # A call that led to a proposal was to change this node; it belongs to the proposal's own node.
@@ -125,7 +125,7 @@ def calls_of_node(events: Iterable[Recorded], node: Node) -> tuple[ModelCall, ..
 
 
 def fruitless_calls_of(events: Iterable[Recorded], node: Node) -> tuple[ModelCall, ...]:
-    """Calls that were to change the node and gave nothing, at least in part; oldest first."""
+    """List calls that were to change the node and gave nothing, at least in part; oldest first."""
     known = calls_of_run(events, node.id.run).calls.values()
     proposing = (call for call in known if call.reserved.pool and call.reserved.node == node.id)
     return tuple(call for call in proposing if call.fruitless_reason or call.own_refusals)
@@ -158,7 +158,7 @@ def calls_text(
     terminal: Terminal | None = None,
     name_of: Callable[[str], str] = str,
 ) -> str:
-    """Each call with its prompt and its reply. A line of the text starts with │, its continuation with ╎."""
+    """Format each call with prompt and reply. A line of the text starts with │, its continuation with ╎."""
     terminal, shown = terminal or Terminal(), list(calls)
     lines: list[str] = []
     for number, (call, record) in enumerate(shown, start=1):
@@ -193,7 +193,7 @@ def _facts(call: ModelCall, record: CallRecord | None, name_of: Callable[[str], 
 
 
 def outcome_facts(call: ModelCall) -> Iterator[Fact]:
-    """Failures of the call: a failed request, refused proposals of its reply, or a reply not used yet."""
+    """Yield the call's failures: a failed request, refused proposals of its reply, or a reply not used yet."""
     settled = call.settled
     if settled and settled.failure:
         yield Fact("failed", settled.failure, "bad")
@@ -228,7 +228,7 @@ def _texts(prompt: Prompt, reply: Reply | None) -> Iterator[tuple[str, str]]:
 
 
 def _quote(text: str, columns: int) -> Iterator[str]:
-    """The lines of the text behind a margin; a long line continues on the next one."""
+    """Yield the lines of the text behind a margin; a long line continues on the next one."""
     room = max(columns - 4, _MIN_COLUMNS)
     for line in text.split("\n"):
         first, *more = _break_line(escape_hidden(line.expandtabs(_TAB)), room)
@@ -269,7 +269,7 @@ def fruitless_calls_text(
     terminal: Terminal | None = None,
     name_of: Callable[[str], str] = str,
 ) -> str:
-    """The newest call last, each with its time, operator, model, cost and the reason it led to nothing."""
+    """Format the calls, newest last, each with its time, operator, model, cost and why it led to nothing."""
     terminal, shown, name = terminal or Terminal(), calls[-MAX_SHOWN:], name_of(node)
     lines = [f"{terminal.paint(name, 'strong')}  {cut(_summary(calls), max(columns - width(name) - 2, 1))}", ""]
     if older := len(calls) - len(shown):
@@ -294,7 +294,7 @@ def _cells(call: ModelCall) -> tuple[str, ...]:
 
 
 def _why(call: ModelCall, columns: int, terminal: Terminal, name_of: Callable[[str], str]) -> Iterator[str]:
-    """The reasons in a few lines, even if a server or a candidate wrote a long text into one."""
+    """Give the reasons in a few lines, even if a server or a candidate wrote a long text into one."""
     room = max(columns - _INDENT, _MIN_COLUMNS)
     facts = list(outcome_facts(call))
     reasons = [(f"{fact.name}: {fact.text}", fact.style) for fact in facts[:_MAX_REASONS]]

@@ -70,7 +70,7 @@ class _Frame(Record):
 
 
 def chart(points: ScorePoints, columns: int = 80, rows: int = 20, terminal: Terminal | None = None) -> str:
-    """The chart in this many columns and rows, or slightly more if no chart fits in them."""
+    """Draw the chart in this many columns and rows, or slightly more if no chart fits in them."""
     terminal = terminal or Terminal()
     scored = [_ScoredPoint(p.order, p.score, p.pool, p.mark) for p in points.items if p.score is not None]
     if not scored:
@@ -152,7 +152,7 @@ def _title(points: ScorePoints, columns: int, terminal: Terminal) -> str:
 
 
 def _order_axis(frame: _Frame, gutter: int) -> list[str]:
-    """The x axis and the numbers under it."""
+    """Draw the x axis and the numbers under it."""
     step = max(int(round_step(max(frame.last / max(frame.columns // 10, 1), 1))), 1)
     axis, numbers = ["─"] * frame.columns, [" "] * (frame.columns + 1)
     free = 0
@@ -170,7 +170,7 @@ def _order_axis(frame: _Frame, gutter: int) -> list[str]:
 def _legend(
     points: ScorePoints, scored: list[_ScoredPoint], scale: AxisScale, columns: int, terminal: Terminal
 ) -> list[str]:
-    """The meaning and the number of each glyph, wrapped into lines."""
+    """Say the meaning and the number of each glyph, wrapped into lines."""
     entries = [(_INKS[mark], f"{count} {mark}") for mark in Mark if (count := points.marks.get(mark))]
     if points.control:
         entries.append((_CONTROL, f"{points.control} control ({_BEST_OF_CONTROL.flat.glyph} its best)"))
@@ -197,12 +197,12 @@ def _legend(
 
 
 def _count(points: ScorePoints, drawn: list[float]) -> str:
-    """How many these are; empty where some were left out."""
+    """Say how many these are; empty if some were left out."""
     return "" if points.is_thinned else f"{len(drawn)} "
 
 
 def _row_name(failed: list[ScorePoint]) -> str:
-    """The name of the row of points without a score; empty without such points."""
+    """Name the row of points without a score; empty without such points."""
     marks = {point.mark for point in failed}
     return "no score" if len(marks) > 1 else "".join(marks)
 
@@ -235,7 +235,7 @@ class _Plot(Record):
 
 
 def svg_chart(points: ScorePoints) -> str:
-    """The chart as an SVG element, whose classes name verdicts; empty where there is no score to draw."""
+    """Draw the chart as an SVG element, whose classes name verdicts; empty if there is no score to draw."""
     scored = [point for point in points.items if point.score is not None]
     scores = [point.score for point in scored if point.score is not None]
     if not scores:
@@ -254,7 +254,7 @@ def svg_chart(points: ScorePoints) -> str:
 
 
 def _rank(point: ScorePoint) -> tuple[bool, bool]:
-    """Points that are drawn last are on top."""
+    """Rank a point: those that are drawn last are on top."""
     return point.mark is Mark.KEPT, point.pool is Pool.ATTEMPT
 
 
@@ -285,7 +285,7 @@ def _dot(plot: _Plot, point: ScorePoint) -> str:
 
 
 def _best_line(plot: _Plot, scored: list[ScorePoint], sign: int) -> str:
-    """Steps from kept node to kept node."""
+    """Draw steps from kept node to kept node."""
     steps: list[str] = []
     best: float | None = None
     for point in scored:

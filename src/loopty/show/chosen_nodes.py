@@ -30,13 +30,13 @@ class _Candidate(Record):
 
     @property
     def content(self) -> frozenset[str]:
-        """What it brings: the digests of its artifacts; without any, its files."""
+        """Return what it brings: the digests of its artifacts; without any, its files."""
         artifacts = self.node.outcome.artifacts.values() if self.node.outcome else ()
         return frozenset(artifacts or (self.node.tree,))
 
 
 def choose_pool(history: History, run: int, members: int, patches: bool = False) -> list[PoolMember]:
-    """The best node with artifacts, then those with the best sum of score and difference from the ones chosen.
+    """Choose the best node with artifacts, then those with the best sum of score and difference to the chosen.
 
     Nodes compete by their scores under the run's present fingerprint, also those that did not beat the best of
     their time: what is no better by itself may still add something. None that a gate or the verifier rejected is
@@ -94,7 +94,7 @@ def _worth(
 
 
 def _likeness(one: _Candidate, other: _Candidate) -> float:
-    """The larger of the shares that two nodes have in common: of their lineages, and of their parameters."""
+    """Return the larger of the shares that two nodes have in common: of lineage, and of parameters."""
     mine, theirs = one.node.id.lineage, other.node.id.lineage
     shared = sum(left == right for left, right in zip(mine, theirs, strict=False))
     lineage = (shared - 1) / max(len(mine), len(theirs)) if one.node.tree != other.node.tree else 0.0
@@ -107,7 +107,7 @@ _LOST = (Verdict.DISCARDED, Verdict.REJECTED, Verdict.QUARANTINED)
 
 
 def removable_nodes(history: History, is_alive: Callable[[str], bool], before: float) -> list[NodeId]:
-    """The lost nodes without a younger or needed descendant, added before this time; the first to go first.
+    """List lost nodes added before this time, without a younger or needed descendant; the first to go first.
 
     Baselines, kept, held and undecided nodes, drafts, incumbents and all their ancestors are needed, and so is
     everything of a run that a living process works on. A descendant goes before its ancestors.
@@ -129,7 +129,7 @@ def removable_nodes(history: History, is_alive: Callable[[str], bool], before: f
 
 
 def _is_open(node: Node) -> bool:
-    """Whether somebody may still want to run or use the node."""
+    """Say whether anyone may still want to run or use the node."""
     return node.running or node.verdict not in _LOST
 
 

@@ -23,7 +23,7 @@ from loopty.show.terminal import Fact, Terminal, wrap
 
 
 def control_text(status: RunStatus) -> str:
-    """The best control node against the baseline and the best attempt; empty before a control trial has ended."""
+    """Compare the best control node with the baseline and the best attempt; empty before a control trial ended."""
     control, scores = status.control, ScoreText.of_run(status)
     if control is None:
         return ""
@@ -44,7 +44,7 @@ def control_text(status: RunStatus) -> str:
 
 
 def control_hint(status: RunStatus) -> str:
-    """One line for verbs that are about the best attempt; empty where the control did not do better."""
+    """Return one line for verbs that are about the best attempt; empty if the control did no better."""
     control = status.control
     if control is None or not status.control_leads:
         return ""
@@ -59,7 +59,7 @@ def control_hint(status: RunStatus) -> str:
 def closing_text(
     status: RunStatus, reason: str, columns: int = 80, terminal: Terminal | None = None, tally: Tally | None = None
 ) -> str:
-    """The closing lines of `loopty optimize`."""
+    """Return the closing lines of `loopty optimize`."""
     terminal = terminal or Terminal()
     lines = [
         terminal.paint(line, fact.style)

@@ -38,12 +38,12 @@ class ScoreChange(Record):
 
     @property
     def is_certain(self) -> bool:
-        """Whether the interval excludes that there is no gain."""
+        """Say whether the interval excludes that there is no gain."""
         return self.low is not None and self.low > 0
 
 
 def score_change(score: float, older: float, direction: Direction, sigma: float = 0.0) -> ScoreChange:
-    """The change from the older score; `sigma` is the noise of the older score, 0 if unknown."""
+    """Compute the change from the older score; `sigma` is the noise of the older score, 0 if unknown."""
     # Scores may be as large as floats get; a larger difference is reported as the largest float.
     amount = max(-sys.float_info.max, min(direction.sign * (score - older), sys.float_info.max))
     changes_sign = min(score, older) < 0 < max(score, older)
@@ -51,12 +51,12 @@ def score_change(score: float, older: float, direction: Direction, sigma: float 
 
 
 def is_far_from_zero(score: float, sigma: float) -> bool:
-    """Whether noise alone could not make the score zero, so that shares of it mean something."""
+    """Say whether noise alone could not make the score zero, so that shares of it mean something."""
     return abs(score) > SIGMAS * sigma
 
 
 def percent_of(amount: float, whole: float, sigma: float = 0.0) -> float | None:
-    """The amount in percent of the whole; None if noise alone could make the whole zero, or beyond a float."""
+    """Return the amount in percent of the whole; None if noise alone makes the whole zero, or beyond a float."""
     if not is_far_from_zero(whole, sigma):
         return None
     percent = 100 * amount / abs(whole)
@@ -67,36 +67,36 @@ UNRANKED = (None, Verdict.REJECTED, Verdict.QUARANTINED, Verdict.HELD)
 
 
 def comparable_result(node: Node, fingerprint: str) -> Result | None:
-    """The node's result that a ranking under this fingerprint may use: finished and judged; or None."""
+    """Return the node's result that a ranking under this fingerprint may use: finished and judged; or None."""
     result = node.result(fingerprint)
     return result if result and result.outcome.is_finished and node.verdict not in UNRANKED else None
 
 
 def has_baseline(run: Run) -> bool:
-    """Whether the run has a baseline to compare with; until then it has no fingerprint of its own."""
+    """Say whether the run has a baseline to compare with; until then it has no fingerprint of its own."""
     return Incumbents.of(run, Pool.ATTEMPT).best is not None
 
 
 def has_only_other_fingerprints(node: Node, run: Run) -> bool:
-    """Whether the node has results, but none under the run's present fingerprint."""
+    """Say whether the node has results, but none under the run's present fingerprint."""
     measured = node.outcome is not None and node.outcome.is_finished
     return has_baseline(run) and measured and node.result(Cohorts.of(run).fingerprint) is None
 
 
 def score(history: History, node: Node, fingerprint: str) -> float | None:
-    """The node's value of the metric that lists show, under this fingerprint; or None."""
+    """Return the node's value of the metric that lists show, under this fingerprint; or None."""
     result, metrics = node.result(fingerprint), history.metrics(node)
     return result.outcome.metrics.get(score_metric(metrics).name) if result and metrics else None
 
 
 def run_metric(history: History, run: Run) -> Metric:
-    """The metric that lists show and charts draw; before the baseline has one, `score`."""
+    """Return the metric that lists show and charts draw; before the baseline has one, `score`."""
     metrics = history.metrics(history[run.root])
     return score_metric(metrics) if metrics else Metric("score", run.objective.direction)
 
 
 def incumbents(history: History, run: Run, fingerprint: str) -> Iterator[NodeId]:
-    """The nodes kept under this fingerprint, newest first; each was judged against the one before it."""
+    """Yield the nodes kept under this fingerprint, newest first; each was judged against the one before it."""
     for pool in SEARCH_POOLS:
         node = Incumbents.of(run, pool).by_fingerprint.get(fingerprint)
         while node:
@@ -106,12 +106,12 @@ def incumbents(history: History, run: Run, fingerprint: str) -> Iterator[NodeId]
 
 
 def sigma(run: Run, fingerprint: str, metric: str) -> float:
-    """The standard deviation of repeated measurements of the same node; 0 when unknown."""
+    """Return the standard deviation of repeated measurements of the same node; 0 when unknown."""
     return Cohorts.of(run).noise.get(fingerprint, {}).get(metric, 0.0)
 
 
 def machine_description(run: Run, fingerprint: str) -> str:
-    """The machine behind a fingerprint, described by how it differs from the run's present machine."""
+    """Describe the machine behind a fingerprint by how it differs from the run's present machine."""
     if fingerprint == Cohorts.of(run).fingerprint:
         return "the present machine"
     machines = Cohorts.of(run).machines
@@ -127,7 +127,7 @@ def machine_description(run: Run, fingerprint: str) -> str:
 
 
 def over_baseline(history: History, node: NodeId, fingerprint: str, metric: Metric) -> ScoreChange | None:
-    """The node's change over the baseline under this fingerprint; None for the baseline, and without results."""
+    """Return the node's change over the baseline under this fingerprint; None for the baseline or no results."""
     run = history.runs[node.run]
     result, baseline = (comparable_result(history[other], fingerprint) for other in (node, run.root))
     if node == run.root or result is None or baseline is None:
@@ -163,7 +163,7 @@ def _change_in_fresh_pairs(history: History, node: NodeId, fingerprint: str, met
 
 
 def _sum_of_effects(history: History, node: NodeId, metric: Metric) -> float | None:
-    """The sum of the effects from the baseline to the node; None where one of them is not in this metric."""
+    """Add the effects from the baseline to the node; None if one of them is not in this metric."""
     root, total, place = history.runs[node.run].root, 0.0, history[node]
     while place.id != root:
         if place.effect is None or place.effect.metric != metric.name or place.against is None:
@@ -193,7 +193,7 @@ class AgainstBaseline(Record):
 def against_baseline(
     history: History, node: NodeId | None, fingerprint: str, metric: Metric
 ) -> AgainstBaseline | None:
-    """The node compared under this fingerprint; None without a node or without a result there."""
+    """Compare the node under this fingerprint; None without a node or without a result there."""
     record = history[node] if node else None
     result = comparable_result(record, fingerprint) if record else None
     if record is None or result is None:
@@ -224,12 +224,12 @@ class OverParent(Record):
 
     @property
     def is_within_noise(self) -> bool:
-        """Whether the change may be nothing but noise: measured apart, and no larger than two results differ."""
+        """Say whether the change may be only noise: measured apart, and no larger than two results differ."""
         return not self.change.amount or (not self.is_paired and abs(self.change.amount) <= SIGMAS * self.noise)
 
 
 def over_parent(history: History, node: Node, fingerprint: str | None = None) -> OverParent | None:
-    """The node's change over its parent in the most important metric; None without comparable results.
+    """Return the node's change over its parent in the most important metric; None without comparable results.
 
     Both are compared under one fingerprint, by default that of the node's verdict.
     """
@@ -249,7 +249,7 @@ def over_parent(history: History, node: Node, fingerprint: str | None = None) ->
 
 
 def over_score(score: float, older: float, metric: Metric, noise: float, effect: Effect | None) -> OverParent:
-    """The change from the parent's score; `effect` is that of their pairs, where they were compared in pairs."""
+    """Return the change from the parent's score; `effect` is from their pairs, if they were compared in pairs."""
     if effect and effect.metric == metric.name:
         change = ScoreChange(effect.amount, percent_of(effect.amount, older, noise))
         return OverParent(change, is_paired=True, noise=noise)

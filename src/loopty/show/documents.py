@@ -23,7 +23,7 @@ _FENCE = re.compile(r"`{3,}")
 
 
 def markdown_text(document: SummaryDocument) -> str:
-    """The document, from its title to its last line."""
+    """Format the document, from its title to its last line."""
     blocks = [f"# {_plain(document.title)}"]
     for section in document.sections:
         blocks.append(f"## {_plain(section.title)}")
@@ -52,7 +52,7 @@ def _row_markdown(cells: Sequence[str]) -> str:
 
 
 def _inline_markdown(text: str) -> str:
-    """The text with its markup escaped; only commands of loopty and names of nodes stay between backticks."""
+    """Escape the text's markup; only commands of loopty and names of nodes stay between backticks."""
     parts = _OWN_CODE.split(printable_line(text))
     return "".join(f"`{part}`" if place % 2 else _plain(part) for place, part in enumerate(parts))
 
@@ -95,7 +95,7 @@ path.version { stroke: var(--version); fill: none; stroke-width: 1.5; }
 
 
 def html_page(document: SummaryDocument, chart: str = "") -> str:
-    """The whole page; `chart` is an SVG element of loopty's own."""
+    """Return the whole page; `chart` is an SVG element of loopty's own."""
     caption = "Every experiment: blue was kept, grey was not, rings are the random control, crosses gave no score."
     caption += " Past versions are plus signs." * ('class="version"' in chart)
     figure = f"<figure>{chart}<figcaption>{caption}</figcaption></figure>" if chart else ""

@@ -37,7 +37,7 @@ class Setting(Record):
 
     @property
     def place(self) -> str:
-        """Where in loopty.toml the line belongs."""
+        """Say where in loopty.toml the line belongs."""
         if self.table.startswith("gates."):
             return f"the gate {self.table.removeprefix('gates.')}"
         return f"[[{self.table}]]" if "." in self.table else f"[{self.table}]"
@@ -62,7 +62,7 @@ class Cause(Record):
 
     @property
     def remedy(self) -> str:
-        """What to do, in one line that holds what to paste."""
+        """Say what to do, in one line that holds what to paste."""
         parts = [
             f"in loopty.toml, under {place}: {'; '.join(item.line for item in items)}"
             for place, items in itertools.groupby(self.settings, key=lambda item: item.place)
@@ -73,7 +73,7 @@ class Cause(Record):
 
 
 def toml_value(value: SettingValue) -> str:
-    """The value as TOML. JSON strings, numbers and lists of strings are valid TOML."""
+    """Format the value as TOML. JSON strings, numbers and lists of strings are valid TOML."""
     if isinstance(value, float):
         return repr(value)  # also what JSON does not have, as nan
     plain = list(value) if isinstance(value, tuple) else value
@@ -91,7 +91,7 @@ class Explanation(Record):
     """The known cause, for failures of the user's own code."""
 
     def plain(self) -> dict[str, Any]:
-        """The explanation for programs."""
+        """Return the explanation for programs."""
         data: dict[str, Any] = {"lines": list(self.lines), "log": self.log}
         if self.cause:
             settings = [

@@ -15,7 +15,7 @@ _MAX_LINES = 5
 def explanation_text(
     found: Explanation, columns: int = 80, terminal: Terminal | None = None, folder: Path | None = None
 ) -> str:
-    """The lines of the error, the cause, the lines to paste, and the path of the log, relative to `folder`."""
+    """Format the error, the cause, the lines to paste, and the path of the log, relative to `folder`."""
     terminal = terminal or Terminal()
     # A single line is the reason itself, which was said before.
     shown = found.lines[:_MAX_LINES] if len(found.lines) > 1 else ()
@@ -29,7 +29,7 @@ def explanation_text(
 
 
 def explanation_facts(found: Explanation, folder: Path | None = None) -> Iterator[Fact]:
-    """The explanation as facts of a node or a run."""
+    """Yield the explanation as facts of a node or a run."""
     for number, line in enumerate(found.lines[:_MAX_LINES]):
         yield Fact("error" if number == 0 else "", line.strip(), "dim")
     if found.cause:

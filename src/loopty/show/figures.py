@@ -14,29 +14,29 @@ from loopty.domain.space import Value
 
 
 def figure(value: float) -> str:
-    """Six significant digits, without an exponent if possible."""
+    """Format six significant digits, without an exponent if possible."""
     return without_minus_zero(f"{value:.0f}" if 1e6 <= abs(value) < 1e12 else f"{value:.6g}")
 
 
 def without_minus_zero(text: str) -> str:
-    """The number without its sign where only zeros are left of it."""
+    """Drop the number's sign if only zeros are left of it."""
     return text.removeprefix("-") if not any(digit in text for digit in "123456789in") else text
 
 
 def value_text(value: Value | None, digits: int = 6) -> str:
-    """A parameter's value, as a task file has it; a number with at most this many significant digits."""
+    """Format a parameter's value as a task file has it; a number with at most this many significant digits."""
     if isinstance(value, float):
         return without_minus_zero(f"{value:.{digits}g}")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def rough_figure(value: float) -> str:
-    """Three significant digits with a sign, for values that are known only with an interval."""
+    """Format three significant digits with a sign, for values that are known only with an interval."""
     return sign(value) + three_digits(abs(value))
 
 
 def three_digits(value: float) -> str:
-    """Three significant digits."""
+    """Format three significant digits."""
     return figure(float(f"{value:.3g}"))
 
 
@@ -59,7 +59,7 @@ def duration(seconds: float) -> str:
 
 
 def moment(at: float) -> str:
-    """Local month, day and time of this many seconds since the epoch."""
+    """Format local month, day and time of this many seconds since the epoch."""
     return time.strftime("%m-%d %H:%M", time.localtime(at))
 
 
@@ -70,7 +70,7 @@ def rate(per_second: float) -> str:
 
 
 def dollars(amount: float) -> str:
-    """Dollars and cents; two or four more digits for small amounts."""
+    """Format dollars and cents; two or four more digits for small amounts."""
     return f"${amount:,.2f}" if amount >= 0.1 or not amount else f"${amount:.{4 if amount >= 0.001 else 6}f}"
 
 
@@ -88,7 +88,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def percent(share: float) -> str:
-    """The size of a share in percent, without its sign."""
+    """Format the size of a share in percent, without its sign."""
     size = abs(share)
     if size >= 1e6:
         return three_digits(size)
@@ -116,7 +116,7 @@ _PREFIX = "PARAM_"
 
 
 def shell_assignments(params: Mapping[str, Value]) -> str:
-    """One line for each parameter, `PARAM_LR=0.03`, safe to `eval`."""
+    """Return one line for each parameter, `PARAM_LR=0.03`, safe to `eval`."""
     names: dict[str, str] = {}
     for name in params:
         variable = _PREFIX + re.sub(r"\W", "_", name, flags=re.ASCII).upper()
@@ -131,7 +131,7 @@ def _quote(value: Value) -> str:
 
 
 def store_line(place: str, unsent: int, unsent_bytes: int, fault: str) -> str:
-    """What a person has to know about the store; `fault` says why things wait."""
+    """Say what a person has to know about the store; `fault` says why things wait."""
     if not unsent:
         return f"{place}: it has everything"
     waits = "waits" if unsent == 1 else "wait"

@@ -113,7 +113,7 @@ def goodput(
 
 
 def waste(run: Run) -> tuple[TrialCost, ...]:
-    """Trials without a result, the most expensive cause first."""
+    """List trials without a result, the most expensive cause first."""
     counts = [TrialCounts.of(run, pool) for pool in BUDGETED_POOLS]
     costs = [
         TrialCost(
@@ -127,7 +127,7 @@ def waste(run: Run) -> tuple[TrialCost, ...]:
 
 
 def _share(busy_seconds: float, seconds: float, slots: int) -> float | None:
-    """The share of a slot's time that was used, at most 1: the slots of a task may change between sessions."""
+    """Return the used share of a slot's time, at most 1: the slots of a task may change between sessions."""
     return min(busy_seconds / (seconds * slots), 1.0) if seconds > 0 else None
 
 

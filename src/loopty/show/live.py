@@ -85,7 +85,7 @@ def frame(
     latest: LatestRow,
     columns: int,
 ) -> list[FrameLine]:
-    """The lines of the display, at most this many columns wide, the most important first."""
+    """Return the lines of the display, at most this many columns wide, the most important first."""
     lines = [_bar(status, columns), _best(status)]
     if status.phase and status.phase.name is PhaseName.CONFIRMATION:
         lines.append(FrameLine(phase_text(status.phase)))
@@ -103,7 +103,7 @@ def frame(
 
 
 def running_trial_text(trial: RunningTrialRow) -> str:
-    """The trial in words. A repeat names the node it serves, not which node of the pair is being measured."""
+    """Describe the trial. A repeat names the node it serves, not which node of the pair is being measured."""
     age = f"for {duration(trial.age_seconds)}"
     if trial.repeat is None:
         pool = "" if trial.pool is Pool.ATTEMPT else f" ({trial.pool})"
@@ -132,14 +132,14 @@ def slots_text(status: RunStatus) -> str:
 
 
 def pool_progress(status: RunStatus) -> str:
-    """How much of each pool is spent: `57/150 attempts, 12/40 controls`."""
+    """Say how much of each pool is spent: `57/150 attempts, 12/40 controls`."""
     return ", ".join(
         f"{count.started:,}/{count.limit:,} {count.pool}s" for count in status.counts if count.limit
     ) or plural(status.count(Pool.ATTEMPT).started, "attempt")
 
 
 def remaining_seconds(status: RunStatus, throughput: Throughput) -> float | None:
-    """The time until the pools or the wall clock are spent at this pace; None if unknown, as in a pause."""
+    """Estimate the time until pools or wall clock are spent at this pace; None if unknown, as in a pause."""
     if status.is_paused:
         return None
     estimates = []
@@ -283,6 +283,6 @@ class LiveProgress:
         self._drawn_at = now
 
     def _erase_code(self, columns: int) -> str:
-        """The escape code that clears the drawn lines. A terminal that became narrower has wrapped them."""
+        """Return the escape code that clears the drawn lines; a terminal that became narrower has wrapped them."""
         rows = sum(max(-(-line_width // max(columns, 1)), 1) for line_width in self._line_widths)
         return f"{control_code(str(rows))}F{control_code('J')}" if rows else ""

@@ -102,7 +102,7 @@ class NodeDetail(Record):
 
 
 def detail(history: History, node: NodeId, gates: tuple[Gate, ...] = ()) -> NodeDetail:
-    """What is known about the node; `gates` are the gates of the task."""
+    """Collect what is known about the node; `gates` are the gates of the task."""
     record = history[node]
     run = history.runs[node.run]
     parent = history[node.parent] if node.parent else None
@@ -193,7 +193,7 @@ def node_text(
     terminal: Terminal | None = None,
     explanation: Explanation | None = None,
 ) -> str:
-    """The page of a node; `folder` has its logs and results."""
+    """Format the page of a node; `folder` has its logs and results."""
     terminal = terminal or Terminal()
     node = detail.node
     glyph, style = node_glyph(node)
@@ -301,7 +301,7 @@ def _artifacts(outcome: Outcome) -> str:
 
 
 def _incumbent(detail: NodeDetail) -> str:
-    """The node that this one was compared with; empty where there was none."""
+    """Name the node that this one was compared with; empty if there was none."""
     return node_name(detail.node.against, detail.against_handle) if detail.node.against else ""
 
 
@@ -337,7 +337,7 @@ def _over_parent(detail: NodeDetail) -> str:
 
 
 def _change_in_fresh_pairs(detail: NodeDetail) -> ScoreChange | None:
-    """The change over the baseline in fresh pairs."""
+    """Return the change over the baseline in fresh pairs."""
     change = detail.metrics[0].over_baseline if detail.metrics else None
     return change if change and change.is_confirmed else None
 
@@ -353,7 +353,7 @@ def _spread(detail: NodeDetail) -> str:
 
 
 def _scores(metric: MetricDetail, *changes: ScoreChange) -> ScoreText:
-    """The text for the values of one metric."""
+    """Return the text for the values of one metric."""
     values = [metric.value] if metric.baseline is None else [metric.value, metric.baseline]
     return ScoreText.of(values, [metric.over_baseline, *changes], metric.noise)
 

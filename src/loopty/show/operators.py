@@ -57,7 +57,7 @@ class Diversity(Record):
 
     @property
     def is_low(self) -> bool:
-        """Whether most of the newest changes do the same to the same place."""
+        """Say whether most of the newest changes do the same to the same place."""
         return self.changes >= _RECENT // 2 and self.bits < self.most_bits / 4
 
 
@@ -77,7 +77,7 @@ class OperatorReport(Record):
 
 
 def operator_report(history: History, run: Run, pool: Pool = Pool.ATTEMPT) -> OperatorReport:
-    """What the arms of a pool did. Reads every node of the pool once."""
+    """Report what the arms of a pool did. Reads every node of the pool once."""
     nodes = [node for node in history.nodes(run.number, pool) if node.id.parent]
     periods = _periods(nodes)
     gains = {node.id: change.change.amount for node in nodes if (change := over_parent(history, node))}
@@ -135,7 +135,7 @@ def operator_report(history: History, run: Run, pool: Pool = Pool.ATTEMPT) -> Op
 
 
 def diversity(nodes: Sequence[Node]) -> Diversity:
-    """The entropy of changes: by operator, model, changed files and changed parameters."""
+    """Compute the entropy of changes: by operator, model, changed files and changed parameters."""
     kinds = Counter((node.operator, node.model, node.edits, node.surface, tuple(node.params)) for node in nodes)
     total = len(nodes)
     bits = sum(count / total * math.log2(total / count) for count in kinds.values())
@@ -172,7 +172,7 @@ _MAX_ROWS = 24
 
 
 def operators_text(report: OperatorReport, columns: int = 80, terminal: Terminal | None = None) -> str:
-    """The arms of a run, the kinds of changes by their tags, and how different the newest changes are."""
+    """Format the arms of a run, the kinds of changes by their tags, and how different the newest changes are."""
     terminal = terminal or Terminal()
     if not report.rows:
         return terminal.render(f"run {report.run} has no proposal yet: start with `loopty optimize`")
@@ -210,7 +210,7 @@ def _learning_facts(learning: SearchLearning) -> Iterator[Fact]:
 
 
 def _table(name: str, rows: Sequence[OperatorRow], columns: int, terminal: Terminal) -> list[str]:
-    """The rows as a table with an empty line before it; empty without rows."""
+    """Format the rows as a table with an empty line before it; empty without rows."""
     if not rows:
         return []
     cells = [(name, *_HEAD), *((_name(row), *_cells(row)) for row in rows[:_MAX_ROWS])]

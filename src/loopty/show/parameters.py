@@ -47,7 +47,7 @@ class ParameterImportance(Record):
 
 
 def parameter_importance(history: History, run: int, rated: RatedNodes | None = None) -> list[ParameterImportance]:
-    """The parameters of a run, the most important first; empty where there are too few trials to say.
+    """List the parameters of a run, the most important first; empty if there are too few trials to say.
 
     Only trials with the code of the best node count, attempts and control alike, under the run's fingerprint. Of
     very many trials, some thousands from the whole run are enough. `rated` are its nodes, where they are known.
@@ -64,7 +64,7 @@ def parameter_importance(history: History, run: int, rated: RatedNodes | None = 
 
 
 def parameter_points(history: History, run: int, rated: RatedNodes | None = None) -> list[tuple[Node, float]]:
-    """The nodes with parameters and their scores, where more is better; a pruned one has the lowest of all.
+    """List the nodes with parameters and their scores, more being better; a pruned one has the lowest of all.
 
     Of more than MOST_TRIALS nodes, as many at even distances.
     """
@@ -88,7 +88,7 @@ def parameter_points(history: History, run: int, rated: RatedNodes | None = None
 
 
 def _groups(values: Sequence[Value]) -> list[Hashable]:
-    """The group of each value."""
+    """Return the group of each value."""
     if any(isinstance(value, str | bool) for value in values) or len(set(values)) <= _GROUPS:
         return list(values)
     ranks = _ranks([float(value) for value in values])
@@ -96,7 +96,7 @@ def _groups(values: Sequence[Value]) -> list[Hashable]:
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """The rank of each value, from 0; equal values share the mean of theirs."""
+    """Return the rank of each value, from 0; equal values share the mean of theirs."""
     places = defaultdict[float, list[int]](list)
     for place, value in enumerate(sorted(values)):
         places[value].append(place)
@@ -105,7 +105,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 def _share_between(groups: Sequence[Hashable], ranks: Sequence[float]) -> float:
-    """Omega squared, the share of the variance of ranks that lies between groups; 0 where chance gives as much."""
+    """Compute omega squared, the share of rank variance between groups; 0 if chance gives as much."""
     members = defaultdict[Hashable, list[float]](list)
     for group, rank in zip(groups, ranks, strict=True):
         members[group].append(rank)
@@ -126,7 +126,7 @@ _BAR = 30
 def importance_text(
     importance: Sequence[ParameterImportance], columns: int = 80, terminal: Terminal | None = None
 ) -> str:
-    """One line for each of the most important parameters; empty where nothing is known."""
+    """Return one line for each of the most important parameters; empty if nothing is known."""
     terminal = terminal or Terminal()
     if not importance:
         return ""
@@ -164,7 +164,7 @@ class ParameterSlice(Record):
 def parameter_slice(
     history: History, run: int, parameter: str, rated: RatedNodes | None = None
 ) -> ParameterSlice | None:
-    """The trials with the code of the best node, attempts and control alike; None if none has the parameter.
+    """Find the trials with the best node's code, attempts and control alike; None if none has the parameter.
 
     `rated` are the nodes of the run, where they are known.
     """
@@ -181,7 +181,7 @@ def parameter_slice(
 
 
 def parameters_of(history: History, run: int, rated: RatedNodes | None = None) -> Sequence[str]:
-    """The names of the parameters that trials of the run have."""
+    """List the names of the parameters that trials of the run have."""
     return list(dict.fromkeys(name for node, _ in parameter_points(history, run, rated) for name in node.params))
 
 
@@ -207,7 +207,7 @@ class _ValueAxis(Record):
     is_logarithmic: bool
 
     def share(self, value: float) -> float:
-        """The place of the value between 0, the left edge, and 1."""
+        """Return the place of the value between 0, the left edge, and 1."""
         if self.low == self.high:
             return 0.5
         low, high, here = map(self._position, (self.low, self.high, value))
@@ -223,7 +223,7 @@ class _ValueAxis(Record):
 
 
 def slice_chart(found: ParameterSlice, columns: int = 80, rows: int = 12, terminal: Terminal | None = None) -> str:
-    """The chart in this many columns and rows of points, or slightly more columns if none fits in them."""
+    """Draw the chart in this many columns and rows of points, or slightly more columns if none fits in them."""
     terminal = terminal or Terminal()
     scores = [point.score for point in found.points]
     best = max(scores, key=lambda score: found.direction.sign * score)
@@ -253,7 +253,7 @@ def _ink(point: SlicePoint) -> Ink:
 
 
 def _places(points: Sequence[SlicePoint], columns: int) -> tuple[list[float], str]:
-    """The place of each point from 0 to 1, and the line of labels under the axis."""
+    """Return the place of each point from 0 to 1, and the line of labels under the axis."""
     values = [point.value for point in points]
     if any(isinstance(value, str | bool) for value in values):
         return _choice_places(values, columns)
@@ -273,7 +273,7 @@ def _number_labels(axis: _ValueAxis, columns: int) -> str:
 
 
 def _choice_places(values: Sequence[Value], columns: int) -> tuple[list[float], str]:
-    """A stretch of the axis for each choice; the points of one are spread over it in their order."""
+    """Give each choice a stretch of the axis; the points of one are spread over it in their order."""
     choices = sorted(set(map(str, values)))
     stretch = columns // min(len(choices), _MOST_CHOICES)
     counts = {choice: sum(str(value) == choice for value in values) for choice in choices}

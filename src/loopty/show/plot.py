@@ -33,7 +33,7 @@ class Grid:
             self._cells[row, column] = ink
 
     def line(self, row: int, columns: int, terminal: Terminal) -> str:
-        """One row of cells as coloured text."""
+        """Return one row of cells as coloured text."""
         inks = (self._cells.get((row, column), _BLANK) for column in range(columns))
         spans = itertools.groupby(inks, key=lambda ink: ink.style)
         return "".join(terminal.paint("".join(ink.glyph for ink in span), style) for style, span in spans)
@@ -52,12 +52,12 @@ class AxisScale(Record):
     high: float
 
     def row(self, value: float, rows: int) -> int:
-        """The row of this value, 0 at the top; a value outside the range is on the edge."""
+        """Return the row of this value, 0 at the top; a value outside the range is on the edge."""
         share = (self.high - value) / (self.high - self.low)
         return round(min(max(share, 0.0), 1.0) * (rows - 1))
 
     def ticks(self, limit: int) -> list[float]:
-        """Round numbers within the range, at most about `limit` of them."""
+        """Return round numbers within the range, at most about `limit` of them."""
         step = round_step((self.high - self.low) / max(limit, 1))
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
@@ -65,7 +65,7 @@ class AxisScale(Record):
 
 
 def robust_scale(values: Sequence[float], best: float) -> AxisScale:
-    """The range of the values, without outliers if these are few; the best is always inside."""
+    """Return the range of the values, without outliers if these are few; the best is always inside."""
     ordered = sorted(max(-_LARGEST, min(value, _LARGEST)) for value in values)
     low, high = ordered[0], ordered[-1]
     if len(ordered) >= _FEWEST_TO_CLIP:
@@ -83,13 +83,13 @@ def robust_scale(values: Sequence[float], best: float) -> AxisScale:
 
 
 def round_step(minimum: float) -> float:
-    """The smallest step of 1, 2, 5, 10, … that is at least the minimum."""
+    """Return the smallest step of 1, 2, 5, 10, … that is at least the minimum."""
     power = 10.0 ** math.floor(math.log10(minimum))
     return next(step * power for step in (1, 2, 5, 10) if step * power >= minimum * (1 - 1e-9))
 
 
 def tick_labels(ticks: Sequence[float]) -> list[str]:
-    """The ticks with as many decimals as distinguish them."""
+    """Format the ticks with as many decimals as distinguish them."""
     if len(ticks) < 2:
         return [f"{tick:.6g}" for tick in ticks]
     decimals = max(0, -math.floor(math.log10(ticks[1] - ticks[0]) + 1e-9))
@@ -113,7 +113,7 @@ _PARENT = Ink("·", "other", 1)
 
 
 def curve_chart(found: LearningCurve, columns: int = 80, rows: int = 8, terminal: Terminal | None = None) -> str:
-    """The chart in this many columns and rows of points, or slightly more columns if none fits in them."""
+    """Draw the chart in this many columns and rows of points, or slightly more columns if none fits in them."""
     terminal = terminal or Terminal()
     values = [value for curve in (found.curve, found.parent) for _, value in curve.points]
     scale = robust_scale(values, found.curve.points[-1][1])

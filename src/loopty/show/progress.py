@@ -165,12 +165,12 @@ class PlainProgress:
 
 
 def _is_answer(event: CallSettled) -> bool:
-    """Whether the call tells if a model replies; a stall of an agent is said with what follows from it."""
+    """Say whether the call tells if a model replies; a stall of an agent is said with what follows from it."""
     return event.usage is not None and not event.failure.startswith(STALLED)
 
 
 def _reached(status: RunStatus) -> tuple[object, ...]:
-    """What has to change for another progress line."""
+    """Return what has to change for another progress line."""
     best = status.best.node if status.best else None
     return best, tuple((count.pool, count.started) for count in status.counts if count.limit)
 
@@ -222,7 +222,7 @@ def make_progress(
     noise: Noise | None = None,
     trials_at_once: int = 1,
 ) -> Progress:
-    """The progress display that suits the stream; `clock` is the recorder's."""
+    """Make the progress display that suits the stream; `clock` is the recorder's."""
     terminal = Terminal.for_stream(out, env)
     if not out.isatty() or env.get("TERM") == "dumb":
         return PlainProgress(

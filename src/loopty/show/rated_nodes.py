@@ -78,17 +78,17 @@ class RatedNodes:
 
     @property
     def records(self) -> Iterator[Node]:
-        """The whole nodes about which facts do not tell everything."""
+        """Yield the whole nodes about which facts do not tell everything."""
         return (kind.record for kind in self.kinds if kind.record)
 
     @functools.cached_property
     def measured(self) -> Sequence[RatedNode]:
-        """The nodes with a comparable score, and those that were pruned."""
+        """List the nodes with a comparable score, and those that were pruned."""
         pruned = {kind for kind in self.kinds if kind.ending == Ending.PRUNED}
         return [node for node in self.nodes if node.score is not None or node.kind in pruned]
 
     def ids(self, nodes: Sequence[RatedNode]) -> list[NodeId]:
-        """The ids of these nodes."""
+        """Return the ids of these nodes."""
         found = self._history.nodes_of_handles([node.handle for node in nodes])
         # Facts of a node that does not exist were written by hand: asking for it says so.
         return [found.get(node.handle) or self._history.node_of_handle(node.handle) for node in nodes]
@@ -105,13 +105,13 @@ class RatedBlock(Record):
 
 
 def rated_blocks(history: History, run: int) -> Iterator[RatedBlock]:
-    """The nodes of a run in the order of their handles, for who keeps columns."""
+    """Yield the nodes of a run in the order of their handles, for callers that keep columns."""
     rating = _Rating(history, run)
     return map(rating.block, history.facts())
 
 
 def rated_nodes(history: History, run: int) -> RatedNodes:
-    """The nodes of a run, rated."""
+    """Rate the nodes of a run."""
     rating = _Rating(history, run)
     by_pool: dict[Pool, list[RatedNode]] = {pool: [] for pool in SEARCH_POOLS}
     for block in history.facts():
@@ -149,12 +149,12 @@ class _Rating:
         return [self._known.get(kind) or self._rate(kind) for kind in block.kinds]
 
     def _has_special(self, block: FactsBlock, found: Sequence[RatedKind]) -> bool:
-        """Whether some of its nodes belong to other runs, or have a kind of their own."""
+        """Say whether some of its nodes belong to other runs, or have a kind of their own."""
         is_first = 0 <= self._baseline - block.first < len(block.orders)
         return is_first or _LEFT_OUT in found or _DECODED in found
 
     def nodes(self, block: FactsBlock) -> list[RatedNode]:
-        """The nodes of the block that belong to the run."""
+        """List the nodes of the block that belong to the run."""
         found = self._kinds(block)
         kinds = [found[place] for place in block.kind_places]
         handles = range(block.first, block.first + len(kinds))
@@ -166,7 +166,7 @@ class _Rating:
         return nodes
 
     def _look_at(self, node: RatedNode) -> RatedNode:
-        """The node with a kind of its own, where it needs one."""
+        """Give the node a kind of its own, if it needs one."""
         if node.kind is _DECODED:
             return rate_whole(
                 self._history, self._history[self._history.node_of_handle(node.handle)], self._present
@@ -202,7 +202,7 @@ class _Rating:
 
 
 def rate_whole(history: History, node: Node, present: str) -> RatedNode:
-    """The node as its page tells about it, under this fingerprint."""
+    """Rate the node as its page tells about it, under this fingerprint."""
     outcome, result = node.outcome, comparable_result(node, present)
     kind = RatedKind(
         pool=node.pool,
@@ -267,7 +267,7 @@ class ScorePoints(Record):
 
 
 def points(history: History, run: int, rated: RatedNodes | None = None, most: int | None = None) -> ScorePoints:
-    """The points of a run under its present fingerprint; about `most` of them, or all.
+    """List the points of a run under its present fingerprint; about `most` of them, or all.
 
     `rated` are the nodes of the run, where they are known. Of many points, those stay that were kept, and among
     neighbours the lowest, the highest and one of each mark.
@@ -308,12 +308,12 @@ def points(history: History, run: int, rated: RatedNodes | None = None, most: in
 
 
 def _metrics_of_any(history: History, rated: RatedNodes, judged: Sequence[RatedNode]) -> Sequence[Metric]:
-    """The metrics of the first node that has some, where the task and the baseline name none."""
+    """Return the metrics of the first node that has some, for when the task and the baseline name none."""
     return next(filter(None, (history.metrics(history[node]) for node in rated.ids(judged))), ())
 
 
 def _places_to_draw(nodes: Sequence[RatedNode], marks: Sequence[Mark], most: int) -> list[int]:
-    """Of each group of neighbours: what was kept, the lowest, the highest, the last, and one of each mark."""
+    """Choose from each group of neighbours what was kept, the lowest, highest, last, and one of each mark."""
     size = max(4 * len(nodes) // most, 1)
     drawn: list[int] = []
     for start in range(0, len(nodes), size):
@@ -330,7 +330,7 @@ def _places_to_draw(nodes: Sequence[RatedNode], marks: Sequence[Mark], most: int
 
 
 def _marks(nodes: Sequence[RatedNode], kept: frozenset[int]) -> list[Mark]:
-    """The marks of these nodes; those with the handles `kept` are incumbents."""
+    """Return the marks of these nodes; those with the handles `kept` are incumbents."""
     usual: dict[RatedKind, Mark] = {}
     marks = []
     for node in nodes:

@@ -37,7 +37,7 @@ class Reproduction(Record):
 def reproduction(
     then: Result, now: Sequence[Outcome], counting: Sequence[Metric], floor: Mapping[str, float] | None = None
 ) -> Reproduction:
-    """The record compared with the new outcomes; it is the same if every counting metric and the integrity are.
+    """Compare the record with the new outcomes; it is the same if each counting metric and the integrity are.
 
     `floor` is the noise known when it was recorded: a standard deviation for each metric.
     """
@@ -65,7 +65,7 @@ def reproduction(
 
 
 def _is_same(then: tuple[float, ...], now: tuple[float, ...], tolerance: float) -> bool:
-    """Whether the medians differ by at most the tolerance, or one lies within the other's spread of samples."""
+    """Say whether the medians differ by at most the tolerance, or one lies within the other's spread."""
     if not then or not now:
         return False
     before, after = median(then), median(now)
@@ -73,9 +73,7 @@ def _is_same(then: tuple[float, ...], now: tuple[float, ...], tolerance: float) 
 
 
 def _is_within_spread(value: float, samples: tuple[float, ...]) -> bool:
-    """Whether the value lies within the samples' spread, widened by its own width on both sides.
-
-    The spread of n samples misses a further one of the same kind in 2 of n + 1 cases: too often for few samples.
-    """
+    """Say whether the value lies within the samples' spread, widened by its own width on both sides."""
+    # The spread of n samples misses a further one of the same kind in 2 of n + 1 cases: too often for few.
     low, high = min(samples), max(samples)
     return len(samples) > 1 and 2 * low - high <= value <= 2 * high - low

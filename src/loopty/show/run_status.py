@@ -56,7 +56,7 @@ from loopty.show.tally import VerifierTotals, verifier_totals
 
 
 def version_lead(history: History, run: Run) -> str:
-    """Which past version the best node is not better than, as a sentence; empty where it is better than all."""
+    """Name in a sentence the past version that the best node does not beat; empty if it beats all."""
     best, version = (Incumbents.of(run, pool).best for pool in (Pool.ATTEMPT, Pool.VERSION))
     if best is None or version is None or version == run.root:
         return ""
@@ -90,7 +90,7 @@ class AwaitedModel(Record):
 
 
 def awaited_model(run: Run, now: float) -> AwaitedModel | None:
-    """The model of the oldest open call, where nothing else goes on."""
+    """Return the model of the oldest open call, if nothing else is running."""
     calls = Spend.of(run).reservations.values()
     if not calls or Trials.of(run).running:
         return None
@@ -230,12 +230,12 @@ class RunStatus(Record):
 
     @property
     def work_seconds(self) -> float:
-        """The time of the sessions, or of the trials if these ran outside of sessions."""
+        """Return the time of the sessions, or of the trials if these ran outside of sessions."""
         return self.busy_seconds if self.by_hand else self.elapsed_seconds
 
     @property
     def control_leads(self) -> bool:
-        """Whether the best control node is better than the best attempt, by more than noise."""
+        """Say whether the best control node is better than the best attempt, by more than noise."""
         noise = self.noise.sigma if self.noise else 0.0
         return self.uplift is not None and self.uplift.amount < -SIGMAS * noise
 
@@ -254,7 +254,7 @@ def status(
     noise: Noise | None = None,
     stated_width: int | None = None,
 ) -> RunStatus:
-    """The status of the run at the time `now`.
+    """Compute the status of the run at the time `now`.
 
     `is_alive` says whether an owner's process still runs; `pools` is the budget and `noise` the rules of repeats,
     if known; `trials_at_once` is the number of trials that a session runs in parallel without workers, and
@@ -332,7 +332,7 @@ def _state(run: Run, is_alive: Callable[[str], bool]) -> RunState:
 
 
 def _has_run(run: Run, pool: Pool) -> bool:
-    """Whether a trial of a proposal in this pool has ended with a result; the baseline is none."""
+    """Say whether a trial of a proposal in this pool has ended with a result; the baseline is none."""
     finished = TrialCounts.of(run, pool).endings.get(Ending.FINISHED, 0)
     return finished > (pool is Pool.ATTEMPT)
 

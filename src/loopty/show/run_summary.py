@@ -64,7 +64,7 @@ class RunSummary(Record):
 
 
 def summary_steps(history: History, winner: NodeId) -> tuple[tuple[SummaryStep, ...], int]:
-    """The first and the last steps from the baseline to the winner, and how many lie between them."""
+    """Return the first and the last steps from the baseline to the winner, and how many lie between them."""
     path = winner.lineage[1:]
     shown = [*path[:1], *path[1:][-(_MOST_STEPS - 1) :]]
     steps = (SummaryStep(history[step], over_parent(history, history[step])) for step in shown)
@@ -115,7 +115,7 @@ class SummaryDocument(Record):
 
 
 def summary_document(summary: RunSummary) -> SummaryDocument:
-    """The document about a run."""
+    """Make the document about a run."""
     sections = [Section(title, tuple(parts)) for title, parts in _sections(summary)]
     return SummaryDocument(_title(summary), tuple(section for section in sections if section.parts))
 
@@ -213,7 +213,7 @@ def _metric_rows(winner: NodeDetail) -> Iterator[tuple[str, ...]]:
 
 
 def _direction(direction: Direction) -> str:
-    """A sign before a change means better or worse, whichever way the metric goes."""
+    """Say which way is better: a sign before a change means better or worse, whichever way the metric goes."""
     better = "Higher" if direction is Direction.MAX else "Lower"
     return f"{better} values of the first metric are better; in the last column, + means better."
 

@@ -36,7 +36,7 @@ class RunPhase(Record):
 
 
 def run_phase(history: History, run: Run, noise: Noise | None) -> RunPhase | None:
-    """The phase of a run; None while it searches, and where nothing runs."""
+    """Return the phase of a run; None while it searches, and if nothing runs."""
     running = Trials.of(run).running.values()
     confirms = next((trial.subject for trial in running if trial.pool is Pool.CONFIRM and trial.subject), None)
     if confirms:
@@ -78,12 +78,12 @@ class RunningTrialRow(Record):
 
 
 def running_trials(history: History, run: Run, now: float) -> tuple[RunningTrialRow, ...]:
-    """In the order of the nodes they serve."""
+    """List the running trials in the order of the nodes they serve."""
     return tuple(_running_trial(history, name, trial, now) for name, trial in _trials_in_order(history, run))
 
 
 def _trials_in_order(history: History, run: Run) -> list[tuple[str, RunningTrial]]:
-    """Running trials by the node they serve, which keeps its place while it and the incumbent take turns."""
+    """Sort running trials by the node they serve; it keeps its place while it and the incumbent take turns."""
     return sorted(
         Trials.of(run).running.items(), key=lambda item: history[item[1].subject or trial_parts(item[0])[0]].order
     )
@@ -132,7 +132,7 @@ class Remaining(Record):
 
 
 def pools_in_use(run: Run, pools: Pools | None) -> list[Pool]:
-    """Attempts, and every other pool that has trials or a budget."""
+    """List attempts, and every other pool that has trials or a budget."""
     return [pool for pool in Pool if pool is Pool.ATTEMPT or _is_in_use(run, pool, pools)]
 
 
@@ -155,13 +155,13 @@ def pool_count(history: History, run: Run, pool: Pool, pools: Pools | None) -> P
 
 
 def _observing_trials(run: Run, pool: Pool) -> int:
-    """The number of observing trials, including those of the baseline."""
+    """Count the observing trials, including those of the baseline."""
     ended = sum(count for ending, count in TrialCounts.of(run, pool).endings.items() if ending != Ending.CANCELLED)
     return ended + sum(trial.pool is pool for trial in Trials.of(run).running.values())
 
 
 def _endings(history: History, run: Run, pool: Pool) -> dict[str, int]:
-    """How the pool's trials ended, most frequent first."""
+    """Count how the pool's trials ended, most frequent first."""
     endings = Counter(TrialCounts.of(run, pool).endings)
     baseline = history[run.root].outcome
     if pool is Pool.ATTEMPT and baseline:
@@ -200,7 +200,7 @@ class WorkerRow(Record):
 
 
 def worker_rows(run: Run, now: float) -> tuple[WorkerRow, ...]:
-    """The workers that are there now, in the order in which they joined."""
+    """List the workers that are there now, in the order in which they joined."""
     return tuple(
         WorkerRow(
             name=name,
@@ -236,7 +236,7 @@ class WorkerSlots(Record):
 
 
 def worker_slots(rows: Sequence[WorkerRow], stated_width: int | None) -> WorkerSlots | None:
-    """The slots of these workers; None where there are none."""
+    """Return the slots of these workers; None if there are none."""
     if not rows:
         return None
     ranked = sum(row.cohort != "closed" for row in rows)
@@ -260,7 +260,7 @@ class ClusterRow(Record):
 
 
 def cluster_rows(run: Run) -> tuple[ClusterRow, ...]:
-    """The nodes that are there now."""
+    """List the nodes that are there now."""
     workers = Workers.of(run)
     rows = []
     for cluster, nodes in workers.clusters.items():

@@ -38,7 +38,7 @@ class ScoreText(Record):
         noise: float = 0.0,
         others: Iterable[float] = (),
     ) -> ScoreText:
-        """The text for these scores, which have to be told apart, and these changes; `noise` is of one score.
+        """Make the text for these changes and these scores, which must be told apart; `noise` is of one score.
 
         `others` are scores in the same output that may look equal.
         """
@@ -59,7 +59,7 @@ class ScoreText(Record):
 
     @classmethod
     def of_run(cls, status: RunStatus) -> ScoreText:
-        """The text for the results of a run."""
+        """Make the text for the results of a run."""
         results = [result for result in (status.baseline, status.best, status.control) if result]
         changes = [*(result.over_baseline for result in results), status.uplift]
         return cls.of([result.score for result in results], changes, status.noise.sigma if status.noise else 0.0)
@@ -70,12 +70,12 @@ class ScoreText(Record):
         return figure(value) if abs(value) >= _WHOLE else without_minus_zero(f"{value:.{self.decimals}f}")
 
     def change(self, change: ScoreChange) -> str:
-        """The change for a column: `+24.3 %`, positive is better."""
+        """Format the change for a column: `+24.3 %`, positive is better."""
         amount = self._amount(change)
         return f"{sign(change.amount)}{amount}" if _has_size(amount) else "same"
 
     def change_words(self, change: ScoreChange, than: str) -> str:
-        """The change as words: `24.3 % better than the baseline`."""
+        """Say the change in words: `24.3 % better than the baseline`."""
         if not _has_size(amount := self._amount(change)):
             return f"no better than {than}"
         words = f"{amount} {'better' if change.amount > 0 else 'worse'} than {than}"
@@ -84,7 +84,7 @@ class ScoreText(Record):
         return f"{words} ({self.interval(change)})" if change.is_confirmed else words
 
     def baseline_words(self, status: RunStatus) -> str:
-        """The baseline with its score, for a sentence that has the best score, too."""
+        """Name the baseline with its score, for a sentence that has the best score, too."""
         if status.baseline is None:
             return "the baseline"
         score = self.score(status.baseline.score)
@@ -117,35 +117,33 @@ class ScoreText(Record):
 
 
 def _has_size(amount: str) -> bool:
-    """Whether anything but zeros is shown of the amount."""
+    """Say whether anything but zeros is shown of the amount."""
     return any(digit in amount for digit in "123456789in")
 
 
 def gains_side_by_side(status: RunStatus) -> bool:
-    """Whether the gain of the best node is another one than its score and the baseline's say.
-
-    The scores are of different times, when the machine was more or less busy; the gain is of runs side by side.
-    """
+    """Say whether the gain of the best node differs from what its score and the baseline's say."""
     best, baseline = status.best, status.baseline
     if best is None or baseline is None or best.over_baseline is None:
         return False
+    # The scores are of different times, when the machine was more or less busy; the gain is of runs side by side.
     gain, apart = best.over_baseline.amount, status.direction.sign * (best.score - baseline.score)
     return gain * apart < 0 or abs(gain - apart) > max(abs(gain), abs(apart)) / 4
 
 
 def _last_digit(noise: float) -> int:
-    """The decimal place, counted from the point, that is the last one with a meaning: about half the noise."""
+    """Find the last decimal place with a meaning, counted from the point: about half the noise."""
     return -math.floor(math.log10(noise / 2)) if noise > 0 else 0
 
 
 def _decimals_above_zero(values: Sequence[float]) -> int:
-    """How many decimals give the smallest value two digits: noise grows with the score."""
+    """Say how many decimals give the smallest value two digits: noise grows with the score."""
     smallest = min((abs(value) for value in values if value), default=1.0)
     return 1 - math.floor(math.log10(smallest)) if smallest < 0.1 else 0
 
 
 def _decimals(values: Sequence[float], every: Sequence[float], size: float) -> int:
-    """Six digits of the largest value; fewer if all values are round, more if that tells two of them apart."""
+    """Return decimals for six digits of the largest; fewer if all values are round, more to tell two apart."""
     most = max(_DIGITS - (math.floor(math.log10(size)) + 1 if size >= 1 else 1), 0)
     fewest = most
     while fewest and all(round(value, fewest - 1) == round(value, most) for value in every):
@@ -155,6 +153,6 @@ def _decimals(values: Sequence[float], every: Sequence[float], size: float) -> i
 
 
 def _count_apart(values: Sequence[float], decimals: int) -> int:
-    """How many values differ in this many decimals; one that looks like zero and is none does not count."""
+    """Count the values that differ in this many decimals; one that looks like zero and is none does not count."""
     texts = {f"{value:.{decimals}f}" for value in values if not value or round(value, decimals)}
     return len(texts)

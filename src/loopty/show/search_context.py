@@ -109,7 +109,7 @@ def search_context(
     is_alive: Callable[[str], bool],
     focus: NodeId | None = None,
 ) -> SearchContext:
-    """The context of a run; with `focus`, also that of one node."""
+    """Collect the context of a run; with `focus`, also that of one node."""
     where = _status(history, run, task, now, is_alive)
     best = history[where.best.node] if where.best else None
     path = best.id.lineage if best else []
@@ -196,7 +196,7 @@ def _focus(history: History, node: NodeId) -> FocusNode:
 
 
 def _side_nodes(history: History, nodes: Sequence[NodeId], best: Node | None) -> tuple[NodeChange, ...]:
-    """The side nodes that still count, undecided ones first, then by their gain over the parent."""
+    """List the side nodes that still count, undecided ones first, then by their gain over the parent."""
     merged = {node for above in (best.id.lineage if best else ()) for node in history[above].merged}
     changes = [
         change
@@ -221,7 +221,7 @@ def _weak_tasks(best: Node | None, where: RunStatus) -> tuple[tuple[str, float],
 
 
 def _advice(where: RunStatus, summary: SearchSummary, cost: AttemptCost) -> Iterator[str]:
-    """What follows from the record by rule."""
+    """Yield what follows from the record by rule."""
     if where.without_baseline:
         yield f"the baseline gave no result: {where.without_baseline}; `loopty status` says cause and remedy"
     elif where.baseline is None:
@@ -262,7 +262,7 @@ class ContextSection(Record):
 
 
 def context_sections(context: SearchContext, words: int) -> list[ContextSection]:
-    """The sections, with lines left out so that all of them together have at most this many words."""
+    """Return the sections, with lines left out so that all of them together have at most this many words."""
     sections = [ContextSection(name, tuple(lines)) for name, lines in _sections(context, words // 5)]
     sections = [section for section in sections if section.lines]
     while sum(section.words for section in sections) > words:
@@ -283,7 +283,7 @@ def context_text(sections: Iterable[ContextSection]) -> str:
 
 
 def _cut(sections: list[ContextSection], words: int) -> list[ContextSection]:
-    """The sections with their only lines cut: each gets the same share of the words."""
+    """Cut the sections' only lines: each gets the same share of the words."""
     share = max(words // len(sections) - 1, 1)
     return [ContextSection(section.name, (_first_words(section.lines[0], share),)) for section in sections[:words]]
 
@@ -352,7 +352,7 @@ def _cost_lines(context: SearchContext, scores: ScoreText) -> Iterator[str]:
 
 
 def remaining_text(left: Remaining) -> str:
-    """What is left of the budget."""
+    """Say what is left of the budget."""
     parts = [f"{left.attempts} attempts"]
     if left.tunes is not None:
         parts.append(f"{left.tunes} tunes")

@@ -89,7 +89,7 @@ def spend(
     pools: Pools | None = None,
     roles: Roles | None = None,
 ) -> SpendReport:
-    """The spend of a run, in one pass over the events about calls; `pools` and `roles` are its budget."""
+    """Compute the spend of a run, in one pass over the call events; `pools` and `roles` are its budget."""
     pools = pools_in_force(history.runs[run], pools) if pools else None
     run_calls = calls_of_run(events, run)
     settled = [call for call in run_calls.calls.values() if call.settled]
@@ -122,7 +122,7 @@ def _shares(known: RoleShares) -> str:
 
 
 def _kept_count(history: History, run: int, names: frozenset[str]) -> int:
-    """How many of these nodes are kept, without the baseline."""
+    """Count how many of these nodes are kept, without the baseline."""
     if not names:
         return 0
     rated = rated_nodes(history, run)
@@ -157,7 +157,7 @@ def _sum(settled: Iterable[ModelCall], is_free: IsFree) -> SpendSum:
 
 
 def _sum_of_shares(parts: Sequence[tuple[ModelCall, float]], is_free: IsFree) -> SpendSum:
-    """The sum over settled calls, each weighted by its share."""
+    """Add up settled calls, each weighted by its share."""
     charged = [(call.settled, share, call.reserved.model) for call, share in parts if call.settled]
     used = [(event.usage, share) for event, share, _ in charged if event.usage]
     return SpendSum(
@@ -209,7 +209,7 @@ def spend_text(
     terminal: Terminal | None = None,
     name_of: Callable[[str], str] = str,
 ) -> str:
-    """The spend of a run; `by` names the only table to show."""
+    """Format the spend of a run; `by` names the only table to show."""
     terminal = terminal or Terminal()
     if not (spend.total.calls or spend.in_flight.calls or spend.given_again):
         return terminal.render(f"no model was called in run {spend.run}")
@@ -230,7 +230,7 @@ def spend_text(
 
 
 def money_text(spent: SpendSum) -> str:
-    """The cost; `unknown` instead of `$0` if the price is unknown."""
+    """Format the cost; `unknown` instead of `$0` if the price is unknown."""
     if not spent.unpriced:
         return dollars(spent.money_usd)
     return f"over {dollars(spent.money_usd)}" if spent.money_usd else "unknown"
@@ -241,7 +241,7 @@ def _sum_text(spent: SpendSum) -> str:
 
 
 def _table(name: str, rows: Sequence[SpendRow], columns: int, terminal: Terminal) -> list[str]:
-    """The rows as a table with an empty line before it; empty without rows."""
+    """Format the rows as a table with an empty line before it; empty without rows."""
     if not rows:
         return []
     no_name = "no node" if name == "node" else "unnamed"
@@ -307,7 +307,7 @@ def _cap(cap: SpendCap, spend: SpendReport) -> str:
 
 
 def _per_kept(spend: SpendReport) -> str:
-    """The cost of a kept node, with all calls that led nowhere."""
+    """Say the cost of a kept node, with all calls that led nowhere."""
     each = SpendSum(
         tokens=spend.total.tokens / spend.kept,
         money_usd=spend.total.money_usd / spend.kept,

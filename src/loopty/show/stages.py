@@ -28,7 +28,7 @@ class RankCorrelation(Record):
 
 
 def rank_correlation(pairs: Sequence[tuple[float, float]]) -> RankCorrelation | None:
-    """The rank correlation of these pairs; None for fewer than four, and where one side never varies."""
+    """Compute the rank correlation of these pairs; None for fewer than four, and if one side never varies."""
     if len(pairs) < _FEWEST:
         return None
     mine, theirs = _ranks([pair[0] for pair in pairs]), _ranks([pair[1] for pair in pairs])
@@ -45,7 +45,7 @@ def rank_correlation(pairs: Sequence[tuple[float, float]]) -> RankCorrelation | 
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """The place of each value from 1; equal values share the mean of their places."""
+    """Return the place of each value from 1; equal values share the mean of their places."""
     order = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0.0] * len(values)
     start = 0
@@ -71,7 +71,7 @@ class StageCost(Record):
 
 
 def stage_costs(run: Run) -> tuple[StageCost, ...]:
-    """What each stage of the cascade cost and saved in the search."""
+    """Compute what each stage of the cascade cost and saved in the search."""
     counts = [TrialCounts.of(run, pool) for pool in SEARCH_POOLS]
     finished = sum(count.endings.get(Ending.FINISHED, 0) for count in counts)
     whole = sum(count.seconds.get(Ending.FINISHED, 0.0) for count in counts) / finished if finished else None
@@ -115,7 +115,7 @@ class SliceValue(Record):
 
 
 def slice_value(run: Run) -> SliceValue | None:
-    """The value of the run's slice so far; None where nothing was tuned."""
+    """Return the value of the run's slice so far; None if nothing was tuned."""
     record = SliceRecord.of(run)
     if not record.slice:
         return None

@@ -34,7 +34,7 @@ _COHORTS = {"present": "", "other": ", its own cohort", "closed": ", not ranked 
 
 
 def worker_lines(status: RunStatus) -> Iterator[str]:
-    """A line for each node of a cluster and each worker, then what was lost."""
+    """Yield a line for each node of a cluster and each worker, then what was lost."""
     yield from map(_cluster_node_text, status.nodes[:_MAX_WORKERS])
     if len(status.nodes) > _MAX_WORKERS:
         yield f"{len(status.nodes) - _MAX_WORKERS:,} more nodes"
@@ -98,7 +98,7 @@ def status_text(
     explanation: Explanation | None = None,
     more: Sequence[Fact] = (),
 ) -> str:
-    """Where a run stands; `explanation` says why its baseline failed, `more` is about what surrounds it."""
+    """Say where a run stands; `explanation` says why its baseline failed, `more` is about what surrounds it."""
     terminal = terminal or Terminal()
     lines = [
         _headline(status, columns, terminal),
@@ -109,7 +109,7 @@ def status_text(
 
 
 def owner_text(owner: str) -> str:
-    """The owner of a trial or session: `process 4711 on host`."""
+    """Describe the owner of a trial or session: `process 4711 on host`."""
     host, *rest = owner.rsplit(":", 2)
     return printable_line(f"process {rest[0]} on {host}" if len(rest) == 2 else owner)
 
@@ -136,7 +136,7 @@ def time_text(status: RunStatus) -> str:
 
 
 def usage_text(status: RunStatus) -> str:
-    """Tokens and money used by models. Without a cost the money is left out: the price may be unknown."""
+    """Format the models' tokens and money. Without a cost the money is left out: the price may be unknown."""
     money = f", {dollars(status.money_usd)}" if status.money_usd else ""
     return f"{plural(status.tokens, 'token')}{money}"
 
@@ -154,7 +154,7 @@ def awaited_text(awaited: AwaitedModel) -> str:
 
 
 def integrity_text(status: RunStatus) -> str:
-    """A warning if the best node could have cheated; empty if only its parameters differ."""
+    """Warn if the best node could have cheated; empty if only its parameters differ."""
     if status.best is None or not (status.best.edited and status.best.weakness):
         return ""
     weakness = status.best.weakness
@@ -183,7 +183,7 @@ def _headline(status: RunStatus, columns: int, terminal: Terminal) -> str:
 def _facts(
     status: RunStatus, tally: Tally | None, explanation: Explanation | None, more: Sequence[Fact]
 ) -> Iterator[Fact]:
-    """The result, then what happens now, then what was spent, and last what to do next."""
+    """Yield the result, then what happens now, then what was spent, and last what to do next."""
     yield from _result_facts(status, tally, explanation)
     yield from _present_facts(status, tally)
     yield from _spent_facts(status)
@@ -300,7 +300,7 @@ def held_text(status: RunStatus) -> str:
 
 
 def next_steps(status: RunStatus) -> Iterator[Fact]:
-    """The commands that come next."""
+    """Yield the commands that come next."""
     for node in status.held[:1]:
         name = node_name(node.node, node.handle)
         yield Fact("look at it", f"loopty show {name}", "dim")
@@ -328,7 +328,7 @@ def _node_text(node: AgainstBaseline, metric: str, text: ScoreText, than: str = 
 
 
 def _text_alone(node: AgainstBaseline) -> ScoreText:
-    """The text for a result of another machine, which is not compared with the others."""
+    """Return the text for a result of another machine, which is not compared with the others."""
     return ScoreText.of([node.score], [node.over_baseline])
 
 

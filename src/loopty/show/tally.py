@@ -35,7 +35,7 @@ class FalseKeeps(Record):
 
 
 def false_keeps(history: History, run: int, rated: RatedNodes | None = None) -> FalseKeeps:
-    """The expected false keeps among the attempts of a run; `rated` are its nodes, where they are known."""
+    """Estimate the false keeps among the attempts of a run; `rated` are its nodes, if they are known."""
     compared = [
         (node.error_rate, node.kind.verdict)
         for node in (rated or rated_nodes(history, run)).nodes
@@ -97,7 +97,7 @@ class Uplift(Record):
 
 
 def uplift(history: History, run: int, rated: RatedNodes | None = None) -> Uplift | None:
-    """The uplift of a run; None without a baseline, an attempt or a control trial.
+    """Compute the uplift of a run; None without a baseline, an attempt or a control trial.
 
     `rated` are its nodes, where they are known.
     """
@@ -121,7 +121,7 @@ def uplift(history: History, run: int, rated: RatedNodes | None = None) -> Uplif
 
 
 def uplift_from_gains(metric: str, attempts: Gains, control: Gains) -> Uplift:
-    """The uplift of these attempts over these control trials."""
+    """Compute the uplift of these attempts over these control trials."""
     mine, theirs = ([gain or 0.0 for gain in gains] for gains in (attempts, control))
     amount = max(mine, default=0.0) - max(theirs, default=0.0)
     ahead = _count_above(mine, theirs) or -_count_above(theirs, mine)
@@ -144,7 +144,7 @@ def _count_above(mine: Sequence[float], theirs: Sequence[float]) -> int:
 
 
 def _had_trial(kind: RatedKind) -> bool:
-    """Whether a trial took place: quarantined nodes had none, and the baseline is none of the proposer's."""
+    """Say whether a trial took place: quarantined nodes had none, and the baseline is none of the proposer's."""
     return not kind.is_baseline and kind.verdict not in (None, Verdict.QUARANTINED)
 
 
@@ -189,12 +189,12 @@ class Tally(Record):
 
 
 def is_quick(history: History) -> bool:
-    """Whether reading every node takes a negligible time."""
+    """Say whether reading every node takes a negligible time."""
     return sum(NodeCount.of(run).nodes for run in history.runs.values()) <= _MOST_NODES
 
 
 def tally(history: History, run: int, rated: RatedNodes | None = None) -> Tally:
-    """The tally of a run; `rated` are its nodes, where they are known."""
+    """Compute the tally of a run; `rated` are its nodes, if they are known."""
     rated = rated or rated_nodes(history, run)
     nodes = list(rated.records)
     return Tally(
@@ -240,7 +240,7 @@ class VerifierTotals(Record):
 
 
 def verifier_totals(run: Run) -> VerifierTotals | None:
-    """The totals of a run; None if the verifier did nothing."""
+    """Add up the verifier's work in a run; None if it did nothing."""
     endings = TrialCounts.of(run, Pool.REVIEW).endings
     totals = VerifierTotals(
         endings.get(Ending.FINISHED, 0),

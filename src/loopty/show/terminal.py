@@ -18,18 +18,18 @@ from loopty.kit.records import Record
 
 
 def control_code(text: str) -> str:
-    """The start of an escape sequence of loopty's own, which `safe_text` lets through."""
+    """Start an escape sequence of loopty's own, which `safe_text` lets through."""
     return f"{_own_mark()}{text}"
 
 
 def safe_text(text: str) -> str:
-    """The text as it may reach a terminal: only loopty's own escape sequences are codes, all else is visible."""
+    """Make the text safe for a terminal: only loopty's own escape sequences are codes, all else is visible."""
     return escape_hidden(text).replace(_own_mark(), "\x1b[")
 
 
 @functools.cache
 def _own_mark() -> str:
-    """Stands for the start of an escape sequence. It is drawn at random, so that nobody else can write it."""
+    """Return the mark that stands for the start of an escape sequence; drawn at random, so no one can forge it."""
     return f"<{os.urandom(16).hex()}>"  # `secrets` takes 8 ms to import
 
 
@@ -42,7 +42,7 @@ class SafeStream(io.TextIOWrapper):
 
     @classmethod
     def over(cls, stream: TextIO) -> TextIO:
-        """A safe stream with the destination of this one."""
+        """Return a safe stream with the destination of this one."""
         if not isinstance(stream, io.TextIOWrapper) or isinstance(stream, cls):
             return stream
         return cls(
@@ -123,18 +123,18 @@ class Terminal(Record):
 
     @classmethod
     def for_stream(cls, stream: TextIO, env: Mapping[str, str]) -> Terminal:
-        """The terminal behind this stream. NO_COLOR: https://no-color.org."""
+        """Describe the terminal behind this stream. NO_COLOR: https://no-color.org."""
         colour = stream.isatty() and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
         return cls(colour, (stream.encoding or "ascii").lower().replace("-", "") in ("utf8", "utf8sig"))
 
     def paint(self, text: str, style: str) -> str:
-        """The text in this style, if the terminal has colour."""
+        """Return the text in this style, if the terminal has colour."""
         if not (self.colour and style and text):
             return text
         return f"{control_code(_STYLES[style])}m{text}{control_code('0')}m"
 
     def render(self, text: str) -> str:
-        """The text as this terminal can show it."""
+        """Return the text as this terminal can show it."""
         return text if self.unicode else text.translate(_ASCII).encode("ascii", "replace").decode()
 
 
@@ -155,7 +155,7 @@ class Fact(Record):
 
 
 def fact_lines(facts: Iterable[Fact], columns: int, terminal: Terminal) -> list[str]:
-    """The facts as lines: names in one column, texts wrapped in the next."""
+    """Format the facts as lines: names in one column, texts wrapped in the next."""
     lines = []
     for fact in facts:
         room = max(columns - NAME_COLUMNS - 2, 1)
@@ -167,7 +167,7 @@ def fact_lines(facts: Iterable[Fact], columns: int, terminal: Terminal) -> list[
 
 
 def printable_line(text: str) -> str:
-    """The text as one line without control characters: models write proposals, and copy from anywhere."""
+    """Return the text as one line without control characters: models write proposals, and copy from anywhere."""
     if text.isprintable():
         return text
     return "".join(
@@ -182,13 +182,13 @@ def _is_control(letter: str) -> bool:
 
 
 def width(text: str) -> int:
-    """The number of columns the text takes."""
+    """Return the number of columns the text takes."""
     return len(text) if text.isascii() or not _find_odd()(text) else sum(map(_letter_width, text))
 
 
 @functools.cache
 def _find_odd() -> Callable[[str], re.Match[str] | None]:
-    """The search for a letter that may not take one column; compiled when first used."""
+    """Return the search for a letter that may not take one column; compiled when first used."""
     return re.compile(_ODD).search
 
 
@@ -231,13 +231,13 @@ def wrap(text: str, columns: int) -> list[str]:
 
 
 def text_beside(head: str, text: str, columns: int) -> str:
-    """The text beside its head, wrapped and indented by the width of the head."""
+    """Return the text beside its head, wrapped and indented by the width of the head."""
     room = max(columns - width(head), 1)
     return head + f"\n{' ' * width(head)}".join(wrap(text, room))
 
 
 def cut_middle(text: str, columns: int) -> str:
-    """The text, cut to its head and tail if it is longer than this many characters."""
+    """Cut the text to its head and tail if it is longer than this many characters."""
     if len(text) <= columns:
         return text
     head = columns // 3
@@ -259,7 +259,7 @@ _DIFF_STYLES = {"@": "other", "+": "good", "-": "bad"}
 
 
 def diff_text(patch: str, terminal: Terminal) -> str:
-    """The patch, line by line. A line feed is the only end of a line."""
+    """Format the patch, line by line. A line feed is the only end of a line."""
     if not terminal.colour:
         return terminal.render(patch)
     in_head, lines = True, []

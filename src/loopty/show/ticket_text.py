@@ -19,7 +19,7 @@ _LONGEST_LINE = 120
 def attempt_text(
     detail: NodeDetail, best: str, error_lines: Sequence[str], left: Remaining | None, directive: str
 ) -> str:
-    """A node with its verdict: the effect over parent and incumbent, integrity, what is left; at most 80 words."""
+    """Describe a node in at most 80 words: verdict, effect over parent and incumbent, integrity, what is left."""
     node = detail.node
     reason = first_words(one_line(node.reason, 400), _REASON_WORDS)
     parts = [f"{node.name} {node.verdict}: {reason}.", *_effects(detail)]
@@ -56,7 +56,7 @@ def _signed(amount: float) -> str:
 
 
 def error_excerpt(lines: Sequence[str], words: int) -> str:
-    """What a failed gate or benchmark printed, at most ten lines, as far as there is room for its words."""
+    """Quote what a failed gate or benchmark printed: at most ten lines, as far as its words have room."""
     shown = []
     for line in lines[-_MOST_LINES:]:
         text = first_words(one_line(line, _LONGEST_LINE), _LINE_WORDS)

@@ -96,12 +96,12 @@ class TreeNode:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the node waits for a trial."""
+        """Say whether the node waits for a trial."""
         return not (self.draft or self.running or self.verdict)
 
 
 def read_tree_node(node: NodeId, facts: str) -> TreeNode:
-    """The node that these facts are about. Raises Misuse where they are damaged."""
+    """Read the node that these facts are about. Raises Misuse if they are damaged."""
     try:
         return TreeNode(node, *json.loads(facts))
     except UNREADABLE as error:
@@ -109,7 +109,7 @@ def read_tree_node(node: NodeId, facts: str) -> TreeNode:
 
 
 def read_tree_nodes(facts: Iterable[tuple[NodeId, str]]) -> Iterator[TreeNode]:
-    """All of these nodes; many are decoded together, in half the time."""
+    """Read all of these nodes; many are decoded together, in half the time."""
     facts = iter(facts)
     while some := list(islice(facts, _AT_ONCE)):
         try:
@@ -120,7 +120,7 @@ def read_tree_nodes(facts: Iterable[tuple[NodeId, str]]) -> Iterator[TreeNode]:
 
 
 def param_changes(node: Node | TreeNode, parent: Node | TreeNode | None) -> dict[str, Value | None]:
-    """The parameters that differ from the parent's, with the parent's value; None if it had none."""
+    """Return the parameters that differ from the parent's, with the parent's value; None if it had none."""
     if parent is None:
         return {}
     before = parent.params
@@ -173,7 +173,7 @@ TreeLine = TreeRow | HiddenControls
 
 
 def tree(history: History, top: NodeId, limit: int | None = LIMIT, controls: bool = True) -> Iterator[TreeLine]:
-    """The rows from `top` downwards, depth first; at most `limit` nodes, or all if it is None.
+    """Yield the rows from `top` downwards, depth first; at most `limit` nodes, or all if it is None.
 
     The path to the best node is the trunk: its nodes have level 0, and each comes after the other children of the
     one before it. Without `controls`, the nodes of the control are only counted. Raises Misuse if there is no node
@@ -214,7 +214,7 @@ def _hidden_controls(history: History, run: Run, left_out: list[NodeId]) -> Hidd
 
 
 def _descendants(ids: Iterable[NodeId], top: NodeId) -> dict[NodeId, NodeId]:
-    """Every node from `top` downwards, oldest first, with its parent; parents come before their children."""
+    """Map every node from `top` downwards to its parent, oldest first; parents come before children."""
     parents, known = {top: top}, {str(top): top}
     for node in ids:
         parent = known.get(node.rpartition(".")[0])
@@ -227,7 +227,7 @@ def _descendants(ids: Iterable[NodeId], top: NodeId) -> dict[NodeId, NodeId]:
 def _nodes_to_show(
     history: History, run: Run, best: NodeId | None, below: dict[NodeId, NodeId], limit: int
 ) -> set[NodeId]:
-    """The nodes most worth a row: the top, the path to the best, then running, kept and new nodes."""
+    """Choose the nodes most worth a row: the top, the path to the best, then running, kept and new nodes."""
     path = best.lineage[-max(limit // 2, 1) :] if best else []
     running = [trial_parts(name)[0] for name in Trials.of(run).running]
     kept = itertools.islice(incumbents(history, run, Cohorts.of(run).fingerprint), limit)
@@ -241,7 +241,7 @@ def _nodes_to_show(
 
 
 def _nearest_shown(below: dict[NodeId, NodeId], shown: Collection[NodeId]) -> dict[NodeId, NodeId]:
-    """For every node, the closest shown node above it."""
+    """Find, for every node, the closest shown node above it."""
     above: dict[NodeId, NodeId] = {}
     for node, parent in below.items():
         above[node] = parent if parent in shown else above[parent]
@@ -306,7 +306,7 @@ class _TreeNodes:
 
     @property
     def ids(self) -> Iterable[NodeId]:
-        """Those that were read, in the order in which they were added."""
+        """List the nodes that were read, in the order in which they were added."""
         return (node.id for node in self._nodes.values())
 
     def __getitem__(self, node: NodeId) -> TreeNode:
@@ -322,7 +322,7 @@ class _TreeNodes:
     def compare(
         self, node: TreeNode, parent: TreeNode | None
     ) -> tuple[float | None, float | None, OverParent | None]:
-        """The node's score under the run's fingerprint, else the one under another; its change over its parent."""
+        """Return the node's score under the run's fingerprint, else another's; and its change over its parent."""
         metric = self._metric
         if metric is None or not self._is_plain(node):
             return self._compare_whole(self._history[node.id])
@@ -342,24 +342,24 @@ class _TreeNodes:
         return score, None, found
 
     def _compare_whole(self, node: Node) -> tuple[float | None, float | None, OverParent | None]:
-        """The same of a node with results under several fingerprints."""
+        """Return the same for a node with results under several fingerprints."""
         over = over_parent(self._history, node, self._fingerprint)
         if has_only_other_fingerprints(node, self.run):
             return None, self._history.score(node), over
         return _score(self._history, node, self.run), None, over
 
     def _is_plain(self, node: TreeNode) -> bool:
-        """Whether all results of the node are under the run's fingerprint."""
+        """Say whether all results of the node are under the run's fingerprint."""
         return not node.has_other_results and (node.ending is None or node.fingerprint == self._fingerprint)
 
 
 def _score(history: History, node: Node, run: Run) -> float | None:
-    """The node's score, also if it is a baseline that is still being measured."""
+    """Return the node's score, also if it is a baseline that is still being measured."""
     here = score(history, node, Cohorts.of(run).fingerprint)
     return history.score(node) if here is None else here
 
 
 def _position(node: NodeId, under: NodeId) -> tuple[int, ...]:
-    """The numbers that lead from `under` to the node."""
+    """Return the numbers that lead from `under` to the node."""
     below = node[len(under) + 1 :]
     return tuple(map(int, below.split("."))) if "." in below else (int(below),)

@@ -42,7 +42,7 @@ class ChangeLine(Record):
 
     @classmethod
     def of(cls, changes: Sequence[Change], columns: int) -> ChangeLine:
-        """The line for these changes, each with this many columns."""
+        """Make the line for these changes, each with this many columns."""
         paths = {path for change in changes for path in change.node.edits}
         whole = cls(len(paths) > 1)
         for change in changes:
@@ -57,7 +57,7 @@ class ChangeLine(Record):
 
     @property
     def head(self) -> str:
-        """The names of the parameters above their columns; empty where the lines name them."""
+        """Return the names of the parameters above their columns; empty if the lines name them."""
         names = (pad(cut_middle(name, columns), columns) for name, columns in (self.table or {}).items())
         return "  ".join(names)
 
@@ -75,7 +75,7 @@ class ChangeLine(Record):
         return "; ".join(filter(None, (params, self._edit(node))))
 
     def _edit(self, node: Node | TreeNode) -> str:
-        """The summary; that of an edit of one file begins with its path."""
+        """Return the summary; for an edit of one file it begins with the path."""
         summary = printable_line(node.summary)
         if self.shows_paths or len(node.edits) != 1:
             return summary or node.operator
@@ -100,12 +100,12 @@ class ChangeLine(Record):
 
 
 def _short(value: Value) -> str:
-    """A value in at most three digits."""
+    """Format a value in at most three digits."""
     return f"{value:.3g}" if isinstance(value, float) else value_text(value)
 
 
 def _table(points: Sequence[Mapping[str, Value]], columns: int) -> dict[str, int] | None:
-    """The columns of a table with a column for each parameter; None where it does not fit."""
+    """Lay out a table with a column for each parameter; None if it does not fit."""
     names = dict.fromkeys(name for point in points for name in point)
     fewest = {
         name: max(_SHORTEST_NAME, *(width(_short(point[name])) for point in points if name in point))
@@ -132,12 +132,12 @@ _REMARKABLE_VERDICTS = (Verdict.INCONCLUSIVE, Verdict.QUARANTINED, Verdict.HELD)
 def tree_text(
     rows: Iterable[TreeLine], columns: int = 80, terminal: Terminal | None = None, metric: str = "score"
 ) -> str:
-    """One line per node: its score, its effect over its parent, and what it changed."""
+    """Format one line per node: its score, its effect over its parent, and what it changed."""
     return "\n".join(tree_lines(rows, columns, terminal or Terminal(), metric))
 
 
 def tree_lines(rows: Iterable[TreeLine], columns: int, terminal: Terminal, metric: str) -> Iterator[str]:
-    """The lines of the text, each made when it is asked for: a tree may have a million."""
+    """Yield the lines of the text, each made when it is asked for: a tree may have a million."""
     hidden_controls: list[HiddenControls] = []
     shown: list[TreeRow] = []
     for line in rows:
@@ -157,7 +157,7 @@ def tree_lines(rows: Iterable[TreeLine], columns: int, terminal: Terminal, metri
 
 
 def node_glyph(node: Node | TreeNode) -> tuple[str, str]:
-    """The glyph of a node and its style."""
+    """Return the glyph of a node and its style."""
     if node.running:
         return "▸", "warn"
     if node.verdict is None:
@@ -176,7 +176,7 @@ def node_glyph(node: Node | TreeNode) -> tuple[str, str]:
 
 
 def node_remark(node: Node | TreeNode, merged: Sequence[str], more: str = "") -> str:
-    """What a line says about a node besides its score, its state and its change: `(control)`."""
+    """Say what a line tells about a node besides its score, its state and its change: `(control)`."""
     if not (
         more
         or merged
@@ -203,7 +203,7 @@ def node_remark(node: Node | TreeNode, merged: Sequence[str], more: str = "") ->
 
 
 def _state(node: TreeNode) -> str:
-    """Why the node has no effect to show, in one word."""
+    """Say in one word why the node has no effect to show."""
     if node.draft:
         return "dropped" if node.dropped else "draft"
     if node.running:
@@ -290,7 +290,7 @@ class _Sheet:
         return f"{count}{best}: --controls shows {'it' if hidden.count == 1 else 'them'}"
 
     def _room_for_effect(self, columns: int) -> int:
-        """The width of the column of effects; 0 where there is none to show, or no room."""
+        """Return the width of the column of effects; 0 if there is none to show, or no room."""
         wanted = max(columns, len(_EFFECT)) if columns else 0
         return wanted if self._names + self._score_width + wanted + 6 <= self._columns else 0
 
@@ -309,7 +309,7 @@ class _Sheet:
         return self._scores.change(row.over_parent.change)
 
     def _paint_effect(self, effect: str, row: TreeRow, terminal: Terminal) -> str:
-        """A gain in green where it is more than noise, or the state in the colour of its glyph."""
+        """Paint a gain green if it is more than noise, or the state in the colour of its glyph."""
         if _state(row.node):
             return terminal.paint(effect, node_glyph(row.node)[1])
         found = row.over_parent
@@ -328,7 +328,7 @@ def _score_text(rows: list[TreeRow]) -> ScoreText:
 
 
 def _with_branches(rows: Iterable[TreeRow], levels: int) -> Iterator[tuple[str, TreeRow]]:
-    """Each row with the branches that lead to it, from at most this many levels."""
+    """Yield each row with the branches that lead to it, from at most this many levels."""
     stems: list[str] = []
     for row in rows:
         if row.level == 0:
@@ -343,7 +343,7 @@ def _with_branches(rows: Iterable[TreeRow], levels: int) -> Iterator[tuple[str, 
 
 
 def _name(row: TreeRow) -> str:
-    """The name, and the number of nodes hidden below it."""
+    """Return the name, and the number of nodes hidden below it."""
     return row.node.name + (f" +{row.hidden_below:,}" if row.hidden_below else "")
 
 

@@ -41,7 +41,7 @@ class TrialRow(Record):
 
 
 def trial_rows(history: History, events: Iterable[Recorded], run: int) -> Iterator[TrialRow]:
-    """The trials of a run in the order in which they ended; `events` are all events, oldest first."""
+    """Yield the trials of a run in the order in which they ended; `events` are all events, oldest first."""
     started: dict[tuple[NodeId, int], tuple[float, Pool]] = {}
     points: dict[NodeId, Mapping[str, Value]] = {}
     for recorded in events:

@@ -42,7 +42,7 @@ _FILE_MEANINGS = {"scripted": "the script of replies", "recorded": "the folder o
 
 
 def user_config_file(environ: Mapping[str, str]) -> Path:
-    """The file in which a user defines models for all tasks."""
+    """Return the file in which a user defines models for all tasks."""
     config_home = Path(environ.get("XDG_CONFIG_HOME", ""))
     home = Path(environ.get("HOME") or Path.home())
     # The XDG specification says to ignore a relative path.
@@ -50,7 +50,7 @@ def user_config_file(environ: Mapping[str, str]) -> Path:
 
 
 def _config_text(path: Path) -> str | None:
-    """None where it is missing or not readable by this user; check_roles reports models it would have defined."""
+    """Read the file; None if it is missing or unreadable: check_roles reports the models that are missing."""
     try:
         return read_text(path, str(path))
     except OSError:
@@ -58,14 +58,14 @@ def _config_text(path: Path) -> str | None:
 
 
 def user_config_models(environ: Mapping[str, str]) -> Mapping[str, ModelSpec]:
-    """The models of the user's config file, if there is one. Raises Misuse with every fault and its line."""
+    """Return the models of the user's config file, if it exists. Raises Misuse with every fault and its line."""
     if _config_text(user_config_file(environ)) is None:
         return {}
     return user_config_permits(environ).models
 
 
 def user_config_permits(environ: Mapping[str, str]) -> Permits:
-    """The models of the user's config file, and the servers that it allows keys to be sent to."""
+    """Return the models of the user's config file, and the servers that it allows keys to be sent to."""
     from loopty.models.keys import Permits
 
     path = user_config_file(environ)
@@ -84,7 +84,7 @@ def user_config_permits(environ: Mapping[str, str]) -> Permits:
 
 
 def make_key_refusal(environ: Mapping[str, str]) -> Callable[[str, ModelSpec], str | None]:
-    """A function that says why a model's key must not be sent to its server, or None."""
+    """Make a function that says why a model's key must not be sent to its server, or returns None."""
     permits, config_file = user_config_permits(environ), str(user_config_file(environ))
     return lambda name, model: permits.refusal(name, model, config_file)
 
@@ -106,7 +106,7 @@ def parse_model_specs(data: Any, checker: Checker) -> dict[str, ModelSpec]:
 
 
 def _drop_secrets(table: Any, path: KeyPath, checker: Checker) -> Any:
-    """The table without API keys, each noted as a fault of its own instead of as an unknown key."""
+    """Remove API keys from the table; each is noted as a fault of its own instead of as an unknown key."""
     if not isinstance(table, dict):
         return table
     keys = [name for name in table if name == "key" or re.fullmatch(_SECRET_NAME, name)]
@@ -162,7 +162,7 @@ def check_roles(
 
 
 def check_shares(roles: Roles, pools: Pools, checker: Checker) -> None:
-    """The shares of the roles are parts of one whole; adaptive ones start from those that are stated."""
+    """Check that the shares of the roles are parts of one whole; adaptive ones start from stated shares."""
     for name, share in roles.shares.items():
         if name not in [role.value for role in Role]:
             checker.add_fault(("roles", "shares", name), f"is no role: name {', '.join(Role)}")
@@ -189,7 +189,7 @@ def _check_further_models(roles: Roles, checker: Checker) -> None:
 
 
 def _with_absolute_file(model: ModelSpec, folder: Path) -> ModelSpec:
-    """The model with an absolute file path: a task would look for a relative one in its own repository."""
+    """Make the model's file path absolute: a task would look for a relative one in its own repository."""
     file = model.file and str(folder / Path(model.file).expanduser())
     return replace(model, file=file)
 
@@ -202,7 +202,7 @@ def _provider_problem(provider: str) -> str | None:
 
 
 def _faults(model: ModelSpec) -> Iterator[tuple[str, str]]:
-    """The faults of a model that its types do not show: key and message."""
+    """Yield the faults of a model that its types do not show: key and message."""
     if model.url and not _is_address(model.url):
         # The message leaves the value out: it may hold a password.
         yield "url", "must be an address like https://HOST/v1, without user name, password, query or fragment"
@@ -236,7 +236,7 @@ def _is_address(url: str) -> bool:
 
 
 def proposer_kinds(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Any]]:
-    """The kind of the proposer, and of each rung of a ladder, with its key path."""
+    """Yield the kind of the proposer, and of each rung of a ladder, with its key path."""
     yield ("proposer", "kind"), proposer.kind
     rungs = proposer.options.get("rungs")
     for index, rung in enumerate(rungs if isinstance(rungs, list) else ()):
@@ -245,7 +245,7 @@ def proposer_kinds(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def proposer_tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
-    """The options of the proposer, and of each rung of a ladder, with its kind."""
+    """Yield the options of the proposer, and of each rung of a ladder, with its kind."""
     yield ("proposer",), {**proposer.options, "kind": proposer.kind}
     rungs = proposer.options.get("rungs")
     for index, rung in enumerate(rungs if isinstance(rungs, list) else ()):
@@ -254,7 +254,7 @@ def proposer_tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[s
 
 
 def verifier_use(verifier: VerifierSpec) -> str | None:
-    """The first key of `[verifier]` that needs the verifier's model, or None."""
+    """Find the first key of `[verifier]` that needs the verifier's model, or return None."""
     used = {"review": verifier.review != "off", "judged": bool(verifier.judged)}
     return next((key for key, use in used.items() if use), None)
 
@@ -264,7 +264,7 @@ def _remedy(role: Role) -> str:
 
 
 def idle_roles(task: Task) -> Mapping[Role, str]:
-    """The roles whose settings have no effect, each with the reason and the remedy."""
+    """List the roles whose settings have no effect, each with the reason and the remedy."""
     has_agent = any(kind == AGENT_PROPOSER for _, kind in proposer_kinds(task.proposer))
     reasons = {Role.EVOLVER: _evolver_idle_reason(task), Role.VERIFIER: _verifier_idle_reason(task)}
     messages: dict[Role, str] = {}
@@ -278,7 +278,7 @@ def idle_roles(task: Task) -> Mapping[Role, str]:
 
 
 def _evolver_idle_reason(task: Task) -> str | None:
-    """Why nothing calls the evolver's model, or None. Proposers of other packages get no model to call."""
+    """Say why nothing calls the evolver's model, or None. Other packages' proposers get no model to call."""
     if any(kind in (*MODEL_PROPOSERS, AGENT_PROPOSER) for _, kind in proposer_kinds(task.proposer)):
         return None
     kind = task.proposer.kind
@@ -287,20 +287,20 @@ def _evolver_idle_reason(task: Task) -> str | None:
 
 
 def _verifier_idle_reason(task: Task) -> str | None:
-    """Why nothing calls the verifier's model, or None."""
+    """Say why nothing calls the verifier's model, or return None."""
     used = verifier_use(task.verifier)
     return None if used else "nothing calls it: set review or judged under [verifier]"
 
 
 def agent_tables(proposer: PluginChoice) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
-    """The options of each coding agent, with those that it shares with others, and where they are."""
+    """Yield the options of each coding agent, with those that it shares with others, and where they are."""
     for path, options in proposer_tables(proposer):
         if options.get("kind") == AGENT_PROPOSER:
             yield from member_tables(path, options)
 
 
 def member_tables(path: KeyPath, options: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
-    """The agents of one proposer."""
+    """Yield the agents of one proposer."""
     members = options.get("agents")
     if not isinstance(members, list) or not members:
         yield path, options

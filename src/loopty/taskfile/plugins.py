@@ -125,7 +125,7 @@ class ExternalPlugin(Record):
 
 
 def find_plugin(role: str, plugins: Plugins, kind: str) -> Plugin | ExternalPlugin | None:
-    """The plug-in of this kind, from the table or from another package, or None."""
+    """Find the plug-in of this kind, in the table or in another package, or return None."""
     if kind in plugins.kinds:
         return plugins.kinds[kind]
     found = _entry_point(role, kind) if role in EXTERNAL_ROLES else None
@@ -141,7 +141,7 @@ def find_plugin(role: str, plugins: Plugins, kind: str) -> Plugin | ExternalPlug
 
 
 def find_selector(kind: object) -> Plugin | None:
-    """The selector of this kind, from the table or from the entry points `loopty.selector` of others, or None."""
+    """Find the selector of this kind, in the table or in others' entry points `loopty.selector`, or None."""
     if not isinstance(kind, str) or kind in SELECTORS:
         return SELECTORS[kind] if isinstance(kind, str) else None
     found = _entry_point("selector", kind)

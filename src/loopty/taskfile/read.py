@@ -53,7 +53,7 @@ _TASKS = KeptAnswers("tasks", 32)
 
 
 def known_data(text: str) -> dict[str, Any] | None:
-    """The data of this text, where they were kept."""
+    """Return the data of this text, if they were kept."""
     data = _TASKS.find(_question(text))
     return data if isinstance(data, dict) else None
 
@@ -64,7 +64,7 @@ def keep_data(text: str, data: dict[str, Any]) -> None:
 
 
 def _question(text: str) -> str:
-    """Also the version of the parser: another one may read the same text differently."""
+    """Add the version of the parser to the text: another one may read the same text differently."""
     return f"{sys.hexversion}\n{text}"
 
 
@@ -98,7 +98,7 @@ PLUGIN_TABLES: dict[str, Plugins] = {"proposer": PROPOSERS, "control": CONTROLS,
 
 
 def load(top: Path, environ: Mapping[str, str] = os.environ) -> Task:
-    """The task of the repository, with the models of the user's config file.
+    """Load the task of the repository, with the models of the user's config file.
 
     Raises Misuse when the task file cannot be read, and with every fault of either file.
     """
@@ -116,12 +116,12 @@ def load(top: Path, environ: Mapping[str, str] = os.environ) -> Task:
 
 @functools.lru_cache(maxsize=4)
 def _parse_once(text: str) -> Task:
-    """The task of a text that was perhaps just read: a process reads its task file several times."""
+    """Parse a text, or return what was just parsed: a process reads its task file several times."""
     return parse(text)
 
 
 def _with_relative_data(task: Task, top: Path) -> Task:
-    """The task with data paths inside the repository relative to its top, so that access rules can hide them."""
+    """Make data paths inside the repository relative to its top, so that access rules can hide them."""
 
     def path_from_top(path: str) -> str:
         real_path = Path(os.path.realpath(top / Path(path).expanduser()))
@@ -136,7 +136,7 @@ def _with_relative_data(task: Task, top: Path) -> Task:
 
 
 def parse(text: str, user_models: Mapping[str, ModelSpec] | None = None) -> Task:
-    """The task that the text describes. Raises Misuse with every fault and its line.
+    """Parse the task that the text describes. Raises Misuse with every fault and its line.
 
     `user_models` are the models of the user's config file; a model of the task file with the same name wins.
     """
@@ -253,7 +253,7 @@ def _parse_parameters_file(data: Any, has_space: bool, checker: Checker) -> Any:
 
 
 def _parse_combination(data: Any, combine: Any, benchmark: Any, checker: Checker) -> PluginChoice | None:
-    """What proposes combinations, after a check of the whole table."""
+    """Parse what proposes combinations, after a check of the whole table."""
     if data is None or combine is WRONG:
         return None
     path = ("combine",)
@@ -275,7 +275,7 @@ def _parse_combination(data: Any, combine: Any, benchmark: Any, checker: Checker
 
 
 def _check_caches(benchmark: Benchmark, checker: Checker) -> None:
-    """A cache must be a directory of its own: what lies over or under it would hide it."""
+    """Check that a cache is a directory of its own: what lies over or under it would hide it."""
     places = [os.path.normpath(path) for path in (*benchmark.caches, *benchmark.scratch)]
     for index, cache in enumerate(map(os.path.normpath, benchmark.caches)):
         others = [place for number, place in enumerate(places) if number != index]
@@ -387,7 +387,7 @@ def _check_rungs(rungs: Any, has_space: bool, checker: Checker) -> None:
 
 
 def _check_selector(choice: Any, path: KeyPath, checker: Checker) -> None:
-    """A selector is named by its kind, or by a table with its kind and its options."""
+    """Check a selector, named by its kind, or by a table with its kind and its options."""
     kind = choice.get("kind") if isinstance(choice, dict) else choice
     if (selector := find_selector(kind)) is None:
         known = f"must be one of {', '.join(SELECTORS)}, not {kind!r}"

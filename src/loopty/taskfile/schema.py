@@ -46,7 +46,7 @@ class KeyPositions:
             self._lines.setdefault(path[:end], number)
 
     def line_of(self, path: KeyPath) -> int:
-        """The line of this key, or of the nearest table above it."""
+        """Return the line of this key, or of the nearest table above it."""
         while path not in self._lines:
             path = path[:-1]
         return self._lines[path]
@@ -220,7 +220,7 @@ def _example(hint: Any) -> str:
 
 
 def read_text(path: Path, name: str) -> str:
-    """The text of the file. Raises OSError, and Misuse when the file is not UTF-8."""
+    """Read the text of the file. Raises OSError, and Misuse when the file is not UTF-8."""
     try:
         return path.read_bytes().decode()
     except UnicodeDecodeError as error:
@@ -229,7 +229,7 @@ def read_text(path: Path, name: str) -> str:
 
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
-    """The data in a TOML text. Raises Misuse when the text is not TOML."""
+    """Parse a TOML text. Raises Misuse when the text is not TOML."""
     import tomllib  # here: most verbs find the data of the task file in the cache
 
     try:
@@ -247,7 +247,7 @@ def raise_faults(checker: Checker, text: str, name: str) -> None:
 
 
 def lay_over(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """The base with the values of the other: tables are joined key by key, anything else is replaced.
+    """Lay the other's values over the base: tables are joined key by key, anything else is replaced.
 
     A table with another `kind` replaces the whole table: its options belong to its kind.
     """
@@ -263,12 +263,12 @@ def lay_over(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
 
 
 def toml_text(data: Mapping[str, Any]) -> str:
-    """The data as TOML, a line for each key of the top."""
+    """Format the data as TOML, a line for each key of the top."""
     return "".join(f"{_text(key)} = {_value(value)}\n" for key, value in data.items())
 
 
 def _text(text: str) -> str:
-    """A basic string of TOML: that of JSON, with one more letter escaped."""
+    """Quote the text as a basic string of TOML: like JSON, with one more letter escaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

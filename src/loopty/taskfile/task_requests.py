@@ -36,7 +36,7 @@ class TaskRequest(Record, order=True):
 
     @property
     def is_of_git(self) -> bool:
-        """Whether git's configuration of the repository asks, and not the task file."""
+        """Say whether git's configuration of the repository asks, and not the task file."""
         return self.key.startswith(_GIT_KEY)
 
 
@@ -51,12 +51,12 @@ def task_requests(task: Task, top: Path, user_models: Mapping[str, ModelSpec]) -
 
 
 def git_requests(settings: Mapping[str, str]) -> tuple[TaskRequest, ...]:
-    """What the repository's own git configuration asks for: programs for its files, servers to fetch from."""
+    """List what the repository's own git configuration asks for: programs for its files, servers to fetch from."""
     return tuple(sorted(TaskRequest(_GIT_KEY + key, f"git to use {value!r}") for key, value in settings.items()))
 
 
 def model_requests(task: Task, top: Path, user_models: Mapping[str, ModelSpec]) -> Iterator[TaskRequest]:
-    """What the models that the task defines or names ask for."""
+    """Yield what the models that the task defines or names ask for."""
     for name, spec in task.models.items():
         if user_models.get(name) != spec and (words := _model_words(name, spec, top)):
             yield TaskRequest(f"models.{name}", words)
@@ -68,7 +68,7 @@ def model_requests(task: Task, top: Path, user_models: Mapping[str, ModelSpec]) 
 
 
 def _model_words(name: str, spec: ModelSpec, top: Path) -> str | None:
-    """What a model asks for; None where it only reads files of the repository."""
+    """Say what a model asks for; None if it only reads files of the repository."""
     if spec.provider in ("scripted", "recorded"):
         path = _path_outside(top, spec.file)
         return f"replies from {path!r}" if path else None
@@ -134,7 +134,7 @@ def _executor_requests(task: Task) -> Iterator[TaskRequest]:
 
 
 def _agent_requests(task: Task) -> Iterator[TaskRequest]:
-    """What coding agents ask for: with a model of the evolver's, neither a login nor the network."""
+    """Yield what coding agents ask for: with a model of the evolver's, neither a login nor the network."""
     if task.roles.evolver.model:
         return
     for path, options in agent_tables(task.proposer):
@@ -164,7 +164,7 @@ def _paths_outside(top: Path, paths: Iterable[str]) -> Iterator[str]:
 
 
 def _path_outside(top: Path, path: str) -> str | None:
-    """The real path, if it lies outside the repository or covers a folder that is not for trials; else None."""
+    """Return the real path if it lies outside the repository or in a folder not for trials; else None."""
     real, real_top = Path(os.path.realpath(top / Path(path).expanduser())), Path(os.path.realpath(top))
     if not real.is_relative_to(real_top):
         return str(real)

@@ -39,7 +39,7 @@ WAIT_SECONDS = 60
 
 
 def trial_of(number: int, x: float = 0.0, cohort: str = "", pool: Pool = Pool.ATTEMPT) -> Trial:
-    """A trial of the node `1.NUMBER`, whose parameter is `x`."""
+    """Make a trial of the node `1.NUMBER`, whose parameter is `x`."""
     node = Node(
         id=NodeId(f"1.{number}"),
         pool=pool,
@@ -60,7 +60,7 @@ def never_prune(_rows: Sequence[Row], _directions: Directions) -> str | None:
 
 
 async def score_x(trial: Trial, _on_metrics: OnMetrics, _cancel: asyncio.Event) -> Outcome:
-    """The trial's parameter as its score."""
+    """Return the trial's parameter as its score."""
     return outcome_of_score(float(trial.node.params["x"]))
 
 

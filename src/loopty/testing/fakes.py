@@ -26,12 +26,12 @@ ScriptedReply = str | Mapping[str, Any] | Reply | LooptyError
 
 
 def outcome_of_score(value: float) -> Outcome:
-    """The outcome of a finished trial with this score."""
+    """Make the outcome of a finished trial with this score."""
     return Outcome(Ending.FINISHED, {SCORE: value})
 
 
 def object_name(text: str) -> ObjectName:
-    """The commit or tree that a test calls by this text."""
+    """Return the commit or tree that a test calls by this text."""
     return ObjectName(hashlib.sha1(text.encode()).hexdigest())
 
 

@@ -21,7 +21,7 @@ _COMMIT, _TREE = ObjectName("c0" * 20), ObjectName("e0" * 20)
 
 
 def run_events(number: int = 1) -> list[Event]:
-    """The events of a run and its baseline."""
+    """List the events of a run and its baseline."""
     root = NodeId(str(number))
     return [
         RunStarted(number, "criteria", Objective(), 0, "the first run"),
@@ -38,7 +38,7 @@ def run_events(number: int = 1) -> list[Event]:
 
 
 def child_events(history: History) -> list[Event]:
-    """The event of one more child of the baseline."""
+    """List the events of one more child of the baseline."""
     node = NodeId("1").child(history[NodeId("1")].children + 1)
     return [
         NodeAdded(
@@ -152,6 +152,6 @@ def _fold(events: Sequence[Recorded]) -> History:
 
 
 def _comparable_form(history: History) -> object:
-    """The whole content of a history, in a form that can be compared."""
+    """Return the whole content of a history, in a form that can be compared."""
     runs = {number: codec.plain(run) for number, run in history.runs.items()}
     return history.number, runs, {node: codec.plain(history[node]) for node in history.ids}

@@ -131,7 +131,7 @@ class PoolHarness:
         self.events.append(event)
 
     async def connect(self) -> tuple[Link, Link]:
-        """Both ends of a connection of which the pool serves one: the worker's and the driver's."""
+        """Return both ends of a connection of which the pool serves one: the worker's and the driver's."""
         ends = socket.socketpair()
         mine, theirs = [Link(*await asyncio.open_connection(sock=end)) for end in ends]
         self._links += [mine, theirs]
@@ -141,7 +141,7 @@ class PoolHarness:
     async def add_worker(
         self, evaluate: Evaluate, facts: Mapping[str, str] | None = None, name: str = "worker"
     ) -> FakeWorker:
-        """A worker that has joined. The first one's machine is the pool's."""
+        """Add a worker that has joined. The first one's machine is the pool's."""
         machine = Machine(facts or HERE)
         client = WorkerClient(name, TOKEN, FunctionBench(evaluate, machine), lambda _: None)
         mine, theirs = await self.connect()
@@ -164,7 +164,7 @@ class PoolHarness:
 
 
 def pack_without_files(trial: Trial) -> PackedOrder:
-    """An order of a trial whose node changes no file."""
+    """Pack an order of a trial whose node changes no file."""
     node = trial.node
     return PackedOrder(
         WorkerOrder(

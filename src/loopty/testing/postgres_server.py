@@ -27,7 +27,7 @@ _TEST_SETTINGS = {
 
 
 def find_programs() -> Path | None:
-    """The folder with `initdb` and `postgres`, the newest one that runs; None where there is none."""
+    """Find the newest folder with `initdb` and `postgres` that run; None if there is none."""
     debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
     on_path = shutil.which("initdb")
     places = [*reversed(debian), *([Path(on_path).resolve().parent] if on_path else [])]
@@ -38,7 +38,7 @@ class PostgresServer:
     """One server with an empty database. As root it runs as an unprivileged user, which PostgreSQL asks for."""
 
     def __init__(self, primary: PostgresServer | None = None) -> None:
-        """With a primary, it is a replica of that one."""
+        """Start an empty server; with a primary, a replica of that one."""
         programs = find_programs()
         if programs is None:
             raise Misuse("PostgreSQL is not installed: its Debian package is `postgresql`")
@@ -58,11 +58,11 @@ class PostgresServer:
         self.start()
 
     def url(self, ledger: str = "loopty") -> str:
-        """The URL of one ledger on this server."""
+        """Return the URL of one ledger on this server."""
         return f"postgresql://tester@/postgres?host={self.folder}&port={self.port}&ledger={ledger}"
 
     def url_with(self, other: PostgresServer, ledger: str) -> str:
-        """The URL of one ledger on this server or the other one, whichever can be written."""
+        """Return the URL of one ledger on this server or the other one, whichever can be written."""
         hosts, ports = f"{self.folder},{other.folder}", f"{self.port},{other.port}"
         return f"postgresql://tester@/postgres?host={hosts}&port={ports}&ledger={ledger}"
 
@@ -113,7 +113,7 @@ class PostgresServer:
         return subprocess.run(command, **self._identity(), capture_output=True, check=False)
 
     def _identity(self) -> dict[str, Any]:
-        """As whom the server runs, and where; not in the session of this process, whose signals are not for it."""
+        """Say as whom and where the server runs; not in this process's session, whose signals are not for it."""
         environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"}
         place: dict[str, Any] = {"cwd": self.folder, "env": environment, "start_new_session": True}
         if self._user:
@@ -133,7 +133,7 @@ def _unprivileged_user() -> pwd.struct_passwd | None:
 
 
 def _free_port() -> int:
-    """A number for the socket's name; nothing listens on the network."""
+    """Return a number for the socket's name; nothing listens on the network."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

@@ -83,7 +83,7 @@ class RoleModelConformance:
 
 
 async def _error_message(kind: type[BaseException], call: Awaitable[object]) -> str:
-    """The message of the error that the call raises."""
+    """Return the message of the error that the call raises."""
     try:
         await call
     except kind as error:
@@ -92,10 +92,10 @@ async def _error_message(kind: type[BaseException], call: Awaitable[object]) -> 
 
 
 def reservations(ledger: Ledger) -> list[CallReserved]:
-    """The reservations in the ledger, oldest first."""
+    """List the reservations in the ledger, oldest first."""
     return [recorded.event for recorded in ledger.read() if isinstance(recorded.event, CallReserved)]
 
 
 def settlements(ledger: Ledger) -> list[CallSettled]:
-    """The settlements in the ledger, oldest first."""
+    """List the settlements in the ledger, oldest first."""
     return [recorded.event for recorded in ledger.read() if isinstance(recorded.event, CallSettled)]

@@ -44,21 +44,21 @@ class SandboxHarness(Record):
 
     @property
     def tree(self) -> Path:
-        """The folder at /tree, which commands can only read."""
+        """Return the folder at /tree, which commands can only read."""
         return self.root / "tree"
 
     @property
     def edit(self) -> Path:
-        """The folder at /edit, which commands can write."""
+        """Return the folder at /edit, which commands can write."""
         return self.root / "edit"
 
     @property
     def interpreter(self) -> tuple[str, ...]:
-        """The beginning of a command that runs a Python script given as text."""
+        """Return the beginning of a command that runs a Python script given as text."""
         return (str(_INTERPRETER / "bin" / f"python3.{sys.version_info.minor}"), "-I", "-c")
 
     def launch(self, *argv: str, **changes: object) -> Launch:
-        """A launch of `argv` in /tree; `changes` replace fields of the launch.
+        """Make a launch of `argv` in /tree; `changes` replace fields of the launch.
 
         The variable EDIT names the writable folder, because some back ends do not translate paths in a script.
         """
@@ -92,12 +92,12 @@ class SandboxHarness(Record):
 
 
 def bounds_with(**changes: float) -> Bounds:
-    """The usual bounds with some changed."""
+    """Return the usual bounds with some changed."""
     return replace(_BOUNDS, **changes)  # type: ignore[arg-type]
 
 
 def pids_with(token: str) -> list[int]:
-    """The living processes, other than this one, that have `token` on their command line."""
+    """List the living processes, other than this one, that have `token` on their command line."""
     pids = []
     for directory in Path("/proc").iterdir():
         if directory.name.isdecimal() and int(directory.name) != os.getpid():

@@ -157,7 +157,7 @@ class SandboxConformance:
         assert pids_with(token) == []
 
     async def test_its_processes_can_be_stopped_and_go_on(self, sandbox: Sandbox, tmp_path: Path) -> None:
-        """Also one that was forked twice and has left its session; CPU time says whether it runs."""
+        """Include one that was forked twice and has left its session; CPU time says whether it runs."""
         offer: asyncio.Future[Freezer] = asyncio.get_running_loop().create_future()
         cancel = asyncio.Event()
         harness = SandboxHarness.create(tmp_path, sandbox)
@@ -444,7 +444,7 @@ async def _wait_for_cpu(freezer: Freezer, seconds: float) -> None:
 
 
 def _fresh_token() -> str:
-    """A word for a command line, by which the test finds its own processes."""
+    """Make a word for a command line, by which the test finds its own processes."""
     return f"trial-{secrets.token_hex(8)}"
 
 
@@ -453,7 +453,7 @@ def _wait_until_gone(token: str) -> None:
 
 
 async def _failure(harness: SandboxHarness, launch: Launch) -> str:
-    """The message of the SandboxError that the launch raises."""
+    """Return the message of the SandboxError that the launch raises."""
     try:
         result = await harness.run(launch)
     except SandboxError as error:
@@ -478,7 +478,7 @@ def _start_loopty(sandbox: Sandbox, folder: Path, *words: str) -> subprocess.Pop
 
 
 def _own_resources() -> tuple[list[str], list[str]]:
-    """The descriptors and the children of this process."""
+    """List the descriptors and the children of this process."""
     descriptors = sorted(path.name for path in Path("/proc/self/fd").iterdir())
     children = [
         pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()
@@ -487,6 +487,6 @@ def _own_resources() -> tuple[list[str], list[str]]:
 
 
 def _own_mounts() -> set[str]:
-    """The mounts that this process has made; those of other processes are in other namespaces."""
+    """Return the mounts that this process has made; those of other processes are in other namespaces."""
     mounts = Path("/proc/thread-self/mounts").read_text().splitlines()
     return {line.split()[1] for line in mounts if "/loopty-" in line}

@@ -101,7 +101,7 @@ def _twin_check(hypothesis: str, now: float) -> Callable[[History, Node], None]:
 
 
 def _normal(text: str) -> list[str]:
-    """The words of a hypothesis, whatever their case and marks."""
+    """Split a hypothesis into words, whatever their case and marks."""
     return "".join(letter if letter.isalnum() else " " for letter in text.casefold()).split()
 
 
@@ -164,7 +164,7 @@ def answer_call(start: Path, raw: bytes, send: Send) -> None:
 
 
 def client_name(given: object) -> str:
-    """The name of a client; one that is no plain name is not used."""
+    """Return the name of a client; one that is no plain name is not used."""
     return given if isinstance(given, str) and _CLIENT.fullmatch(given) else "agent"
 
 
@@ -213,7 +213,7 @@ class _ClientTools:
         return {"text": text, "run": run}
 
     def _run(self) -> int:
-        """The newest run; the first one begins here, because agents ask for the context before all else."""
+        """Return the newest run; the first one begins here, because agents ask for the context first."""
         campaign = self._campaign
         return campaign.newest_run() if campaign.context.history.runs else enter_run(campaign.context)
 

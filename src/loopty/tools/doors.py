@@ -24,7 +24,7 @@ class Call(Protocol):
     """A call that another process answers."""
 
     def fileno(self) -> int:
-        """A descriptor that can be read when there is something to read."""
+        """Return a descriptor that can be read when there is something to read."""
         ...
 
     def read(self) -> bytes | None:
@@ -77,7 +77,7 @@ class Mailbox:
                     self._reply(calls.pop(call), reply)
 
     def _letters(self) -> list[str]:
-        """The names of letters that wait."""
+        """List the names of letters that wait."""
         try:
             return [name for name in self._inbox.names() if _NAME.fullmatch(name)]
         except OSError:
@@ -234,7 +234,7 @@ class McpServer:
         self._calls[self._start_call(raw)] = number
 
     def _client_of(self, params: dict[str, object]) -> str:
-        """The name of the client: a host may serve several of its threads by one of these processes."""
+        """Name the client: a host may serve several of its threads by one of these processes."""
         meta = params.get("_meta")
         found = meta if isinstance(meta, dict) else {}
         thread = next((value for key, value in found.items() if "thread" in str(key).lower()), "")
@@ -276,7 +276,7 @@ def _tool_list() -> list[dict[str, object]]:
 
 
 def _client_name(host: object) -> str:
-    """A name for this session: that of the host, and a few letters of its own."""
+    """Make a name for this session: the host's, and a few letters of its own."""
     return _plain(f"{host if isinstance(host, str) and host else 'agent'}-{os.urandom(2).hex()}")
 
 

@@ -135,7 +135,7 @@ class TicketTools:
         return self._campaign.context
 
     def _own_node(self, name: str) -> Node:
-        """The node, if it is this client's, a person's, or left by its client."""
+        """Return the node, if it is this client's, a person's, or left by its client."""
         node = self._context.history[self._campaign.find_node(name)]
         claim = Claims.of(self._context.history.runs[node.id.run]).by_node.get(node.id)
         if node.draft and claim and claim.author != self._client and claim.is_fresh(time.time()):
@@ -150,7 +150,7 @@ class TicketTools:
         return self._await(open_ticket(self._context, node, mode, self._client, command, values), arguments)
 
     def _await(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of a ticket, or how far it is when the time is up."""
+        """Return the result of a ticket, or how far it is when the time is up."""
         run, number = ticket_parts(name)
         recorder: Recorder = self._context.recorder
         if run not in recorder.refresh().runs or number > Tickets.of(recorder.history.runs[run]).newest:
@@ -244,7 +244,7 @@ class TicketTools:
         return reply | {"id": node.id, "verdict": str(node.verdict), "score": score, "best": best}
 
     def take_directive(self, run: int) -> str:
-        """The directive that this client has not been shown yet; from now on it has."""
+        """Return the directive that this client has not been shown yet; from now on it has."""
         recorder: Recorder = self._context.recorder
         text = unseen_directive(recorder.history.runs[run], self._client, recorder.history.name)
         if text:

@@ -67,7 +67,7 @@ class Actions:
 
     @property
     def campaign(self) -> Campaign:
-        """The campaign, opened anew when its task file has changed."""
+        """Return the campaign, opened again when its task file has changed."""
         try:
             changed = (self._top / "loopty.toml").stat().st_mtime_ns
         except OSError:
@@ -182,7 +182,7 @@ class Actions:
         return words, ["apply", self._name(body), *named]
 
     def _remeasure(self, body: Body) -> str:
-        """Trials run for a while: another process does it."""
+        """Remeasure in another process: its trials run for a while."""
         self._processes = [each for each in self._processes if each.poll() is None]
         if self._processes:
             raise Misuse("a remeasurement runs already: wait for its end")

@@ -32,7 +32,7 @@ _MOST_WITHDRAWN = 200
 def agents_answer(
     history: History, fold: RunFold, status: RunStatus, task: Task | None, now: float, top: Path
 ) -> dict[str, Any]:
-    """A row for each agent and each other proposer; the models; the machines."""
+    """Return a row for each agent and each other proposer; the models; the machines."""
     # The process of a lost run is dead: what it had begun goes on no more.
     busy = {} if status.state is RunState.LOST else _busy_operators(history, fold)
     agents = [_agent_row(history, fold, row, busy, now) for row in status.agents]
@@ -80,7 +80,7 @@ def agents_answer(
 
 
 def _busy_operators(history: History, fold: RunFold) -> dict[str, tuple[str, str, float]]:
-    """What each operator does now: the state, the node and since when."""
+    """Tell what each operator does now: the state, the node and since when."""
     busy: dict[str, tuple[str, str, float]] = {}
     for name, trial in Trials.of(history.runs[fold.run_number]).running.items():
         node = history[trial.subject or trial_parts(name)[0]]
@@ -161,7 +161,7 @@ def _proposer_row(
 
 
 def _newest_best(history: History, fold: RunFold, kept: list[int]) -> dict[str, Any] | None:
-    """The last of these kept nodes, which beat all before it."""
+    """Return the last of these kept nodes, which beat all before it."""
     if not kept:
         return None
     name = node_name(history, fold.columns.ids(history, kept[-1:]).get(kept[-1]))
@@ -169,7 +169,7 @@ def _newest_best(history: History, fold: RunFold, kept: list[int]) -> dict[str, 
 
 
 def _lane(fold: RunFold, operators: Sequence[str], now: float) -> list[list[Any]]:
-    """What these operators did in the last hour."""
+    """List what these operators did in the last hour."""
     since = now - _LANE_SECONDS
     rows = [
         [max(start, since), end, kind]
@@ -204,7 +204,7 @@ def _machines(history: History, fold: RunFold) -> list[dict[str, Any]]:
 def audit_answer(
     reader: CampaignReader, fold: RunFold, audits: list[AuditRow] | None, task: Task | None
 ) -> dict[str, Any]:
-    """Looks at the held-out split, results that wait for a person, verdicts taken back, and what may be luck."""
+    """List looks at the held-out split, results that wait for a person, revoked verdicts, and possible luck."""
     history, columns = reader.history, fold.columns
     rated = rated_nodes(history, fold.run_number)
     luck = false_keeps(history, fold.run_number, rated)
@@ -262,6 +262,6 @@ def audit_answer(
 
 
 def _held_gain(history: History, node: Node) -> float | None:
-    """Over its parent, in percent."""
+    """Return the gain over its parent, in percent."""
     change = over_parent(history, node)
     return change.change.percent if change else None

@@ -23,7 +23,7 @@ _LONGEST_ID = 60
 
 
 def node_name(history: History, node: NodeId | str | None) -> dict[str, Any] | None:
-    """The id, the short name and the change of a node; None where there is none."""
+    """Return the id, the short name and the change of a node; None if there is none."""
     if not node:
         return None
     found = history[NodeId(node)]
@@ -31,12 +31,12 @@ def node_name(history: History, node: NodeId | str | None) -> dict[str, Any] | N
 
 
 def short_id(node: str, handle: int) -> str:
-    """The id, or its short name where it is long: the page asks for either, and lists of deep nodes stay small."""
+    """Return the id, or its short name if it is long: the page takes either, and long lists stay small."""
     return node if len(node) <= _LONGEST_ID else f"@{handle}"
 
 
 def short_name(name: dict[str, Any]) -> dict[str, Any]:
-    """The name with a short id, for lists."""
+    """Return the name with a short id, for lists."""
     return {**name, "id": short_id(name["id"], name["handle"])}
 
 
@@ -66,17 +66,17 @@ def scored_answer(history: History, found: AgainstBaseline | None) -> dict[str, 
 
 
 def brief_number(value: float | None) -> float | None:
-    """The number with nine digits: charts show no more, and long lists stay small."""
+    """Round the number to nine digits: charts show no more, and long lists stay small."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.9g}")
 
 
 def finite(value: float | None) -> float | None:
-    """The number, or None where JSON has no word for it."""
+    """Return the number, or None if JSON has no word for it."""
     return value if value is not None and math.isfinite(value) else None
 
 
 def state_word(status: RunStatus, session: Session) -> str:
-    """What the run does, in one word or two."""
+    """Say what the run does, in one word or two."""
     if status.state is RunState.RUNNING:
         if status.is_paused:
             return "paused"
@@ -91,7 +91,7 @@ def state_word(status: RunStatus, session: Session) -> str:
 
 
 def slots_answer(status: RunStatus, width: int | None) -> dict[str, int]:
-    """How many trials and questions there may be at a time, and are: none of a run whose process died."""
+    """Say how many trials and questions may run at a time, and how many do: none of a dead process's run."""
     slots, is_lost = status.slots, status.state is RunState.LOST
     workers = status.worker_slots.trials if status.worker_slots else 0
     return {
@@ -103,7 +103,7 @@ def slots_answer(status: RunStatus, width: int | None) -> dict[str, int]:
 
 
 def direction_factor(percent: float | None, sign: int) -> float | None:
-    """How many times better, from a change in percent of the older score: 2.0 is twice as good."""
+    """Say how many times better it is, from a change in percent of the older score: 2.0 is twice as good."""
     if percent is None:
         return None
     if sign > 0:
@@ -121,7 +121,7 @@ _LONGEST_LEAD = 400
 
 
 def tuning_answer(value: SliceValue | None) -> dict[str, Any] | None:
-    """What tune mode's slice costs, and how well it predicts."""
+    """Say what tune mode's slice costs, and how well it predicts."""
     if value is None:
         return None
     found = value.prediction
@@ -145,7 +145,7 @@ def tuning_answer(value: SliceValue | None) -> dict[str, Any] | None:
 
 
 def combination_answer(history: History, pool: FrozenPool | None) -> dict[str, Any] | None:
-    """The nodes of another run that this one combines, and why each was chosen."""
+    """List the nodes of another run that this one combines, and why each was chosen."""
     if pool is None or not pool.base:
         return None
     members = []
@@ -157,12 +157,12 @@ def combination_answer(history: History, pool: FrozenPool | None) -> dict[str, A
 
 
 def combining_runs(history: History, run: int) -> list[int]:
-    """The later runs that combine nodes of this one."""
+    """List the later runs that combine nodes of this one."""
     return [number for number, each in sorted(history.runs.items()) if FrozenPool.of(each).base == run]
 
 
 def tuned_answer(node: Node) -> dict[str, Any] | None:
-    """How the node came to its parameters; None where it was not tuned."""
+    """Say how the node came to its parameters; None if it was not tuned."""
     tuned = node.tuned
     if tuned is None:
         return None
@@ -182,6 +182,6 @@ def tuned_answer(node: Node) -> dict[str, Any] | None:
 
 
 def version_lead_answer(history: History, run: Run, text: str) -> dict[str, Any] | None:
-    """The past version that the best node is not better than, with the sentence that says so."""
+    """Return the past version that the best node is not better than, with the sentence that says so."""
     version = Incumbents.of(run, Pool.VERSION).best
     return {"node": node_name(history, version), "text": text[:_LONGEST_LEAD]} if text else None

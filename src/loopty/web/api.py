@@ -57,7 +57,7 @@ class Encoded(Record):
 
 
 def encode(data: Any) -> bytes:
-    """JSON without NaN or infinity, which browsers do not read."""
+    """Encode JSON without NaN or infinity, which browsers do not read."""
     try:
         return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(
             errors="replace"
@@ -102,7 +102,7 @@ class DashboardApi:
         """By path: the function, and whether its answer changes with time alone."""
 
     def answer(self, path: str, query: Query) -> Encoded:
-        """The answer to a question. Raises Missing, Misuse."""
+        """Answer a question. Raises Missing, Misuse."""
         key, now = (path, tuple(sorted(query.items()))), time.monotonic()
         if (known := self._cache.get(key)) and known[1].event == self.feed.number and now <= known[0]:
             return known[1]
@@ -117,7 +117,7 @@ class DashboardApi:
         return found
 
     def _find_answer(self, path: str, query: Query) -> tuple[Any, bool]:
-        """The answer, and whether it lasts until the next event."""
+        """Return the answer, and whether it lasts until the next event."""
         name, _, rest = path.partition("/")
         if not rest and name in self._paths:
             function, is_timely = self._paths[name]
@@ -135,7 +135,7 @@ class DashboardApi:
         raise Missing
 
     def session(self, actions: list[str], progress: FoldProgress) -> dict[str, Any]:
-        """What the page needs first. `progress` is that of opening the record, if that is not done."""
+        """Return what the page needs first. `progress` is that of opening the record, if that is not done."""
         runs: list[dict[str, Any]] = []
         if progress.is_ready and self.feed.reader is not None:
             history = self.feed.history
@@ -170,7 +170,7 @@ class DashboardApi:
         return self.feed.reader
 
     def task(self) -> Task | None:
-        """The task file, read again every other second."""
+        """Return the task file, read again every other second."""
         now = time.monotonic()
         if now - self._task[0] > _TASK_SECONDS:
             self._task = now, task_or_none(self._top)
@@ -211,7 +211,7 @@ class DashboardApi:
         }
 
     def read_audits(self, run: int) -> list[AuditRow] | None:
-        """Looks at the held-out split; read again when there are more of them. None without a split."""
+        """List looks at the held-out split; read again when there are more of them. None without a split."""
         task = self.task()
         if task is None or task.audit == Audit():
             return None
@@ -234,7 +234,7 @@ class DashboardApi:
         return running_rows(history, history.runs[run], status, self.reader.record.state, self.task(), now)
 
     def _uplift(self, run: int) -> Any:
-        """The uplift over the control; of a long run it is made anew every few seconds only."""
+        """Return the uplift over the control; a long run's is computed again only every few seconds."""
         fold, now = self.feed.fold(run), time.monotonic()
         known = self._uplifts.get(run)
         if known and (known[0] == fold.number or (len(fold.columns) > 2_000 and now - known[1] < _UPLIFT_SECONDS)):

@@ -34,7 +34,7 @@ _LARGEST_PLOT = 4_000
 
 
 def chart_points(history: History, fold: RunFold, axis: str, width: int, height: int) -> dict[str, Any]:
-    """All nodes of a run against one axis."""
+    """Place all nodes of a run against one axis."""
     if axis not in AXES or not (1 <= width <= _LARGEST_PLOT and 1 <= height <= _LARGEST_PLOT):
         raise Misuse(f"x is one of {', '.join(AXES)}; w and h are 1 to {_LARGEST_PLOT} pixels")
     columns, xs = fold.columns, _x_values(fold, axis)
@@ -89,7 +89,7 @@ class _PlotCells:
         return self._cells([x], [score], [mark])[0]
 
     def count(self, columns: NodeColumns, xs: Sequence[float]) -> Counter[int]:
-        """How many nodes lie in each cell, by mark; those without a score lie in row -1."""
+        """Count the nodes in each cell, by mark; those without a score lie in row -1."""
         counts = Counter(self._cells(xs, columns.scores, columns.marks))
         del counts[_OUTSIDE]
         return counts
@@ -108,7 +108,7 @@ class _PlotCells:
 
 
 def _cells_by_mark(counts: Counter[int]) -> dict[str, list[int]]:
-    """For each mark across, down and count of its cells, one after the other, which is small."""
+    """List for each mark across, down and count of its cells, one after the other, which is small."""
     found: dict[str, list[int]] = {}
     for cell, count in counts.items():
         place, mark = divmod(cell, _MARKS)
@@ -130,7 +130,7 @@ def metric_answer(history: History, fold: RunFold) -> dict[str, str]:
 
 
 def _x_values(fold: RunFold, axis: str) -> Sequence[float]:
-    """By place."""
+    """Return the values on the x axis, by place."""
     columns = fold.columns
     if axis == "experiment":
         return range(1, len(columns) + 1)
@@ -140,12 +140,10 @@ def _x_values(fold: RunFold, axis: str) -> Sequence[float]:
 
 
 def _y_range(columns: NodeColumns, shown: Sequence[int]) -> list[float]:
-    """From the first to the ninety-ninth percentile of all scores, and every kept one.
-
-    A held result may be absurd: it squeezes no other, and is drawn at the edge.
-    """
+    """Return the first to the ninety-ninth percentile of all scores, widened to every kept one."""
     known: Sequence[float] = columns.scores
     if columns.counts[HELD] or len(shown) < len(columns):
+        # A held result may be absurd: it squeezes no other, and is drawn at the edge.
         known = [columns.scores[place] for place in shown if columns.marks[place] != HELD]
     scores = sorted([score for score in known if score - score == 0])
     if not scores:
@@ -157,14 +155,14 @@ def _y_range(columns: NodeColumns, shown: Sequence[int]) -> list[float]:
 
 
 def _outliers(columns: NodeColumns, shown: Sequence[int], y_range: list[float]) -> list[int]:
-    """The newest nodes whose score lies outside, oldest first."""
+    """List the newest nodes whose score lies outside, oldest first."""
     scores, (bottom, top) = columns.scores, y_range
     outside = (place for place in reversed(shown) if scores[place] < bottom or scores[place] > top)
     return list(itertools.islice(outside, _MOST_OUTLIERS))[::-1]
 
 
 def _spread(places: Sequence[int], most: int) -> Sequence[int]:
-    """At most so many of these places, evenly, with the first and the last."""
+    """Choose at most so many of these places, evenly, with the first and the last."""
     if len(places) <= most:
         return places
     return [places[round(number * (len(places) - 1) / (most - 1))] for number in range(most)]
@@ -180,7 +178,7 @@ _Z = 1.96
 
 
 def parameters_answer(history: History, fold: RunFold, task: Task | None) -> dict[str, Any]:
-    """How much each parameter matters, and the trials to draw against it."""
+    """Say how much each parameter matters, and list the trials to draw against it."""
     rated = rated_nodes(history, fold.run_number)
     points = sorted(parameter_points(history, fold.run_number, rated), key=lambda point: point[0].order)
     points = [(node, score) for node, score in points if math.isfinite(score)]
@@ -278,7 +276,7 @@ class _Credit(Struct):
 
 
 def operators_answer(history: History, fold: RunFold) -> dict[str, Any]:
-    """Each operator with its results, its cost, and its credit over time."""
+    """Return each operator with its results, its cost, and its credit over time."""
     credits, columns = _credits(history, fold), fold.columns
     run = history.runs[fold.run_number]
     only_refused = [name for name in fold.calls.refused_by_operator if (name, False) not in credits]
@@ -325,7 +323,7 @@ def operators_answer(history: History, fold: RunFold) -> dict[str, Any]:
 
 
 def _credits(history: History, fold: RunFold) -> dict[tuple[str, bool], _Credit]:
-    """What each operator did, by its name and whether it served the control."""
+    """Collect what each operator did, by its name and whether it served the control."""
     columns, found = fold.columns, dict[tuple[str, bool], _Credit]()
     sign = run_metric(history, history.runs[fold.run_number]).direction.sign
     best = columns.score(0) if len(columns) else None
@@ -362,7 +360,7 @@ def _thin(rows: Sequence[_Row]) -> Sequence[_Row]:
 
 
 def _wilson(kept: int, count: int) -> tuple[float | None, float | None]:
-    """Wilson's interval of a share at 95 %."""
+    """Compute Wilson's interval of a share at 95 %."""
     if not count:
         return None, None
     share, square = kept / count, _Z * _Z

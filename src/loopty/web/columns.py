@@ -27,7 +27,7 @@ _VERDICTS: dict[str, int] = {name.value: MARKS.index(name.value) for name in Ver
 
 
 def mark_of(node: RatedNode) -> int:
-    """The place of the node's mark in MARKS."""
+    """Return the place of the node's mark in MARKS."""
     return mark_of_kind(node.kind, has_score(node.score))
 
 
@@ -36,7 +36,7 @@ def has_score(score: float | None) -> bool:
 
 
 def mark_of_kind(kind: RatedKind, is_scored: bool) -> int:
-    """The mark of all nodes of this kind with a score, or of those without."""
+    """Return the mark of all nodes of this kind with a score, or of those without."""
     if kind.verdict is None:
         return OPEN
     if kind.verdict == Verdict.HELD:
@@ -53,7 +53,7 @@ def mark_of_kind(kind: RatedKind, is_scored: bool) -> int:
 
 
 def counts_by_mark(counts: Any) -> dict[str, int]:
-    """Counts by the place of the mark, under the marks' names; marks without nodes are there, too."""
+    """Count nodes by the place of the mark, under the marks' names; marks without nodes are there, too."""
     return {name: counts.get(place, 0) for place, name in enumerate(MARKS)}
 
 
@@ -73,7 +73,7 @@ def _look(kind: RatedKind) -> _Look:
 
 
 def shown_score(node: RatedNode) -> float:
-    """NaN where there is none; a held node shows its own."""
+    """Return the score; NaN if there is none; a held node shows its own."""
     score = node.own_score if node.kind.verdict == Verdict.HELD else node.score
     return math.nan if score is None else score
 
@@ -101,7 +101,7 @@ class BlockRows:
 
     @property
     def by_order(self) -> list[tuple[int, int, int, int, float]]:
-        """Order, handle, mark, place of the pool, and score of each node."""
+        """Return order, handle, mark, place of the pool, and score of each node."""
         return sorted(zip(self.orders, self.handles, self.marks, self.pools, self.scores, strict=True))
 
     def _add_node(self, node: RatedNode) -> None:
@@ -223,7 +223,7 @@ class NodeColumns:
         return self.operator_names[known] if known >= 0 else ""
 
     def is_attempt(self, place: int) -> bool:
-        """Whether the node is one of the search: no control, and no past version."""
+        """Say whether the node is one of the search: no control, and no past version."""
         return self.pools[place] == POOLS[Pool.ATTEMPT]
 
     def score(self, place: int) -> float | None:
@@ -238,11 +238,11 @@ class NodeColumns:
         return self._places.get(hash(node))
 
     def ids(self, history: History, places: Sequence[int]) -> dict[int, NodeId]:
-        """The ids of the nodes at these places."""
+        """Return the ids of the nodes at these places."""
         found = history.nodes_of_handles([self.handles[place] for place in places])
         return {place: found[self.handles[place]] for place in places if self.handles[place] in found}
 
     def places_with(self, mark: int) -> list[int]:
-        """The places of all nodes with this mark, oldest first."""
+        """List the places of all nodes with this mark, oldest first."""
         is_it = bytes(mark) + b"\1" + bytes(255 - mark)
         return list(compress(range(len(self.marks)), self.marks.translate(is_it)))

@@ -35,7 +35,7 @@ _MOST_STEPS = 300
 
 
 def compare_nodes(feed: RecordFeed, reader: CampaignReader, one: NodeId, other: NodeId) -> dict[str, Any]:
-    """What differs between two nodes, in metrics, parameters and files."""
+    """Tell what differs between two nodes, in metrics, parameters and files."""
     history = reader.history
     first, second = history[one], history[other]
     is_same_run = one.run == other.run
@@ -133,7 +133,7 @@ def _metric_rows(history: History, first: Node, second: Node, is_comparable: boo
 def _change(
     first: Node, second: Node, name: str, mine: float, theirs: float, direction: Any, noise: float
 ) -> tuple[ScoreChange, bool]:
-    """How much better B is than A: from their pairs where the judge made some, else from two results."""
+    """Say how much better B is than A: from their pairs if the judge made some, else from two results."""
     effect = second.effect
     if effect and second.against == first.id and effect.metric == name:
         percent = percent_of(effect.amount, mine, noise)
@@ -176,7 +176,7 @@ def _common_ancestor(one: NodeId, other: NodeId) -> NodeId | None:
 
 
 def compare_runs(feed: RecordFeed, reader: CampaignReader, one: int, other: int) -> dict[str, Any]:
-    """Two runs side by side: what they found, what it cost, and whether their scores mean the same."""
+    """Set two runs side by side: what they found, what it cost, and whether their scores mean the same."""
     sides = [_run_side(feed, reader, run) for run in (one, other)]
     first, second = (feed.run(run) for run in (one, other))
     names = {**first.criteria_parts, **second.criteria_parts}
@@ -245,7 +245,7 @@ def _curve(fold: RunFold, started_at: float) -> list[dict[str, Any]]:
 
 
 def feed_uplift(feed: RecordFeed, fold: RunFold) -> Any:
-    """The uplift of a run over its control, from the columns."""
+    """Compute the uplift of a run over its control, from the columns."""
     history = feed.history
     run = history.runs[fold.run_number]
     metric, columns = run_metric(history, run), fold.columns

@@ -132,7 +132,7 @@ def _tls(options: DashboardOptions) -> ssl.SSLContext | None:
 
 @contextmanager
 def dashboard_beside(top: Path, on_start: Callable[[str], None]) -> Iterator[None]:
-    """A dashboard in a process of its own while the block runs: it costs the loop nothing, and ends with it."""
+    """Run a dashboard in its own process during the block: it costs the loop nothing, and ends with it."""
     process = subprocess.Popen(
         [sys.executable, "-m", "loopty", "dashboard", "--json", "--ends-with-input"],
         cwd=top,

@@ -45,7 +45,7 @@ class Viewer(Struct, eq=False):
 
 
 def message(kind: str, data: Any, number: int) -> bytes:
-    """One event of the stream."""
+    """Encode one event of the stream."""
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, kind.encode(), encode(data))
 
 
@@ -71,7 +71,7 @@ class LiveFeed:
         return self._api.feed
 
     async def join(self, run: int | None, last_event: int | None) -> Viewer:
-        """A new viewer with its first messages. `last_event` is the last one that it saw before it was cut off."""
+        """Add a viewer with its first messages. `last_event` is the last one that it saw before it was cut off."""
         viewer = Viewer(run)
         for each in await self._in_thread(lambda: self._first_messages(run, last_event)):
             viewer.put(each)
@@ -101,7 +101,7 @@ class LiveFeed:
         return message("overview", data, self._feed.number)
 
     def _is_overdue(self, run: int | None) -> bool:
-        """Whether events were taken in that no overview has told, for a while."""
+        """Say whether events were taken in that no overview has told, for a while."""
         number, at = self._told.get(run, (0, 0.0))
         return self._feed.number > number and time.monotonic() - at >= _QUIET_SECONDS
 
@@ -122,11 +122,11 @@ class LiveFeed:
             await asyncio.sleep(max(wait - (time.monotonic() - began), 0.01) if self._is_ready else self._pause())
 
     def note_question(self) -> None:
-        """Somebody waits for an answer: details are read later."""
+        """Note that someone waits for an answer: details are read later."""
         self._asked_at = time.monotonic()
 
     def _pause(self) -> float:
-        """Between two slices of details; a page that opens asks several questions in a row."""
+        """Return the seconds between two slices of details; an opening page asks several questions in a row."""
         return _POLITE_SECONDS if time.monotonic() - self._asked_at < _POLITE_SECONDS else 0.01
 
     def take_in(self) -> None:

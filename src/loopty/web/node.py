@@ -36,7 +36,7 @@ _MOST_CHILDREN = 200
 def node_answer(
     reader: CampaignReader, fold: RunFold, node: NodeId, audits: list[AuditRow] | None
 ) -> dict[str, Any]:
-    """All that is known about the node."""
+    """Return all that is known about the node."""
     history, detail = reader.history, reader.detail(node)
     found, run = detail.node, reader.history.runs[node.run]
     outcome = found.outcome
@@ -141,7 +141,7 @@ def _identity(history: History, fold: RunFold, found: Node) -> dict[str, Any]:
 
 
 def node_actions(node: Node) -> list[str]:
-    """The actions that make sense for a node now."""
+    """List the actions that make sense for a node now."""
     if node.id.parent is None:
         return []
     actions = []

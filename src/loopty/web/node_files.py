@@ -42,7 +42,7 @@ _MOST_ROWS = 40
 def running_rows(
     history: History, run: Run, status: RunStatus, state: StateFolder, task: Task | None, now: float
 ) -> list[dict[str, Any]]:
-    """A row for each running trial, then for each question that a model works on; none of a process that died."""
+    """List a row for each running trial, then for each question a model works on; none of a process that died."""
     if status.state is RunState.LOST:
         return []
     rows = [_trial_row(history, run, row, state, task, now) for row in status.running[:_MOST_ROWS]]
@@ -104,7 +104,7 @@ def _phase(row: RunningTrialRow) -> str:
 
 
 def _interval(history: History, run: Run, pairing: Pairing | None) -> tuple[float | None, float | None]:
-    """The interval of the gain in the pairs so far, in percent of the incumbent."""
+    """Return the interval of the gain in the pairs so far, in percent of the incumbent."""
     metrics = history.counting_metrics(run.number)
     if pairing is None or not metrics:
         return None, None
@@ -117,14 +117,14 @@ def _interval(history: History, run: Run, pairing: Pairing | None) -> tuple[floa
 
 
 def trial_folder(state: StateFolder, history: History, node: NodeId, number: int, pool: Pool) -> Any:
-    """Where the files of a trial are, also while it runs."""
+    """Find the files of a trial, also while it runs."""
     found = history[node]
     root = history[history.runs[node.run].root]
     return stages.results_folder(state, Trial(found, root, number, pool, 0))
 
 
 def running_pool(history: History, trial: str) -> Pool | None:
-    """The pool of a running trial, by its name; None where it does not run."""
+    """Return the pool of a running trial, by its name; None if it does not run."""
     node, _ = trial_parts(trial)
     run = history.runs.get(node.run)
     found = Trials.of(run).running.get(trial) if run else None
@@ -146,7 +146,7 @@ def _last_line(state: StateFolder, history: History, row: RunningTrialRow) -> st
 def _newest_row(
     state: StateFolder, history: History, row: RunningTrialRow
 ) -> tuple[float, dict[str, float]] | None:
-    """The last whole row of the metrics that a running trial has reported: its step, and the metrics."""
+    """Return the last whole row of metrics that a running trial has reported: its step, and the metrics."""
     file = trial_folder(state, history, row.node, row.number, row.pool).file("metrics.csv")
     try:
         head = file.read(_TAIL_BYTES).decode(errors="replace").splitlines()
@@ -172,7 +172,7 @@ _MOST_TRACES = 2_000
 
 
 def log_names(reader: CampaignReader, node: NodeId) -> list[dict[str, Any]]:
-    """The logs of a node with their sizes."""
+    """List the logs of a node with their sizes."""
     folder = _folder(reader, node)
     names = sorted({*folder.plain.names(), *(name for name in folder.folded if "/" not in name)})
     found = [name for name in names if name in _LOGS or name.endswith(".log")]
@@ -180,7 +180,7 @@ def log_names(reader: CampaignReader, node: NodeId) -> list[dict[str, Any]]:
 
 
 def trace_names(reader: CampaignReader, node: NodeId) -> list[dict[str, Any]]:
-    """The traces of a node: one for each task of the benchmark."""
+    """List the traces of a node: one for each task of the benchmark."""
     folder = _folder(reader, node)
     rows = []
     for name in folder.names_below("traces")[:_MOST_TRACES]:
@@ -205,7 +205,7 @@ def trace_text(reader: CampaignReader, node: NodeId, task: str) -> dict[str, Any
 
 
 def log_part(reader: CampaignReader, node: NodeId, name: str, start: int, count: int) -> dict[str, Any]:
-    """Some bytes of a log, from this byte on, or with a negative start from the end."""
+    """Return some bytes of a log, from this byte on, or with a negative start from the end."""
     found = reader.history[node]
     folder = _folder(reader, node)
     *above, last = _checked_name(name).split("/")
@@ -215,7 +215,7 @@ def log_part(reader: CampaignReader, node: NodeId, name: str, start: int, count:
 
 
 def trial_tail(reader: CampaignReader, trial: str, start: int, count: int) -> dict[str, Any]:
-    """Some bytes of what a running trial prints."""
+    """Return some bytes of what a running trial prints."""
     pool = running_pool(reader.history, trial)
     if pool is None:
         raise Misuse(f"trial {trial} does not run now")
@@ -226,7 +226,7 @@ def trial_tail(reader: CampaignReader, trial: str, start: int, count: int) -> di
 
 
 def curve(reader: CampaignReader, node: NodeId) -> dict[str, Any]:
-    """The learning curve of a node, and that of its parent in the same columns."""
+    """Return the learning curves of a node and of its parent, in the same columns."""
     columns, rows = _curve(reader, node)
     parent = node.parent
     others = _curve(reader, parent) if parent else ([], [])
@@ -240,7 +240,7 @@ def curve(reader: CampaignReader, node: NodeId) -> dict[str, Any]:
 
 
 def diff_answer(reader: CampaignReader, node: NodeId, against: str) -> dict[str, Any]:
-    """What the node changed in its parent, in the baseline, or in another node."""
+    """Tell what the node changed in its parent, in the baseline, or in another node."""
     history = reader.history
     if against in ("", "parent", "baseline"):
         found = reader.diff(node, baseline=against == "baseline")
@@ -272,7 +272,7 @@ def param_differences(reader: CampaignReader, one: NodeId, other: NodeId) -> dic
 
 
 def patch_answer(patch: str) -> dict[str, Any]:
-    """The patch, with the lines that each file gained and lost."""
+    """Return the patch, with the lines that each file gained and lost."""
     files: dict[str, list[int]] = {}
     path = ""
     for line in patch.splitlines():
@@ -291,7 +291,7 @@ def patch_answer(patch: str) -> dict[str, Any]:
 
 
 def call_answers(reader: CampaignReader, node: NodeId) -> dict[str, Any]:
-    """The model calls behind a node, with prompts and replies."""
+    """List the model calls behind a node, with prompts and replies."""
     calls = reader.calls(node)
     records = Archive(reader.record.state.calls).records_of([call.reserved.call for call in calls])
     rows = []
@@ -334,7 +334,7 @@ def _folder(reader: CampaignReader, node: NodeId) -> NodeFolder:
 
 
 def _plain_text(value: Any) -> str:
-    """A prompt or a reply as text: its strings one after the other."""
+    """Return a prompt or a reply as text: its strings one after the other."""
     return "\n\n".join(_strings(value))
 
 

@@ -120,7 +120,7 @@ class CallFold:
         self.tokens.append((self.tokens[-1] if self.tokens else 0.0) + event.tokens)
 
     def spent_at(self, at: float) -> tuple[float, float]:
-        """The money and the tokens that were spent up to this time."""
+        """Return the money and the tokens that were spent up to this time."""
         place = bisect_right(self.times, at) - 1
         return (self.money[place], self.tokens[place]) if place >= 0 else (0.0, 0.0)
 
@@ -129,7 +129,7 @@ class CallFold:
         return bool(self.money) and self.money[-1] > 0
 
     def cost_at(self, at: float) -> float:
-        """The cost axis: money where models have a price, else tokens."""
+        """Return the place on the cost axis: money if models have a price, else tokens."""
         money, tokens = self.spent_at(at)
         return money if self.costs_money else tokens
 
@@ -160,7 +160,7 @@ class RunFold:
 
     @property
     def is_whole(self) -> bool:
-        """Whether details of all nodes are known."""
+        """Say whether details of all nodes are known."""
         return self.columns.detailed >= len(self.columns)
 
     def read_details(self, history: History, count: int = _SLICE) -> None:
@@ -215,7 +215,7 @@ class RunFold:
             self.trial_lanes.append((since, recorded.at, history[event.node].operator))
 
     def changes_since(self, number: int) -> list[int] | None:
-        """The places that changed after this event; None where that is not known any more."""
+        """List the places that changed after this event; None if that is not known any more."""
         if len(self.changes) == _MOST_CHANGES and self.changes[0][0] > number:
             return None
         return list(dict.fromkeys(place for event, place in self.changes if event > number))
@@ -243,7 +243,7 @@ def _basis(history: History, run: int) -> tuple[str, str]:
 
 
 def needs_new_fold(fold: RunFold, history: History) -> bool:
-    """Whether the scores of all nodes have another basis now: another machine, or another metric."""
+    """Say whether all scores have another basis now: another machine, or another metric."""
     return fold.basis != _basis(history, fold.run_number)
 
 
@@ -292,7 +292,7 @@ class RecordFeed:
 
     @property
     def number(self) -> int:
-        """The last event that is known; 0 before the first."""
+        """Return the last event that is known; 0 before the first."""
         return self.history.number if self.reader else 0
 
     def open(self) -> bool:
@@ -312,14 +312,14 @@ class RecordFeed:
         self.opening = FoldProgress("folding the record for this version", done, total)
 
     def run(self, number: int | None = None) -> Run:
-        """The run with this number, or the newest. Raises Misuse where there is none."""
+        """Return the run with this number, or the newest. Raises Misuse if there is none."""
         runs = self.history.runs
         if number is not None and number not in runs:
             raise Misuse(f"there is no run {number}: the runs are 1 to {max(runs)}")
         return runs[max(runs) if number is None else number]
 
     def fold(self, number: int | None = None) -> RunFold:
-        """The fold of a run; one that was not asked for yet begins with the facts of its nodes."""
+        """Return the fold of a run; the first time, it begins with the facts of its nodes."""
         run = self.run(number).number
         if run not in self._folds:
             while len(self._folds) >= _MOST_FOLDS:
@@ -329,7 +329,7 @@ class RecordFeed:
         return self._folds[run]
 
     def whole_fold(self, number: int | None = None) -> RunFold:
-        """The fold with all its details."""
+        """Return the fold with all its details."""
         fold = self.fold(number)
         while self.read_more(fold.run_number):
             pass

@@ -34,7 +34,7 @@ _LIMIT_NAMES = {
 def pool_answers(
     run: Run, pools: Pools | None, elapsed: float, now: float, is_running: bool
 ) -> list[dict[str, Any]]:
-    """A row for each pool with a limit or a use."""
+    """Return a row for each pool with a limit or a use."""
     spend, limits = Spend.of(run), pools_in_force(run, pools) if pools else None
     used = {
         "money": spend.total_money_usd,
@@ -75,7 +75,7 @@ def _row(run: Run, name: str, used: float, limits: Pools | None, elapsed: float)
 
 
 def ends_first(rows: list[dict[str, Any]], now: float) -> dict[str, Any] | None:
-    """The pool that is spent first at the present rates."""
+    """Return the pool that is spent first at the present rates."""
     known = [row for row in rows if row["ends_at"] is not None]
     if not known:
         return None
@@ -84,7 +84,7 @@ def ends_first(rows: list[dict[str, Any]], now: float) -> dict[str, Any] | None:
 
 
 def burn_samples(fold: RunFold) -> list[dict[str, Any]]:
-    """What was spent at up to sixty moments of the run."""
+    """Sample what was spent, at up to sixty moments of the run."""
     columns = fold.columns
     count = columns.detailed
     if not count:
@@ -106,13 +106,13 @@ _SURVIVES = 0.5
 def reality_checks(
     status: RunStatus, uplift: Uplift | None, audits: Sequence[AuditRow] | None, has_split: bool
 ) -> dict[str, Any]:
-    """The four checks, and what they say together."""
+    """Make the four checks, and say what they mean together."""
     checks = [_over_control(uplift), _held_out(status, audits, has_split), _pairs(status), _integrity(status)]
     return {"verdict": checks_verdict({check["state"] for check in checks}, status.state), "checks": checks}
 
 
 def checks_verdict(states: set[str], run: RunState) -> str:
-    """What checks in these states say together: none may fail; a missing one tells once the run has ended."""
+    """Say what checks in these states mean together: none may fail; a missing one counts once the run ended."""
     if "fail" in states or "pass" not in states:
         return "too early" if states == {"missing"} and run is RunState.RUNNING else "not shown"
     if "missing" not in states:
@@ -191,7 +191,7 @@ def _above(percent: float | None) -> str:
 def run_alerts(
     history: History, status: RunStatus, held: list[dict[str, Any]], pools: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The alerts of a run, the most urgent first."""
+    """List the alerts of a run, the most urgent first."""
     found: list[dict[str, Any]] = []
 
     def add(kind: str, level: str, text: str, remedy: str, node: Any = None, at: float | None = None) -> None:

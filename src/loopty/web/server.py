@@ -50,7 +50,7 @@ class Address(Record):
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The values of the Host header that are answered. Any other name may be an attacker's, rebound to us."""
+        """Return the Host headers that are answered. Any other name may be an attacker's, rebound to us."""
         own = {"127.0.0.1", "localhost", "[::1]", _bracketed(self.host)}
         named = {name if ":" in name.rpartition("]")[2] else f"{name}:{self.port}" for name in self.names}
         return frozenset({*(f"{name}:{self.port}" for name in own), *named, *self.names})
@@ -139,7 +139,7 @@ class StaticFiles:
         self._read_at = 0.0
 
     def find(self, path: str) -> StaticFile | None:
-        """The file at this path of the address; other paths of the page itself are its start."""
+        """Find the file at this path of the address; other paths of the page itself are its start."""
         self._refresh()
         name = path.lstrip("/") or "index.html"
         if name in self._files:

@@ -19,7 +19,7 @@ _LONGEST_QUERY = 200
 
 
 def find_nodes(history: History, fold: RunFold, query: str, limit: int) -> dict[str, Any]:
-    """The newest nodes that match every word of the query."""
+    """Find the newest nodes that match every word of the query."""
     if len(query) > _LONGEST_QUERY or not 1 <= limit <= _MOST_HITS:
         raise Misuse(f"a query has at most {_LONGEST_QUERY} characters, and limit is 1 to {_MOST_HITS}")
     columns, words = fold.columns, query.lower().split()
@@ -62,7 +62,7 @@ def find_nodes(history: History, fold: RunFold, query: str, limit: int) -> dict[
 
 
 def _named(history: History, fold: RunFold, words: list[str]) -> list[int]:
-    """The node whose id or short name is the only word."""
+    """Find the node whose id or short name is the only word."""
     if len(words) != 1:
         return []
     word, columns = words[0], fold.columns
@@ -107,7 +107,7 @@ class KeptTree:
             place = self.columns.parents[place]
 
     def branch_of(self, place: int) -> int:
-        """The first node beside the best path above this one, or itself on the path."""
+        """Return the first node beside the best path above this one, or itself on the path."""
         while place not in self.best_path and (parent := self._kept_parent(place)) >= 0:
             if parent in self.best_path:
                 return place
@@ -121,7 +121,7 @@ class KeptTree:
         return parent
 
     def gain_percent(self, place: int, over: int) -> float | None:
-        """How much better a node is than another, in percent of that."""
+        """Say how much better a node is than another, in percent of that."""
         if over < 0:
             return None
         mine, theirs = self.columns.scores[place], self.columns.scores[over]
@@ -131,7 +131,7 @@ class KeptTree:
 
 
 def log_rows(history: History, fold: RunFold, after: int, limit: int, branch: str) -> dict[str, Any]:
-    """The kept nodes, newest first, `limit` of them after the row with the number `after`."""
+    """List the kept nodes, newest first, `limit` of them after the row with the number `after`."""
     tree = KeptTree(history, fold)
     if not 1 <= limit <= _MOST_ROWS:
         raise Misuse(f"limit is 1 to {_MOST_ROWS}")
@@ -190,7 +190,7 @@ def _strip_range(gains: list[float]) -> tuple[float, float]:
 
 
 def _lanes(tree: KeptTree, heads: list[int], branches: dict[int, list[int]]) -> dict[int, int]:
-    """Lane 0 is the best path; each side branch has the first lane that is free while it lasts."""
+    """Assign lanes: 0 is the best path; each side branch has the first lane that is free while it lasts."""
     lanes: dict[int, int] = {}
     free_from: list[int] = []
     of_branch: dict[int, int] = {}
@@ -247,7 +247,7 @@ def _row(tree: KeptTree, place: int, node: str, lane: int, folded: int, low: flo
 
 
 def map_nodes(history: History, fold: RunFold, top: str) -> dict[str, Any]:
-    """Kept, held and open nodes below one, breadth first; other children as counts by mark."""
+    """Return kept, held and open nodes below one, breadth first; other children as counts by mark."""
     tree, columns = KeptTree(history, fold), fold.columns
     start = columns.place_of(top) if top else 0
     if start is None or not len(columns):

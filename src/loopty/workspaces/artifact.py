@@ -64,13 +64,13 @@ class UnpackedArtifact(Record):
 
 
 def size_limit(name: str) -> int:
-    """The largest size of a file of this name, in bytes."""
+    """Return the largest size of a file of this name, in bytes."""
     return _LARGEST_BUNDLE if name == BUNDLE else _LARGEST
 
 
 @contextmanager
 def open_artifact(path: Path) -> Iterator[Artifact]:
-    """The artifact at this path: a checked copy of its files, gone when the block ends. Raises Misuse."""
+    """Open the artifact at this path: a checked copy of its files, gone when the block ends. Raises Misuse."""
     with temporary_folder("artifact") as folder:
         try:
             sums = _copy_files(path, Path(folder))
@@ -158,7 +158,7 @@ def _folder_files(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
 
 
 def _tarball_files(path: Path) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """The files of a tarball, header by header: `tarfile` would load extended headers of any size into memory."""
+    """Yield a tarball's files, header by header: `tarfile` loads extended headers of any size into memory."""
     if path.exists() and not path.is_file():
         raise Misuse("it is neither a file nor a folder: make an artifact with `loopty export`")
     with gzip.open(path, "rb") as stream:
@@ -195,7 +195,7 @@ def _check_artifact(folder: Path, sums: Mapping[str, str]) -> Artifact:
 
 
 def sums_text(sums: Mapping[str, str]) -> str:
-    """The checksums in the format of `sha256sum --check`."""
+    """Format the checksums as `sha256sum --check` reads them."""
     return "".join(f"{sums[name]}  {name}\n" for name in sorted(sums) if name != SUMS)
 
 
@@ -250,7 +250,7 @@ def _refuse_to_overwrite(target: Path, force: bool) -> None:
 
 @contextmanager
 def _working_folder(target: Path) -> Iterator[Path]:
-    """A locked, empty directory beside the target; leftovers of a killed export are removed."""
+    """Make a locked, empty directory beside the target; leftovers of a killed export are removed."""
     folder = target.with_name(f".{target.name}.making")
     lock = _lock_folder(folder)
     try:
@@ -308,7 +308,7 @@ def _fill_folder(
 
 
 def _make_tarball(folder: Path, mtime: int) -> Path:
-    """The folder as a tarball, which has the same bytes no matter who makes it and when."""
+    """Pack the folder as a tarball, which has the same bytes no matter who makes it and when."""
     tarball = folder.with_name(folder.name + TARBALL)
     with (
         tarball.open("wb") as file,

@@ -30,7 +30,7 @@ class BenchmarkFiles:
         self._named_in_gates = frozenset(name for gate in task.gates for name in _paths_in_command(gate.command))
 
     def includes(self, path: str) -> bool:
-        """Whether the path is part of the benchmark: as the task says, else because its command names it.
+        """Say whether the path is part of the benchmark: by the task, or else because its command names it.
 
         A path that the command names, and that `write` names as closely, is the candidate itself. A path that a
         gate names and that no proposal may write belongs to the benchmark, too. The held-out split of audits does
@@ -49,12 +49,12 @@ class BenchmarkFiles:
         )
 
     def includes_or_loads(self, path: str, commit: str) -> bool:
-        """Whether the path is a file of the benchmark, or one that these files load."""
+        """Say whether the path is a file of the benchmark, or one that these files load."""
         return self.includes(path) or path in self._imports(commit)
 
     @functools.lru_cache(maxsize=16)  # noqa: B019 - one for each process
     def _imports(self, commit: str) -> frozenset[str]:
-        """The visible files that the benchmark's own files load and no proposal may write.
+        """Find the visible files that the benchmark's own files load and no proposal may write.
 
         A task that names its files names all of them.
         """
@@ -79,16 +79,16 @@ class BenchmarkFiles:
         )
 
     def digest(self, commit: str) -> str:
-        """A digest of the benchmark's files: when it changes, old results are no longer comparable."""
+        """Compute a digest of the benchmark's files: when it changes, old results are not comparable any more."""
         lines = [f"{path} {entry.mode} {entry.blob}" for path, entry in self.files(commit).items()]
         return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
 
     def has_any(self, commit: str) -> bool:
-        """Whether any file is known to be part of the benchmark, and so protected from proposals."""
+        """Say whether any file is known to be part of the benchmark, and so protected from proposals."""
         return bool(self.files(commit))
 
     def files(self, commit: str) -> dict[str, TreeEntry]:
-        """The benchmark's own files, and those that they load."""
+        """Return the benchmark's own files, and those that they load."""
         imports = self._repository.entries(commit, sorted(self._imports(commit)))
         return {**self._files_by_name(commit), **imports}
 
@@ -102,18 +102,18 @@ class BenchmarkFiles:
 
 
 def _names_for_path(names: frozenset[str], path: str) -> list[str]:
-    """The names that cover this path: its own and those of the directories above it, the closest first."""
+    """List the names that cover this path: its own and those of the directories above it, the closest first."""
     return [name for name in (path, *folders_above(path)) if name in names] if names else []
 
 
 def _paths_in_command(command: str | tuple[str, ...]) -> frozenset[str]:
-    """The words of the command that may be files of the repository."""
+    """Find the words of the command that may be files of the repository."""
     words = _shell_words(command) if isinstance(command, str) else command
     return frozenset(path for word in words if is_clean_path(path := word.removeprefix("./")))
 
 
 def _modules_in_command(command: str | tuple[str, ...]) -> list[str]:
-    """The modules that the command runs with `python -m`."""
+    """List the modules that the command runs with `python -m`."""
     words = _shell_words(command) if isinstance(command, str) else command
     pairs = itertools.pairwise(words)
     return [name for option, name in pairs if option == "-m" and name.replace(".", "").isidentifier()]
@@ -144,7 +144,7 @@ ReadText = Callable[[str], str | None]
 def files_of_imports(
     starts: Iterable[str], paths: Container[str], text: ReadText, follows: MayFollow
 ) -> frozenset[str]:
-    """The files among `paths` that the starts load, directly or through others.
+    """Find the files among `paths` that the starts load, directly or through others.
 
     `follows` says whether a file may belong to the benchmark; what others load is not looked at.
     """
@@ -161,12 +161,12 @@ def files_of_imports(
 
 
 def direct_imports(starts: Iterable[str], paths: Container[str], text: ReadText) -> frozenset[str]:
-    """The files among `paths` that the starts load themselves."""
+    """Find the files among `paths` that the starts load themselves."""
     return frozenset(loaded for path in starts for loaded in _files_of(path, text(path) or "", paths))
 
 
 def module_files(module: str, folder: str, paths: Container[str]) -> Iterator[str]:
-    """The files of a module and of the packages around it, from one folder."""
+    """Yield the files of a module and of the packages around it, from one folder."""
     base = PurePosixPath(folder, *module.split("."))
     for place in (base, *base.parents):
         if str(place) in (".", folder) or not place.is_relative_to(folder):
@@ -216,13 +216,13 @@ def _python_imports(path: str, folder: str, text: str, paths: Container[str]) ->
 
 
 def _absolute(module: str, folder: str, paths: Container[str]) -> Iterator[str]:
-    """A module from the folder of the script, or from the top, as with `python -m` and in tests."""
+    """Yield a module from the folder of the script, or from the top, as with `python -m` and in tests."""
     for start in dict.fromkeys((folder, ".")):
         yield from module_files(module, start, paths)
 
 
 def _path_from(folder: str, name: str) -> str:
-    """The path of a name from a folder; an impossible one where it leads outside."""
+    """Return the path of a name from a folder; an impossible one if it leads outside."""
     parts: list[str] = []
     for part in (*PurePosixPath(folder).parts, *PurePosixPath(name).parts):
         if part == "..":
@@ -256,7 +256,7 @@ class CommitFiles:
 
 
 def folders_above(path: str) -> list[str]:
-    """Its folder and those above that, the closest first, without the top. The path is as git writes it."""
+    """List the folders of this path, the closest first, without the top. The path is as git writes it."""
     folders = []
     while path := path.rpartition("/")[0]:
         folders.append(path)

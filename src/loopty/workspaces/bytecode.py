@@ -53,13 +53,13 @@ class Bytecode:
         self._sdk_digests = {name: hashlib.sha256(text).hexdigest() for name, text in self._sdk_files.items()}
 
     def sources(self, digests: Mapping[str, str]) -> BytecodeSources:
-        """What to compile of the SDK and of files that have these digests."""
+        """Say what to compile of the SDK and of files that have these digests."""
         names = [name for name in sorted(digests) if _can_have_bytecode(name)][:_MAX_FILES]
         key = self._digest([self._sdk_digests, {name: digests[name] for name in names}])
         return BytecodeSources(f"{_PREFIX}{key}", tuple(self._sdk_files), tuple(names))
 
     def find(self, sources: BytecodeSources, origin: str = "") -> SafeFolder | None:
-        """The byte code of these files, or None where it is not compiled yet; `origin` is where they are from."""
+        """Find the byte code of these files, or None before it is compiled; `origin` is where they are from."""
         entry = self._exports.below(sources.key)
         if not entry.exists():
             return None
@@ -70,7 +70,7 @@ class Bytecode:
         return entry
 
     def recall(self, origin: str) -> SafeFolder | None:
-        """The byte code that was found before for files from this origin: a commit may have very many."""
+        """Find the byte code known for files from this origin, without a look at them: a commit may have many."""
         name = self._origin_name(origin)
         for key in self._exports.names():
             if key.startswith(_PREFIX) and self._exports.below(key, _ORIGINS_FOLDER).file(name).exists():
@@ -119,7 +119,7 @@ class Bytecode:
                 self._exports.remove(name)
 
     def _last_use(self, name: str) -> int:
-        """When the byte code was used last; 0 where another process has just removed it."""
+        """Tell when the byte code was used last; 0 if another process has just removed it."""
         try:
             with self._exports.below(name).handle() as folder:
                 return os.fstat(folder).st_mtime_ns
@@ -138,7 +138,7 @@ def _can_have_bytecode(name: str) -> bool:
 
 
 def is_bytecode(path: str) -> bool:
-    """Whether an interpreter may load this file without a look at the source beside it."""
+    """Say whether an interpreter may load this file without a look at the source beside it."""
     return "__pycache__" in path.split("/")
 
 
@@ -148,7 +148,7 @@ def copy_into_export(bytecode: SafeFolder, export: SafeFolder) -> None:
 
 
 def bytecode_of(names: Sequence[str], export: SafeFolder) -> list[str]:
-    """The paths of the byte code that an export has for these files."""
+    """List the paths of the byte code that an export has for these files."""
     stems: dict[PurePosixPath, list[str]] = {}
     for path in map(PurePosixPath, names):
         if path.suffix == ".py":
@@ -172,7 +172,7 @@ def _copy_below(source: SafeFolder, target: SafeFolder) -> None:
 
 
 def files_in_limits(folder: SafeFolder, names: Sequence[str]) -> tuple[str, ...]:
-    """The files in the folder that are compiled, in order, until they are too large together."""
+    """List the files in the folder to compile, in order, until they are too large together."""
     chosen: list[str] = []
     room = _MAX_SOURCE_BYTES
     for name in names:
@@ -187,7 +187,7 @@ def files_in_limits(folder: SafeFolder, names: Sequence[str]) -> tuple[str, ...]
 
 
 def _content(folder: SafeFolder, name: str, limit: int) -> bytes:
-    """The content of a file of the compiler; empty where it wrote none, or where it is too large."""
+    """Read a file of the compiler; empty if it wrote none, or if it is too large."""
     try:
         content = folder.file(name).read(limit + 1)
     except OSError:

@@ -51,7 +51,7 @@ class SealedExports:
         """Of the benchmark's own files, then of its data, by commit."""
 
     def tree(self, commit: str, bytecode: SafeFolder | None) -> SafeFolder:
-        """The files of a commit that trials see; the benchmark's and byte code only if it is not isolated."""
+        """Return the files of a commit that trials see; the benchmark's and byte code only if not isolated."""
         isolated = self._rig.benchmark.isolated
         bytecode = None if isolated else bytecode
         known = commit if bytecode is None else f"{commit}, {bytecode.name}"
@@ -69,7 +69,7 @@ class SealedExports:
         return self._exports[known]
 
     def benchmark(self, commit: str, bytecode: SafeFolder | None) -> SafeFolder:
-        """The benchmark's own files of a commit with their byte code, and nothing else."""
+        """Return the benchmark's own files of a commit with their byte code, and nothing else."""
         name = f"{commit}, the benchmark"
         known = name if bytecode is None else f"{name}, {bytecode.name}"
         if known not in self._exports:
@@ -84,7 +84,7 @@ class SealedExports:
         return self._exports[known]
 
     def frozen_python_files(self, commit: str) -> dict[str, str]:
-        """The Python files of a commit that the benchmark sees and no proposal may write, with their digests.
+        """Map a commit's Python files that the benchmark sees and no proposal may write to their digests.
 
         Without what is on the host instead. Only these get byte code, so that no candidate starts later.
         """
@@ -106,7 +106,7 @@ class SealedExports:
         }
 
     def origin_of_frozen_files(self, commit: str) -> str:
-        """The commit and all that decides which of its files these are, without a look at the files."""
+        """Name the commit and all that decides which of its files these are, without a look at the files."""
         return codec.text([commit, self._rig, self._mounts.paths_inside])
 
     def sources(self, commit: str, names: frozenset[str], place: SafeFolder) -> SafeFolder:
@@ -114,7 +114,7 @@ class SealedExports:
         return self._make_export(commit, names.__contains__, {}, "sources", None, place)
 
     def is_shown(self, path: str, commit: str) -> bool:
-        """Whether this file is in the tree of a trial."""
+        """Say whether this file is in the tree of a trial."""
         # A commit's own byte code could hide what a candidate changes in the source beside it.
         if self._held_out.includes(path) or is_bytecode(path):
             return False
@@ -124,7 +124,7 @@ class SealedExports:
         return is_own or self._rig.access.is_visible(path)
 
     def without_hidden(self, commit: str) -> list[PathChange]:
-        """What takes hidden files, the benchmark's too, and keys out of the tree of a commit."""
+        """List the changes that take hidden files, the benchmark's too, and keys out of the tree of a commit."""
         return [
             PathChange(path, entry, None)
             for path, entry in self._repository.files(commit).items()
@@ -132,7 +132,7 @@ class SealedExports:
         ]
 
     def hides_in(self, place: str, top: str) -> bool:
-        """Whether what is mounted here in the tree is hidden, or something in it."""
+        """Say whether what is mounted here in the tree is hidden, or something in it."""
         access, path = self._rig.access, place.removeprefix(f"{top}/")
         return access.is_hidden(path) or any(paths.anchor(rule).startswith(f"{path}/") for rule in access.hidden)
 
@@ -179,7 +179,7 @@ def export_commit(
     read_only: bool = False,
     bytecode: SafeFolder | None = None,
 ) -> SafeFolder:
-    """The directory of the export, made if it does not exist yet. Any number of processes may call this at once.
+    """Make the directory of the export if it does not exist yet. Any number of processes may do so together.
 
     `rules` is a text of everything that decides what is visible, so that an existing export is found without
     looking at the files. `covering_points` are further mount points, which may cover files of the commit, and
@@ -200,8 +200,10 @@ def export_commit(
     visible = [path for path in listing if is_visible(path)]
     building = exports.below(making_name(key)).make()
     try:
+        # Once for all trials: with 50,000 files a working tree for each would take ten seconds.
         repository.check_out(commit, visible, building.path_for_programs())
         for submodule in submodules:
+            # From its objects: a checkout would run the submodule's own filters.
             write_submodule(submodule, is_visible, building)
         for point in mount_points:
             if any(_is_file(listing, ancestor) for ancestor in (point, *map(str, PurePosixPath(point).parents))):
@@ -283,7 +285,7 @@ class CheckedOutSubmodule(Record):
 
 
 def submodules_of(repository: Repository, commit: str, depth: int = 0) -> Iterator[CheckedOutSubmodule]:
-    """The submodules of a commit that are checked out, with those inside them; the others stay empty folders."""
+    """Yield a commit's checked-out submodules, with those inside them; the others stay empty folders."""
     if depth > _DEEPEST or not repository.entries(commit, [".gitmodules"]):
         return
     for path, entry in repository.files(commit).items():
@@ -323,7 +325,7 @@ def write_submodule(submodule: CheckedOutSubmodule, is_visible: Callable[[str], 
 
 
 def _folders(repository: Repository, path: str) -> GitFolders | None:
-    """Where a submodule is; None when it is not checked out. Raises Misuse for a git directory elsewhere."""
+    """Find where a submodule is; None if it is not checked out. Raises Misuse for a git directory elsewhere."""
     top = repository.top / path
     git_dir = top / ".git"
     try:

@@ -56,7 +56,7 @@ class HeldOutSplit:
         return digest([self._audit.command, files, seals.data_digest(self._repository.top, self._audit.data)])
 
     def leaks(self, commit: str) -> list[str]:
-        """Where the search could see the split or a node's commit contains part of it: one sentence each."""
+        """Say where the search could see the split or a node's commit has part of it: one sentence each."""
         return [*self._exposures(), *self._copies(commit), *self._quotes(commit)]
 
     @cached_property
@@ -66,7 +66,7 @@ class HeldOutSplit:
 
     @cached_property
     def _data(self) -> Mapping[str, Path]:
-        """The data that exists on this host, by its name in the task."""
+        """Map the names of data in the task to what exists on this host."""
         paths = {name: self._host_path(name) for name in self._audit.data}
         return {name: path for name, path in paths.items() if path.exists()}
 
@@ -91,7 +91,7 @@ class HeldOutSplit:
                 yield f"{name} is among the files that the search sees: name it under audit.files"
 
     def _copies(self, commit: str) -> Iterator[str]:
-        """Files that the search sees and that are identical to a held-out file."""
+        """Yield files that the search sees and that are identical to a held-out file."""
         held_out = {entry.blob: path for path, entry in self._files.items() if entry.mode in REGULAR_FILES}
         listing = self._repository.files(commit)
         copies = [(path, entry.blob) for path, entry in listing.items() if entry.blob in held_out]
@@ -102,7 +102,7 @@ class HeldOutSplit:
                 yield f"{path}, which the search sees, is identical to the held-out {held_out[blob]}"
 
     def _quotes(self, commit: str) -> Iterator[str]:
-        """Lines of the split among the lines that the node adds."""
+        """Yield lines of the split among the lines that the node adds."""
         added = {path: text for path, text in self._new_lines(commit) if text}
         starts = {
             text[at : at + _DISTINCTIVE_LENGTH]
@@ -121,7 +121,7 @@ class HeldOutSplit:
                 yield f"{', '.join(quoting[:_MAX_PATHS_NAMED])}{more} quote{'s' * (len(quoting) == 1)} {count}"
 
     def _new_lines(self, commit: str) -> Iterator[tuple[str, str]]:
-        """The new lines of each changed file, as one text."""
+        """Yield the new lines of each changed file, as one text."""
         changes = [
             (change.path, change.before, change.after)
             for change in self._repository.changes(self._commit, commit)
@@ -135,7 +135,7 @@ class HeldOutSplit:
             yield path, text
 
     def _contents(self) -> Iterator[tuple[str, bytes]]:
-        """The files and the data of the split, up to the limits."""
+        """Yield the files and the data of the split, up to the limits."""
         blobs = ((path, self._repository.blob(entry.blob)) for path, entry in _regular_files(self._files.items()))
         host = (
             (str(path), _read_head(path)) for data_path in self._data.values() for path in _files_at(data_path)
@@ -145,7 +145,7 @@ class HeldOutSplit:
 
     @cached_property
     def _baseline_lines(self) -> set[str]:
-        """Lines that the baseline shows to the search: a header that all data has is not a leak.
+        """Collect lines that the baseline shows to the search: a header that all data has is not a leak.
 
         Files of the same kinds as the split are read first.
         """
@@ -166,7 +166,7 @@ def _are_nested(one: Path, other: Path) -> bool:
 
 
 def _distinctive_lines(content: bytes) -> set[str]:
-    """The lines of a text that are unlikely to occur in another text by chance."""
+    """Select the lines of a text that are unlikely to occur in another text by chance."""
     if b"\0" in content:
         return set()
     lines = (line.strip() for line in content.decode(errors="replace").splitlines())

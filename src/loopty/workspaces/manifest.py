@@ -64,12 +64,12 @@ class Manifest(Record):
 
     @property
     def text(self) -> str:
-        """The manifest as JSON, with every field."""
+        """Return the manifest as JSON, with every field."""
         return json.dumps(as_dict(self), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
     def parse(cls, text: bytes) -> Manifest:
-        """The manifest in this JSON. Raises Misuse when it is not one that `text` wrote."""
+        """Parse the manifest in this JSON. Raises Misuse when it is not one that `text` wrote."""
         try:
             data = json.loads(text, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
@@ -83,7 +83,7 @@ class Manifest(Record):
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether plain data has the type of the hint."""
+    """Say whether plain data has the type of the hint."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return any(_fits(value, argument) for argument in arguments)

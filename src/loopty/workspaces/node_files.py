@@ -66,7 +66,7 @@ class NodeFiles:
         """Nodes whose description was kept with the result of their trial, and that wait for their verdict."""
 
     def writable_files(self, commit: str) -> list[str]:
-        """The regular files that a proposal may change."""
+        """List the regular files that a proposal may change."""
         access = self._task.access
         listing = self._repository.files(commit, paths.anchors(access.write))
         return [
@@ -76,7 +76,7 @@ class NodeFiles:
         ]
 
     def files_outside_access(self, commit: str) -> list[str]:
-        """The files and links that a proposer may see, the benchmark's too, and that no proposal may change."""
+        """List the files and links that a proposer may see, the benchmark's too, but no proposal may change."""
         access = self._task.access
         return [
             path
@@ -87,7 +87,7 @@ class NodeFiles:
         ]
 
     def is_shown_to_agents(self, path: str) -> bool:
-        """Whether a coding agent sees this file, which it may not change.
+        """Say whether a coding agent sees this file, which it may not change.
 
         An agent has a shell, so it sees less than a trial: no hidden file, no file that usually holds a key, not
         the task file, and not the evaluator where that runs apart from the candidate.
@@ -100,11 +100,11 @@ class NodeFiles:
         )
 
     def may_change(self, path: str) -> bool:
-        """Whether a proposal may change this file."""
+        """Say whether a proposal may change this file."""
         return self.path_refusal([path]) is None
 
     def writable_folders(self, commit: str) -> list[str]:
-        """The outermost folders that hold everything a proposal may change; the top is an empty name."""
+        """List the outermost folders that hold all that a proposal may change; the top is an empty name."""
         anchors = [paths.anchor(pattern) for pattern in self._task.access.write]
         entries = self._repository.entries(commit, filter(None, anchors))
         folders = set()
@@ -118,7 +118,7 @@ class NodeFiles:
         ]
 
     def readable_files(self, commit: str) -> list[str]:
-        """The regular files that a proposer may see, including the benchmark's unless they are hidden.
+        """List the regular files that a proposer may see, including the benchmark's unless they are hidden.
 
         Large files are left out, and so are files that usually hold a key unless a proposal may change them.
         """
@@ -132,11 +132,11 @@ class NodeFiles:
         ]
 
     def text(self, commit: str, path: str) -> str | None:
-        """The text of a file, or None when it is not text."""
+        """Return the text of a file, or None when it is not text."""
         return self._repository.text(commit, path)
 
     def merge(self, ancestor: str, ours: str, theirs: str, names: tuple[str, str]) -> MergedFiles:
-        """The changes from the ancestor to `theirs` on top of `ours`; `names` stand at the marks of conflicts.
+        """Merge the changes from the ancestor to `theirs` into `ours`; `names` stand at the marks of conflicts.
 
         A file that no proposal may change now is a conflict: `theirs` may have held it under other access rules.
         """
@@ -157,7 +157,7 @@ class NodeFiles:
         return self._last_refusal
 
     def path_refusal(self, paths: Iterable[str]) -> str | None:
-        """Why a proposal may not change files at these paths, whatever they hold, or None."""
+        """Say why a proposal may not change files at these paths, whatever they hold, or return None."""
         paths = sorted(paths)
         if reason := self._task.access.refusal(paths):
             return reason
@@ -176,7 +176,7 @@ class NodeFiles:
         return declaration_refusal(parent.declared, edits, self._task.space)
 
     def with_declarations(self, files: CommittedFiles) -> CommittedFiles:
-        """The files of a baseline with what they declare; they are looked at only where proposals are tuned."""
+        """Add to a baseline's files what they declare; they are read only if proposals are tuned."""
         if not self._task.tune:
             return files
         paths = self.writable_files(files.commit)[:_MOST_READ]
@@ -188,7 +188,7 @@ class NodeFiles:
         return replace(files, declared=declare_after({}, marked))
 
     def _placement_fault(self, path: str, entries: Mapping[str, TreeEntry], edits: Edits) -> str | None:
-        """Why no file may be written at this path, or None: it would replace something other than a plain file."""
+        """Say why no file may be written at this path, or None: it would replace more than a plain file."""
         entry = entries.get(path)
         mount_points = (
             *self._task.benchmark.scratch,
@@ -281,7 +281,7 @@ class NodeFiles:
                 self._sharing.send_folder(node, self.folders.files(node.id))
 
     def _description(self, node: Node, parent: Node | None) -> dict[str, bytes]:
-        """What people want to know of a node: what it is, and how its files differ from those of its parent."""
+        """Describe a node for people: what it is, and how its files differ from those of its parent."""
         if description := self.folders.new_description(node.id):
             return dict(description)
         patch = b""
@@ -309,14 +309,14 @@ def _with_parents(paths: Iterable[str]) -> set[str]:
 
 
 def description_files(node: Node) -> dict[str, bytes]:
-    """What the node is, for people. The text is last: where they are plain files, it says that all are there."""
+    """Describe a node for people. The text is last: if they are plain files, it says that all are there."""
     text = f"# {node.name} ({node.id})\n\n{node.operator}: {node.summary}\n\ncommit {node.commit}\n"
     params = {"params.json": f"{json.dumps(dict(node.params), indent=2)}\n".encode()} if node.params else {}
     return {**params, "description.md": text.encode(errors="replace")}
 
 
 def analysis_files(node: Node, history: History) -> dict[str, bytes]:
-    """The analysis of a node that was measured, as a file: it is made when the node's folder is laid out."""
+    """Return the analysis of a measured node as a file: it is made when the node's folder is laid out."""
     if node.verdict is None and node.outcome is None:
         return {}
     return {"analysis.md": _analysis_text(node, history).encode(errors="replace")}

@@ -40,7 +40,7 @@ class NodeLeftovers:
         self._folders = folders
 
     def read(self, node: Node) -> Leftovers:
-        """What the node's own trial left. Anything that is missing or unreadable is empty."""
+        """Read what the node's own trial left. Anything that is missing or unreadable is empty."""
         folder = self._folders.open(node.id)
         return Leftovers(
             diff=_diff(folder),
@@ -61,7 +61,7 @@ def _diff(folder: NodeFolder) -> str:
 
 
 def _traces(folder: NodeFolder) -> Iterator[tuple[str, str]]:
-    """The traces of tasks, failed tasks first."""
+    """Yield the traces of tasks, failed tasks first."""
     traces = [trace for name in _trace_names(folder)[:_MAX_READ] if (trace := _trace(folder, name))]
     traces.sort(key=lambda trace: not trace.has_failed)
     yield from ((trace.task, trace.text) for trace in traces[:_MAX_TRACES])
@@ -85,7 +85,7 @@ def _trace(folder: NodeFolder, name: str) -> _Trace | None:
 
 
 def _artifacts(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The other entries of a result; those in its `artifacts` by their own names."""
+    """Yield the other entries of a result; those in its `artifacts` by their own names."""
     for name, value in result.items():
         if name in _KEYS_LOOPTY_READS or name == _PRIVATE or value in (None, "", {}, []):
             continue
@@ -96,7 +96,7 @@ def _artifacts(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _value_text(value: Any) -> str:
-    """The value as text; only the end if it is long, because logs say there what went wrong."""
+    """Return the value as text; only the end if it is long, because logs say there what went wrong."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST_TEXT else f"…{text[1 - _LONGEST_TEXT :]}"
 
@@ -110,7 +110,7 @@ def _trace_names(folder: NodeFolder) -> list[str]:
 
 
 def _json_object(folder: NodeFolder, name: str) -> dict[str, Any]:
-    """The JSON object in a file; empty if there is none."""
+    """Read the JSON object in a file; empty if there is none."""
     try:
         value = json.loads(_read(folder, name, _JSON_BYTES))
     except (ValueError, RecursionError):
@@ -123,7 +123,7 @@ def _decode(raw: bytes) -> str:
 
 
 def _read(folder: NodeFolder, name: str, limit_bytes: int, tail: bool = False) -> bytes:
-    """The head or the tail of a regular file, at most `limit_bytes` long; empty if it cannot be read."""
+    """Read the head or the tail of a regular file, at most `limit_bytes` long; empty if it cannot be read."""
     try:
         return folder.read(name, limit_bytes, tail)
     except OSError:

@@ -48,7 +48,7 @@ class NodeStorage:
         self._folders = NodeFolders(state)
 
     def folder_bytes(self, node: NodeId) -> int:
-        """The size of what is kept of the node, with its copy for people."""
+        """Return the size of what is kept of the node, with its copy for people."""
         return self._folders.size(node)
 
     def remove_folders(self, node: NodeId) -> None:
@@ -96,7 +96,7 @@ class NodeStorage:
     def lonely_objects(
         self, removed: Collection[str], kept: Collection[str], branches: Collection[str] = ()
     ) -> LonelyObjects:
-        """The objects that only these removed commits and branches need.
+        """Find the objects that only these removed commits and branches need.
 
         Every ref, reflog, index and working tree of the repository, and every kept commit, keeps what it reaches.
         Objects in packs of the user are left to `git gc`.
@@ -128,6 +128,7 @@ class NodeStorage:
         if not gone:
             return []
         kept_here = {commit for run in self._refs.runs() for commit in self._refs.commits(run)} - set(gone)
+        # Both sides are listed in full: `git rev-list` with exclusions is not exact.
         candidates = dict.fromkeys(self._repository.graph.reachable(gone))
         tips = self._repository.graph.objects_that_exist([*kept_here, *kept])
         ours = (_OURS, *(f"refs/heads/{branch}" for branch in branches))

@@ -23,7 +23,7 @@ ReadContent = Callable[[TreeEntry], bytes]
 def overlay_mounts(
     export: SafeFolder, changes: Sequence[PathChange], content: ReadContent, area: SafeFolder, target: str
 ) -> list[Mount]:
-    """The mounts that show the changed tree at `target`; new files are written below `area`."""
+    """Make the mounts that show the changed tree at `target`; new files are written below `area`."""
     overlay = _Overlay(export, changes, content, area, target)
     crowded_directories = _directories_with_many_changes(changes)
     rebuilt = _outermost(
@@ -58,21 +58,21 @@ class _Overlay:
         self._folder_count = 0
 
     def lasting_directory(self, path: str) -> str:
-        """The nearest directory above the path that exists before and after; empty for the root."""
+        """Find the nearest directory above the path that exists before and after; empty for the root."""
         for parent in PurePosixPath(path).parents:
             if self._has_directory(parent) and self._stays(str(parent)):
                 return "" if str(parent) == "." else str(parent)
         return ""
 
     def _has_directory(self, path: PurePosixPath) -> bool:
-        """Whether the export has this directory itself, not through a link."""
+        """Say whether the export has this directory itself, not through a link."""
         try:
             return self._export.below(*path.parts).exists()
         except UnsafePath:
             return False
 
     def _stays(self, path: str) -> bool:
-        """Whether any file remains in this directory of the export: git has no empty directories."""
+        """Say whether any file remains in this directory of the export: git has no empty directories."""
         if any(entry and changed.startswith(f"{path}/") for changed, entry in self._after.items()):
             return True
         inside = [f"{path}/{name}" for name in self._export.below(*PurePosixPath(path).parts).names()]
@@ -142,7 +142,7 @@ def _copy(source: SafeFolder, name: str, target: SafeFolder) -> None:
 
 
 def _can_be_mounted_over(change: PathChange) -> bool:
-    """Whether mounting the new file over the old one is enough; a mounted link would be followed."""
+    """Say whether mounting the new file over the old one is enough; a mounted link would be followed."""
     return all(entry and entry.mode in REGULAR_FILES for entry in (change.before, change.after))
 
 
@@ -154,7 +154,7 @@ def _directories_with_many_changes(changes: Sequence[PathChange]) -> set[str]:
 
 
 def _outermost(directories: Iterable[str]) -> list[str]:
-    """The directories that are not inside another of them."""
+    """List the directories that are not inside another of them."""
     outermost: list[str] = []
     for directory in sorted(set(directories), key=len):
         if not _is_below(directory, outermost):

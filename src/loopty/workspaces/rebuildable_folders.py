@@ -26,7 +26,7 @@ class RebuildableFolder(Record):
 
 
 def making_name(name: str) -> str:
-    """A name for a folder while this process makes it, or removes it."""
+    """Make a name for a folder while this process makes it, or removes it."""
     return f"{_MAKING}-{name}-{os.getpid()}-{os.urandom(4).hex()}"
 
 
@@ -37,7 +37,7 @@ class RebuildableFolders:
         self._top = top
 
     def older_than(self, before: float) -> list[RebuildableFolder]:
-        """Those from before this time, the oldest first."""
+        """List the folders from before this time, the oldest first."""
         names = (name for name in self._top.names() if not name.startswith(f"{_MAKING}-"))
         times = {name: _time_of(self._top.below(name)) for name in names}
         old = sorted((at, name) for name, at in times.items() if 0 < at < before)
@@ -66,7 +66,7 @@ class RebuildableFolders:
 
 
 def bytes_below(folder: SafeFolder) -> int:
-    """The size of the files below this folder; 0 where it is gone."""
+    """Compute the size of the files below this folder; 0 if it is gone."""
     try:
         with folder.handle() as top:
             return sum(
@@ -79,7 +79,7 @@ def bytes_below(folder: SafeFolder) -> int:
 
 
 def _time_of(folder: SafeFolder) -> float:
-    """When the folder was made or last used; 0 where it is gone."""
+    """Tell when the folder was made or last used; 0 if it is gone."""
     try:
         with folder.handle() as descriptor:
             return os.fstat(descriptor).st_mtime

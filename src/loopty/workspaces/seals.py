@@ -36,11 +36,11 @@ class Seal(Record):
     contents: Mapping[str, str]
 
     def signature(self) -> Signature:
-        """The metadata that any change affects, even one that was undone."""
+        """Read the metadata that any change affects, even one that was undone."""
         return _signature(self.root, self.files)
 
     def first_change(self, signature: Signature | None = None) -> str | None:
-        """The first name whose content changed, or None; `signature` is the present one, where it is known."""
+        """Find the first name whose content changed, or None; `signature` is the present one, if it is known."""
         now = _contents(self.root, self.signature() if signature is None else signature)
         if now == self.contents:
             return None
@@ -52,7 +52,7 @@ class Seal(Record):
 
 
 def load_or_make_seal(root: Path, files: Sequence[str] | None, record: SafeFile) -> Seal:
-    """The seal that is stored in `record`, made and stored there if it does not exist yet."""
+    """Load the seal that is stored in `record`; make and store it if it does not exist yet."""
     names = None if files is None else tuple(files)
     try:
         return Seal(root, names, json.loads(record.read()))
@@ -63,12 +63,12 @@ def load_or_make_seal(root: Path, files: Sequence[str] | None, record: SafeFile)
 
 
 def current_seal(root: Path, files: tuple[str, ...] | None = None) -> Seal:
-    """The seal of the current contents."""
+    """Make the seal of the current contents."""
     return Seal(root, files, _contents(root, _signature(root, files)))
 
 
 def data_digest(top: Path, names: Sequence[str]) -> str:
-    """A digest over the names and contents of the files and directories that `benchmark.data` names."""
+    """Compute a digest over the names and contents of the files and directories that `benchmark.data` names."""
     sources = HostPaths(top, names, "benchmark.data").sources()
     contents = [(name, current_seal(path).contents) for name, path in zip(names, sources, strict=True)]
     return hashlib.sha256(codec.text(contents).encode()).hexdigest()
@@ -89,7 +89,7 @@ def _signature(root: Path, files: tuple[str, ...] | None) -> Signature:
 
 
 def _names_below(root: Path) -> Iterator[str]:
-    """Every file below the root, without following links; the root itself if it is a file."""
+    """Yield every file below the root, without following links; the root itself if it is a file."""
     if root.is_symlink() or not root.is_dir():
         yield ""
         return
@@ -102,7 +102,7 @@ def _names_below(root: Path) -> Iterator[str]:
 
 @functools.lru_cache(maxsize=8)
 def _with_directories(files: tuple[str, ...]) -> Sequence[str]:
-    """The files and their directories, in order: a file that is planted beside them could be read as well."""
+    """List the files and their directories, in order: a file that is planted beside them could be read too."""
     return sorted({*files, *(f"{PurePosixPath(name).parent}/" for name in files)})
 
 
@@ -143,15 +143,15 @@ class HostPaths:
 
     @property
     def paths_inside(self) -> list[str]:
-        """The paths inside the repository."""
+        """List the paths inside the repository."""
         return [path for path in self._paths if _is_inside(path)]
 
     def includes(self, path: str) -> bool:
-        """Whether a path of the repository is one of these paths or below one."""
+        """Say whether a path of the repository is one of these paths or below one."""
         return any(path == named or path.startswith(f"{named}/") for named in self.paths_inside)
 
     def sources(self) -> list[Path]:
-        """The real paths on the host. Raises Misuse when one does not exist."""
+        """List the real paths on the host. Raises Misuse when one does not exist."""
         paths = [self._host_path(path) for path in self._paths]
         for path in paths:
             if not path.exists():
@@ -164,7 +164,7 @@ class HostPaths:
         return [Mount(source, target) for source, target in zip(self.sources(), targets, strict=True)]
 
     def mount_points(self) -> dict[str, bool]:
-        """The paths inside the repository, and whether each is a directory."""
+        """Return the paths inside the repository, and whether each is a directory."""
         return {path: self._host_path(path).is_dir() for path in self.paths_inside}
 
     def _host_path(self, path: str) -> Path:

@@ -30,7 +30,7 @@ NoteStored = Callable[[NodeId, str], None]
 
 
 def folder_key(run: Run, node: NodeId) -> str:
-    """Where the store keeps the folder of a node: no other run, of this ledger or another one, has this name."""
+    """Return the store's key for the folder of a node: no run of this or another ledger shares it."""
     return trial_token(run, f"files of {node}")
 
 
@@ -40,13 +40,13 @@ class NodeSharing:
     def __init__(
         self, shared: SharedFiles, history: Callable[[], History], note: NoteStored | None = None
     ) -> None:
-        """Without `note`, folders are only read."""
+        """Read folders only, if there is no `note`."""
         self._shared = shared
         self._history = history
         self._note = note
 
     def fetch(self, node: NodeId) -> Iterator[tuple[str, bytes]]:
-        """The files of a node that another clone has sent; none where the store does not have them now."""
+        """Yield the files of a node that another clone has sent; none if the store does not have them now."""
         history = self._history()
         found = history[node]
         if found.stored and not found.files_removed:
@@ -102,7 +102,7 @@ class SharedFiles:
         self._sender = StoreSender(store, self._unsent, git)
 
     def standing(self) -> StoreStanding:
-        """What waits, and why. Asks the store nothing."""
+        """Say what waits, and why. Asks the store nothing."""
         unsent = self._unsent
         return StoreStanding(self._store.shown, len(unsent.items()), unsent.size, unsent.fault)
 
@@ -133,7 +133,7 @@ class SharedFiles:
         return digest
 
     def folder(self, key: str, digest: str) -> Iterator[tuple[str, bytes]]:
-        """The files with this digest, one by one. Raises StoreFault where one is missing or was changed."""
+        """Yield the files with this digest, one by one. Raises StoreFault if one is missing or was changed."""
         stored = decode_folder(self._content(key, digest))
         yield from stored.small.items()
         for path, file in stored.large.items():
@@ -148,7 +148,7 @@ class SharedFiles:
         return unpack_bundle_of(self._git, commit, get, lambda name: has_commit(self._git, name))
 
     def removable(self, keys: Collection[str], commits: Collection[str]) -> list[str]:
-        """The contents that belong to these keys and commits; not those that were written within ten minutes."""
+        """List the contents of these keys and commits, but not those written within the last ten minutes."""
         newest = time.time() - _GRACE_SECONDS
         folders = (entry for entry in self._store.entries(f"{_NODES}/") if entry.name.split("/")[1] in keys)
         wanted = {f"{COMMITS}/{commit}" for commit in commits}
@@ -202,7 +202,7 @@ class StoredFolder(Record):
 
 
 def encode_folder(files: Iterable[tuple[str, bytes]]) -> tuple[bytes, dict[str, bytes]]:
-    """The folder as one content, and the contents of its large files by their digests."""
+    """Encode the folder as one content; return it with the contents of its large files by their digests."""
     small: dict[str, bytes] = {}
     large: dict[str, tuple[str, int]] = {}
     contents = {}
@@ -218,7 +218,7 @@ def encode_folder(files: Iterable[tuple[str, bytes]]) -> tuple[bytes, dict[str, 
 
 
 def decode_folder(raw: bytes) -> StoredFolder:
-    """The folder in a content whose hash was compared. Raises StoreFault where it is none."""
+    """Decode the folder in a content whose hash was compared. Raises StoreFault if it is none."""
     try:
         stream = zlib.decompressobj()
         stream.decompress(raw, _LARGEST_TOGETHER)

@@ -41,7 +41,7 @@ _FEW_FILES = 50
 
 
 def results_folder(state: StateFolder, trial: Trial) -> SafeFolder:
-    """Where the files of a trial are kept: the node's folder for a search trial, a folder inside it for others.
+    """Return where a trial's files are kept: the node's folder for a search trial, a folder in it for others.
 
     Audits are kept separately. Of a proposal's tune trials only the newest is kept.
     """
@@ -134,7 +134,7 @@ class Stages:
                 self._copy_for_people(trial.node.id, results)
 
     def find_tampering(self, trial: Trial) -> str | None:
-        """What changed in the benchmark of a staged trial, with the remedy, or None."""
+        """Say what changed in the benchmark of a staged trial, with the remedy, or return None."""
         if (seals := self._exports.seals.get(trial.root.commit)) is None:
             return None  # only its sources were shown so far
         own, *data = seals
@@ -146,12 +146,12 @@ class Stages:
         return None
 
     def _is_checked_quickly(self, commit: str) -> bool:
-        """Whether `find_tampering` looks at few files, in the tree of a benchmark that is not isolated."""
+        """Say whether `find_tampering` looks at few files, in the tree of a benchmark that is not isolated."""
         own, *data = self._exports.seals[commit]
         return not data and len(own.contents) <= _FEW_FILES
 
     def has_bytecode(self, trial: Trial) -> bool:
-        """Whether the frozen files of the trial's baseline have byte code, or can have none."""
+        """Say whether the frozen files of the trial's baseline have byte code, or can have none."""
         commit = trial.root.commit
         if self._bytecode is None or self._sdk is None or commit in self._compiled:
             return True
@@ -167,7 +167,7 @@ class Stages:
 
     @contextmanager
     def stage_of_sources(self, trial: Trial) -> Iterator[Stage]:
-        """A stage that shows the files to compile, and nothing else of the repository."""
+        """Open a stage that shows the files to compile, and nothing else of the repository."""
         folder = self._trial_folder(trial)
         try:
             with self._preparation_lock, _readable_for_trials():
@@ -188,7 +188,7 @@ class Stages:
         return Stage((*mounts, *boxes), inbox, outbox, results_folder(self._state, trial))
 
     def files_to_compile(self, trial: Trial) -> Mapping[str, Sequence[str]]:
-        """The files that an open stage shows, by the folder in which a trial sees them."""
+        """List the files that an open stage shows, by the folder in which a trial sees them."""
         if self._sdk is None or (sources := self._to_compile.get(trial.root.commit)) is None:
             return {}
         return {self._sdk.target: sources.sdk, self._benchmark_top: sources.files}
@@ -290,14 +290,14 @@ class Stages:
         )
 
     def _boxes(self, trial_folder: SafeFolder) -> tuple[SafeFolder, SafeFolder, tuple[Mount, Mount]]:
-        """The folders for files to and from a trial, and what shows them to it."""
+        """Return the folders for files to and from a trial, and what shows them to it."""
         inbox = trial_folder.below("in")
         outbox = trial_folder.below("out").written_by(self._trial_user)
         # Made just now, step by step: nobody else can have put a link there.
         return inbox, outbox, (Mount(inbox.shown_path, INBOX), Mount(outbox.shown_path, OUTBOX, writable=True))
 
     def _folds_results(self, trial: Trial) -> bool:
-        """Whether a small result goes to where discarded nodes are kept, so that most nodes need no folder."""
+        """Say whether a small result goes to where discarded nodes are kept: then most nodes need no folder."""
         return self._folds and trial.pool.rules.searches and not self._rig.benchmark.isolated
 
     def _prepare_again(self, prepare: Callable[[], object]) -> None:
@@ -309,7 +309,7 @@ class Stages:
         return self._state.trials.below(f"{os.getpid()}-{trial.token}")
 
     def _tree_mounts(self, trial: Trial, area: SafeFolder) -> list[Mount]:
-        """The node's files: the export of the run's baseline, with the node's changes as an overlay."""
+        """Mount the node's files: the export of the run's baseline, with the node's changes as an overlay."""
         root, node = trial.root, trial.node
         compiled = None if self._hides_all else self._compiled.get(root.commit)  # of hidden files, too
         export = self._exports.tree(root.commit, compiled)
@@ -321,10 +321,11 @@ class Stages:
             for change in self._repository.changes(root.commit, node.commit)
             if self._exports.is_shown(change.path, root.commit)
         ]
+        # Read-only, like the export itself: nothing changes a node's source after its commit.
         return overlay_mounts(export, changes, self._content, area, TREE)
 
     def _sdk_mounts(self, commit: str) -> list[Mount]:
-        """The SDK, with its byte code where it is compiled."""
+        """Mount the SDK, with its byte code if it is compiled."""
         if self._sdk is None or (compiled := self._compiled.get(commit)) is None:
             return [] if self._sdk is None else [self._sdk]
         try:
@@ -333,10 +334,11 @@ class Stages:
             return [self._sdk]  # somebody has removed it
 
     def package_mounts(self, trial: Trial) -> tuple[Mount, ...]:
-        """What shows packages to the benchmark, out of reach of candidates: the SDK, environments, mounts."""
+        """Mount packages for the benchmark, out of reach of candidates: the SDK, environments, mounts."""
         return (*self._sdk_mounts(trial.root.commit), *self._mounts.mounts(self._benchmark_top))
 
     def _content(self, entry: TreeEntry) -> bytes:
+        # Not a checkout: a candidate may have written `.gitattributes`, and a blob passes no filter.
         return self._repository.blob(entry.blob)
 
     def _scratch_mounts(self, area: SafeFolder) -> list[Mount]:
@@ -373,7 +375,7 @@ def _readable_for_trials() -> Iterator[None]:
 
 
 def _find_change(own: Seal, signature: Signature, data: Sequence[Seal]) -> str | None:
-    """What changed in a benchmark with this signature or in its data, with the remedy, or None."""
+    """Say what changed in a benchmark with this signature or in its data, with the remedy, or return None."""
     if name := own.first_change(signature):
         return f"the benchmark's {name} was changed: remove {own.root}, and it is rebuilt from the commit"
     for seal in data:

@@ -44,13 +44,15 @@ class StateFolder(Record):
 
     @classmethod
     def of(cls, folders: GitFolders, environ: Mapping[str, str] = os.environ) -> StateFolder:
-        """The state of a repository: in its git directory, or where the user's environment says."""
+        """Find the state of a repository: in its git directory, or where the user's environment says."""
         given = environ.get(LEDGER_VARIABLE, ""), environ.get(STORE_VARIABLE, "")
         if chosen := environ.get(STATE_VARIABLE, ""):
             root = Path(chosen).expanduser()
             if not root.is_absolute():
                 raise Misuse(f"{STATE_VARIABLE} is {chosen!r}: name an absolute path")
             return cls(folders.top, SafeFolder(root, (_name_of(folders.common_dir),)), *given)
+        # Not in `.loopty/`: a clone can bring one with links in it, and to write through a link would overwrite
+        # files in the home directory. No clone brings anything in the git directory.
         return cls(folders.top, SafeFolder(folders.common_dir, ("loopty",)), *given)
 
     @property
@@ -64,40 +66,40 @@ class StateFolder(Record):
 
     @property
     def ledger_url(self) -> str:
-        """The ledger that the environment names, else the one chosen for this repository, else its own file."""
+        """Return the ledger that the environment names, else the repository's chosen one, else its own file."""
         return self.given_ledger or self.saved_ledger_url or f"sqlite://{quote_path(str(self.ledger.shown_path))}"
 
     @property
     def ledger_choice(self) -> SafeFile:
-        """The URL of the ledger that the user chose for this repository, without a password."""
+        """Hold the URL of the ledger that the user chose for this repository, without a password."""
         return self.home.file("ledger.url")
 
     @property
     def saved_ledger_url(self) -> str:
-        """What is in that file; empty where there is none."""
+        """Return what is in that file; empty if there is none."""
         return _saved_text(self.ledger_choice)
 
     @property
     def store_choice(self) -> SafeFile:
-        """The shared store that the user chose for this repository."""
+        """Name the shared store that the user chose for this repository."""
         return self.home.file("store.url")
 
     @property
     def store_url(self) -> str:
-        """The shared store that the environment names, else the one chosen for this repository; empty: none."""
+        """Return the shared store that the environment names, else the repository's chosen one; empty: none."""
         return self.given_store or _saved_text(self.store_choice)
 
     @property
     def unsent(self) -> SafeFolder:
-        """What the shared store has not got yet."""
+        """Hold what the shared store has not got yet."""
         return self.home.below("unsent")
 
     def has_ledger(self) -> bool:
-        """Whether something may be recorded: in the repository's own file, or elsewhere."""
+        """Say whether something may be recorded: in the repository's own file, or elsewhere."""
         return bool(self.given_ledger or self.saved_ledger_url) or self.ledger.exists()
 
     def has_old_ledger(self) -> bool:
-        """Whether there is a ledger where earlier versions kept it."""
+        """Say whether there is a ledger where earlier versions kept it."""
         return _LEDGER in self.work_folder.names()
 
     @property
@@ -106,7 +108,7 @@ class StateFolder(Record):
 
     @property
     def caches(self) -> SafeFolder:
-        """What the baselines of runs have built, for the trials of their candidates."""
+        """Hold what the baselines of runs have built, for the trials of their candidates."""
         return self.home.below("caches")
 
     @property
@@ -115,12 +117,12 @@ class StateFolder(Record):
 
     @property
     def nodes(self) -> SafeFolder:
-        """The folders of nodes."""
+        """Hold the folders of nodes."""
         return self.home.below("nodes")
 
     @property
     def trials(self) -> SafeFolder:
-        """The directories of trials, each removed when its trial ends."""
+        """Hold the directories of trials, each removed when its trial ends."""
         return self.home.below("trials")
 
     @property
@@ -135,7 +137,7 @@ class StateFolder(Record):
 
     @property
     def program_answers(self) -> SafeFile:
-        """What programs have said about themselves."""
+        """Hold what programs have said about themselves."""
         return self.home.file("programs.json")
 
     @property
@@ -165,7 +167,7 @@ class StateFolder(Record):
 
     @property
     def node_archive(self) -> SafeFile:
-        """The folders of discarded nodes."""
+        """Hold the folders of discarded nodes."""
         return self.home.file("folded.sqlite")
 
     @property
@@ -175,27 +177,27 @@ class StateFolder(Record):
 
     @property
     def agents(self) -> SafeFolder:
-        """The sessions of coding agents, each removed when its proposal is recorded."""
+        """Hold the sessions of coding agents, each removed when its proposal is recorded."""
         return self.home.below("agents")
 
     def node_folder(self, node: NodeId) -> SafeFolder:
-        """A node's folder: description, diff, parameters, metrics, result, logs, traces, analysis."""
+        """Return a node's folder: description, diff, parameters, metrics, result, logs, traces, analysis."""
         return self.home.below("nodes", node.name)
 
     def node_copy(self, node: NodeId) -> SafeFolder:
-        """The copy of a node's folder for people."""
+        """Return the copy of a node's folder for people."""
         return self.work_folder.below("nodes", node.name)
 
     def audit_folder(self, node: NodeId, number: int) -> SafeFolder:
-        """The files of an audit: outside the node's folder, which the search reads."""
+        """Return the folder for an audit's files: outside the node's folder, which the search reads."""
         return self.home.below("audits", f"{node.name}-{number}")
 
     def draft_folder(self, node: NodeId) -> SafeFolder:
-        """Where a node that is made by hand is edited until it runs."""
+        """Return where a node that is made by hand is edited until it runs."""
         return self.work_folder.below("drafts", node.name)
 
     def draft_layout(self, node: NodeId) -> SafeFile:
-        """The digests of what was laid out in a draft: out of reach of whoever edits it."""
+        """Hold the digests of what was laid out in a draft: out of reach of whoever edits it."""
         return self.home.below("drafts").file(f"{node.name}.json")
 
     def prepare(self) -> None:
@@ -216,13 +218,13 @@ class StateFolder(Record):
 
 
 def _name_of(common_dir: Path) -> str:
-    """A name for a repository that no other repository on this machine has."""
+    """Make a name for a repository that no other repository on this machine has."""
     name = common_dir.parent.name if common_dir.name == ".git" else common_dir.name
     return f"{name}-{hashlib.sha256(os.fsencode(common_dir)).hexdigest()[:12]}"
 
 
 def _saved_text(file: SafeFile) -> str:
-    """The line in a file; empty where there is none."""
+    """Read the line in a file; empty if there is none."""
     try:
         return file.read(_LONGEST_URL).decode().strip()
     except (FileNotFoundError, UnicodeDecodeError):

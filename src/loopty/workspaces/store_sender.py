@@ -40,6 +40,7 @@ class StoreSender:
             self._wake.set()
             if self._thread is None or not self._thread.is_alive():
                 self._ends.clear()
+                # A slow store must not hold up the search.
                 self._thread = threading.Thread(target=self._run, name="store sender", daemon=True)
                 self._thread.start()
                 at_work_end(self.finish)
@@ -135,7 +136,7 @@ class UnsentObjects:
         self._folder.file(item.file).write(content)
 
     def items(self) -> list[Unsent]:
-        """All of them; what others build on comes first."""
+        """List all that waits; what others build on comes first."""
         found = [
             Unsent(*name.split(".", 1)) for name in self._folder.names() if name.count(".") and name != _FAULT
         ]
@@ -143,7 +144,7 @@ class UnsentObjects:
         return sorted((item for item in found if item.kind in order), key=lambda item: order[item.kind])
 
     def read(self, item: Unsent) -> bytes | None:
-        """Its content; None where another process has just sent it."""
+        """Read the content of an item; None if another process has just sent it."""
         try:
             return self._folder.file(item.file).read()
         except FileNotFoundError:
@@ -155,12 +156,12 @@ class UnsentObjects:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Compute the size of what waits, in bytes."""
         return sum(self._folder.file(item.file).size for item in self.items())
 
     @property
     def fault(self) -> str:
-        """Why the last attempt to send failed; empty where it did not."""
+        """Say why the last attempt to send failed; empty if it did not."""
         with contextlib.suppress(OSError):
             return self._folder.file(_FAULT).read(_LONGEST_FAULT).decode(errors="replace")
         return ""

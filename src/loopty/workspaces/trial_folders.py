@@ -56,6 +56,7 @@ class TrialFolders:
     def make(self, folder: SafeFolder, parameters: bytes) -> None:
         """Make the folder of a trial, or take over one that waits."""
         IN_USE.add(folder.name)
+        # On ext4 a new inode costs up to half a millisecond while others are freed, and a trial needs eight.
         if self._idle and self._is_settled(self._idle[0]):
             idle = self._idle.popleft()
             try:
@@ -69,7 +70,7 @@ class TrialFolders:
             self._fill(outbox)
 
     def _is_settled(self, idle: _Idle) -> bool:
-        """Whether any change from now on gets another date than the last one."""
+        """Say whether any change from now on gets another date than the last one."""
         now = time.time_ns()
         dates = [changed_at for _, changed_at in idle.inside.values()]
         return all(date % _SECOND_NS and now - date > _COARSEST_NS for date in dates)

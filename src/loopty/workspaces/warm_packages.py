@@ -33,7 +33,7 @@ class WarmPackages:
         self._isolated = isolated
 
     def names(self, commit: str) -> frozenset[str]:
-        """The names under which the benchmark can import files that it sees."""
+        """List the names under which the benchmark can import files that it sees."""
         return module_names(
             path
             for path in self._repository.files(commit)
@@ -41,7 +41,7 @@ class WarmPackages:
         )
 
     def imports(self, commit: str, arguments: Sequence[str]) -> Imports:
-        """The packages that a command of the benchmark imports, without those that the repository has."""
+        """List the packages that a command of the benchmark imports, without those that the repository has."""
         own = self.names(commit) | {_OWN}
         found = package_imports(self._texts(commit, arguments))
         if arguments[0] == "-m":
@@ -49,7 +49,7 @@ class WarmPackages:
         return tuple(entry for entry in found if entry[0].partition(".")[0] not in own)
 
     def _texts(self, commit: str, arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """The files that a command loads, each with the package in which it is: the SDK's, or none."""
+        """Yield the files that a command loads, each with the package in which it is: the SDK's, or none."""
         paths = self._repository.files(commit)
         module = arguments[1] if arguments[0] == "-m" else ""
         if module.startswith(f"{_SDK}."):
@@ -76,7 +76,7 @@ _MODULE_ENDS = (".py", ".so", ".pyc", ".pyd")
 
 
 def package_imports(texts: Iterable[tuple[str, str]]) -> Imports:
-    """What files import that are given by the package in which they are, or an empty text, and their text.
+    """Find what files import. Each is given by its package, or an empty text, and by its text.
 
     Only statements that run whenever the file is loaded, and none inside a condition: nothing may be imported that
     the files themselves would not import.
@@ -91,7 +91,7 @@ def package_imports(texts: Iterable[tuple[str, str]]) -> Imports:
 
 
 def module_names(paths: Iterable[str]) -> frozenset[str]:
-    """The names under which files of a repository can be imported, from any folder that is no package itself."""
+    """List the names under which a repository's files can be imported, from any folder that is no package."""
     files = [PurePosixPath(path) for path in paths if path.endswith(_MODULE_ENDS)]
     packages = {path.parent for path in files if path.name == "__init__.py"}
     found = set()
@@ -123,7 +123,7 @@ def _imports_of(text: str, package: str) -> Iterator[tuple[str, Iterable[str], I
 
 
 def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a file, and those inside `try` and `with`, which run as well."""
+    """Yield the statements of a file, and those inside `try` and `with`, which run as well."""
     for statement in body:
         yield statement
         if isinstance(statement, ast.Try | ast.With):
@@ -131,7 +131,7 @@ def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _attributes_by_name(tree: ast.AST) -> dict[str, dict[str, None]]:
-    """The attributes that are looked up on each plain name of a file."""
+    """Map each plain name of a file to the attributes that are looked up on it."""
     found: dict[str, dict[str, None]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):

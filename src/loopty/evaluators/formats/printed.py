@@ -32,7 +32,7 @@ def _read_printed_result(output: TrialOutput, score_key: str) -> ParsedResult | 
 
 
 def _score_in_output(lines: list[str], score_key: str) -> ParsedResult:
-    """Lines like `accuracy: 0.93` are metrics; the score is `score`, or else the only number of the last line."""
+    """Read lines like `accuracy: 0.93` as metrics; the score is `score`, else the only number of the last line."""
     _refuse_not_finite(lines, score_key or SCORE)
     named = {name: finite_number(number, name) for name, number in named_numbers(lines).items()}
     numbers = [float(number) for number in _ALONE.findall(lines[-1][:_LONGEST_LINE])]

@@ -74,7 +74,7 @@ class Timings:
         self._others[name] = higher_is_better or {}
 
     def result(self, score_key: str) -> ParsedResult | None:
-        """The figures as metrics `NAME.median` and the like; the score is the geometric mean of the medians.
+        """Make metrics like `NAME.median` of the figures; the score is the geometric mean of the medians.
 
         With one benchmark it is its median. None where there is no benchmark. Raises Unreadable.
         """
@@ -93,7 +93,7 @@ class Timings:
 
 
 def seconds_of(figures: Mapping[str, Any], names: tuple[str, ...], unit: float = 1.0) -> dict[str, float]:
-    """Those of the named figures that are there, in seconds. Raises Unreadable for one that is not finite."""
+    """Select the named figures that are there, in seconds. Raises Unreadable for one that is not finite."""
     return {name: finite_number(figures[name], name) * unit for name in names if figures.get(name) is not None}
 
 

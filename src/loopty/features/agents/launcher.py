@@ -40,7 +40,7 @@ class RequestWatch:
         """The connections with a request that nothing has come back for, and since when."""
 
     def unanswered_seconds(self, connections: Mapping[int, Connection] | None, now: float) -> float:
-        """For how long the newest request has had no answer, not even its beginning; 0: it has, or there is none.
+        """Return how long the newest request has had no answer, not even its beginning; 0: no request waits.
 
         Requests to a model have all that was said so far, so the connection that has sent most is meant: reports
         to others, which nobody may answer, are short.
@@ -88,7 +88,7 @@ class LifeSigns:
         self._has_own_login = limits.answer_seconds is not None
 
     def start(self, processes: Freezer) -> None:
-        """The agent's program starts now."""
+        """Watch the agent's program, which starts now."""
         self._processes = processes
         self._watch.hear(time.monotonic(), 0)
 
@@ -308,7 +308,7 @@ class AgentLauncher:
 
     @property
     def _path(self) -> str:
-        """The search path: the agent's own folder first, because its name may mean another program elsewhere."""
+        """Return the search path: the agent's own folder first, for its name may mean another program."""
         program = shutil.which(self.driver.program) if self.driver.program else None
         first = [str(Path(program).parent)] if program else []
         programs = [str(folder / "bin") for folder in self._environments]
@@ -336,7 +336,7 @@ class AgentLauncher:
 
 
 def _with_sdk_program(name: str, argv: tuple[str, ...]) -> tuple[str, ...]:
-    """The command as a program of the SDK starts it."""
+    """Return the command as a program of the SDK starts it."""
     return ("python3", "-I", "-S", "-B", f"{_SDK}/loopty_sdk/{name}", *argv)
 
 
@@ -363,7 +363,7 @@ def _ignore(_text: str) -> None:
 def _programs(
     driver: AgentDriver, choice: AgentChoice, top: Path | None, environments: tuple[Path, ...]
 ) -> tuple[Toolchain, list[Path]]:
-    """The user's toolchain, and what the agent's own program needs besides."""
+    """Find the user's toolchain, and what the agent's own program needs besides."""
     require_program(driver)
     home = Path(os.environ.get("HOME") or "/nonexistent")
     if not driver.program:

@@ -53,7 +53,7 @@ class AgentOptions(Table):
 
     @property
     def choice(self) -> AgentChoice:
-        """Which agent works, and how."""
+        """Return which agent works, and how."""
         return AgentChoice(
             agent=self.agent,
             command=self.command,
@@ -73,7 +73,7 @@ class AgentOptions(Table):
 
     @property
     def members(self) -> tuple[AgentOptions, ...]:
-        """The options of each agent that works."""
+        """List the options of each agent that works."""
         if not self.agents:
             return (self,)
         shared = {name: value for name, value in codec.plain(self).items() if name not in OF_ONE_AGENT}

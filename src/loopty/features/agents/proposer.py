@@ -98,14 +98,14 @@ class AgentProposer:
 
 
 def _within_surface(work: AgentWork, surface: tuple[str, ...]) -> AgentWork:
-    """The work without edits of files that are other agents' part."""
+    """Return the work without edits of files that are other agents' part."""
     outside = [path for path in work.edits if surface and not paths.matches(path, surface)]
     edits = {path: content for path, content in work.edits.items() if path not in outside}
     return replace(work, edits=edits, left_out=(*work.left_out, *outside)) if outside else work
 
 
 def _fault(agent: str, work: AgentWork) -> str:
-    """Why a session gives no proposal, or an empty text."""
+    """Say why a session gives no proposal, or return an empty text."""
     if not work.end.has_work:
         return f"{agent} {_ENDS[work.end.end]}: {work.end.reason}"
     if work.fault:
@@ -161,7 +161,7 @@ class FleetMember(Record):
         return self.choice.configuration.name
 
     def account(self, ask: Ask) -> AgentAccount:
-        """What the ledger says about it."""
+        """Look up what the ledger says about it."""
         return AgentAccounts.of(ask.history.runs[ask.run]).account(self.choice.configuration)
 
 
@@ -181,7 +181,7 @@ class AgentFleet:
         return tuple(member.name for member in self.members)
 
     def next_member(self, ask: Ask) -> FleetMember:
-        """Whose turn it is. Raises Exhausted when all are benched, Outage when the rest is out of reach."""
+        """Choose whose turn it is. Raises Exhausted when all are benched, Outage when the rest is out of reach."""
         now = self._clock()
         benched = {member.name for member in self.members if member.account(ask).benched_until > now}
         if len(benched) == len(self.members):
@@ -207,7 +207,7 @@ class AgentFleet:
         self._last_stalled = member.name
 
     def note_end(self, member: FleetMember) -> None:
-        """The member's session came to an end: whoever stalled before may have the next one."""
+        """Note that the member's session came to an end: whoever stalled before may have the next one."""
         if member.name != self._last_stalled or len(self.members) == 1:
             self._last_stalled = ""
 
@@ -218,7 +218,7 @@ class AgentFleet:
         self._outages[member.name] = self._clock(), outage
 
     def _load(self, ask: Ask, member: FleetMember) -> float:
-        """How much of its share the member has had; a search that does not get on halves its share."""
+        """Compute how much of its share the member has had; a search that is stuck halves its share."""
         account = member.account(ask)
         is_stuck = account.search_answers == account.answers
         share = member.weight / 2 if is_stuck else member.weight
@@ -272,7 +272,7 @@ _TUNE = """\
 def agent_prompt(
     parent: Node, context: str, choice: AgentChoice, stall: Stall | None = None, has_slice: bool = False
 ) -> str:
-    """The whole prompt of a session; `context` is about the task and the search so far, also by other agents."""
+    """Write the whole prompt of a session; `context` is about the task and the search so far, also by others."""
     head = _HEAD.format(fences=FENCED_IS_DATA, node=parent.name)
     own = _TUNE if has_slice else ""
     if choice.surface:
@@ -285,7 +285,7 @@ def agent_prompt(
 
 
 def agent_summary(text: str) -> str:
-    """What the agent says that it did, in one line; empty where it says nothing."""
+    """Find what the agent says that it did, in one line; empty if it says nothing."""
     if found := _SUMMARY.findall(text):
         return one_line(found[-1].strip("` "), _LONGEST_SUMMARY)
     lines = [line for line in text.splitlines() if line.strip()]
@@ -300,7 +300,7 @@ _LONGEST_REASON = 160
 
 
 def search_stall(history: History, account: AgentAccount) -> Stall | None:
-    """Why the configuration's search does not get on, or None. It looks at its newest answers alone."""
+    """Say why the configuration's search is stuck, or None. It looks at its newest answers alone."""
     if account.last_objection == Objection.DUPLICATE and account.refusals_in_row >= _SAME_CHANGES:
         return Stall(StallKind.SAME_CHANGE, f"your last {account.refusals_in_row} changes had been tried before")
     if account.last_objection == Objection.REPLY and account.refusals_in_row >= _IDLE_SESSIONS:
@@ -317,7 +317,7 @@ def _same_failure(nodes: list[Node]) -> Stall | None:
 
 
 def _failure(outcome: Outcome) -> str:
-    """How the trial failed, in one line; empty where it finished."""
+    """Say how the trial failed, in one line; empty if it finished."""
     return "" if outcome.is_finished else one_line(f"{outcome.ending}: {outcome.reason}", _LONGEST_REASON)
 
 

@@ -81,7 +81,7 @@ class SessionFolder(Record):
         self.folder.file(_RECORD).write(json.dumps(codec.plain(record)).encode())
 
     def load(self) -> AgentRecord | None:
-        """The record; None where it was never written, or by another version."""
+        """Load the record; None if it was never written, or by another version."""
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError, LooptyError):
             return codec.build(AgentRecord, json.loads(self.folder.file(_RECORD).read()))
         return None
@@ -98,7 +98,7 @@ class SessionFolders:
         self._trial_user = trial_user
 
     def add(self, owner: str) -> SessionFolder:
-        """A new, empty folder of this process."""
+        """Make a new, empty folder of this process."""
         session = self._session(_name(owner))
         session.folder.make()
         with session.home.handle(make=True) as home:
@@ -106,7 +106,7 @@ class SessionFolders:
         return session
 
     def sessions_of_dead(self, is_alive: Callable[[str], bool]) -> Iterator[tuple[SessionFolder, AgentRecord]]:
-        """The sessions of processes that have ended; what has no readable record is removed."""
+        """Yield the sessions of processes that have ended; remove what has no readable record."""
         for name in self._folder.names():
             session = self._session(name)
             if is_alive(name.partition("-")[0]):
@@ -117,7 +117,7 @@ class SessionFolders:
                 session.remove()
 
     def take_over(self, session: SessionFolder, owner: str) -> SessionFolder | None:
-        """The session under a name of this process; None where another process was faster."""
+        """Put the session under a name of this process; None if another process was faster."""
         taken = self._session(_name(owner))
         try:
             self._folder.rename(session.folder.name, taken.folder.name)
@@ -130,7 +130,7 @@ class SessionFolders:
 
 
 def _name(owner: str) -> str:
-    """The name of a process's folder. It has no colon, which separates paths in variables."""
+    """Make the name of a process's folder. It has no colon, which separates paths in variables."""
     return f"{owner.rpartition(':')[2]}-{os.urandom(6).hex()}"
 
 
@@ -159,7 +159,7 @@ class AgentBooks(Record):
     """Whether loopty serves the agent's model: then each of its calls is paid for on its own."""
 
     def reserve(self, ask: Ask, parent: Node, wants_proposal: bool = True) -> str:
-        """One call for the session: its tokens, if loopty does not serve its model, are known only at its end."""
+        """Reserve one call for the session: tokens of a model that loopty does not serve are known at its end."""
         remaining = self.purse.remaining(Role.EVOLVER)
         if not self.is_served and wants_proposal and (remaining.tokens <= 0 or remaining.money_usd <= 0):
             raise Exhausted("the caps on the evolver's tokens or money leave nothing for another session")
@@ -188,7 +188,7 @@ class AgentBooks(Record):
         self.purse.settle(record.call, usage.tokens, cost_usd, usage, failure, events)
 
     def cap_watch(self, usage_before: Usage) -> Callable[[AgentStream], str]:
-        """Stops an agent with its own login when its stream says that a cap is reached."""
+        """Stop an agent with its own login when its stream says that a cap is reached."""
         remaining = self.purse.remaining(Role.EVOLVER)
         if self.is_served or (math.isinf(remaining.tokens) and math.isinf(remaining.money_usd)):
             return lambda _: ""
@@ -233,7 +233,7 @@ class AgentBooks(Record):
         self.recorder.record(decide)
 
     def text_of_call(self, call: str) -> str:
-        """What the agent said in an earlier part."""
+        """Look up what the agent said in an earlier part."""
         record = self.archive.record(call)
         return record.reply.text if record and record.reply else ""
 
@@ -282,7 +282,7 @@ class AgentBooks(Record):
 
 
 def usage_since(usage: Usage, before: Usage) -> Usage:
-    """What was used since: never negative, whatever the agent reports."""
+    """Compute what was used since: never negative, whatever the agent reports."""
     return Usage(
         max(usage.input_tokens - before.input_tokens, 0),
         max(usage.output_tokens - before.output_tokens, 0),

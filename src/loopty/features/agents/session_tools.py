@@ -140,7 +140,7 @@ class SessionTools:
         self._calls = self._notes = 0
 
     def is_busy(self) -> bool:
-        """Whether the agent waits for an answer: it is not stalled then."""
+        """Say whether the agent waits for an answer: it is not stalled then."""
         return self._calls > 0
 
     @contextlib.asynccontextmanager
@@ -221,7 +221,7 @@ class SessionTools:
         return {"text": "Noted: other agents see it in their prompts."}
 
     def _node(self, name: str) -> Node:
-        """A node of this run that is nobody's draft."""
+        """Find a node of this run that is nobody's draft."""
         node = self._context.history[CampaignReader(self._context.state.top).find_node(name)]
         if node.id.run != self._parent.id.run or node.draft:
             raise Misuse(f"{name[:40]!r} is no finished node of this run")
@@ -285,7 +285,7 @@ class SessionTools:
         return await tune_session(self._context, self._unsafe, node, self._name, values, self._stop)
 
     async def _trial(self) -> Trial:
-        """A trial of the tree as it is now. Raises Misuse where its edits would not be taken."""
+        """Make a trial of the tree as it is now. Raises Misuse if its edits would not be taken."""
         harvest = await asyncio.to_thread(self._trees.harvest, self._place.tree, self._place.layout)
         if harvest.fault:
             raise Misuse(f"your files cannot be taken: {harvest.fault}")

@@ -103,7 +103,7 @@ class SandboxedSessions:
             books.archive.hide(key)
 
     async def work_left_behind(self, ask: Ask, others: Collection[str] = ()) -> AgentWork | None:
-        """The work of a session that an earlier process left, resumed first where it was interrupted."""
+        """Return the work of a session that an earlier process left, resumed first if it was interrupted."""
         unread = Spend.of(ask.history.runs[ask.run]).unread
         for place, call in [*self._unrecorded]:
             if call not in unread:
@@ -158,7 +158,7 @@ class SandboxedSessions:
         return await self._run(ask, self._next_part(ask, place, record, stream))
 
     def _next_part(self, ask: Ask, place: SessionFolder, record: AgentRecord, stream: AgentStream) -> SessionStart:
-        """The session goes on, where the agent can with its own memory of it."""
+        """Continue the session, with the agent's own memory of it if the agent can."""
         parent = ask.history[record.node]
         record = replace(record, call=self._books.reserve(ask, parent), part=record.part + 1, is_booked=False)
         place.save(record)
@@ -220,7 +220,7 @@ class SandboxedSessions:
     async def _end_of_part(
         self, place: SessionFolder, end: SessionEnd, stream: AgentStream, access: TrialAccess | None
     ) -> SessionEnd:
-        """The end of a part, where its model or its process may be to blame."""
+        """Find how a part ended, where its model or its process may be to blame."""
         end = _with_model_faults(end, access)
         if end.end is not AgentEnd.CRASHED:
             return end
@@ -230,7 +230,7 @@ class SandboxedSessions:
         return end_of_crash(end) if self._launcher.choice.stalls.watch else end
 
     async def _has_begun(self, place: SessionFolder, stream: AgentStream) -> bool:
-        """Whether the agent has asked its model or changed a file."""
+        """Say whether the agent has asked its model or changed a file."""
         harvest = await asyncio.to_thread(self._trees.harvest, place.tree, place.layout)
         return bool(stream.usage.tokens or stream.tool_calls or harvest.edits or harvest.left_out or harvest.fault)
 
@@ -254,7 +254,7 @@ class SandboxedSessions:
 
     @contextlib.asynccontextmanager
     async def _serve_tools(self, start: SessionStart) -> AsyncIterator[ServedTools]:
-        """The tools of the session, at a socket of its own."""
+        """Serve the tools of the session, at a socket of its own."""
         tools = self._make_tools(start.place, start.parent)
         with listen(start.place.folder.below("tools"), socket.SOCK_STREAM, _BACKLOG) as listener:
             async with tools.serve(listener.socket):
@@ -262,7 +262,7 @@ class SandboxedSessions:
 
     @contextlib.asynccontextmanager
     async def _model_access(self, start: SessionStart) -> AsyncIterator[ServedModel | None]:
-        """The model that loopty serves, at a socket of this session; nothing where the agent has its own login."""
+        """Serve the model to this session, at its own socket; yield None if the agent has its own login."""
         if self._serve is None:
             yield None
             return
@@ -273,7 +273,7 @@ class SandboxedSessions:
 
 
 def _with_model_faults(end: SessionEnd, access: TrialAccess | None) -> SessionEnd:
-    """The end of a session, where the model that loopty served may be to blame."""
+    """Return the end of a session, where the model that loopty served may be to blame."""
     if access is None or end.has_work:
         return end
     if access.outage is not None and access.exhausted is None:
@@ -297,7 +297,7 @@ class AgentFactory(Record):
     context: CampaignContext
 
     def sessions(self, choice: AgentChoice) -> SandboxedSessions:
-        """The sessions of this agent, which `require_agents` has found to be usable."""
+        """Make the sessions of this agent, which `require_agents` has found to be usable."""
         driver = load_driver(choice.agent, choice.stream)
         login = AgentLogin(driver, choice, os.environ)
         serve = self.models.serve_agent(choice.configuration.name)
@@ -343,7 +343,7 @@ def require_agents(task: Task) -> None:
 def choose_agent_sandbox(
     spec: SandboxSpec, unsafe: bool, cache: SafeFile | None = None
 ) -> tuple[Sandbox, tuple[int, int] | None]:
-    """The back end, and the uid and gid that own an agent's files when that is not this user."""
+    """Choose the back end, and the uid and gid that own an agent's files when that is not this user."""
     if unsafe:
         from loopty.sandboxes.unsafe import Unsafe
 

@@ -29,7 +29,7 @@ _CHUNK = 1 << 17
 
 
 def connections_of(processes: Iterable[int]) -> Mapping[int, Connection] | None:
-    """The connections of these processes to others than themselves, by inode; None where they cannot be seen."""
+    """Find the connections of these processes to others than themselves, by inode; None if they cannot be seen."""
     own = {inode for pid in processes for inode in _sockets_of(pid)}
     try:
         rows = [*_dump(socket.AF_INET), *_dump(socket.AF_INET6)]

@@ -40,25 +40,26 @@ class AgentLogin(Record):
 
     @property
     def files(self) -> dict[str, Path]:
-        """The files that exist, by their path below the home of the agent."""
+        """Return the files that exist, by their path below the home of the agent."""
         names = (*self.driver.credentials, *self.driver.settings, *self.choice.login)
         found = {name: self._host_path(name) for name in names}
         return {name: path for name, path in found.items() if path.is_file()}
 
     @property
     def variables(self) -> dict[str, str]:
-        """The variables that are set and may hold its key."""
+        """Return the variables that are set and may hold its key."""
         names = (*self.driver.variables, *self.choice.variables)
         return {name: self.environ[name] for name in names if self.environ.get(name)}
 
     @property
     def is_there(self) -> bool:
-        """Whether there is a login; any command may need none."""
+        """Say whether there is a login; any command may need none."""
         wanted = {*self.driver.credentials, *self.choice.login}
         return bool(self.variables) or not wanted.isdisjoint(self.files) or not self.driver.program
 
     def copy_into(self, home: SafeFolder) -> None:
         """Give the agent copies of its files."""
+        # Copied, not mounted: an agent's home holds settings that name programs to start.
         for name, path in self.files.items():
             *above, last = PurePosixPath(name).parts
             home.below(*above).file(last).write(path.read_bytes()[:_LARGEST])
@@ -72,7 +73,7 @@ class AgentLogin(Record):
                 write_atomically(path.parent, path.name, new, mode=0o600)
 
     def credentials(self) -> dict[str, bytes]:
-        """The content of the files that are copied back."""
+        """Read the content of the files that are copied back."""
         return {name: path.read_bytes() for name, path in self.files.items() if name in self.driver.credentials}
 
     def _host_path(self, name: str) -> Path:
@@ -86,7 +87,7 @@ class AgentLogin(Record):
 
 
 def _json_content(home: SafeFolder, name: str) -> bytes | None:
-    """The file that the agent left, if it is an object in JSON; else None."""
+    """Read the file that the agent left, if it is an object in JSON; else None."""
     *above, last = PurePosixPath(name).parts
     try:
         with home.below(*above).handle() as folder:
@@ -119,7 +120,7 @@ class SessionStart(Record):
 
     @property
     def prompt(self) -> str:
-        """The task; after an interruption that it may go on, where it can only with the task again."""
+        """Return the task; after an interruption the word to continue, with the task if it has no memory of it."""
         record = self.record
         if record.part == 1:
             return record.prompt
@@ -135,7 +136,7 @@ class ServedModel(Record):
     access: TrialAccess
 
     def is_asking(self) -> bool:
-        """Whether a request is being answered."""
+        """Say whether a request is being answered."""
         return self.access.open_requests > 0
 
 
@@ -154,7 +155,7 @@ def make_job(
     model: ServedModel | None,
     tools: ServedTools,
 ) -> AgentJob:
-    """The job of a start; without a served model the agent gets its login."""
+    """Make the job of a start; without a served model the agent gets its login."""
     place, choice, prompt = start.place, launcher.choice, start.prompt
     if model is None:
         login.copy_into(place.home)

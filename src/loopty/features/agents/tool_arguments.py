@@ -27,7 +27,7 @@ _LONGEST_PARAM = 400
 
 
 def check_arguments(tool: str, arguments: object) -> dict[str, Any]:
-    """The arguments, if the tool takes them; a null counts as absent. Raises Misuse."""
+    """Return the arguments, if the tool takes them; a null counts as absent. Raises Misuse."""
     if tool not in TOOLS:
         raise Misuse(f"there is no tool {tool[:40]!r}: the tools are {', '.join(TOOLS)}")
     schema: Mapping[str, Any] = TOOLS[tool]["inputSchema"]
@@ -46,7 +46,7 @@ def check_arguments(tool: str, arguments: object) -> dict[str, Any]:
 
 
 def _fault(schema: Mapping[str, Any], value: Any) -> str | None:
-    """What is wrong with a value, or None."""
+    """Say what is wrong with a value, or None."""
     kind: str = schema["type"]
     if not isinstance(value, _TYPES[kind]) or isinstance(value, bool):
         return f"must be {'an' if kind[0] in 'aio' else 'a'} {kind}"
@@ -85,7 +85,7 @@ def _params_fault(values: Mapping[str, Any]) -> str | None:
 
 
 def _is_storable(text: str) -> bool:
-    """Whether the text has no lone surrogates."""
+    """Say whether the text has no lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -99,7 +99,7 @@ LONGEST_TEXT = LARGEST_REPLY - 600
 
 
 def cut_reply(reply: Mapping[str, Any]) -> dict[str, Any]:
-    """The reply without hidden characters, cut to the longest that hosts show."""
+    """Return the reply without hidden characters, cut to the longest that hosts show."""
     key = "error" if "error" in reply else "text"
     text = escape_hidden(str(reply[key]))
     if len(text) > LONGEST_TEXT:
@@ -114,7 +114,7 @@ def cut_reply(reply: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def node_excerpt(campaign: CampaignReader, node: Node, what: str, lines: int, longest: int) -> str:
-    """At most so many lines and characters. `what` is diff, gate, log or traces."""
+    """Cut what is wanted to at most so many lines and characters. `what` is diff, gate, log or traces."""
     from loopty.workspaces.node_leftovers import NodeLeftovers
 
     name = node.name

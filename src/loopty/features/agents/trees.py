@@ -50,22 +50,23 @@ class AgentTrees:
         self._hand_over(folder, set(writable))
 
     def mounts(self, root: Node, folder: SafeFolder, target: str) -> tuple[Mount, ...]:
-        """The tree: read-only, with the writable folders over it."""
+        """Mount the tree: read-only, with the writable folders over it."""
         folder = folder.written_by(self._trial_owner[0] if self._trial_owner else None)
         top, writable = folder.path_for_programs(), self._files.writable_folders(root.commit)
         if "" in writable:
             return (Mount(top, target, writable=True),)
+        # Folders, not files: editors replace a file by renaming, so one file cannot be mounted alone.
         return (
             Mount(top, target),
             *(Mount(_folder_in(folder, name), f"{target}/{name}", writable=True) for name in writable),
         )
 
     def writable_files(self, commit: str) -> list[str]:
-        """The files that the agent may change."""
+        """List the files that the agent may change."""
         return self._files.writable_files(commit)
 
     def harvest(self, folder: SafeFolder, layout: SafeFile) -> Harvest:
-        """How the tree differs from what was laid out. New files that git ignores are no part of it."""
+        """Find how the tree differs from what was laid out. New files that git ignores are no part of it."""
         try:
             return self._harvest(folder, layout)
         except (LooptyError, Unreadable, OSError) as error:  # the agent may have left anything

@@ -33,12 +33,12 @@ class FileState(Record):
 
 
 def file_states(*folders: Path) -> dict[str, FileState]:
-    """The states of the folders and everything below them, by path."""
+    """Return the states of the folders and everything below them, by path."""
     return {str(path): _file_state(path) for folder in folders for path in (folder, *paths_below(folder))}
 
 
 def difference(before: Mapping[str, FileState], after: Mapping[str, FileState]) -> str:
-    """One thing that changed, in words; an empty text when nothing changed."""
+    """Name one thing that changed, in words; an empty text when nothing changed."""
     for path in sorted({*before, *after}):
         if before.get(path) != after.get(path):
             verb = "created" if path not in before else "removed" if path not in after else "changed"
@@ -47,14 +47,14 @@ def difference(before: Mapping[str, FileState], after: Mapping[str, FileState]) 
 
 
 def paths_below(folder: Path) -> Iterator[Path]:
-    """Every path below a folder; links are not followed."""
+    """Yield every path below a folder; links are not followed."""
     for here, directories, files in os.walk(folder, followlinks=False):
         for name in (*directories, *files):
             yield Path(here, name)
 
 
 def regular_file_content(path: Path) -> bytes | None:
-    """The content of a regular file; None when the path is anything else."""
+    """Read the content of a regular file; None when the path is anything else."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -103,7 +103,7 @@ class HostServices:
         return port
 
     def service_reached(self) -> str:
-        """The first service that was reached, or an empty text."""
+        """Name the first service that was reached, or return an empty text."""
         servers = {"a TCP service": self._tcp, "a socket": self._path, "an abstract socket": self._abstract}
         for name, server in servers.items():
             with contextlib.suppress(BlockingIOError):
@@ -145,7 +145,7 @@ class Victim:
         return self._process.pid
 
     def harm(self) -> str:
-        """What was done to the process, or an empty text."""
+        """Say what was done to the process, or return an empty text."""
         return "" if self._process.poll() is None else "a process of the host is dead"
 
     def close(self) -> None:
@@ -188,17 +188,17 @@ class Arena:
 
     @property
     def tree(self) -> Path:
-        """The folder that the trial sees and must not change."""
+        """Return the folder that the trial sees and must not change."""
         return self.root / "tree"
 
     @property
     def outbox(self) -> Path:
-        """The folder that the trial may write."""
+        """Return the folder that the trial may write."""
         return self.root / "out"
 
     @property
     def hidden(self) -> Path:
-        """The folder that the trial does not see: a ledger, a repository, a home, a secret."""
+        """Return the folder that the trial does not see: a ledger, a repository, a home, a secret."""
         return self.root / "hidden"
 
     @property
@@ -207,16 +207,16 @@ class Arena:
 
     @property
     def draft(self) -> Path:
-        """Where loopty puts the draft that the trial left."""
+        """Say where loopty puts the draft that the trial left."""
         return self.root / "drafts" / "1"
 
     @property
     def harvest_folder(self) -> Path:
-        """Where loopty stores what it takes out of the outbox."""
+        """Say where loopty stores what it takes out of the outbox."""
         return self.root / "kept"
 
     def launch(self, script: str, bounds: Bounds, mount: Mount | None = None) -> Launch:
-        """The launch of a script that sees the tree, the outbox and this mount."""
+        """Make the launch of a script that sees the tree, the outbox and this mount."""
         prefixes = tuple(Mount(prefix.resolve(), str(prefix)) for prefix in self._tools.prefixes)
         shown = (Mount(self.tree, TREE), Mount(self.outbox, OUT, writable=True), *([mount] if mount else []))
         return Launch(
@@ -236,11 +236,11 @@ class Arena:
         )
 
     def is_ready(self) -> bool:
-        """Whether the attacker has called `ready()`."""
+        """Say whether the attacker has called `ready()`."""
         return regular_file_content(self.outbox / "ready") is not None
 
     def harm(self, bounds: Bounds) -> str:
-        """What the attack achieved, seen from outside; an empty text when it achieved nothing."""
+        """Say what the attack achieved, seen from outside; an empty text when it achieved nothing."""
         return next(filter(None, self._harms(bounds)), "")
 
     def close(self) -> None:
@@ -274,7 +274,7 @@ class Arena:
             path.chmod(0o755)
 
     def _attacker_knowledge(self, bounds: Bounds) -> dict[str, object]:
-        """What the attacker knows: everything except the secret."""
+        """Return what the attacker knows: everything except the secret."""
         return {
             "tree": str(self.tree),
             "draft": str(self.draft),

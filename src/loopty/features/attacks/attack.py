@@ -40,7 +40,7 @@ BOUNDS = Bounds(seconds=30, memory_mb=256, processes=32, output_mb=1, disk_mb=8)
 
 
 def no_obstacle() -> str:
-    """The obstacle of an attack that can be tried anywhere: an empty text."""
+    """Return the obstacle of an attack that can be tried anywhere: an empty text."""
     return ""
 
 

@@ -66,7 +66,7 @@ class AttackResult(Record):
 
     @property
     def is_alarming(self) -> bool:
-        """Whether the back end fails to give a protection that it claims, or could not be tested."""
+        """Say whether the back end fails to give a protection that it claims, or could not be tested."""
         return self.standing in (AttackStanding.BROKEN, AttackStanding.UNTRIED)
 
 
@@ -186,7 +186,7 @@ async def _run_in_thread(action: Callable[[Arena], None], arena: Arena) -> str:
 
 
 def _fault(exit_: Exit, launch: Launch) -> str:
-    """Why the script never made its attempt, or an empty text."""
+    """Say why the script never made its attempt, or return an empty text."""
     if not (regular_file_content(launch.stdout) or b"").startswith(b"begun"):
         return f"python3 did not start: {_last_line(launch)}"
     failed = exit_.stop is None and 0 < exit_.code < 128
@@ -194,7 +194,7 @@ def _fault(exit_: Exit, launch: Launch) -> str:
 
 
 def _answer(exit_: Exit, launch: Launch) -> str:
-    """How the sandbox answered the attack."""
+    """Say how the sandbox answered the attack."""
     if exit_.stop is not None:
         return f"stopped at its bound: {exit_.stop}"
     lines = (regular_file_content(launch.stdout) or b"").decode(errors="replace").splitlines()

@@ -18,7 +18,7 @@ _SETTINGS = ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/pro
 
 
 def _obstacle_of_setting(switch: str, off: str) -> Callable[[], str]:
-    """An obstacle for attacks that a kernel setting forbids to everyone, with or without a sandbox."""
+    """Make the obstacle of attacks that a kernel setting forbids to everyone, with or without a sandbox."""
 
     def reason() -> str:
         path = Path("/proc/sys", switch)
@@ -56,7 +56,7 @@ def _no_files_on_disk() -> str:
 
 
 def _forgetting(advise: str) -> str:
-    """A script that has the kernel drop a file that is only shown: the next trial would read it more slowly."""
+    """Write a script that has the kernel drop a file that is only shown: the next trial would read it slower."""
     return f"""
 import mmap
 file = os.open(TREE + "/evaluate.py", os.O_RDONLY)

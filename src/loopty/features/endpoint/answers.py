@@ -86,12 +86,12 @@ class EndpointModel(Record):
 
     @property
     def requested_name(self) -> str:
-        """The name by which its provider knows it."""
+        """Return the name by which its provider knows it."""
         return self.spec.model or self.name
 
     @property
     def cache_name(self) -> str:
-        """The name under which its replies are cached."""
+        """Return the name under which its replies are cached."""
         return f"{self.name} {self.spec.url}"
 
 
@@ -103,14 +103,14 @@ class ServedCall(Record):
 
 
 def parse_served_call(request: Request, models: Sequence[EndpointModel]) -> ServedCall:
-    """The call in a request, for the model that answers it. Raises RequestRefused."""
+    """Parse the call in a request, for the model that answers it. Raises RequestRefused."""
     body = read_body(request)
     model = draw_model(body, models)
     return ServedCall(model, make_call(request, body, model.spec, model.requested_name))
 
 
 def draw_model(body: dict[str, Any], models: Sequence[EndpointModel]) -> EndpointModel:
-    """The model for a conversation: the same for its later turns, for other candidates and after a restart."""
+    """Draw the model for a conversation: the same for its later turns, other candidates and after a restart."""
     if len(models) == 1:
         return models[0]
     rng = random.Random(json.dumps(_opening(body), sort_keys=True))
@@ -118,7 +118,7 @@ def draw_model(body: dict[str, Any], models: Sequence[EndpointModel]) -> Endpoin
 
 
 def _opening(body: dict[str, Any]) -> list[Any]:
-    """What a conversation begins with: its rules, and its turns up to the first that is no rule."""
+    """Find how a conversation begins: its rules, and its turns up to the first that is no rule."""
     turns = next((body[name] for name in _TURNS if body.get(name)), None)
     if isinstance(turns, list):
         first = next((at for at, turn in enumerate(turns) if not _is_rule(turn)), len(turns))
@@ -144,7 +144,7 @@ class Cache:
         self._bytes: int | None = None
 
     def key(self, call: ForwardedCall, model: str) -> str | None:
-        """The key of this model's reply to a call, or None when the reply is not cached."""
+        """Make the key of this model's reply to a call, or None when the reply is not cached."""
         if self._when == "never" or (self._when == "auto" and not call.repeatable):
             return None
         return hashlib.sha256(f"{model} {call.digest}".encode()).hexdigest()

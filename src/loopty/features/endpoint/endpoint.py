@@ -151,6 +151,7 @@ class Endpoint:
         self._access.open_requests += 1
         try:
             await self._serve_request(trial_request)
+        # A spent cap or a provider that is down never counts against the candidate; its own allowance does.
         except Exhausted as end:
             self._access.exhausted = self._access.exhausted or end
             raise RequestRefused(_TOO_MANY, "insufficient_quota", f"loopty: {end}") from None
@@ -236,7 +237,7 @@ def make_endpoint(
     role: Role = Role.USER,
     operator: str = BENCHMARK,
 ) -> ServeTrial:
-    """A function that serves a role's models to a trial or an agent, paid from the purse; `folder` caches replies.
+    """Make a function that serves a role's models to a trial or an agent from the purse; `folder` caches replies.
 
     An agent gets the first model alone. Raises Misuse when a model is unknown, its key is missing, or money is
     capped but the price is unknown.

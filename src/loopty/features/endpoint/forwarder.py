@@ -190,6 +190,7 @@ class Upstream(Record):
     key_header: str = "authorization"
 
     def refuse_unsupported(self, call: ForwardedCall) -> None:
+        # Requests are never translated: another API than the provider's is refused with the name of the right one.
         if call.api not in self.apis:
             raise RequestRefused(
                 400,
@@ -202,7 +203,7 @@ class Upstream(Record):
         return self.address.base_url.rstrip("/") + path + (f"?{call.query}" if call.query else "")
 
     def headers(self, request: Request) -> dict[str, str]:
-        """The headers to send: of the benchmark's own only those that select how the API answers."""
+        """List the headers to send: of the benchmark's own only those that select how the API answers."""
         sent = {name: request.headers[name] for name in API_HEADERS if _is_plain(request.headers.get(name, ""))}
         if Api.MESSAGES in self.apis:
             sent.setdefault("anthropic-version", "2023-06-01")
@@ -213,7 +214,7 @@ class Upstream(Record):
 
 
 def upstream_of(model: str, spec: ModelSpec, key: str | None) -> Upstream | None:
-    """How to forward calls to the provider, or None when loopty cannot."""
+    """Find how to forward calls to the provider, or None when loopty cannot."""
 
     def address(versionless: bool) -> UpstreamAddress:
         return UpstreamAddress(spec.url or PROVIDER_URLS[spec.provider], key, versionless)
@@ -228,11 +229,11 @@ def upstream_of(model: str, spec: ModelSpec, key: str | None) -> Upstream | None
 
 
 def visible_headers(headers: Mapping[str, str], key: str | None) -> dict[str, str]:
-    """The headers of a provider that the benchmark sees."""
+    """Choose the headers of a provider that the benchmark sees."""
     shown = {name: headers.get(name, "") for name in _VISIBLE}
     return {name: value for name, value in shown.items() if _is_plain(value) and not (key and key in value)}
 
 
 def _is_plain(value: str) -> bool:
-    """Whether a header's value can be passed on: some libraries accept bytes that others do not send."""
+    """Say whether a header's value can be passed on: some libraries accept bytes that others do not send."""
     return bool(value) and value.isascii() and value.isprintable()

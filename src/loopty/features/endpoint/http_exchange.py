@@ -84,12 +84,13 @@ class Exchange:
         self._largest_body = largest_body
         self._own_bytes = 0
         self._seconds_left = UNREAD_SECONDS
+        # An ASGI server per trial would bring signal handlers, a life cycle and logging, for seven paths.
         self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_LARGEST_HEAD)
         self._head_only = False
         """Whether the answer has a head only."""
 
     async def request(self) -> Request:
-        """The request. Raises RequestRefused when it is malformed or too large, ClientGone when none comes."""
+        """Read the request. Raises RequestRefused if it is malformed or too large, ClientGone if none comes."""
         import h11
 
         head: h11.Request | None = None
@@ -133,7 +134,7 @@ class Exchange:
             )
 
     async def _let_others_run(self, parts: int) -> None:
-        """Tiny chunks cost far more time than bytes, and a reader with data at hand would never yield."""
+        """Let others run: tiny chunks cost far more time than bytes, and a reader with data would never yield."""
         if parts > _MAX_PARTS:
             raise RequestRefused(413, "request_too_large", f"the request has more than {_MAX_PARTS} chunks")
         if parts % _PARTS_IN_A_ROW == 0:

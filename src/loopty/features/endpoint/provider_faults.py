@@ -55,7 +55,7 @@ def provider_fault(
     *,
     has_answered: bool,
 ) -> ProviderFault | None:
-    """The fault behind a refusal, or None when the request itself is to blame.
+    """Find the fault behind a refusal, or None when the request itself is to blame.
 
     `path` is the path of the request, `key` the key that was sent. `has_answered`: the model has answered before,
     so a 'not found' now is about something else in the request.
@@ -68,6 +68,7 @@ def provider_fault(
         refused = RequestRefused(_BAD_GATEWAY, "api_error", f"loopty: {status}: {reason}")
         shown = HttpResponse(refused.status, {"content-type": "application/json"}, refused.body)
         return ProviderFault(f"{status} at {path}: {reason}{quote}", transient=False, response=shown)
+    # Until it has answered once, a missing model is an outage, and no candidate's fault.
     if not has_answered and (status in _NOT_FOUND or error.get("code") == "model_not_found"):
         return ProviderFault(
             f"{status} at {path}: {not_found_reason(spec, _USER_MODEL)}{quote}", transient=False, response=answer
@@ -84,13 +85,13 @@ def provider_fault(
 
 
 def refusal_reason(answer: HttpResponse, path: str, key: str | None, *, has_answered: bool) -> str:
-    """Why the provider refused a request that is itself to blame, as far as loopty can tell."""
+    """Say why the provider refused a request that is itself to blame, as far as loopty can tell."""
     alternative = "" if has_answered else f", or `model` or `url`{_USER_MODEL} is wrong"
     return f"{answer.status} at {path}: the request was refused{alternative}{_quote(answer, key)}"
 
 
 def _is_key_refused(error: Mapping[str, Any]) -> bool:
-    """Whether the key was refused the way Google says it, with a status that blames the request elsewhere."""
+    """Say whether the key was refused Google's way, with a status that blames the request elsewhere."""
     details = error.get("details")
     return isinstance(details, list) and any(
         isinstance(detail, dict) and detail.get("reason") == "API_KEY_INVALID" for detail in details
@@ -98,7 +99,7 @@ def _is_key_refused(error: Mapping[str, Any]) -> bool:
 
 
 def _quote(answer: HttpResponse, key: str | None) -> str:
-    """The server's message, to follow the explanation."""
+    """Quote the server's message, to follow the explanation."""
     message = server_message(_parse(answer.body), key)
     return f": {message}" if message and not message.startswith("<") else ""  # HTML pages say nothing here
 
@@ -110,7 +111,7 @@ def _error(body: bytes) -> Mapping[str, Any]:
 
 
 def _parse(body: bytes) -> Any:
-    """The JSON of an answer, or its text when it is not JSON."""
+    """Parse the JSON of an answer; return its text when it is not JSON."""
     text = body[:_READ_BYTES].decode(errors="replace")
     try:
         content = json.loads(text)
@@ -149,7 +150,7 @@ def _error_text(error: Exception) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds until the provider allows the next request, or None when it does not say."""
+    """Read the seconds until the provider allows the next request, or None when it does not say."""
     date_or_seconds = headers.get("retry-after", "")
     try:
         milliseconds = headers.get("retry-after-ms")

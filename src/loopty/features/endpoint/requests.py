@@ -57,7 +57,7 @@ class ForwardedCall(Record):
 
 
 def read_body(request: Request) -> Body:
-    """The JSON object of a request that may be forwarded. Raises RequestRefused."""
+    """Read the JSON object of a request that may be forwarded. Raises RequestRefused."""
     _api_of(request.path)
     if request.method != "POST":
         raise RequestRefused(405, "invalid_request_error", f"{request.path} takes only POST")
@@ -68,7 +68,7 @@ def read_body(request: Request) -> Body:
 
 
 def make_call(request: Request, body: Body, spec: ModelSpec, model: str) -> ForwardedCall:
-    """The call in a request with this body, which the rules are written into. Raises RequestRefused."""
+    """Make the call of a request with this body, which the rules are written into. Raises RequestRefused."""
     api, stream = _api_of(request.path)
     shows_usage = stream_options(body).get("include_usage") is True
     longest = apply_rules(api, body, spec, model)
@@ -177,13 +177,13 @@ def stream_options(body: Body) -> Body:
 
 
 def is_repeatable(api: Api, body: Body) -> bool:
-    """Whether the same request would get the same answer again."""
+    """Say whether the same request would get the same answer again."""
     settings = body.get("generationConfig", {}) if api is Api.GENERATE else body
     return settings.get("temperature") == 0 or settings.get("seed") is not None or api is Api.EMBEDDINGS
 
 
 def request_size(body: Body, output_tokens: int) -> RequestSize:
-    """The size of a request with an answer of at most `output_tokens`."""
+    """Compute the size of a request with an answer of at most `output_tokens`."""
     expected = maximum = 0
     pending: list[Any] = [body]
     while pending:
@@ -254,7 +254,7 @@ def _cap_output(settings: Body, name: str, spec: ModelSpec) -> int:
 
 
 def _answer_count(settings: Body, name: str) -> int:
-    """The number of answers that a request asks for. Raises RequestRefused."""
+    """Read the number of answers that a request asks for. Raises RequestRefused."""
     wanted = settings.get(name)
     if wanted is None:
         return 1

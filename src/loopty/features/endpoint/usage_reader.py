@@ -62,7 +62,7 @@ class UsageReader:
 
     @property
     def has_ended(self) -> bool:
-        """Whether a stream that stops here is complete; most servers report the usage of a chat last."""
+        """Say whether a stream that stops here is complete; most servers report the usage of a chat last."""
         reported = self._api in (Api.CHAT, Api.GENERATE) and bool(self._parts)
         return not self.failed and (self.whole or reported)
 
@@ -82,7 +82,7 @@ class UsageReader:
 
 
 def usage_of(api: Api, body: bytes) -> Usage | None:
-    """The usage of a whole answer, or None when it reports none."""
+    """Read the usage of a whole answer, or None when it reports none."""
     content = _parse_json(body)
     if isinstance(content, list):  # Google streams a list to clients that do not ask for events
         content = next(
@@ -93,7 +93,7 @@ def usage_of(api: Api, body: bytes) -> Usage | None:
 
 
 def is_reply(body: bytes) -> bool:
-    """Whether a whole answer is a real reply, which can be cached: OpenAI also answers that it failed."""
+    """Say whether a whole answer is a real reply, which can be cached: OpenAI also answers that it failed."""
     return _parse_object(body).get("status") not in ("failed", "cancelled", "in_progress", "queued")
 
 
@@ -103,7 +103,7 @@ def _parse_object(data: bytes) -> dict[str, Any]:
 
 
 def _parse_json(data: bytes) -> Any:
-    """The JSON of an answer, or None when it is not JSON or would take too much memory."""
+    """Parse the JSON of an answer; None when it is not JSON or would take too much memory."""
     if data.count(b"[") + data.count(b"{") > _MAX_PARTS:
         return None
     try:
@@ -113,7 +113,7 @@ def _parse_json(data: bytes) -> Any:
 
 
 def _usage_part(api: Api, content: dict[str, Any]) -> dict[str, Any]:
-    """The part of an answer or an event that reports its usage."""
+    """Find the part of an answer or an event that reports its usage."""
     if api is Api.GENERATE:
         usage_part = content.get("usageMetadata")
     else:

@@ -49,7 +49,7 @@ def write_trial_table(rows: Sequence[TrialRow], path: Path) -> None:
 
 
 def column_names(rows: Sequence[TrialRow]) -> list[str]:
-    """Facts of the trial, then parameters as `param.NAME`, then metrics as `metric.NAME`."""
+    """List facts of the trial, then parameters as `param.NAME`, then metrics as `metric.NAME`."""
     facts = [field.name for field in fields_of(TrialRow) if field.name not in _NESTED]
     params = dict.fromkeys(f"param.{name}" for row in rows for name in row.params)
     metrics = dict.fromkeys(f"metric.{name}" for row in rows for name in row.metrics)
@@ -57,7 +57,7 @@ def column_names(rows: Sequence[TrialRow]) -> list[str]:
 
 
 def cells(row: TrialRow) -> Mapping[str, Cell]:
-    """The row's cells by column."""
+    """Return the row's cells by column."""
     raw = {
         **{field.name: getattr(row, field.name) for field in fields_of(TrialRow) if field.name not in _NESTED},
         **{f"param.{name}": value for name, value in row.params.items()},
@@ -67,7 +67,7 @@ def cells(row: TrialRow) -> Mapping[str, Cell]:
 
 
 def _portable(cell: Cell) -> Cell:
-    """The cell as every format and terminal can hold it: hidden characters are visible, integers have 64 bits."""
+    """Make the cell fit every format and terminal: hidden characters are visible, integers have 64 bits."""
     if isinstance(cell, str):
         return escape_hidden(cell)
     is_large = isinstance(cell, int) and cell.bit_length() > _INTEGER_BITS
@@ -83,7 +83,7 @@ def _csv(rows: Sequence[TrialRow]) -> bytes:
 
 
 def _harmless(cell: Cell) -> Cell:
-    """The cell; text that a spreadsheet would run as a formula begins with an apostrophe."""
+    """Return the cell; text that a spreadsheet would run as a formula begins with an apostrophe."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
@@ -106,7 +106,7 @@ def _parquet(rows: Sequence[TrialRow]) -> bytes:
 
 
 def _value_type(values: Sequence[Cell]) -> type:
-    """The narrowest type that holds every value of a column."""
+    """Find the narrowest type that holds every value of a column."""
     types = {str if isinstance(value, str) else type(value) for value in values if value is not None}
     if len(types) == 1:
         return types.pop()
@@ -193,7 +193,7 @@ def _text(value: object) -> str:
 
 
 def _name(name: str) -> str:
-    """The name, or one like it: a single name that MLflow does not take would stop the whole export."""
+    """Return the name, or one like it: a single name that MLflow does not take would stop the whole export."""
     if _NAME.fullmatch(name) and len(name) <= _LONGEST_NAME:
         return name
     alike = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name)
@@ -201,7 +201,7 @@ def _name(name: str) -> str:
 
 
 def export_to_wandb(rows: Iterable[TrialRow], project: str, name: str, folder: Path, offline: bool) -> int:
-    """Log the trials as a new run; offline, its files are kept below `folder` for `wandb sync`. How many."""
+    """Log the trials as a new run and count them; offline, `folder` keeps the files for `wandb sync`."""
     try:
         import wandb
     except ImportError:
@@ -252,7 +252,7 @@ def trial_spans(rows: Iterable[TrialRow]) -> Iterator[TelemetrySpan]:
 
 
 def call_spans(events: Iterable[Recorded], run: int) -> Iterator[TelemetrySpan]:
-    """Model calls that have ended. `events` are those about calls, oldest first."""
+    """Make spans of model calls that have ended. `events` are those about calls, oldest first."""
     open_calls: dict[str, tuple[float, CallReserved]] = {}
     for recorded in events:
         match recorded.event:

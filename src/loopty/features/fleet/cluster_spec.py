@@ -49,7 +49,7 @@ class ClusterSpec(Record):
 
     @classmethod
     def parse(cls, host: str) -> ClusterSpec:
-        """Raises Misuse for options that the scheduler does not know."""
+        """Parse the spec. Raises Misuse for options that the scheduler does not know."""
         kind, _, rest = host.partition(":")
         place, _, query = rest.partition("?")
         options = dict(parse_qsl(query, keep_blank_values=True))
@@ -70,7 +70,7 @@ class ClusterSpec(Record):
             raise Misuse(f"[executor] hosts: {name} is {self.options[name]!r}, not a number") from None
 
     def resources(self) -> dict[str, float]:
-        """The custom resources of `resources=NAME:AMOUNT,…`."""
+        """Parse the custom resources of `resources=NAME:AMOUNT,…`."""
         found: dict[str, float] = {}
         for part in filter(None, self.options.get("resources", "").split(",")):
             name, _, amount = part.rpartition(":")
@@ -85,7 +85,7 @@ class ClusterSpec(Record):
         return found
 
     def is_private(self) -> bool:
-        """Whether the user says that nobody else can listen on the network between the nodes."""
+        """Say whether the user says that nobody else can listen on the network between the nodes."""
         if (network := self.options.get("network", "")) not in ("", _PRIVATE):
             raise Misuse(f"[executor] hosts names {self.host!r}: network may only be {_PRIVATE!r}")
         return bool(network)
@@ -107,7 +107,7 @@ class WorkerEnd(Record):
 
     @property
     def is_kill(self) -> bool:
-        """Whether a signal ended it: the fault of its machine, not of the entry that asked for it."""
+        """Say whether a signal ended it: the fault of its machine, not of the entry that asked for it."""
         return self.code < 0
 
 
@@ -132,7 +132,7 @@ def run_worker(url: str, options: Sequence[str] = (), program: Sequence[str] = W
 
 
 def _environment() -> dict[str, str]:
-    """Without the scheduler's own variables: the token of a Ray cluster is among them."""
+    """Return the environment without the scheduler's own variables: the token of a Ray cluster is among them."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "PYTHONBREAKPOINT"))}
 
 

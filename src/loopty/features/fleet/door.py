@@ -40,7 +40,7 @@ class WorkerUrl(Record):
 
     @classmethod
     def parse(cls, text: str) -> WorkerUrl:
-        """Raises Misuse when this is no such URL."""
+        """Parse the URL. Raises Misuse when this is no such URL."""
         try:
             parts = urlsplit(text.strip())
             digest = parse_qs(parts.query).get("certificate", [""])[0]
@@ -57,7 +57,7 @@ class WorkerUrl(Record):
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """The host and the port of `HOST:PORT`; a missing port is 0, which means any. Raises Misuse."""
+    """Parse the host and the port of `HOST:PORT`; a missing port is 0, which means any. Raises Misuse."""
     try:
         parts = urlsplit(f"//{text}")
         if parts.hostname and not parts.path and not parts.username:
@@ -85,7 +85,7 @@ class WorkerDoor:
         self._visits: set[asyncio.Task[None]] = set()
 
     def token(self) -> str:
-        """What a worker has to show."""
+        """Return what a worker has to show."""
         if not (file := self._folder.file(_TOKEN)).exists():
             file.write(secrets.token_urlsafe(24).encode(), mode=0o600)
         return file.read(200).decode()
@@ -142,7 +142,7 @@ class WorkerDoor:
             await asyncio.wait(self._visits)
 
     def _make_certificate(self) -> str:
-        """The digest of the certificate, which is made where there is none."""
+        """Return the digest of the certificate, which is made if there is none."""
         certificate, key = (self._folder.file(name) for name in (_CERTIFICATE, _KEY))
         if not (certificate.exists() and key.exists()):
             program = shutil.which("openssl")
@@ -167,11 +167,11 @@ class WorkerDoor:
 
 
 async def connect(url: WorkerUrl) -> Link:
-    """A connection to the driver with this URL. Raises LinkLost, and Misuse when somebody else answers."""
+    """Connect to the driver with this URL. Raises LinkLost, and Misuse when somebody else answers."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # the digest says more than a name
-    context.verify_mode = ssl.CERT_NONE
+    context.verify_mode = ssl.CERT_NONE  # no authority knows the driver: its certificate is pinned below
     try:
         opening = asyncio.open_connection(url.host, url.port, ssl=context)
         reader, writer = await asyncio.wait_for(opening, _CONNECT_SECONDS)

@@ -112,12 +112,12 @@ AdmitKnown = Callable[[Link, str], Awaitable[str]]
 
 
 def is_cluster(host: str) -> bool:
-    """Whether an entry names a cluster, whose scheduler places workers."""
+    """Say whether an entry names a cluster, whose scheduler places workers."""
     return host.partition(":")[0] in KINDS
 
 
 def worker_command(host: str) -> list[str]:
-    """The command that starts a worker at a host, with the connection on its standard input and output.
+    """Make the command that starts a worker at a host, connected by its standard input and output.
 
     Raises Misuse for what is neither an absolute directory nor an ssh URL.
     """
@@ -178,7 +178,7 @@ class HostWorkers:
         self._tasks = [asyncio.create_task(self._keep(*item)) for item in enumerate(self._runs)]
 
     def exhaustion(self) -> str:
-        """Why no host will ever have a worker; empty as long as one may."""
+        """Say why no host will ever have a worker; empty as long as one may."""
         if len(self._given_up) < len(self._runs):
             return ""
         return "; ".join(f"{self._runs[number][0]}: {reason}" for number, reason in self._given_up.items())

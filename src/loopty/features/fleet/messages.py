@@ -40,7 +40,7 @@ class Frame(Record):
     block: bytes = b""
 
     def text(self, name: str) -> str:
-        """A field that must be text."""
+        """Return a field that must be text."""
         value = self.fields.get(name)
         if not isinstance(value, str):
             raise LinkLost(f"the message {self.kind!r} has no {name}")
@@ -54,6 +54,7 @@ class Link:
         self._reader = reader
         self._writer = writer
         self._turn = asyncio.Lock()
+        # Never sent: only monotonic clocks of one process are compared.
         self.heard_at = time.monotonic()
         """When the last bytes arrived, on the clock of this process."""
 
@@ -75,7 +76,7 @@ class Link:
             raise LinkLost(f"the connection broke ({error or type(error).__name__})") from None
 
     async def receive(self, longest_block: int = 0, longest_head: int = SHORT) -> Frame:
-        """The next message. Raises LinkLost at the end of the connection, and for what is no message."""
+        """Receive the next message. Raises LinkLost at the end of the connection, and for what is no message."""
         head_size, block_size = _SIZES.unpack(await self._read(_SIZES.size))
         if head_size > longest_head or block_size > longest_block:
             raise LinkLost(f"a message of {head_size + block_size} bytes is too long")
@@ -114,6 +115,7 @@ async def send_beats(link: Link, lease_seconds: float) -> None:
     with contextlib.suppress(LinkLost):
         while True:
             await link.send("beat")
+            # On paper, beats of ten thousand connections take a tenth of a core; for more, a relay on each rack.
             await asyncio.sleep(lease_seconds / 4)
 
 
@@ -184,13 +186,13 @@ class TrialReport(Record):
 
 
 def pack_report(report: TrialReport) -> tuple[dict[str, Any], bytes]:
-    """The fields and the block of the message that carries a report."""
+    """Make the fields and the block of the message that carries a report."""
     sizes = [[name, len(content)] for name, content in report.files.items()]
     return {"outcome": codec.plain(report.outcome), "files": sizes}, b"".join(report.files.values())
 
 
 def unpack_report(fields: Mapping[str, Any], block: bytes) -> TrialReport:
-    """The report of a message. Raises LinkLost for one that no worker of ours sends."""
+    """Read the report of a message. Raises LinkLost for one that no worker of ours sends."""
     try:
         outcome = with_short_words(codec.build(Outcome, fields["outcome"]))
         if fault := misfit(outcome):
@@ -218,7 +220,7 @@ def _split(sizes: Sequence[Any], block: bytes) -> dict[str, bytes]:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name leads to a file below a folder, and nowhere else."""
+    """Say whether a name leads to a file below a folder, and nowhere else."""
     parts = name.split("/")
     if len(name) > _LONGEST_NAME:
         return False
@@ -226,11 +228,11 @@ def _is_plain(name: str) -> bool:
 
 
 def _folders(name: str) -> list[str]:
-    """The folders that a file is in."""
+    """List the folders that a file is in."""
     parts = name.split("/")
     return ["/".join(parts[:end]) for end in range(1, len(parts))]
 
 
 def message(value: Any) -> Any:
-    """A value as it goes into a message."""
+    """Return a value as it goes into a message."""
     return json.loads(codec.text(value))

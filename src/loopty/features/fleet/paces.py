@@ -40,12 +40,12 @@ class Drift(Record):
 
     @property
     def share(self) -> float:
-        """The change as a share of what it was; infinite where that was 0."""
+        """Compute the change as a share of what it was; infinite if that was 0."""
         return (self.now - self.before) / abs(self.before) if self.before else float("inf")
 
 
 def drift_of(values: Sequence[float]) -> Drift | None:
-    """The drift that the newest of these measurements of one node show; None where the noise explains them."""
+    """Compute the drift that the newest of these measurements of one node show; None if noise explains them."""
     before, newest = values[:-NEWEST], values[-NEWEST:]
     if len(before) < LEAST_BEFORE:
         return None

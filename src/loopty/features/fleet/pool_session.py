@@ -42,7 +42,7 @@ class TrialPacking(Record, dict=True):
 
     @functools.cached_property
     def _base(self) -> CommittedFiles:
-        """The baseline without what no trial sees: a worker gets no hidden and no held-out file."""
+        """Find the baseline without what no trial sees: a worker gets no hidden and no held-out file."""
         root = self.context.history[self.context.history.runs[self.run].root]
         files = self.context.repository.files(root.commit)
         hidden: dict[str, str | bytes | None] = {path: None for path in files if not self._is_shown(path)}
@@ -67,12 +67,13 @@ class TrialPacking(Record, dict=True):
             return Path(folder, "bundle").read_bytes()
 
     def base(self) -> bytes:
-        """The baseline's files as a bundle of git."""
+        """Return the baseline's files as a bundle of git."""
         return self._bundle
 
     def pack(self, trial: Trial) -> PackedOrder:
-        """The trial as data: its parameters, and the files that differ from the baseline's."""
+        """Pack the trial as data: its parameters, and the files that differ from the baseline's."""
         changes, contents = [], []
+        # The tree travels by content: the baseline went once, as a bundle named by its tree.
         for change in self.context.repository.changes(trial.root.commit, trial.node.commit):
             if self._is_shown(change.path):
                 content = self.context.repository.blob(change.after.blob) if change.after else b""

@@ -44,7 +44,7 @@ class PlacementOrder(Record):
     program: tuple[str, ...] = WORKER
 
     def request(self) -> dict[str, float]:
-        """What a worker occupies on its node, by Ray's names."""
+        """Return what a worker occupies on its node, by Ray's names."""
         asked = {"CPU": self.cpus, "GPU": self.gpus, **self.resources}
         return {name: amount for name, amount in asked.items() if amount}
 
@@ -75,7 +75,7 @@ class Placement:
             num_gpus=order.gpus,
             resources=dict(order.resources),
             scheduling_strategy="SPREAD",
-            max_retries=0,
+            max_retries=0,  # the driver places a lost worker again
             max_calls=1,  # the process on the node ends with its worker
         )(run_on_node)
         self._refs[task.remote(self._url, order.program)] = number
@@ -96,6 +96,7 @@ class Placement:
         for ref, number in self._refs.items():
             if time.monotonic() > self._deadlines.get(number, float("inf")):
                 self._deadlines[number] = float("inf")
+                # No trial relies on it: Ray's tasks return a normal value after a forced cancel.
                 self._ray.cancel(ref, force=True)
 
     def _end(self, ref: Any) -> dict[str, Any]:
@@ -115,6 +116,7 @@ class Placement:
         alive = [node for node in self._ray.nodes() if node["Alive"]]
         far = sorted({node["NodeManagerAddress"] for node in alive} - {self._own_address})
         far = [address for address in far if not _is_loopback(address)]
+        # The URL is the one secret that goes through Ray.
         if far and not self._order.is_private and os.environ.get("RAY_USE_TLS") != "1":
             raise Unusable(
                 f"Ray would send the workers' URL, which is a secret, to {far[0]} unencrypted: set up Ray's TLS "
@@ -229,7 +231,7 @@ def _read_orders(orders: queue.SimpleQueue[dict[str, int]]) -> None:
 
 
 def _reachable(url: str, own_address: str) -> str:
-    """The URL by the address that the nodes know: a machine's name may mean nothing to them."""
+    """Give the URL by the address that the nodes know: a machine's name may mean nothing to them."""
     found = WorkerUrl.parse(url)
     return str(replace(found, host=own_address) if found.host == socket.gethostname() else found)
 

@@ -144,7 +144,7 @@ class RayPlacer:
             self._set_end(number, _End(reason))
 
     def _is_sound(self, node: ClusterNode) -> bool:
-        """Whether a node can be recorded; one that cannot is left out, and the user hears why."""
+        """Say whether a node can be recorded; one that cannot is left out, and the user hears why."""
         fault = misfit(node)
         if fault:
             self._say(f"a node of {self._spec.host} is not recorded: {fault}")

@@ -28,17 +28,17 @@ _PATIENCE_SECONDS = 120
 
 
 def worker_seconds(spec: ClusterSpec) -> int:
-    """How long a worker may run at most."""
+    """Return how long a worker may run at most, in seconds."""
     return int(60 * spec.number("minutes", _MINUTES))
 
 
 def worker_line(spec: ClusterSpec) -> str:
-    """The command of a worker that ends without a driver, and at the latest when its minutes are over."""
+    """Write the command of a worker that ends without a driver, and at the latest when its minutes are over."""
     return f"timeout {worker_seconds(spec)} loopty worker --trust --patience {_PATIENCE_SECONDS}"
 
 
 def requirement(spec: ClusterSpec) -> str:
-    """What pip installs on the rented machine: what the user says, or this loopty from where it came."""
+    """Return what pip installs on the rented machine: what the user says, or this loopty from where it came."""
     found = spec.options.get("install") or requirement_elsewhere()
     if found is None:
         raise Misuse(
@@ -54,7 +54,7 @@ def run_modal_worker(line: str) -> int:
 
 
 def modal_function(modal: Any, spec: ClusterSpec, url: str) -> tuple[Any, Any]:
-    """The app and the function that Modal runs in one container, with a limit on its time and no retries."""
+    """Make the app and the function that Modal runs in one container, with a time limit and no retries."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"  # the function travels pickled
     image = modal.Image.debian_slim(python_version=version).apt_install("git", "bubblewrap")
     app = modal.App("loopty-workers")
@@ -99,7 +99,7 @@ _LONGEST_LINE = 1 << 20
 
 
 def sky_order(spec: ClusterSpec, url: str) -> dict[str, Any]:
-    """What to ask SkyPilot for, in the fields of its task files."""
+    """Say what to ask SkyPilot for, in the fields of its task files."""
     asked = {
         "infra": spec.place,
         "cpus": spec.options.get("cpus"),
@@ -123,7 +123,7 @@ def sky_order(spec: ClusterSpec, url: str) -> dict[str, Any]:
 
 
 def sky_python() -> Path:
-    """The Python of the environment that has SkyPilot: the one beside the program `sky`."""
+    """Find the Python of the environment that has SkyPilot: the one beside the program `sky`."""
     if (program := shutil.which("sky")) is None:
         raise Misuse(
             "`sky:` under [executor] hosts needs SkyPilot's program `sky`, and there is none on the PATH: install "

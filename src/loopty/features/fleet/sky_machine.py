@@ -23,7 +23,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def sky_task(sky: Any, order: Mapping[str, Any]) -> Any:
-    """The task of one worker. The URL is a secret of it, so that no list shows it."""
+    """Make the task of one worker. The URL is a secret of it, so that no list shows it."""
     task = sky.Task(**order["task"], secrets=order["secrets"])
     task.set_resources(sky.Resources(**order["resources"]))
     return task

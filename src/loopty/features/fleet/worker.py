@@ -67,7 +67,7 @@ class Bench(Record):
         return machine_drift(self.machine.facts)
 
     def trial(self, order: WorkerOrder, block: bytes) -> Trial:
-        """The trial of an order, whose node is a commit on the baseline here. Raises Misuse."""
+        """Make the trial of an order, whose node is a commit on the baseline here. Raises Misuse."""
         if fault := misfit(order):
             raise Misuse(f"the driver sent an order that cannot be read ({fault})")
         node = NodeId.from_record(order.node)
@@ -121,7 +121,7 @@ class Bench(Record):
         return self.repository.commit(self.base.commit, edits, modes, "a trial\n") if edits else self.base
 
     def report(self, trial: Trial, outcome: Outcome) -> TrialReport:
-        """The outcome with the files that the trial left; they are removed here, and so is the trial's commit."""
+        """Report the outcome with the files that the trial left; remove them and the trial's commit here."""
         folder, files, left = results_folder(self.state, trial), {}, LONGEST_FILES
         for name in sorted(_file_names(folder), key=lambda name: name.split("/")[0] not in _FIRST_FILES):
             content = folder.file_at(name).read(left + 1)
@@ -177,7 +177,7 @@ class WorkerFolder(Record):
             shutil.rmtree(old, ignore_errors=True)
 
     def bench(self, package: RigPackage) -> Bench:
-        """What runs trials of this rig here. Raises LooptyError when this machine cannot."""
+        """Make what runs trials of this rig here. Raises LooptyError when this machine cannot."""
         top, rig = self._top(package), package.rig
         os.utime(top)
         self._require_trust(rig, top)
@@ -189,6 +189,7 @@ class WorkerFolder(Record):
             rig = replace(rig, data_digest=seals.data_digest(top, rig.benchmark.data))
         refresh = Recorder(open_ledger("memory:"), time.time).refresh
         setup = TrialSetup(rig, repository, state, NodeFiles(repository, state, _task(rig)), refresh, folds=False)
+        # The executor of this machine, with the same sandbox and seals: there is no second way to run a trial.
         executor = setup.executor(1, None, self.say)
         facts, sandbox = dict(executor.machine.facts), executor.machine.facts.get("sandbox", "")
         if gaps := ", ".join(setup.sandbox_gaps()):
@@ -214,7 +215,7 @@ class WorkerFolder(Record):
 
 
 def _task(rig: Rig) -> Task:
-    """The part of the task that says which files are the benchmark's; nothing is proposed here."""
+    """Make the part of the task that says which files are the benchmark's; nothing is proposed here."""
     gates = tuple(Gate(f"gate {number}", command) for number, command in enumerate(rig.gate_commands))
     return Task(
         statement="",
@@ -323,7 +324,7 @@ async def _stdio_link() -> Link:
 
 @contextlib.contextmanager
 def _hold_folder(chosen: Path | None) -> Iterator[Path]:
-    """A folder that no other worker uses, until this one ends, however it ends. Raises Misuse."""
+    """Hold a folder that no other worker uses, until this one ends, however it ends. Raises Misuse."""
     above = user_state_folder(os.environ) / "workers"
     for folder in [chosen] if chosen else (above / str(number) for number in range(1, _MOST_FOLDERS)):
         try:

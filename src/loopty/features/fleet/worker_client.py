@@ -38,22 +38,22 @@ class WorkerBench(Protocol):
 
     @property
     def sandbox(self) -> str:
-        """The sandbox, with what it does not enforce here."""
+        """Name the sandbox, with what it does not enforce here."""
         ...
 
     @property
     def machine(self) -> Machine: ...
 
     def drift(self) -> str:
-        """How this machine differs now from the one that joined; empty where it does not."""
+        """Say how this machine differs now from the one that joined; empty if it does not."""
         ...
 
     def trial(self, order: WorkerOrder, block: bytes) -> Trial:
-        """The trial of an order."""
+        """Make the trial of an order."""
         ...
 
     def report(self, trial: Trial, outcome: Outcome) -> TrialReport:
-        """What goes back: the outcome and the files that the trial left, which are gone here afterwards."""
+        """Return what goes back: the outcome and the files that the trial left, which are gone here afterwards."""
         ...
 
 
@@ -61,13 +61,13 @@ class BenchMaker(Protocol):
     """Sets up what runs trials."""
 
     def has_base(self, package: RigPackage) -> bool:
-        """Whether the baseline's files are here already."""
+        """Say whether the baseline's files are here already."""
         ...
 
     def add_base(self, package: RigPackage, block: bytes) -> None: ...
 
     def bench(self, package: RigPackage) -> WorkerBench:
-        """Raises LooptyError when this machine cannot run such trials."""
+        """Set up what runs trials. Raises LooptyError when this machine cannot run such trials."""
         ...
 
 
@@ -161,7 +161,7 @@ class WorkerClient:
             await link.send("end", block, lease=lease, **fields)
 
     async def _leaves_for_drift(self, bench: WorkerBench, link: Link) -> bool:
-        """Whether the machine is no longer the one that joined: then it joins again, as what it is now.
+        """Say whether the machine is no longer the one that joined: then it joins again, as what it is now.
 
         Its trial goes to another worker, because a result of two kinds of machines can be compared with nothing.
         """

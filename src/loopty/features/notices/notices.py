@@ -160,7 +160,7 @@ def _run(argv: list[str], stdin: bytes, more_environment: dict[str, str]) -> Non
 
 
 def _plain_text(notice: Notice) -> bytes:
-    """The notice as JSON. Chat servers show the key `text`; the rest is for programs."""
+    """Write the notice as JSON. Chat servers show the key `text`; the rest is for programs."""
     text = f"{notice.repository}: {notice.title}\n{notice.text}"
     return json.dumps({**codec.plain(notice), "text": text, "detail": notice.text}).encode()
 
@@ -232,7 +232,7 @@ class NoticeWatch:
                 return
 
     def _spent(self, at: float) -> tuple[float, str]:
-        """The largest share of the budget that is spent, and of what."""
+        """Compute the largest share of the budget that is spent, and of what."""
         run = self._history().runs[self._run]
         pools = pools_in_force(run, self._pools)
         spend = Spend.of(run)

@@ -10,7 +10,7 @@ from loopty.taskfile.schema import Checker, parse_toml, raise_faults, read_text
 
 
 def user_notice_settings(environ: Mapping[str, str]) -> NoticeSettings:
-    """Where the user wants notices. Raises Misuse with every fault and its line."""
+    """Find where the user wants notices. Raises Misuse with every fault and its line."""
     path = user_config_file(environ)
     try:
         text = read_text(path, str(path))

@@ -77,7 +77,7 @@ class CMakeFacts(Record):
 
 
 def cmake_facts(texts: Iterable[str]) -> CMakeFacts:
-    """The facts in these files of CMake, the one of the top first."""
+    """Find the facts in these files of CMake, the one of the top first."""
     text = "\n".join(_COMMENT.sub("", one) for one in texts)
     options = [name for pattern in (_TEST_OPTION, _SET_OPTION, _CONDITION) for name in pattern.findall(text)]
     return CMakeFacts(
@@ -93,7 +93,7 @@ def cmake_facts(texts: Iterable[str]) -> CMakeFacts:
 
 
 def _libraries(text: str) -> tuple[str, ...]:
-    """The libraries by name; one that is named as the project has the name of the first."""
+    """List the libraries by name; one that is named as the project has the name of the first."""
     project = _PROJECT.search(text)
     names = (name if "$" not in name else project[1] if project else "" for name in _LIBRARY.findall(text))
     return tuple(dict.fromkeys(name for name in names if name and "test" not in name.lower()))
@@ -114,18 +114,18 @@ class PythonBuild:
 
     @property
     def has_extensions(self) -> bool:
-        """Whether setup.py builds modules from sources of another language."""
+        """Say whether setup.py builds modules from sources of another language."""
         return _EXTENSIONS.search(self._setup) is not None
 
     def names_module(self, name: str) -> bool:
-        """Whether this module is the project's own by its name, or is named in setup.py."""
+        """Say whether this module is the project's own by its name, or is named in setup.py."""
         last = name.rpartition(".")[2]
         named = re.search(rf"['\"/.]{re.escape(last)}(?:['\"]|\.pyx|\.c)", self._setup) is not None
         return named or (bool(self._own_name) and _normal(self._own_name) == _normal(name))
 
     @property
     def import_name(self) -> str:
-        """The name of the project where it could be that of its package, too; else empty."""
+        """Return the name of the project if it could be that of its package, too; else empty."""
         found = re.search(r"^Name: (\S+)$", self._metadata, re.MULTILINE)
         name = self._own_name or (found[1] if found else "")
         return name if _DOTTED.fullmatch(name) else ""
@@ -137,7 +137,7 @@ class PythonBuild:
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """What a build needs, each quoted for a shell; what is no plain requirement is left out."""
+        """List what a build needs, each quoted for a shell; what is no plain requirement is left out."""
         table = self._project.get("build-system")
         names = table.get("requires") if isinstance(table, dict) else None
         plain = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
@@ -190,6 +190,8 @@ def scores_others(path: str, text: str) -> bool:
     A program that marks what may change is none, unless it is named so: text outside the blocks stays as it is.
     """
     name = PurePosixPath(path)
+    # Files of libraries that only look so are not editable, either: the other mistake would let a candidate
+    # write its own score.
     if _NAME.fullmatch(name.stem) or any(map(_FOLDER.fullmatch, name.parts[:-1])):
         return True
     if has_blocks(text):

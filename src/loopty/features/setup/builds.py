@@ -35,17 +35,17 @@ class RepositoryBuild(Record):
 
 
 def jobs_option() -> str:
-    """The option of make and CMake that uses all cores of this machine."""
+    """Return the option of make and CMake that uses all cores of this machine."""
     return f"-j {min(max(os.cpu_count() or 1, _FEWEST_JOBS), _MOST_JOBS)}"
 
 
 def repository_builds(facts: RepositoryFacts) -> list[RepositoryBuild]:
-    """The ways in which the repository may be built, the most certain first."""
+    """List the ways in which the repository may be built, the most certain first."""
     return list(_all_builds(facts))
 
 
 def configure_line(files: frozenset[str]) -> str:
-    """The line that writes the Makefile from its template; empty where nothing does."""
+    """Find the line that writes the Makefile from its template; empty if nothing does."""
     if script := next((name for name in ("configure", "configure.sh") if name in files), None):
         return f"sh ./{script}"
     has_source = "configure.ac" in files or "configure.in" in files
@@ -53,7 +53,7 @@ def configure_line(files: frozenset[str]) -> str:
 
 
 def cmake_configure(facts: RepositoryFacts, with_tests: bool, with_benchmarks: bool = False) -> str:
-    """The line that configures a build in a temporary folder: what may need more than a release has is off."""
+    """Write the line that configures a build in a temporary folder: what a release may lack is off."""
     names = ["BUILD_TESTING", *facts.cmake.test_options]
     switches = {
         **dict.fromkeys(names, "ON" if with_tests else "OFF"),
@@ -113,7 +113,7 @@ def _plain_builds(facts: RepositoryFacts) -> Iterator[RepositoryBuild]:
 
 
 def _make_folders(files: frozenset[str]) -> list[str]:
-    """The top or, where it has no Makefile, the folders just below it that have one."""
+    """List the top or, if it has no Makefile, the folders just below it that have one."""
     if any(name in files for name in _MAKEFILES):
         return [""]
     paths = sorted(PurePosixPath(path) for path in files)

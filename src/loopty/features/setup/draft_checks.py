@@ -72,7 +72,7 @@ class TimedCheck(Record):
 
     @property
     def gate_seconds(self) -> float:
-        """About how long the gates took."""
+        """Return about how long the gates took."""
         return self.seconds - self.result.outcome.seconds
 
 
@@ -97,7 +97,7 @@ class DraftChecks:
         self._campaign().trust(only_task_file=True)  # what the user has just written, the user allows
 
     def run(self, draft: TaskDraft) -> TimedCheck:
-        """The check of a draft, which fails where it measured nothing."""
+        """Check a draft; the check fails if it measured nothing."""
         started_at = time.monotonic()
         self.write(draft)
         check = self.run_again()
@@ -114,11 +114,11 @@ class DraftChecks:
         return TimedCheck(check, seconds)
 
     def run_again(self) -> CheckResult:
-        """The check of the file as it is."""
+        """Check the file as it is."""
         return self._campaign().check(unsafe=self._unsafe)
 
     def noise(self, draft: TaskDraft, first: CheckResult, seconds: float) -> MeasuredNoise | None:
-        """The spread of a few more runs, as many as take half a minute, or these seconds where that is less.
+        """Measure the spread of as many more runs as take half a minute, or these seconds if that is less.
 
         The gates have passed already.
         """
@@ -141,7 +141,7 @@ class DraftChecks:
         return MeasuredNoise(metric, values, tuple(outcome.seconds for outcome in outcomes))
 
     def slow_run(self, draft: TaskDraft) -> Outcome:
-        """A run of the benchmark at about a third of its speed, without gates."""
+        """Run the benchmark at about a third of its speed, without gates."""
         command = f"python3 -m loopty_sdk.slow_down {shlex.quote(draft.command)}"
         self.write(replace(draft, gates=(), command=command))
         try:
@@ -182,7 +182,7 @@ def measure_profile(check: Callable[[], CheckResult]) -> ResourceProfile | None:
 
 @contextlib.contextmanager
 def _watch_memory() -> Iterator[list[int]]:
-    """The memory of all processes below this one, looked at again and again while the block runs."""
+    """Watch the memory of all processes below this one, again and again while the block runs."""
     peaks, stop = [0], threading.Event()
 
     def look() -> None:
@@ -199,7 +199,7 @@ def _watch_memory() -> Iterator[list[int]]:
 
 
 def _memory_below(root: int) -> int:
-    """Bytes. A page that processes share counts for each of them, so the sum is rather too high."""
+    """Sum the bytes. A page that processes share counts for each of them, so the sum is rather too high."""
     return sum(_resident_bytes(pid) for pid in threads_of_tree(root) if pid != root)
 
 
@@ -210,7 +210,7 @@ def _resident_bytes(pid: int) -> int:
 
 
 def _cpu_seconds() -> float:
-    """Of the processes below this one that have ended."""
+    """Return the CPU seconds of the processes below this one that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -278,7 +278,7 @@ _ALIKE = 2.0
 def unloaded_patterns(
     context: CampaignContext, patterns: Sequence[str], proven: Outcome, unsafe: bool
 ) -> list[str]:
-    """The patterns of writable files without which the benchmark gives the score that it gave with them."""
+    """List the patterns of writable files without which the benchmark gives the same score as with them."""
     score = next(iter(proven.metrics.values()), 0.0)
     if proven.seconds > _LONGEST_SECONDS or not score or len(patterns) > _MOST_PATTERNS:
         return []

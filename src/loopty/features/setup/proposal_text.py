@@ -33,7 +33,7 @@ _PROJECT_FILES = (
 
 
 def folder_tasks(top: Path, files: Sequence[str], start: Path) -> list[TaskDraft]:
-    """What `init` proposes in this folder of the repository; nothing where the folder is no project of its own.
+    """Return what `init` proposes in this folder; nothing if the folder is no project of its own.
 
     A program beside its evaluator is one, too: so are the examples of OpenEvolve.
     """
@@ -49,7 +49,7 @@ def folder_tasks(top: Path, files: Sequence[str], start: Path) -> list[TaskDraft
 
 
 def _in_folder(draft: TaskDraft, folder: str) -> TaskDraft:
-    """The draft as it is from the top of the repository, where trials start."""
+    """Return the draft as it is from the top of the repository, where trials start."""
     start = f"cd {shlex.quote(folder)} && "
 
     def below(names: Sequence[str]) -> tuple[str, ...]:
@@ -154,13 +154,13 @@ TESTS_TEXT = (
 
 
 def proposer_text(kind: str) -> str:
-    """Which proposer will run, and what it can and cannot do."""
+    """Say which proposer will run, and what it can and cannot do."""
     words = _PROPOSERS[kind]
     return f"proposer {kind}: {words.format(samplers=extra_command('samplers')) if '{' in words else words}"
 
 
 def agents_text(agents: Sequence[str]) -> str:
-    """The coding agents that were found, as the recommended proposers."""
+    """Name the coding agents that were found, as the recommended proposers."""
     first, *others = agents
     more = f" (also found: {', '.join(others)})" if others else ""
     return (
@@ -170,7 +170,7 @@ def agents_text(agents: Sequence[str]) -> str:
 
 
 def last_resort_text(measures: str) -> str:
-    """That the benchmark measures something that few want to improve, and what to do about it."""
+    """Say that the benchmark measures something that few want to improve, and what to do about it."""
     return (
         f"a last resort: the score is only {measures}, and no test says whether a candidate still does the same. "
         "Better: write a script that calls what should be faster, and name it with --command, and a --gate"
@@ -178,7 +178,7 @@ def last_resort_text(measures: str) -> str:
 
 
 def score_text(name: str, value: float, direction: str, why: str, others: Sequence[str] = ()) -> str:
-    """Which number is the score, which values are better, and why; without a reason, that it is assumed."""
+    """Say which number is the score, which values are better, and why; without a reason, that it is assumed."""
     better, other, opposite = ("lower", "higher", "max") if direction == "min" else ("higher", "lower", "min")
     reason = (
         why or f"assumed, because {name} does not say it; if {other} is, start over with --direction {opposite}"
@@ -188,12 +188,12 @@ def score_text(name: str, value: float, direction: str, why: str, others: Sequen
 
 
 def editable_text(globs: Sequence[str]) -> str:
-    """Which files candidates may change, as the end of a sentence; empty where they set parameters."""
+    """Say which files candidates may change, as a sentence's end; empty if they set parameters."""
     return f"; candidates may change {_list_results(globs)}" if globs else ""
 
 
 def doubt_text(doubt: str) -> str:
-    """That the direction may be the wrong one."""
+    """Say that the direction may be the wrong one."""
     return f"{doubt}, as a time does: of a time lower is better, and of a score higher"
 
 
@@ -203,7 +203,7 @@ def _list_results(names: Sequence[str]) -> str:
 
 
 def noise_text(metric: str, values: Sequence[float], percent: float, is_cpu_time: bool = False) -> str:
-    """How much the score varied, with advice where it is much."""
+    """Say how much the score varied, with advice if it is much."""
     runs = f"{len(values)} checked runs"
     if min(values) == max(values):
         return f"noise: {runs} gave the same {metric}, {figure(values[0])}"

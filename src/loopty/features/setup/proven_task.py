@@ -27,7 +27,7 @@ class MeasuredNoise(Record):
 
     @property
     def percent(self) -> float:
-        """The standard deviation in percent of the mean; 0 where every run gave the same."""
+        """Compute the standard deviation in percent of the mean; 0 if every run gave the same."""
         mean = statistics.fmean(self.values)
         spread = statistics.stdev(self.values)
         return 100 * spread / abs(mean) if mean else 0.0
@@ -45,13 +45,13 @@ class TaskChange(Record):
 
 
 def refusing_gate(draft: TaskDraft, check: CheckResult) -> GateDraft | None:
-    """The gate of the draft that ended the check, or None."""
+    """Find the gate of the draft that ended the check, or None."""
     problem = check.problem or ""
     return next((gate for gate in draft.gates if problem.startswith(f"gate {gate.name}: ")), None)
 
 
 def with_less_gate(draft: TaskDraft, name: str, check: CheckResult) -> tuple[TaskDraft, TaskChange]:
-    """The draft with a smaller gate in place of one that the files as they are do not pass, or with none."""
+    """Return the draft with a smaller gate instead of one that the files as they are fail, or with none."""
     gate = _gate(draft, name)
     cause = check.explanation.cause if check.explanation else None
     reason = cause.sentence if cause else str(check.problem)
@@ -65,7 +65,7 @@ def with_less_gate(draft: TaskDraft, name: str, check: CheckResult) -> tuple[Tas
 def with_shorter_gate(
     draft: TaskDraft, gate_seconds: float, benchmark_seconds: float
 ) -> tuple[TaskDraft, TaskChange] | None:
-    """The draft with fewer tests as the gate where all of them take far longer than the benchmark; None else."""
+    """Return the draft with fewer tests as the gate if all take far longer than the benchmark; None else."""
     gate = next((gate for gate in draft.gates if gate.is_proposed and gate.smaller), None)
     if gate is None or gate_seconds < max(_LONG_SECONDS, _TIMES_THE_BENCHMARK * benchmark_seconds):
         return None
@@ -99,7 +99,7 @@ _WITH_RIVALS, _MEAN = "benchmark-js", ".mean"
 
 
 def with_direction(draft: TaskDraft, outcome: Outcome, output: str = "") -> TaskDraft:
-    """The draft with the direction that the benchmark names, or that the name or the unit of its score says.
+    """Return the draft with the direction that the benchmark, or its score's name or unit, says.
 
     `output` is what the benchmark printed. Where nothing says it, there is no note about the direction.
     """
@@ -123,7 +123,7 @@ def with_direction(draft: TaskDraft, outcome: Outcome, output: str = "") -> Task
 
 
 def score_name(draft: TaskDraft, outcome: Outcome) -> str:
-    """What the benchmark calls the number that is the score; empty where it has no name."""
+    """Return what the benchmark calls the number that is the score; empty if it has no name."""
     metrics = outcome.metrics
     if draft.score_key or draft.metrics:
         return draft.score_key or draft.metrics[0].name
@@ -133,7 +133,7 @@ def score_name(draft: TaskDraft, outcome: Outcome) -> str:
 
 
 def _with_columns(draft: TaskDraft, outcome: Outcome) -> TaskDraft:
-    """The draft with the metrics of a CSV whose header does not say that lower is better, and whose names do."""
+    """Say that lower is better for a CSV's metrics whose names say so, and whose header does not."""
     metrics = tuple(
         Metric(name, outcome.directions.get(name) or direction_of(name) or Direction.MAX)
         for name in outcome.metrics
@@ -145,7 +145,7 @@ def _with_columns(draft: TaskDraft, outcome: Outcome) -> TaskDraft:
 
 
 def _unit(draft: TaskDraft, output: str) -> str:
-    """The unit after the printed score, as in `0.42 s`; empty without one."""
+    """Find the unit after the printed score, as in `0.42 s`; empty without one."""
     if draft.result != "stdout":
         return ""
     last = output.rstrip().rpartition("\n")[2]
@@ -157,7 +157,7 @@ def _unit(draft: TaskDraft, output: str) -> str:
 
 
 def with_timeout(draft: TaskDraft, seconds: float) -> TaskDraft:
-    """The draft with a limit of ten times the checked run."""
+    """Return the draft with a limit of ten times the checked run."""
     limit = max(_TIMES_THE_RUN * seconds, _SHORTEST_TIMEOUT)
     rounded = float(int(limit) + 1) if limit > _SHORTEST_TIMEOUT else float(limit)
     why = f"about ten times the checked run, which took {seconds:.2g} s"
@@ -165,7 +165,7 @@ def with_timeout(draft: TaskDraft, seconds: float) -> TaskDraft:
 
 
 def with_better_score(draft: TaskDraft, outcome: Outcome, patience: float = 1.0) -> TaskDraft:
-    """The draft with a number as the score that says more than the benchmark's own, where there is one.
+    """Return the draft with a number as the score that says more than the benchmark's own, if there is one.
 
     `patience` is how many times longer than on an idle machine a run takes: that long it waits for a core alone.
     """
@@ -199,12 +199,12 @@ class ProvenTask(Record):
 
     @property
     def direction(self) -> str:
-        """Which values of the score are better."""
+        """Return which values of the score are better."""
         return str(self.draft.metrics[0].direction) if self.draft.metrics else self.draft.direction
 
     @property
     def why_direction(self) -> str:
-        """Why these values are better; empty where that is assumed."""
+        """Say why these values are better; empty if that is assumed."""
         draft = self.draft
         if why := draft.notes.get("direction"):
             return why
@@ -215,7 +215,7 @@ class ProvenTask(Record):
 
     @property
     def score(self) -> tuple[str, float]:
-        """What the benchmark calls its score, and its value."""
+        """Return what the benchmark calls its score, and its value."""
         metrics = self.check.outcome.metrics
         key = self.draft.metrics[0].name if self.draft.metrics else next(iter(metrics))
         name = score_name(self.draft, self.check.outcome)
@@ -228,7 +228,7 @@ class ProvenTask(Record):
 
     @property
     def other_numbers(self) -> tuple[str, ...]:
-        """The names of the numbers that the benchmark reported beside its score."""
+        """List the names of the numbers that the benchmark reported beside its score."""
         name, value = self.score
         metrics = self.check.outcome.metrics
         same = {SCORE, name, f"metrics.{name}", self.draft.score_key}
@@ -237,13 +237,13 @@ class ProvenTask(Record):
 
     @property
     def has_line(self) -> bool:
-        """Whether the message about a failure has a line to paste."""
+        """Say whether the message about a failure has a line to paste."""
         cause = self.check.explanation.cause if self.check.explanation else None
         return cause is not None and bool(cause.shell or cause.settings)
 
     @property
     def lacks_something(self) -> bool:
-        """Whether a benchmark failed for want of what its cause names: with that, it works."""
+        """Say whether a benchmark failed for want of what its cause names: with that, it works."""
         cause = self.check.explanation.cause if self.check.explanation else None
         return self.draft.is_benchmark and cause is not None and not self.is_out_of_time
 
@@ -253,7 +253,7 @@ class ProvenTask(Record):
 
 
 def most_promising(failed: Sequence[ProvenTask]) -> ProvenTask | None:
-    """The failure that has a line to paste, or the first; None of none.
+    """Choose the failure that has a line to paste, or the first; None of none.
 
     A line that gives more time comes after one that names what is missing.
     """

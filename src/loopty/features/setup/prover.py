@@ -41,7 +41,7 @@ _LEAST_SECONDS = 15.0
 
 
 def usual_seconds(patience: float) -> float:
-    """The time where the user gave none: on a machine that others keep busy, up to twice as long."""
+    """Return the time if the user gave none: on a machine that others keep busy, up to twice as long."""
     return WITHIN_SECONDS * min(max(patience, 1.0), _MOST_PATIENCE)
 
 
@@ -66,12 +66,12 @@ class CheckTime:
         return self._open_to(draft) >= min(_LEAST_SECONDS, self.seconds / 2)
 
     def limit(self, draft: TaskDraft, at_least: float = 0.0) -> float:
-        """Seconds that the next check of the draft may take; `at_least` is what it is known to need."""
+        """Compute the seconds that the draft's next check may take; `at_least` is what it is known to need."""
         free = self._open_to(draft)
         return max(min(max(_SHARE * free, at_least), free), min(_LEAST_SECONDS, self.seconds / 2))
 
     def _open_to(self, draft: TaskDraft) -> float:
-        """The time that this draft and what comes after it may take."""
+        """Return the time that this draft and what comes after it may take."""
         reserve = _RESERVE_OF_PARTS if self._has_parts and not draft.is_part else 0.0
         return self.left - self.seconds * reserve
 
@@ -87,11 +87,11 @@ class DraftQueue:
 
     @property
     def has_parts(self) -> bool:
-        """Whether some of the tests can be run alone, without a build."""
+        """Say whether some of the tests can be run alone, without a build."""
         return any(draft.is_part and not draft.has_build for draft in self._drafts)
 
     def next(self, failed: ProvenTask | None) -> TaskDraft | None:
-        """The next draft, or None; `failed` is the last that did not work."""
+        """Return the next draft, or None; `failed` is the last that did not work."""
         if failed and failed.is_out_of_time:
             self._prefer_parts(failed.draft)
         if not self._drafts:
@@ -100,7 +100,7 @@ class DraftQueue:
         return _with_what_others_needed(draft, failed.draft) if failed else draft
 
     def _prefer_parts(self, slow: TaskDraft) -> None:
-        """Go on with what builds or tests less: another way to build all of it takes as long."""
+        """Prefer what builds or tests less: another way to build all of it takes as long."""
         if slow.has_build:
             self._drafts = [draft for draft in self._drafts if draft.is_part or not draft.has_build]
         self._drafts.sort(key=lambda draft: not draft.is_part)
@@ -125,7 +125,7 @@ OUT_OF_TIME = "out-of-time"
 def draft_with_remedy(
     draft: TaskDraft, check: CheckResult, fixed: frozenset[str], consent: Consent
 ) -> tuple[TaskDraft, TaskChange] | None:
-    """The draft with the remedy of a failed check, or None where there is none to apply."""
+    """Apply the remedy of a failed check to the draft; None if there is none to apply."""
     cause = check.explanation.cause if check.explanation else None
     settings = [item for item in cause.settings if item.key not in fixed or item.key == "command"] if cause else []
     if not (cause and settings) or cause.name == OUT_OF_TIME or not _is_allowed(cause, consent):
@@ -140,11 +140,12 @@ def draft_with_remedy(
 
 
 def _is_allowed(cause: Cause, consent: Consent) -> bool:
+    # By itself it applies what stays in the repository; it opens neither files nor the network unasked.
     return (cause.reach is Reach.REPOSITORY and not cause.is_guess) or consent(cause)
 
 
 def _has_tried(draft: TaskDraft, settings: list[Setting]) -> bool:
-    """Whether the same words were put before the command already: then they do not help."""
+    """Say whether the same words were put before the command already: then they do not help."""
     before = {"command": draft.command, **{f"gates.{gate.name}": gate.command for gate in draft.gates}}
     for setting in settings:
         table = setting.table if setting.table.startswith("gates.") else setting.key
@@ -220,6 +221,7 @@ class TaskProver:
                 return replace(proven, instead_of=most_promising(failed))
             failed.append(proven)
             if proven.lacks_something:
+                # A fallback made by itself would spend a night on a number that nobody asked for.
                 break  # another benchmark would measure something else
         best = most_promising(failed)
         assert best is not None, "the first draft is always tried"
@@ -255,7 +257,7 @@ class TaskProver:
         return self._with_doubt(ProvenTask(draft, check, changes, noise), fixed)
 
     def _with_doubt(self, proven: ProvenTask, fixed: frozenset[str]) -> ProvenTask:
-        """The task with what speaks against its direction: of a score without a known meaning, more is better."""
+        """Add what speaks against the task's direction: of a score without a known meaning, more is better."""
         draft, check = proven.draft, proven.check
         if (
             _DIRECTION in fixed
@@ -271,7 +273,7 @@ class TaskProver:
         return replace(proven, doubt=doubt)
 
     def with_direction(self, proven: ProvenTask, direction: str) -> ProvenTask:
-        """The task with the direction that the user chose."""
+        """Return the task with the direction that the user chose."""
         metrics = tuple(replace(one, direction=Direction(direction)) for one in proven.draft.metrics)
         notes = {**proven.draft.notes, _DIRECTION: "you said so"}
         draft = replace(proven.draft, direction=direction, metrics=metrics, notes=notes)
@@ -279,7 +281,7 @@ class TaskProver:
         return replace(proven, draft=draft, doubt="")
 
     def with_profile(self, proven: ProvenTask) -> ProvenTask:
-        """The task with what a trial uses, where its checks pass."""
+        """Return the task with what a trial uses, if its checks pass."""
         profile = measure_profile(self._checks.run_again)
         if profile is None:
             return proven
@@ -316,7 +318,7 @@ class TaskProver:
     def _with_shorter_gate(
         self, draft: TaskDraft, last: TimedCheck, fixed: frozenset[str]
     ) -> tuple[TaskDraft, CheckResult, tuple[TaskChange, ...]]:
-        """The draft, its check and what was changed, with fewer tests as its gate where all take too long."""
+        """Return the draft, its check and the changes, with fewer tests as its gate if all take too long."""
         shorter = with_shorter_gate(draft, last.gate_seconds, last.result.outcome.seconds)
         if shorter is None or not self._time.has_time_for(draft):
             return draft, last.result, ()
@@ -328,7 +330,7 @@ class TaskProver:
         return changed, second, (change,)
 
     def _limited(self, draft: TaskDraft, fixed: frozenset[str], at_least: float = 0.0) -> TaskDraft:
-        """The draft with the limit of its next check."""
+        """Return the draft with the limit of its next check."""
         if _TIMEOUT in fixed:
             return draft
         limit = float(math.ceil(self._time.limit(draft, at_least)))
@@ -346,7 +348,7 @@ class TaskProver:
         self._say(f"checking for at most {limit}; Ctrl-C stops): {draft.command}")
 
     def _with_line(self, check: CheckResult, fixed: frozenset[str]) -> CheckResult:
-        """The failed check with the line that starts over with what was missing: a device, or more time."""
+        """Add to the failed check the line that starts over with what was missing: a device, or more time."""
         explanation = check.explanation or Explanation((), "")
         if (cause := explanation.cause) and (devices := _wanted_devices(cause)):
             line = " ".join((self._retry_line, *(f"--device {name}" for name in devices)))
@@ -372,7 +374,7 @@ def _has_only_proposed_gates(draft: TaskDraft) -> bool:
 
 
 def _without_gates(alone: RepairedDraft, whole: RepairedDraft) -> RepairedDraft:
-    """The benchmark that works, without gates that could not be checked in the time."""
+    """Return the benchmark that works, without gates that could not be checked in the time."""
     draft = alone.draft
     for gate in whole.draft.gates:
         why = f"{gate.command} could not be checked in the time that init has, so it is no gate yet"

@@ -170,12 +170,12 @@ class RepositoryFacts(Record):
 
     @property
     def is_mostly_extensions(self) -> bool:
-        """Whether most of the code is in modules of Python that have to be built."""
+        """Say whether most of the code is in modules of Python that have to be built."""
         return self.has_extensions and self.languages[:1] != ("python",)
 
 
 def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
-    """The facts about these files below `top`."""
+    """Find the facts about these files below `top`."""
     tests = tuple(path for path in files if _TEST.search(path) and not _ASIDE.search(path))
     named = [path for path in files if _is_benchmark(path) and not _needs_root(top / path)]
     benchmarks = sorted(
@@ -243,7 +243,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
 def _evaluators_and_programs(
     top: Path, code: Sequence[str], benchmarks: Sequence[str]
 ) -> tuple[set[str], list[str]]:
-    """The source files that score others, and those that mark what may change in them."""
+    """Find the source files that score others, and those that mark what may change in them."""
     texts = {path: source_text(top / path) for path in code}
     evaluators = {path for path, text in texts.items() if scores_others(path, text)}
     programs = [path for path, text in texts.items() if has_blocks(text) and path not in evaluators]
@@ -258,7 +258,7 @@ def _evaluators_and_programs(
 def _evaluated_programs(
     top: Path, evaluators: Sequence[str], programs: Sequence[str], files: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """Evaluators of one program each: the only one beside it with marked blocks, or one that is named so."""
+    """Find evaluators of one program each: the only marked one beside it, or one that is named so."""
     for evaluator in evaluators:
         folder = PurePosixPath(evaluator).parent
         marked = [path for path in programs if PurePosixPath(path).parent == folder]
@@ -278,13 +278,13 @@ def _recipes(top: Path, files: Sequence[str]) -> dict[str, str]:
 
 
 def _only_exports(path: Path) -> bool:
-    """Whether a file of JavaScript says what it offers to others, and does nothing itself."""
+    """Say whether a file of JavaScript says what it offers to others, and does nothing itself."""
     text = source_text(path) if path.suffix in (".js", ".cjs", ".mjs") else ""
     return _EXPORTS.search(text) is not None and _RUNS.search(text) is None
 
 
 def _is_benchmark(path: str) -> bool:
-    """Whether a source file or script is named as a benchmark, or lies in a folder that is."""
+    """Say whether a source file or script is named as a benchmark, or lies in a folder that is."""
     name = PurePosixPath(path)
     if not (_language(path) or name.suffix == ".sh") or _ASIDE.search(path) or name.name.startswith("_"):
         return False  # what begins so is for the others to import
@@ -298,7 +298,7 @@ def _is_beside_a_benchmark(name: str) -> bool:
 
 
 def _needs_root(path: Path) -> bool:
-    """Whether a script calls sudo: no trial may do what it wants."""
+    """Say whether a script calls sudo: no trial may do what it wants."""
     return path.suffix == ".sh" and re.search(r"^\s*sudo\s", source_text(path), re.MULTILINE) is not None
 
 
@@ -309,13 +309,13 @@ def _language(path: str) -> str:
 
 
 def _is_cpp(code: Sequence[str]) -> bool:
-    """Whether headers that may be of C or C++ are of C++: there are more sources of it."""
+    """Say whether headers that may be of C or C++ are of C++: there are more sources of it."""
     cpp = sum(_language(path) == "c++" for path in code)
     return cpp > sum(path.endswith(".c") for path in code)
 
 
 def _make_targets(top: Path, files: Sequence[str], places: Sequence[str]) -> frozenset[str]:
-    """The targets of the first of these files that is there."""
+    """List the targets of the first of these files that is there."""
     name = next((name for name in places if name in files), None)
     names = (word for rule in _RULE.findall(source_text(top / name)) for word in rule.split()) if name else ()
     return frozenset(word for word in names if _TARGET.fullmatch(word))
@@ -338,7 +338,7 @@ def _automake_libraries(text: str) -> tuple[str, ...]:
 
 
 def _automake_words(text: str, name: str, depth: int) -> Iterator[str]:
-    """The words of a variable, with those of the variables that it names."""
+    """Yield the words of a variable, with those of the variables that it names."""
     for value in re.findall(rf"^{re.escape(name)}{_AUTOMAKE_VALUE}", text, re.MULTILINE):
         for word in value.split():
             other = re.fullmatch(r"\$[({](\w+)[)}]", word)
@@ -349,12 +349,12 @@ def _automake_words(text: str, name: str, depth: int) -> Iterator[str]:
 
 
 def cmake_of(top: Path, files: Sequence[str]) -> CMakeFacts:
-    """What the files of CMake among these say."""
+    """Read what the files of CMake among these say."""
     return cmake_facts(source_text(top / path) for path in _cmake_files(files))
 
 
 def _cmake_files(files: Sequence[str]) -> list[str]:
-    """The files of CMake of the project itself, the one of the top first."""
+    """List the files of CMake of the project itself, the one of the top first."""
     if "CMakeLists.txt" not in files:
         return []
     found = [
@@ -374,7 +374,7 @@ def _package_json(top: Path, files: Sequence[str]) -> dict[str, Any]:
 
 
 def _node_entry(top: Path, files: Sequence[str]) -> str:
-    """The file that package.json names as the package's own, by the newer of the two ways, or a usual one."""
+    """Find the file that package.json names as the package's own, by the newer of two ways, or a usual one."""
     document = _package_json(top, files)
     own = str(document.get("name", "")).rpartition("/")[2]
     usual = ("index.js", "lib/index.js", "src/index.js", f"{own}.js", f"lib/{own}.js", f"src/{own}.js")
@@ -384,7 +384,7 @@ def _node_entry(top: Path, files: Sequence[str]) -> str:
 
 
 def _built_node_entry(top: Path, files: Sequence[str]) -> str:
-    """The file that package.json names, and that is not there."""
+    """Find the file that package.json names, and that is not there."""
     named = (path for path in _named_entries(_package_json(top, files)) if _language(path) == "javascript")
     return next((path for path in named if path not in files and not path.startswith("../")), "")
 
@@ -395,7 +395,7 @@ def _named_entries(document: Mapping[str, Any]) -> list[str]:
 
 
 def _strings(value: Any, depth: int = 0) -> Iterator[str]:
-    """The paths of `exports` for the package itself, in their order."""
+    """Yield the paths of `exports` for the package itself, in their order."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list) and depth < _DEEPEST:

@@ -33,12 +33,12 @@ class RepositoryTests(Record):
 
     @property
     def gate_line(self) -> str:
-        """Everything that the tests need, as one command."""
+        """Return everything that the tests need, as one command."""
         return " && ".join(filter(None, (self.setup, self.line)))
 
     @property
     def line_with_timer(self) -> str:
-        """The command whose score is the CPU time of the tests alone."""
+        """Write the command whose score is the CPU time of the tests alone."""
         return command_with_timer(self.line, " && ".join(filter(None, (self.setup, self.warm_up))))
 
 
@@ -70,7 +70,7 @@ _DEEPEST = 4
 
 
 def node_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
-    """The test script without its linters, as it is, after a build, and each of its parts alone.
+    """Yield the test script without its linters, as it is, after a build, and each of its parts alone.
 
     None where no file looks like a test: most releases lack theirs, and the runner would find nothing.
     """
@@ -91,13 +91,13 @@ def node_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
 
 
 def _has_tests(facts: RepositoryFacts, scripts: Mapping[str, str]) -> bool:
-    """Whether a file looks like a test, or a script of tests names one."""
+    """Say whether a file looks like a test, or a script of tests names one."""
     named = (line for name, line in scripts.items() if _TEST_PATH.search(name) or _ONLY_TESTS.search(name))
     return any(_TEST_PATH.search(path) for path in facts.files) or any(map(_STARTED_FILE.search, named))
 
 
 def runnable_scripts(facts: RepositoryFacts) -> dict[str, str]:
-    """The scripts that name only files that are there, as do those that they call, and that install nothing."""
+    """Return the scripts that name, as do those that they call, only files that are there, and install nothing."""
     files = frozenset(facts.files)
     return {
         name: line
@@ -110,7 +110,7 @@ def runnable_scripts(facts: RepositoryFacts) -> dict[str, str]:
 
 
 def _with_called(line: str, scripts: Mapping[str, str], depth: int) -> Iterator[str]:
-    """A script, and those of package.json that it calls."""
+    """Yield a script, and those of package.json that it calls."""
     yield line
     for name in _CALL.findall(line) if depth < _DEEPEST else ():
         if name in scripts:
@@ -118,7 +118,7 @@ def _with_called(line: str, scripts: Mapping[str, str], depth: int) -> Iterator[
 
 
 def _test_lines(named: Mapping[str, str], scripts: Mapping[str, str]) -> Iterator[str]:
-    """Shell lines that run tests, the most telling first. Programs of node_modules are on the path of trials."""
+    """List lines that run tests, the most telling first. Programs of node_modules are on the trials' path."""
     parts = [part.strip() for part in named.get("test", "").split("&&")]
     tests = [part for part in parts if part and _is_test(part, named, scripts)]
     if tests and len(tests) < len(parts):
@@ -133,7 +133,7 @@ def _test_lines(named: Mapping[str, str], scripts: Mapping[str, str]) -> Iterato
 
 
 def _is_test(part: str, named: Mapping[str, str], scripts: Mapping[str, str]) -> bool:
-    """Whether a part of the test script tests something here: no linter, no build, nothing that is missing."""
+    """Say whether a part of the test script tests something here: no linter, no build, nothing missing."""
     called = [name for name in _CALL.findall(part) if name in named]
     if any(name not in scripts for name in called) or _INSTALL.search(part) or _BUILD_SCRIPT.search(part):
         return False
@@ -141,7 +141,7 @@ def _is_test(part: str, named: Mapping[str, str], scripts: Mapping[str, str]) ->
 
 
 def build_line(facts: RepositoryFacts) -> str:
-    """The line that builds what the tests import: the script that the tests call, or one named as a build."""
+    """Find the line that builds what the tests import: the script that they call, or one named as a build."""
     scripts = runnable_scripts(facts)
     called = _BUILD_SCRIPT.search(facts.node_scripts.get("test", ""))
     names = (called[1], *_BUILDS) if called else _BUILDS
@@ -150,14 +150,14 @@ def build_line(facts: RepositoryFacts) -> str:
 
 
 def compile_line(facts: RepositoryFacts) -> str:
-    """The compiler of TypeScript by itself, where a build puts a bundler after it, which may fail; else empty."""
+    """Find the bare compiler of TypeScript, if a build puts a bundler after it, which may fail; else empty."""
     lines = facts.node_scripts.values()
     has_both = any(_COMPILER.search(line) for line in lines) and any(_BUNDLER.search(line) for line in lines)
     return "tsc -p ." if has_both and build_line(facts) and "tsconfig.json" in facts.files else ""
 
 
 def names_known_files(script: str, files: frozenset[str]) -> bool:
-    """Whether the files and test folders that a script of package.json names are there: releases lack many."""
+    """Say whether the files and test folders that a script names are there: releases lack many."""
     for part in re.split(r"&&|;|\|\|", _REPORTER.sub(" ", script)):
         words = [word.strip("'\"") for word in part.split()]
         if words[:1] == ["tsc"] and "tsconfig.json" not in files and not _NAMES_PROJECT.search(part):
@@ -173,7 +173,7 @@ def names_known_files(script: str, files: frozenset[str]) -> bool:
 
 
 def _is_module(word: str, files: frozenset[str]) -> bool:
-    """Whether Node finds this file of the repository, whose name may lack its end."""
+    """Say whether Node finds this file of the repository, whose name may lack its end."""
     path = posixpath.normpath(word)
     guesses = (path, f"{path}.js", f"{path}.mjs", f"{path}.cjs", f"{path}/index.js")
     is_path = re.fullmatch(r"[\w./-]+", word) and not word.startswith(("-", "node_modules/", "./node_modules/"))
@@ -181,7 +181,7 @@ def _is_module(word: str, files: frozenset[str]) -> bool:
 
 
 def _is_known_file(word: str, files: frozenset[str]) -> bool:
-    """Whether a word of a script names a file that is there, or no file at all."""
+    """Say whether a word of a script names a file that is there, or no file at all."""
     braces = re.fullmatch(r"([^{}]*)\{([^{}]*)\}([^{}]*)", word)
     spelled = [f"{braces[1]}{choice}{braces[3]}" for choice in braces[2].split(",")] if braces else [word]
     names = [posixpath.normpath(one) for one in spelled if _SCRIPT_FILE.fullmatch(one)]
@@ -193,7 +193,7 @@ _MOST_PROGRAMS = 12
 
 
 def native_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
-    """Tests that a Makefile runs, one that is there or one that a tool writes; each once before it is timed."""
+    """Yield tests that a Makefile runs, there or written by a tool; each once before it is timed."""
     files = frozenset(facts.files)
     for target in facts.make_tests:
         yield RepositoryTests(f"make {target}", warm_up=f"make {target}")
@@ -211,7 +211,7 @@ def native_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
 
 
 def _configured_tests(facts: RepositoryFacts, files: frozenset[str]) -> Iterator[RepositoryTests]:
-    """Tests of a Makefile that configure writes: it has `check` from Automake, or what its template has."""
+    """Yield tests of a Makefile that configure writes: Automake's `check`, or what its template has."""
     if not (configure := configure_line(files)):
         return
     setup = f"{configure} && make {jobs_option()}"
@@ -224,7 +224,7 @@ def _configured_tests(facts: RepositoryFacts, files: frozenset[str]) -> Iterator
 
 
 def _cmake_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
-    """CTest where it knows the tests, then targets that run them, then the programs themselves."""
+    """Yield CTest if it knows the tests, then targets that run them, then the programs themselves."""
     cmake = facts.cmake
     configure = cmake_configure(facts, with_tests=True)
     build = f"{configure} && cmake --build {BUILD_FOLDER} {jobs_option()}"
@@ -242,7 +242,7 @@ def _cmake_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
 
 
 def native_benchmark(facts: RepositoryFacts) -> RepositoryTests | None:
-    """The first program that CMake builds and that is named as a benchmark, built alone."""
+    """Find the first program that CMake builds and that is named as a benchmark, built alone."""
     names = facts.cmake.benchmark_programs
     if not names or facts.languages[:1] not in (("c",), ("c++",)):
         return None
@@ -264,7 +264,7 @@ _TEST_FILE = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test)\.py$")
 
 
 def repository_tests(facts: RepositoryFacts) -> list[RepositoryTests]:
-    """The ways in which the tests may run, the most certain first."""
+    """List the ways in which the tests may run, the most certain first."""
     return list(dict.fromkeys(_all_tests(facts)))
 
 
@@ -308,7 +308,7 @@ def _python_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
 
 
 def _unittest_line(facts: RepositoryFacts, paths: Sequence[str]) -> str:
-    """Unittest on the folder at the top with the most tests."""
+    """Run unittest on the folder at the top with the most tests."""
     tops = Counter(PurePosixPath(path).parts[0] for path in paths)
     top = tops.most_common(1)[0][0]
     is_package = f"{top}/__init__.py" in facts.files
@@ -335,7 +335,7 @@ def _perl_tests(files: frozenset[str]) -> Iterator[RepositoryTests]:
 
 
 def common_paths(paths: Sequence[str]) -> list[str]:
-    """The folders at the top that hold these paths; files at the top are named themselves."""
+    """List the folders at the top that hold these paths; files at the top are named themselves."""
     if len(paths) == 1:
         return list(paths)
     common = os.path.commonpath(paths)

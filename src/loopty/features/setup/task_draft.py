@@ -81,19 +81,19 @@ class TaskDraft(Record):
 
     @property
     def is_benchmark(self) -> bool:
-        """Whether it is a benchmark that the repository has, and not what can be measured for want of one."""
+        """Say whether it is the repository's own benchmark, not what can be measured for want of one."""
         return not (self.times_the_tests or self.last_resort or self.is_part)
 
     @property
     def measures(self) -> str:
-        """What is measured, in words."""
+        """Say what is measured, in words."""
         if self.last_resort:
             return f"only {self.last_resort}"
         return "the CPU time of the tests" if self.times_the_tests else "another benchmark"
 
     @property
     def is_cpu_time(self) -> bool:
-        """Whether the score is the CPU time of a command."""
+        """Say whether the score is the CPU time of a command."""
         return f"{CPU_TIMER} " in self.command and self.score_key != WALL_SECONDS
 
     def with_note(self, key: str, why: str) -> TaskDraft:
@@ -101,7 +101,7 @@ class TaskDraft(Record):
         return replace(self, notes={**self.notes, key: f"{before}; {why}" if before else why})
 
     def with_patience(self, factor: float) -> TaskDraft:
-        """The draft with limits that are so many times longer, those of proposed gates included."""
+        """Return the draft with limits that are so many times longer, those of proposed gates included."""
         gates = tuple(
             replace(gate, timeout_seconds=_longer(gate.timeout_seconds, factor)) if gate.is_proposed else gate
             for gate in self.gates
@@ -109,7 +109,7 @@ class TaskDraft(Record):
         return replace(self, timeout_seconds=_longer(self.timeout_seconds, factor), gates=gates)
 
     def with_setting(self, setting: Setting, why: str) -> TaskDraft:
-        """The draft with one line changed."""
+        """Return the draft with one line changed."""
         if setting.table.startswith("gates."):
             name = setting.table.removeprefix("gates.")
             change: dict[str, Any] = {setting.key: setting.value}
@@ -123,7 +123,7 @@ class TaskDraft(Record):
         return replace(self, **changed).with_note(setting.key, why)
 
     def without_gate(self, name: str, why: str) -> TaskDraft:
-        """The draft without a gate, with the reason."""
+        """Return the draft without a gate, with the reason."""
         gates = tuple(gate for gate in self.gates if gate.name != name)
         return replace(self, gates=gates).with_note(f"gates.{name}", why)
 
@@ -137,7 +137,7 @@ _FORMS = "NAME=float:LOW:HIGH[:log], NAME=int:LOW:HIGH[:log] or NAME=categorical
 
 
 def parse_parameter(text: str) -> tuple[str, Parameter]:
-    """The name and the parameter. Raises Misuse with the form that is expected."""
+    """Parse the name and the parameter. Raises Misuse with the form that is expected."""
     name, _, rest = text.partition("=")
     kind, *parts = rest.split(":")
     if not name.strip() or kind not in tuple(ParameterKind):

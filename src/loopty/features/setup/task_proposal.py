@@ -52,7 +52,7 @@ class LastResort(Record):
 
 
 def last_resorts(facts: RepositoryFacts) -> list[LastResort]:
-    """The commands to fall back on, the most telling first."""
+    """List the commands to fall back on, the most telling first."""
     return [
         *_load_of_the_top(facts),
         *(
@@ -73,7 +73,7 @@ def _build_resort(build: RepositoryBuild) -> LastResort:
 
 
 def _lines_that_load(facts: RepositoryFacts) -> Iterator[str]:
-    """Commands that only load the package, in the language that most of it is written in."""
+    """Yield commands that only load the package, in the language that most of it is written in."""
     main = facts.languages[0] if facts.languages else ""
     if facts.node_entry and main not in ("python", "perl"):
         yield f"node {shlex.quote(facts.node_entry)}"
@@ -84,14 +84,14 @@ def _lines_that_load(facts: RepositoryFacts) -> Iterator[str]:
 
 
 def _node_loads_after_a_build(facts: RepositoryFacts) -> Iterator[LastResort]:
-    """The same for a package that is not complete before its build."""
+    """Yield the same for a package that is not complete before its build."""
     entry = facts.node_entry or facts.built_node_entry
     for build in filter(None, (build_line(facts), compile_line(facts)) if entry else ()):
         yield LastResort(f"node {shlex.quote(entry)}", _LOAD, build, writable_copy=True)
 
 
 def _load_of_the_top(facts: RepositoryFacts) -> Iterator[LastResort]:
-    """The package whose folder is the top of the repository: Python finds it by a link with its name."""
+    """Load the package whose folder is the repository's top: Python finds it by a link with its name."""
     if name := facts.root_package:
         *folders, last = name.split(".")
         folder = "/".join(("$TMPDIR/packages", *folders))
@@ -101,7 +101,7 @@ def _load_of_the_top(facts: RepositoryFacts) -> Iterator[LastResort]:
 
 
 def _python_packages(facts: RepositoryFacts) -> list[str]:
-    """The packages and modules at the places where Python projects keep them."""
+    """List the packages and modules at the places where Python projects keep them."""
     if facts.root_package:
         return []  # what is at the top are its parts
     aside = {*facts.tests, *facts.benchmarks, *facts.evaluators}
@@ -170,17 +170,17 @@ class BenchmarkProposal(Record):
 
 
 def benchmark_proposals(facts: RepositoryFacts) -> list[BenchmarkProposal]:
-    """The benchmarks that the repository seems to have, the most certain first."""
+    """List the benchmarks that the repository seems to have, the most certain first."""
     return list(_benchmarks(facts))
 
 
 def propose_tasks(facts: RepositoryFacts) -> list[TaskDraft]:
-    """A draft for each benchmark that was found, the most certain first."""
+    """Make a draft for each benchmark that was found, the most certain first."""
     return [_draft(facts, found) for found in benchmark_proposals(facts)]
 
 
 def propose_task(facts: RepositoryFacts, command: str) -> TaskDraft:
-    """A draft around this command; with what is known about it where it was found."""
+    """Make a draft around this command; with what is known about it if it was found."""
     found = next((one for one in benchmark_proposals(facts) if one.command == command), None)
     if found:
         return _draft(facts, found)
@@ -215,7 +215,7 @@ def _draft(facts: RepositoryFacts, found: BenchmarkProposal) -> TaskDraft:
 
 
 def gates_from_tests(facts: RepositoryFacts) -> tuple[GateDraft, ...]:
-    """The test runner of the repository as a gate, where there is one."""
+    """Make a gate of the test runner of the repository, if there is one."""
     ways = repository_tests(facts)
     if not ways:
         return ()
@@ -226,7 +226,7 @@ def gates_from_tests(facts: RepositoryFacts) -> tuple[GateDraft, ...]:
 
 
 def writable_files(facts: RepositoryFacts, command: str = "", sealed: Sequence[str] = ()) -> tuple[str, ...]:
-    """The sources, as few globs: files at the top by name, folders as a whole.
+    """List the sources, as few globs: files at the top by name, folders as a whole.
 
     Of a repository whose programs mark what may change, these alone. Never what scores others, nor the script that
     the command starts, which prints the result.
@@ -250,7 +250,7 @@ def writable_files(facts: RepositoryFacts, command: str = "", sealed: Sequence[s
 
 
 def files_to_seal(facts: RepositoryFacts, own: tuple[str, ...]) -> tuple[str, ...]:
-    """The benchmark's files, with tests and evaluators: what decides about a candidate must not be its own."""
+    """List the benchmark's files, with tests and evaluators: what judges a candidate must not be its own."""
     tests = sorted({_folder_glob(path) for path in facts.tests})
     return tuple(dict.fromkeys((*own, *tests, *map(literal, facts.evaluators))))
 
@@ -342,13 +342,13 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
 
 
 def _after_a_build(found: BenchmarkProposal) -> BenchmarkProposal:
-    """The benchmark with the modules that setup.py builds from most of the code: edits of it count then."""
+    """Build the modules of setup.py before the benchmark, if they are most of the code: edits count then."""
     command = f"{BUILD_EXTENSIONS} && {found.command}"
     return replace(found, command=command, writable_copy=True, timeout_seconds=BUILD_TIMEOUT)
 
 
 def _make_benchmark(target: str, is_program: bool, sealed: tuple[str, ...]) -> BenchmarkProposal:
-    """The target of a Makefile that measures; one that only links a program is followed by the program."""
+    """Make a benchmark of a Makefile's target; one that only links a program is followed by the program."""
     if not is_program:
         return BenchmarkProposal(f"make {target}", "file", "max", sealed, f"the Makefile has a target {target}")
     line = command_with_timer(f"./{target}", f"make {target}")
@@ -357,7 +357,7 @@ def _make_benchmark(target: str, is_program: bool, sealed: tuple[str, ...]) -> B
 
 
 def without_evaluators(draft: TaskDraft, facts: RepositoryFacts) -> TaskDraft:
-    """The draft that seals no evaluator by its look alone: the user says what may change."""
+    """Return the draft that seals no evaluator by its look alone: the user says what may change."""
     looks = frozenset(map(literal, facts.evaluators)) - frozenset(draft.command.split())
     return replace(draft, files=tuple(glob for glob in draft.files if glob not in looks))
 
@@ -384,7 +384,7 @@ def _script_command(facts: RepositoryFacts, path: str) -> str | None:
 
 
 def _folder_glob(path: str) -> str:
-    """The folder of a test or benchmark as a glob; a file at the top or beside sources is named itself."""
+    """Return the folder of a test or benchmark as a glob; a file at the top or beside sources is named itself."""
     parts = PurePosixPath(path).parts
     for count, part in enumerate(parts[:-1], start=1):
         if part.lower().rstrip("s") in ("test", "bench", "benche", "benchmark", "perf", "spec", "__test__"):
@@ -395,7 +395,7 @@ def _folder_glob(path: str) -> str:
 
 
 def with_proposer(draft: TaskDraft, has_samplers: bool) -> TaskDraft:
-    """The draft with the proposer that fits it: for parameters a sampler, for code random edits."""
+    """Return the draft with the proposer that fits it: for parameters a sampler, for code random edits."""
     if not draft.parameters:
         return replace(draft, proposer="mutate")
     return replace(draft, proposer="tpe" if has_samplers else "random")

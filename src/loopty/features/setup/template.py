@@ -34,7 +34,7 @@ def write_task_file(folder: Path, draft: TaskDraft) -> None:
 
 
 def render_task_file(draft: TaskDraft) -> str:
-    """The text of the file. Reasons of settings stand above them as comments."""
+    """Write the text of the file. Reasons of settings stand above them as comments."""
     return f"""\
 # The task that loopty optimises. All keys: docs/task-file.md of loopty.
 
@@ -119,14 +119,14 @@ def _line(draft: TaskDraft, key: str, value: SettingValue) -> str:
 
 
 def _optional(draft: TaskDraft, key: str, value: SettingValue) -> str:
-    """A setting that is used, or an example of it as a comment."""
+    """Write a setting that is used, or an example of it as a comment."""
     if value:
         return _line(draft, key, value) + ("\n" if key == "score_key" else "")
     return f"# {key} = {_EXAMPLES[key]}" if key in _EXAMPLES else ""
 
 
 def _comment(draft: TaskDraft, key: str) -> str:
-    """The reason of a setting, as lines of comment above it."""
+    """Write the reason of a setting, as lines of comment above it."""
     why = " ".join(escape_hidden(draft.notes.get(key, "")).split())
     return "".join(f"# {line}\n" for line in textwrap.wrap(f"Why: {why}", 108)) if why else ""
 

@@ -21,14 +21,14 @@ _NAME = re.compile(r"[A-Za-z0-9-]+(?:[./][A-Za-z0-9-]+)*")
 
 
 def require_name(name: str) -> str:
-    """The name, if it can be one of a store."""
+    """Return the name, if it can be one of a store."""
     if not _NAME.fullmatch(name) or len(name) > 400:
         raise ValueError(f"{name!r} cannot be a name in a store")
     return name
 
 
 def is_store_name(name: str) -> bool:
-    """Whether loopty may have given this name."""
+    """Say whether loopty may have given this name."""
     return len(name) <= 400 and _NAME.fullmatch(name) is not None
 
 
@@ -139,7 +139,7 @@ class DirectoryStore:
 
     @contextlib.contextmanager
     def _folder(self, steps: list[str] | tuple[str, ...], make: bool = False) -> Iterator[int]:
-        """A handle of a folder below the root, reached through no link."""
+        """Hold a handle of a folder below the root, reached through no link."""
         with contextlib.ExitStack() as handles:
             handle = os.open(self._root, _FOLDER)
             handles.callback(os.close, handle)

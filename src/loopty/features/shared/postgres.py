@@ -89,7 +89,7 @@ _POOLS = {None, *(pool.value for pool in Pool)}
 
 
 def refuse_misfits(query: str, rows: Sequence[Sequence[Any]]) -> None:
-    """Raises ValueError where a column is missing or too many, or has a value of another kind."""
+    """Refuse a misfit: raise ValueError if a column is missing, surplus, or has a value of another kind."""
     names = _columns(query)
     if not names or not rows:
         return
@@ -115,13 +115,15 @@ def _columns(query: str) -> tuple[str, ...]:
 
 T = TypeVar("T")
 LEASE_SECONDS = 60.0
+# One lock for all writers: decisions depend on the whole history, so of two optimistic transactions at once
+# one would nearly always have to decide again.
 _LOCK = "SELECT version FROM fold FOR UPDATE"
 _SHORT_WAIT, _LONG_WAIT = "1s", "120s"
 
 
 @cache
 def _text(query: str) -> Any:
-    """The query as psycopg wants it."""
+    """Return the query as psycopg wants it."""
     return query.replace("?", "%s")
 
 
@@ -224,7 +226,7 @@ class PostgresDatabase:
             self._limit_waits(_LONG_WAIT)
 
     def name_writer(self, owner: str) -> None:
-        """From here on, writes count as those of this owner, until somebody excludes it."""
+        """Let writes count as those of this owner from here on, until somebody excludes it."""
         unnamed, self.owner = self.token, owner
         self.line.repeat(self._add_lease)
         if unnamed is not None:
@@ -301,7 +303,7 @@ class PostgresDatabase:
         self._writes += 1
 
     def _was_committed(self) -> bool:
-        """Whether a COMMIT without an answer took place: when its transaction is over, which the lock says."""
+        """Say whether a COMMIT without an answer took place: when its transaction is over, which the lock says."""
         self._transaction = None
         self.line.drop()
 
@@ -425,7 +427,7 @@ class LeaseRenewal(threading.Thread):
         self._line.drop()
 
     def _renew(self) -> bool:
-        """False where somebody has removed the lease: the next write of this process says so."""
+        """Renew the lease; False if somebody has removed it: the next write of this process says so."""
         query = (
             "UPDATE leases SET expires = clock_timestamp() + make_interval(secs => %s) "
             "WHERE token = %s RETURNING token"
@@ -463,5 +465,5 @@ class PostgresLedger(RowLedger):
 
 
 def open_url(url: str) -> PostgresLedger:
-    """The ledger behind this URL."""
+    """Open the ledger behind this URL."""
     return PostgresLedger(PostgresAddress.parse(url))

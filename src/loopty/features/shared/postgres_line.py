@@ -77,7 +77,7 @@ class _Connection(psycopg.Connection[Any]):
 
 
 def _connection_options(url: str) -> dict[str, Any]:
-    """What the URL does not say. A password is sent as it is only where TLS is sure, or the URL asks for it."""
+    """Set what the URL does not say. It sends a plain password only if TLS is sure, or the URL asks for it."""
     given = psycopg.conninfo.conninfo_to_dict(url)
     options = {name: value for name, value in _CONNECTION.items() if name not in given}
     mode = str(given.get("sslmode") or os.environ.get("PGSSLMODE", ""))
@@ -90,7 +90,7 @@ def _connection_options(url: str) -> dict[str, Any]:
 
 
 def is_lost(error: psycopg.Error, connection: psycopg.Connection[Any] | None) -> bool:
-    """Whether the connection broke, so that the same might succeed with another one."""
+    """Say whether the connection broke, so that the same might succeed with another one."""
     # After the server's answer psycopg may fail once more: several statements at once cannot be ended any more.
     if isinstance(error, _AWAY) or isinstance(error.__context__, _AWAY):
         return True
@@ -99,7 +99,7 @@ def is_lost(error: psycopg.Error, connection: psycopg.Connection[Any] | None) ->
 
 
 def _first_line(error: Exception) -> str:
-    """The server's words, or libpq's: others may speak on that port."""
+    """Return the first line of the server's words, or libpq's: others may speak on that port."""
     return escape_hidden(next(iter(str(error).strip().splitlines()), type(error).__name__)[:_LONGEST_WORDS])
 
 
@@ -116,7 +116,7 @@ def sound_answers() -> Iterator[None]:
 
 
 def _steady_seconds() -> float:
-    """A clock that nobody sets, and that goes on while the machine sleeps, where there is one."""
+    """Read a clock that nobody sets, and that runs while the machine sleeps, if there is one."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot is None else time.clock_gettime(boot)
 
@@ -133,19 +133,19 @@ class PostgresLine:
         """What the clock of this machine lacks to that of the server."""
 
     def now(self) -> float:
-        """The server's clock, as it was when the connection was made, and how long ago that was."""
+        """Compute the server's time from its clock at the connection's start, and how long ago that was."""
         self.connection()
         return self._clock_offset + _steady_seconds()
 
     def connection(self) -> psycopg.Connection[Any]:
-        """The connection. The first one is tried for seconds; a later one for the patience. Raises Misuse."""
+        """Return the connection. The first is tried for seconds, a later one for the patience. Raises Misuse."""
         if self._connection is None or self._connection.closed:
             self._connection = self._open_patiently() if self._was_open else self._open_first()
             self._was_open = True
         return self._connection
 
     def is_away(self) -> bool:
-        """Whether the server has hung up: between two questions it has nothing else to say."""
+        """Say whether the server has hung up: between two questions it has nothing else to say."""
         connection = self._connection
         if connection is None or connection.closed:
             return self._was_open
@@ -183,7 +183,7 @@ class PostgresLine:
                 connection.close()
 
     def explanation(self, error: Exception) -> Misuse:
-        """The error in one line with the remedy. It never holds a password."""
+        """Explain the error in one line with the remedy. It never holds a password."""
         what = _first_line(error)
         if _NO_CLEARTEXT in what:
             return Misuse(

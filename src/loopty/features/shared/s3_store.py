@@ -57,7 +57,7 @@ class S3Address(Record):
 
     @classmethod
     def parse(cls, url: str, environ: Mapping[str, str]) -> S3Address:
-        """Raises Misuse if the URL cannot be that of a store."""
+        """Parse the URL. Raises Misuse if it cannot be that of a store."""
         parts = urlsplit(url)
         options = dict(parse_qsl(parts.query))
         prefix = f"{parts.path.strip('/')}/".lstrip("/")
@@ -80,7 +80,7 @@ class S3Address(Record):
 
 
 def find_keys(environ: Mapping[str, str], home: Path) -> S3Keys:
-    """The keys of the user: from the environment, else from ~/.aws/credentials. Raises StoreFault."""
+    """Find the keys of the user: in the environment, else in ~/.aws/credentials. Raises StoreFault."""
     if access := environ.get("AWS_ACCESS_KEY_ID", ""):
         return S3Keys(access, environ.get("AWS_SECRET_ACCESS_KEY", ""), environ.get("AWS_SESSION_TOKEN", ""))
     file = Path(environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / ".aws" / "credentials")
@@ -103,7 +103,7 @@ _SERVICE = "s3"
 
 
 def query_text(query: Mapping[str, str]) -> str:
-    """The query as it is sent and signed: in order, with everything but plain characters quoted."""
+    """Write the query as it is sent and signed: in order, with everything but plain characters quoted."""
     return "&".join(f"{quote(name, safe='~')}={quote(query[name], safe='~')}" for name in sorted(query))
 
 
@@ -117,7 +117,7 @@ def signed_headers(
     region: str,
     at: float,
 ) -> dict[str, str]:
-    """The headers of this request; `path` is quoted already, `at` are seconds since the epoch."""
+    """Sign the headers of this request; `path` is quoted already, `at` are seconds since the epoch."""
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
     digest = hashlib.sha256(content).hexdigest()
     headers = {"host": host, "x-amz-content-sha256": digest, "x-amz-date": moment}
@@ -176,7 +176,7 @@ class S3Store:
     """The objects below one prefix of a bucket."""
 
     def __init__(self, address: S3Address, find_keys: Callable[[], S3Keys]) -> None:
-        """The keys are found for each request: they change, and a verb that needs none asks for none."""
+        """Find the keys for each request: they change, and a verb that needs none asks for none."""
         self._address = address
         self._find_keys = find_keys
         self._idle: list[http.client.HTTPConnection] = []
@@ -238,7 +238,7 @@ class S3Store:
         content: bytes = b"",
         limit_bytes: int = _LARGEST_ANSWER,
     ) -> _Answer:
-        """The answer to a request; a connection that the server has closed meanwhile is made anew."""
+        """Return the answer to a request; replace a connection that the server has closed meanwhile."""
         while True:
             try:
                 connection = self._idle.pop()
@@ -343,14 +343,14 @@ def _close_all(connections: list[http.client.HTTPConnection]) -> None:
 
 
 def _text(content: bytes | str, tag: str) -> str:
-    """What stands between this tag, the first time; empty where it is missing or too long."""
+    """Find what stands between this tag, the first time; empty if it is missing or too long."""
     text = content if isinstance(content, str) else content[:_LARGEST_ANSWER].decode(errors="replace")
     found = re.search(rf"<{tag}>([^<]{{,{_LONGEST_TEXT}}})</{tag}>", text)
     return html.unescape(found[1]) if found else ""
 
 
 def _seconds(moment: str) -> float:
-    """A time of S3 in seconds since the epoch; one that cannot be read counts as now, which keeps it."""
+    """Parse a time of S3 to seconds since the epoch; an unreadable one counts as now, which keeps it."""
     try:
         return float(calendar.timegm(time.strptime(moment[:19], "%Y-%m-%dT%H:%M:%S")))
     except ValueError:

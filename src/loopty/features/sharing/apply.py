@@ -96,7 +96,7 @@ def patch_working_tree(record: SavedRecord, node: NodeId, say: Say) -> None:
 
 
 def applicable_node(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, Node]:
-    """The node and its baseline. Raises Misuse for a draft, and warns where the node is not what it seems."""
+    """Return the node and its baseline. Raises Misuse for a draft; warns if the node is not what it seems."""
     history = record.history
     found = history[node]
     root = history[history.runs[node.run].root]
@@ -113,7 +113,7 @@ def applicable_node(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, 
 
 
 def _node_with_edits(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, Node]:
-    """The node and its baseline, if the node changes a file."""
+    """Return the node and its baseline, if the node changes a file."""
     found, root = applicable_node(record, node, say)
     if found.commit == root.commit:
         raise Misuse(f"{found.name} changes no file: there is nothing to apply")
@@ -121,7 +121,7 @@ def _node_with_edits(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node,
 
 
 def _message(history: History, found: Node, root: Node) -> str:
-    """A commit message whose title names the gain."""
+    """Write a commit message whose title names the gain."""
     metrics = history.metrics(found)
     before, after = history.score(root), history.score(found)
     gain = (
@@ -158,7 +158,7 @@ def write_params(record: SavedRecord, node: NodeId, to: Path | None, say: Say) -
 
 
 def _file(top: Path, to: Path | None) -> SafeFile | None:
-    """The file to write: the user's choice, else the task's, which lies inside the repository."""
+    """Return the file to write: the user's choice, else the task's, which lies inside the repository."""
     if to is not None:
         path = to.absolute()
         return SafeFolder(path.parent).file(path.name)

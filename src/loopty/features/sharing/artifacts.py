@@ -107,7 +107,7 @@ def _manifest(history: History, node: NodeId, judged_at: float) -> Manifest:
 
 
 def _task_file(repository: Repository, state: StateFolder, manifest: Manifest) -> bytes:
-    """The task file as it was when the run began."""
+    """Read the task file as it was when the run began."""
     if TASK_FILE in repository.entries(manifest.baseline_commit, [TASK_FILE]):
         return repository.content(manifest.baseline_commit, TASK_FILE)
     task = load(state.top)
@@ -159,7 +159,7 @@ class _Record(Record):
     contradictions: tuple[str, ...] = ()
 
     def result(self, now: Outcome) -> Result:
-        """The result recorded on the same machine where there is one, else the one of the verdict."""
+        """Return the result recorded on the same machine if there is one, else the one of the verdict."""
         return self.results.get(now.fingerprint) or next(iter(self.results.values()))
 
     def task_differences(self) -> list[str]:
@@ -253,7 +253,7 @@ def _artifact_record(path: Path, keep: Path | None, trust: bool, say: Say) -> It
 
 
 def _task_for_replay(task: Task) -> Task:
-    """The task as a replay uses it: nothing is proposed, and the user's own model of a name counts."""
+    """Return the task as a replay uses it: nothing is proposed, and the user's own model of a name counts."""
     roles = Roles(user=task.roles.user, verifier=task.roles.verifier if task.verifier.judged else RoleBudget())
     named = {*roles.user.names, *roles.verifier.names}
     known = {**task.models, **user_config_models(os.environ)}

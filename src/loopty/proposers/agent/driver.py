@@ -36,7 +36,7 @@ class AgentEndpoint(Record):
 
     @property
     def key_variables(self) -> dict[str, str]:
-        """The key under the names that clients read."""
+        """Return the key under the names that clients read."""
         return dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"), self.key)
 
 
@@ -139,7 +139,7 @@ OF_ONE_AGENT = ("agents", "name", "weight")
 
 
 def load_driver(name: str, stream: str = TEXT) -> AgentDriver:
-    """The driver of this agent. `stream`: the agent whose format the output of any command has."""
+    """Load the driver of this agent. `stream`: the agent whose format the output of any command has."""
     driver: AgentDriver = importlib.import_module(AGENTS[name]).DRIVER
     if name != ANY_COMMAND or stream == TEXT:
         return driver
@@ -154,7 +154,7 @@ def load_driver(name: str, stream: str = TEXT) -> AgentDriver:
 
 
 def installed_agents() -> list[str]:
-    """The agents whose programs are on the user's search path, and run."""
+    """List the agents whose programs are on the user's search path, and run."""
     from loopty.kit.installation import working_program
 
     names = [name for name in AGENTS if name not in BY_COMMAND]
@@ -164,5 +164,5 @@ def installed_agents() -> list[str]:
 
 
 def program_of(name: str) -> str:
-    """The program to look for on the search path."""
+    """Return the program to look for on the search path."""
     return PROGRAMS.get(name, name)

@@ -50,7 +50,7 @@ class Stall(Record):
 
     @property
     def hint(self) -> str:
-        """What a resumed agent should know."""
+        """Tell a resumed agent what it should know."""
         return f"You were stopped, because you {_WORDS[self.kind]}: {self.reason}. {_ADVICE[self.kind]}"
 
 
@@ -124,7 +124,7 @@ class StallWatch:
         self._loop = ""
 
     def hear(self, now: float, tokens: int) -> None:
-        """The agent has printed something; `tokens` are those of the session so far."""
+        """Note that the agent has printed something; `tokens` are the session's so far."""
         self._heard_at = now
         self._tokens = max(self._tokens, tokens)
 
@@ -138,7 +138,7 @@ class StallWatch:
             self._count(name, text, event)
 
     def stall(self, vitals: Vitals) -> Stall | None:
-        """Why the session counts as stalled at this moment, or None. To be called about once a second."""
+        """Say why the session counts as stalled now, or None. To be called about once a second."""
         is_busy = self._is_busy(vitals)
         waits_for_us = vitals.is_asking or any(_is_ours(name, text) for name, text, _ in self._tools.values())
         if waits_for_us:
@@ -197,7 +197,7 @@ class StallWatch:
 
 
 def _is_ours(name: str, text: str) -> bool:
-    """Whether the agent waits for loopty itself, whose trials may have to wait for a slot."""
+    """Say whether the agent waits for loopty itself, whose trials may have to wait for a slot."""
     return name.startswith(("loopty_", "mcp__loopty__")) or bool(_OUR_COMMAND.search(text))
 
 
@@ -235,7 +235,7 @@ class StallOptions(Table):
     bench_minutes: float = option("For how long; each time twice as long.", 30.0, above=0)
 
     def limits(self, driver: AgentDriver, is_served: bool) -> StallLimits:
-        """The limits of one session; `is_served`: loopty sees the requests to its model."""
+        """Return the limits of one session; `is_served`: loopty sees the requests to its model."""
         silence = self.silence_seconds or (SIGN_OF_LIFE if is_served else driver.silence_seconds)
         window = silence if self.silence_seconds else max(_SHORTEST_WINDOW, silence)
         answer = None if is_served or not driver.streams else self.silence_seconds or SIGN_OF_LIFE

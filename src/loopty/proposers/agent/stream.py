@@ -84,14 +84,14 @@ class AgentStream:
 
     @property
     def usage(self) -> Usage:
-        """The tokens so far."""
+        """Return the tokens so far."""
         if self._total[0] is not None:
             return self._total[0]
         return _sum(usage for usage, _ in self._steps.values())
 
     @property
     def cost_usd(self) -> float:
-        """The cost that the agent states; 0 where it states none."""
+        """Return the cost that the agent states; 0 if it states none."""
         if self._total[1] is not None:
             return self._total[1]
         return sum(cost for _, cost in self._steps.values())
@@ -137,7 +137,7 @@ class AgentStream:
 
 
 def json_fields(line: str) -> dict[str, Any]:
-    """The object in a line of JSON; empty for any other line."""
+    """Return the object in a line of JSON; empty for any other line."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -146,38 +146,38 @@ def json_fields(line: str) -> dict[str, Any]:
 
 
 def table(fields: Any, name: str) -> dict[str, Any]:
-    """The object under this name; empty where there is none."""
+    """Return the object under this name; empty if there is none."""
     found = fields.get(name) if isinstance(fields, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def rows(fields: Any, name: str) -> list[dict[str, Any]]:
-    """The objects in the list under this name."""
+    """Return the objects in the list under this name."""
     found = fields.get(name) if isinstance(fields, dict) else None
     return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
 
 
 def words(fields: Any, name: str) -> str:
-    """The text under this name; empty where there is none."""
+    """Return the text under this name; empty if there is none."""
     found = fields.get(name) if isinstance(fields, dict) else None
     return found if isinstance(found, str) else ""
 
 
 def count(fields: Any, *names: str) -> int:
-    """The sum of the counts under these names; what is no credible count is 0."""
+    """Add up the counts under these names; what is no credible count is 0."""
     found = [fields.get(name) if isinstance(fields, dict) else None for name in names]
     return sum(value for value in found if type(value) is int and 0 <= value <= _MAX_COUNT)
 
 
 def money(fields: Any, name: str) -> float | None:
-    """The amount under this name; None where there is no credible one."""
+    """Return the amount under this name; None if there is no credible one."""
     found = fields.get(name) if isinstance(fields, dict) else None
     is_number = isinstance(found, int | float) and not isinstance(found, bool)
     return float(found) if is_number and 0 <= found < _MAX_COUNT else None  # type: ignore[operator, arg-type]
 
 
 def input_text(fields: Any, name: str) -> str:
-    """What a tool is called with, as text."""
+    """Return what a tool is called with, as text."""
     found = fields.get(name) if isinstance(fields, dict) else None
     return found if isinstance(found, str) else json.dumps(found, sort_keys=True)
 

@@ -42,22 +42,22 @@ class SessionEnd(Record):
 
     @property
     def has_work(self) -> bool:
-        """Whether the edits that it left are worth a trial: a crash leaves half a change."""
+        """Say whether the edits that it left are worth a trial: a crash leaves half a change."""
         return self.end in (AgentEnd.CLEAN, AgentEnd.LIMITED)
 
 
 def end_of_stall(stall: Stall) -> SessionEnd:
-    """The end of a session that did not get on."""
+    """Return the end of a session that made no progress."""
     return SessionEnd(AgentEnd.STALLED, _line(f"{stall.kind}: {stall.reason}"), stall)
 
 
 def end_of_crash(end: SessionEnd) -> SessionEnd:
-    """A crash as a stall: it says nothing about what the agent would have proposed."""
+    """Treat a crash as a stall: it says nothing about what the agent would have proposed."""
     return end_of_stall(Stall(StallKind.CRASH, end.reason))
 
 
 def classify_end(stream: AgentStream, code: int, limit: str, stderr: str) -> SessionEnd:
-    """How a session ended. `limit` says which limit stopped it, and is empty when it ended by itself."""
+    """Tell how a session ended. `limit` says which limit stopped it; empty when it ended by itself."""
     if limit:
         return SessionEnd(AgentEnd.LIMITED, limit)
     if stream.end in (AgentEnd.REFUSED, AgentEnd.LIMITED):
@@ -105,13 +105,13 @@ class AgentChoice(Record):
 
     @property
     def configuration(self) -> Configuration:
-        """Under which account its sessions are counted: with other options, it is another one."""
+        """Return the account of its sessions: with other options, it is another one."""
         digest = hashlib.sha256(codec.text(self).encode()).hexdigest()[:8]
         return Configuration(self.name or self.agent, self.agent, self.model, digest)
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The command of the agent `command`."""
+        """Return the command of the agent `command`."""
         return ("/bin/sh", "-c", self.command) if isinstance(self.command, str) else self.command
 
 
@@ -135,7 +135,7 @@ class AgentSessions(Protocol):
     """Sessions of one coding agent, each in a tree of its own."""
 
     async def work_left_behind(self, ask: Ask, others: Collection[str] = ()) -> AgentWork | None:
-        """The work of a session that an earlier process paid for and did not use; None where there is none.
+        """Find the work of a session that an earlier process paid for and did not use; None if there is none.
 
         A session that was interrupted is resumed first; those of the configurations `others` are left to them.
         Raises as `work` does.

@@ -65,12 +65,12 @@ class AnswerForm(Record):
 
     @property
     def name(self) -> str:
-        """As the ledger names it."""
+        """Return the name that the ledger gives it."""
         return f"{self.form}, reasons first" if self.reasons_first else self.form.value
 
 
 def form_text(form: Form, files: FileView) -> str:
-    """How to give the change, as sentences that follow `Then `."""
+    """Say how to give the change, as sentences that follow `Then `."""
     match form:
         case Form.BLOCK:
             return _block_text(block_file(files))
@@ -83,7 +83,7 @@ def form_text(form: Form, files: FileView) -> str:
 
 
 def block_file(files: FileView) -> ShownFile | None:
-    """The only writable file, where just one block of it may change and all of it is shown; otherwise None."""
+    """Return the only writable file, if all of it is shown and one block of it may change; otherwise None."""
     if len(files.writable) != 1:
         return None
     file = next((file for file in files.shown if file.writable), None)
@@ -185,12 +185,12 @@ class _ExampleLine(Record):
 
     @property
     def lines_around(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The line before it and the line after it."""
+        """Return the line before it and the line after it."""
         return self.lines[max(self.number - 2, 0) : self.number - 1], self.lines[self.number : self.number + 1]
 
 
 def _example_line(files: FileView) -> _ExampleLine | None:
-    """A line of code to show the form with; None where no file has one."""
+    """Find a line of code to show the form with; None if no file has one."""
     return next((line for file in files.shown if file.writable for line in _usable_lines(file)), None)
 
 
@@ -210,7 +210,7 @@ def _usable_lines(file: ShownFile) -> Iterator[_ExampleLine]:
 
 
 def _code_lines(file: ShownFile) -> set[int]:
-    """The numbers of the lines that are neither empty nor within a comment or a string of several lines."""
+    """Return the numbers of the lines that are neither empty nor in a comment or a string of several lines."""
     text = file.text.replace("\r\n", "\n")
     numbers = {number for number, line in enumerate(text.split("\n"), start=1) if line.strip()}
     for hidden in language_of(file.path).hidden.finditer(text):
@@ -221,7 +221,7 @@ def _code_lines(file: ShownFile) -> set[int]:
 
 
 def _commented(line: str, path: str) -> str:
-    """The line with a comment behind it; the line itself where the language of the file is unknown."""
+    """Put a comment behind the line; the line itself if the language of the file is unknown."""
     hidden = language_of(path).hidden
     for sign in _COMMENT_SIGNS if is_code(path) else ():
         if (comment := hidden.match(f"{sign} x")) and comment[1]:
@@ -259,7 +259,7 @@ def choose_form(
     form: str = "auto",
     reasons: str = "auto",
 ) -> AnswerForm:
-    """The form for one question. `form` and `reasons` are the options of the task file; `auto` learns."""
+    """Choose the form for one question. `form` and `reasons` come from the task file; `auto` learns."""
     usable = usable_forms(operator, files)
     fixed = Form(form) if form != "auto" else None
     size = sum(tokens(file.text) for file in files.shown if file.writable)
@@ -276,7 +276,7 @@ def choose_form(
 
 
 def usable_forms(operator: Operator, files: FileView) -> list[Form]:
-    """The forms that fit what may change; at least one."""
+    """List the forms that fit what may change; at least one."""
     shown = [file for file in files.shown if file.writable]
     whole = [file for file in shown if not file.line_range]
     size = sum(tokens(file.text) for file in shown)

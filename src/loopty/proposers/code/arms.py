@@ -35,7 +35,7 @@ class ArmChoice(Record):
 def choose_arm(
     ask: Ask, options: CodeOptions, operators: Sequence[Operator], models: Sequence[ModelOption], wish: str = ""
 ) -> ArmChoice:
-    """The arm of the next proposal, of the operators that apply now. `wish` is what the selector asks for."""
+    """Choose the arm of the next proposal, of the operators that apply. `wish`: what the selector asks for."""
     run = ask.history.runs[ask.run]
     credit = OperatorCredit.of(run, ask.pool)
     prices = ArmPrices(credit, models, options.trial_price)
@@ -63,7 +63,7 @@ def _arms(operators: Sequence[Operator], models: Sequence[ModelOption]) -> list[
 
 
 def _by_credit(ask: Ask, options: CodeOptions, arms: Sequence[Arm], prices: ArmPrices) -> ArmChoice:
-    """Thompson's rule: draw what each arm may be worth, and take the largest worth for its price."""
+    """Follow Thompson's rule: draw what each arm may be worth, and take the largest worth for its price."""
     rng, by_arm = ask.rng, {arm: prices.price(arm) for arm in arms}
     if rng.random() < options.exploration:
         arm = rng.choices(arms, [1 / max(price, 1e-9) for price in by_arm.values()])[0]
@@ -110,7 +110,7 @@ def _by_weights(
 
 
 def _in_flight(ask: Ask) -> Mapping[tuple[str, str], int]:
-    """Calls of this pool without an answer yet, by operator and model, and by operator under an empty model."""
+    """Count this pool's calls without an answer, by operator and model, and by operator and an empty model."""
     counts: dict[tuple[str, str], int] = {}
     for call in Spend.of(ask.history.runs[ask.run]).reservations.values():
         if call.pool is ask.pool:
@@ -152,21 +152,21 @@ class ArmPrices:
         self._is_priced = any(arm.money_usd for arm in credit.arms.values())
 
     def price(self, arm: Arm) -> float:
-        """The mean cost of a proposal with its trials; the guess before the first counts as one proposal."""
+        """Return the mean cost of a proposal with its trials; the guess before the first counts as one."""
         known = self.credit.arm(*arm.key)
         guess = (self.call_price(arm.model) if arm.model else 0.0) + self._trial_price
         calls = self._amount(known) / self._unit if self._unit else known.calls
         return max((guess + calls + known.trials * self._trial_price) / (1 + known.asked), 1e-9)
 
     def call_price(self, model: str) -> float:
-        """The mean price of a call of this model: as measured, else as listed."""
+        """Return the mean price of a call of this model: as measured, else as listed."""
         if model in self._measured and self._unit:
             return self._measured[model] / self._unit
         return self._listed.get(model, 1.0)
 
     @functools.cached_property
     def _measured(self) -> Mapping[str, float]:
-        """The mean cost of a call by model, in money where calls cost money, else in tokens."""
+        """Return the mean cost of a call by model, in money if calls cost money, else in tokens."""
         sums: dict[str, tuple[float, float]] = {}
         for name, arm in self.credit.arms.items():
             if arm.calls:
@@ -177,7 +177,7 @@ class ArmPrices:
 
     @functools.cached_property
     def _unit(self) -> float:
-        """The mean cost of a call of the cheapest model that costs anything; 0 before the first."""
+        """Return the mean cost of a call of the cheapest model that costs anything; 0 before the first."""
         return _smallest_positive(self._measured.values())
 
     def _amount(self, arm: ArmCredit) -> float:
@@ -200,7 +200,7 @@ _PRIOR_GAINS, _LEAST_GAIN = 4, 0.05
 def arm_shares(
     arms: Sequence[tuple[ArmCredit, float]], spread: float, biases: Sequence[float] | None = None
 ) -> list[float]:
-    """The chance of each arm, given its credit and its price; `spread` is the share that is drawn alike.
+    """Return the chance of each arm, given its credit and price; `spread` is the share that is drawn alike.
 
     The sums of rewards make the estimate: each proposal moves its arm by its reward for the price less the mean.
     """
@@ -220,7 +220,7 @@ def arm_shares(
 
 
 def gain_bias(gains: Mapping[str, GainSum], name: str) -> float:
-    """How much more than others an operator, or a mutation by its tag, gains; 1 is alike.
+    """Return how much more than others an operator, or a mutation by its tag, gains; 1 is alike.
 
     What was seldom tried is believed to be like the others of its kind.
     """
@@ -232,12 +232,12 @@ def gain_bias(gains: Mapping[str, GainSum], name: str) -> float:
 
 
 def drought_spread(learning: SearchLearning) -> float:
-    """The share of proposals that is drawn alike: it grows while the signal of improvement decays."""
+    """Return the share of proposals drawn alike: it grows while the signal of improvement decays."""
     least = learning.config.exploration
     return least + max(_MOST_SPREAD - least, 0.0) * (1 - learning.signal)
 
 
 def draft_share(learning: SearchLearning) -> float:
-    """The share of proposals that starts anew from the baseline."""
+    """Return the share of proposals that starts again from the baseline."""
     config = learning.config
     return config.drafts if learning.dry < config.restart else max(config.drafts, _RESTART_DRAFTS)

@@ -97,7 +97,7 @@ class CodeProposer:
             self._open_questions -= 1
 
     async def _from_new_call(self, ask: Ask) -> Proposal | Refusal:
-        """The first proposal of a new call."""
+        """Return the first proposal of a new call."""
         plan = make_plan(ask, self._options, self._selector, self._model_options)
         if plan.operator is Operator.MUTATE:
             return self._from_mutation(ask, plan)
@@ -125,7 +125,7 @@ class CodeProposer:
         return make_suggestion(plan, checked.items[0], checked.results[0], calls, remaining, 0)
 
     def _from_mutation(self, ask: Ask, plan: Plan) -> Proposal | Refusal:
-        """A random edit, without a call."""
+        """Make a random edit, without a call."""
         gains = SearchLearning.of(ask.history.runs[ask.run], ask.pool).gains
         proposal = self._mutate(plan.parent, ask.rng, bias=functools.partial(gain_bias, gains))
         if proposal is None:
@@ -176,7 +176,7 @@ class CodeProposer:
             return fault
 
     def _from_unread(self, ask: Ask, unread: UnreadItem) -> Proposal | Refusal:
-        """The proposal of an item of an earlier reply."""
+        """Return the proposal of an item of an earlier reply."""
         operator, calls = Operator(unread.operator), (unread.call,)
         try:
             reply = next(iter(self._models.values())).reply_of(unread.call)
@@ -228,7 +228,7 @@ class ProposalChecks:
         self._novelty = novelty
 
     def edits(self, ask: Ask, operator: Operator, parent: Node, item: replies.ReplyItem) -> Edits:
-        """The item's edits of the parent's files. Raises ProposalFault with what is wrong with the item."""
+        """Return the item's edits of the parent's files. Raises ProposalFault with what is wrong with the item."""
         files = self._file_views.of(ask.history, parent)
         changes = replies.parse_changes(item, files.known, files.only_writable)
         origin = origin_of(ask.history, parent)
@@ -267,7 +267,7 @@ class CheckedReply(Record):
 
     @property
     def fault(self) -> ProposalFault | None:
-        """The fault of the first item when no item is usable, or None."""
+        """Return the fault of the first item if no item is usable, or None."""
         first = self.results[0]
         return first if isinstance(first, ProposalFault) and isinstance(self.results[-1], ProposalFault) else None
 
@@ -307,7 +307,7 @@ def make_suggestion(
 
 
 def inspirations_of(ask: Ask, parent: Node, call: str) -> tuple[Node, ...]:
-    """The other nodes in a call's prompt, read from an earlier node of the same call; empty if there is none."""
+    """Return the other nodes in a call's prompt, from an earlier node of the same call; empty without one."""
     newest = ask.history[parent.id].children
     for number in range(newest, max(newest - _MAX_CHILDREN, 0), -1):
         child = ask.history[parent.id.child(number)]

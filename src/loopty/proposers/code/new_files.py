@@ -24,7 +24,7 @@ _DEFINITION = re.compile(
 
 
 def join_fences(blocks: Sequence[WholeFile], before: str) -> WholeFile | None:
-    """The file that the blocks mean together; None when that is not clear.
+    """Return the file that the blocks mean together; None if that is not clear.
 
     The last block that defines all that the file defines; otherwise all blocks, where each defines something else.
     """
@@ -77,7 +77,7 @@ class PythonSyntax:
         """Where the statements of programs begin that were changed more often, or that are like one of these."""
 
     def new_error(self, before: str, after: str) -> str:
-        """Why Python cannot parse the new text, though it can the old one; empty where it can, or nobody knows."""
+        """Say why Python cannot parse the new text, though it can the old one; empty if it can, or unknown."""
         if statements := self._statements_of(before):
             part = _changed_part(before, after, statements)
             if part is not None and not _error(part.text):
@@ -87,7 +87,7 @@ class PythonSyntax:
         return error if error and not _error(before) else ""
 
     def _statements_of(self, text: str) -> tuple[int, ...]:
-        """The lines that begin its statements; none where it is not valid, or not worth the time."""
+        """Return the lines that begin its statements; none if it is not valid, or not worth the time."""
         statements = self._statements.get(text)
         if statements is None:
             statements = self._statements_like_others(text)
@@ -99,7 +99,7 @@ class PythonSyntax:
         return statements
 
     def _statements_like_others(self, text: str) -> tuple[int, ...] | None:
-        """The same from a known program that differs in a small part; None where there is no such program."""
+        """Derive them from a known program that differs in a small part; None if there is no such program."""
         for other, lines in reversed(self._statements.items()):
             part = _changed_part(other, text, lines)
             if part and _SMALL_PART * len(part.text) <= len(text) and not _error(part.text):
@@ -117,7 +117,7 @@ def _remember(known: dict[str, T], text: str, value: T) -> None:
 
 
 def _error(text: str) -> str:
-    """Why Python cannot parse the text; empty when it can, or when that cannot be determined."""
+    """Say why Python cannot parse the text; empty when it can, or when that cannot be determined."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -130,7 +130,7 @@ def _error(text: str) -> str:
 
 
 def _statement_lines(text: str) -> tuple[int, ...]:
-    """The lines, counted from 0, that begin a statement at the top of the module; none where it is not valid."""
+    """Return the lines, from 0, that begin a statement at the top of the module; none if it is not valid."""
     import ast  # here: most programs are changed once
 
     if _error(text):
@@ -152,7 +152,7 @@ def _statement_lines(text: str) -> tuple[int, ...]:
 
 
 def _changed_part(before: str, after: str, statements: tuple[int, ...]) -> _Part | None:
-    """The statements of the new text that differ; None where they cannot be told, or may concern others."""
+    """Return the changed statements of the new text; None if they cannot be told, or may concern others."""
     if not statements or "\r" in before or "\r" in after:  # Python ends a line there, too
         return None
     if "global" in after:  # such a statement may concern a name that another one assigns
@@ -181,7 +181,7 @@ ReadFile = Callable[[str], str | None]
 def apply_changes(
     changes: Sequence[FileChange], read: ReadFile, not_fully_shown: frozenset[str]
 ) -> dict[str, str | None]:
-    """The new text of each file that really changes, None for a deleted file. Raises ProposalFault.
+    """Return the new text of each file that changes, None for a deleted one. Raises ProposalFault.
 
     `not_fully_shown` are files of which the model did not see all lines, so that it cannot have rewritten them.
     """
@@ -209,7 +209,7 @@ def apply_changes(
 
 
 def _with_joined_fences(changes: Sequence[FileChange], read: ReadFile) -> list[FileChange]:
-    """The changes, with one whole file in place of several blocks for it where it is clear what they mean."""
+    """Return the changes, with one whole file instead of several blocks for it if it is clear what they mean."""
     blocks: dict[str, list[WholeFile]] = {}
     for change in changes:
         if isinstance(change, WholeFile):
@@ -231,7 +231,7 @@ def _changeable_text(text: str) -> str:
 
 
 def _check_text(path: str, before: str, after: str) -> None:
-    """Raises ProposalFault where a changed file could not run, or holds what belongs to a reply."""
+    """Raise ProposalFault if a changed file could not run, or holds what belongs to a reply."""
     if stray := _separators(after) - _separators(before):
         raise apply_fault(f"{path} would hold a separator of the reply's form: {next(iter(stray))}")
     try:

@@ -57,13 +57,13 @@ class Novelty:
         self._changes: dict[NodeId, _LineChange] = {}
 
     def check(self, ask: Ask, parent: Node, edits: Edits) -> None:
-        """Raises ProposalFault when the parent with these edits equals, or almost equals, an existing node."""
+        """Raise ProposalFault when the parent with these edits equals, or almost equals, an existing node."""
         self._check_new(ask, parent, edits)
         if self._max_similarity < 1:
             self._compare(ask, parent, self._change(origin_of(ask.history, parent), _texts(edits)))
 
     def _check_new(self, ask: Ask, parent: Node, edits: Edits) -> None:
-        """Raises ProposalFault when the parent with these edits equals an existing node."""
+        """Raise ProposalFault when the parent with these edits equals an existing node."""
         self._add_new_nodes(ask)
         origin = origin_of(ask.history, parent)
         digests = {
@@ -76,7 +76,7 @@ class Novelty:
             raise _duplicate(f"apart from comments and white space it is the same as {ask.history.name(twin)}")
 
     def _compare(self, ask: Ask, parent: Node, change: _LineChange) -> None:
-        """Raises ProposalFault when the change is too similar to another change to the same parent.
+        """Raise ProposalFault when the change is too similar to another change to the same parent.
 
         Failed changes do not count: they may be tried again with a small difference.
         """
@@ -116,7 +116,7 @@ class Novelty:
         return origin.base, codec.text(dict(sorted(node.params.items()))), frozenset(different)
 
     def _digest(self, commit: str, path: str) -> str:
-        """The digest of a file of a commit; empty when the file does not exist."""
+        """Return the digest of a file of a commit; empty when the file does not exist."""
         if (commit, path) not in self._digests:
             text = self._texts.text(commit, path)
             self._digests[commit, path] = "" if text is None else _digest(text, path)
@@ -145,7 +145,7 @@ class Novelty:
 
 
 def _siblings(ask: Ask, parent: Node) -> Iterator[Node]:
-    """The newest changes to the parent's code that had not failed when the question was asked.
+    """Yield the newest changes to the parent's code that had not failed when the question was asked.
 
     Whether a trial ends while the model answers must make no difference.
     """
@@ -181,7 +181,7 @@ _DIRECTIVE = re.compile(r"[#/!*;%\-()|]++ *+(?:[^\w\s]|[\w.-]+:|pragma\b|EVOLVE)
 
 
 def normalise(text: str, path: str) -> str:
-    """The text in normal form: equal for two files that differ only in comments and white space."""
+    """Return the text in normal form: equal for two files that differ only in comments and white space."""
     text = text.replace("\r\n", "\n")
     language = language_of(path)
     if language is _UNKNOWN:
@@ -212,20 +212,20 @@ ChangeTexts = Sequence[str]
 
 
 def similarity(one: ChangeTexts, other: ChangeTexts) -> float:
-    """Two changes are as similar as their least similar pair of texts; 1 means equal."""
+    """Return the similarity of the two changes' least similar pair of texts; 1 means equal."""
     pairs = zip(one, other, strict=True)
     return min(1.0 if a == b else cosine(ngram_vector(a), ngram_vector(b)) for a, b in pairs)
 
 
 def cosine(one: Vector, other: Vector) -> float:
-    """The cosine of the angle between two vectors: 1 means the same direction."""
+    """Return the cosine of the angle between two vectors: 1 means the same direction."""
     lengths = math.sqrt(sum(map(mul, one, one)) * sum(map(mul, other, other)))
     return sum(map(mul, one, other)) / lengths if lengths else 0.0
 
 
 @functools.lru_cache(_MAX_CACHED_COUNTS)  # each change to a node is compared with all earlier ones
 def ngram_vector(text: str) -> Vector:
-    """A vector of length 1 of how often each run of four characters occurs; ignores white space.
+    """Return how often each run of four characters occurs, as a vector of length 1; ignores white space.
 
     The runs are hashed into a fixed number of buckets.
     """

@@ -92,10 +92,10 @@ class CodeOptions(Table):
     )
 
     def weight(self, operator: Operator) -> float:
-        """The weight of an operator with the policy `weights`."""
+        """Return the weight of an operator with the policy `weights`."""
         return max(self.weights.get(operator, 0.0), 0.0) if self.weights else 1.0
 
     def within(self, limit_tokens: int) -> CodeOptions:
-        """The same options, for a model with this limit on a prompt; the files of another node come on top."""
+        """Return the same options, for a model with this limit on a prompt; files of another node come on top."""
         files = min(self.file_tokens, limit_tokens * 2 // 5)
         return replace(self, file_tokens=files, briefing=self.briefing.within(limit_tokens * 3 // 10))

@@ -43,7 +43,7 @@ class Plan(Record):
 
 
 def make_plan(ask: Ask, options: CodeOptions, selector: Selector, models: Sequence[ModelOption]) -> Plan:
-    """A plan with an operator that applies now and a model; a diff of the parent when no operator applies."""
+    """Make a plan: an operator that applies now, else a diff of the parent, and a model."""
     selection = selector.select(ask)
     parent = selection.node
     failed = node_to_fix(ask) if Operator.FIX in options.operators else None
@@ -86,7 +86,7 @@ def _batch(ask: Ask, options: CodeOptions) -> int:
 
 
 def node_to_fix(ask: Ask) -> Node | None:
-    """The newest of the recent nodes that failed and that nobody has tried to fix, or None."""
+    """Return the newest of the recent nodes that failed and that nobody has tried to fix, or None."""
     run = ask.history.runs[ask.run]
     calls: list[Reservation | UnreadReply] = [*Spend.of(run).reservations.values(), *Spend.of(run).unread.values()]
     in_progress = {call.node for call in calls if call.operator == Operator.FIX}
@@ -105,7 +105,7 @@ _MOST_CHILDREN = 64
 
 
 def best_nodes(ask: Ask) -> list[Node]:
-    """The best nodes of the pool, the best first; the baseline may be one of them."""
+    """List the best nodes of the pool, the best first; the baseline may be one of them."""
     top = OperatorCredit.of(ask.history.runs[ask.run], ask.pool).top
     return [
         node
@@ -115,7 +115,7 @@ def best_nodes(ask: Ask) -> list[Node]:
 
 
 def partners(ask: Ask, parent: Node) -> list[Node]:
-    """Nodes better than the baseline with other code that are neither ancestors nor descendants of the parent."""
+    """List nodes better than the baseline with other code, neither ancestors nor descendants of the parent."""
     return [
         node
         for node in itertools.takewhile(lambda node: node.id != ask.root.id, best_nodes(ask))
@@ -124,7 +124,7 @@ def partners(ask: Ask, parent: Node) -> list[Node]:
 
 
 def merge_partners(ask: Ask, parent: Node) -> list[Node]:
-    """Nodes whose changes the parent may take over: neither it nor one of its children has them already."""
+    """List nodes whose changes the parent may take over: neither it nor one of its children has them already."""
     history = ask.history
     known = {node for above in parent.id.lineage[1:] for node in history[above].merged}
     newest = range(parent.children, max(parent.children - _MOST_CHILDREN, 0), -1)
@@ -148,7 +148,7 @@ _LONGEST_SUMMARY = 160
 
 
 def merge_proposal(ask: Ask, plan: Plan, merge: MergeFiles) -> Proposal | Refusal | None:
-    """The merge that git makes of the plan's two nodes; None where they conflict."""
+    """Let git merge the plan's two nodes; None if they conflict."""
     parent, other = plan.parent, plan.inspirations[0]
     names = parent.name, other.name
     merged = merge(_ancestor(ask, parent, other).commit, parent.commit, other.commit, names)
@@ -171,7 +171,7 @@ def merge_proposal(ask: Ask, plan: Plan, merge: MergeFiles) -> Proposal | Refusa
 
 
 def _ancestor(ask: Ask, parent: Node, other: Node) -> Node:
-    """The newest node that both descend from. A second stage descends from the first member of its pool."""
+    """Find the newest node that both descend from. A second stage descends from the first node of its pool."""
     pool = FrozenPool.of(ask.history.runs[ask.run])
     ours: NodeId = pool.members[0].node if pool.base else parent.id
     common = [node for node in ours.lineage if other.id.is_within(node)]

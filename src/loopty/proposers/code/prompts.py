@@ -50,7 +50,7 @@ def first_prompt(
     other_files: Sequence[ShownFile],
     answer: AnswerForm,
 ) -> Prompt:
-    """The prompt for this plan."""
+    """Make the prompt for this plan."""
     parts = [_program_text(plan.parent, context, files)]
     for node in plan.inspirations:
         shown = "\n\n".join(map(_file_text, other_files))
@@ -60,12 +60,12 @@ def first_prompt(
 
 
 def _program_text(node: Node, context: str, files: FileView) -> str:
-    """The context and the files of a node, as every prompt shows them."""
+    """Return the context and the files of a node, as every prompt shows them."""
     return f"{context.rstrip(chr(10))}\n\n{_files_text(node.name, files)}"
 
 
 def retry_prompt(prompt: Prompt, reply: str, fault: ProposalFault, batch: int, limit_chars: int) -> Prompt:
-    """The conversation with the reply, cut to `limit_chars`, and what is wrong with it."""
+    """Return the conversation with the reply, cut to `limit_chars`, and what is wrong with it."""
     objection = f"That cannot be used: {fault.reason}."
     if fault.advice:
         objection += f" {fault.advice}"

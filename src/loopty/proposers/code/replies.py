@@ -64,7 +64,7 @@ EMPTY_ITEM = ReplyItem("", ())
 
 
 def parse_items(text: str, whole: bool, limit: int) -> list[ReplyItem]:
-    """At most `limit` proposals of a reply; only the complete ones if the reply was cut off (not `whole`)."""
+    """Read at most `limit` proposals of a reply; only the complete ones if it was cut off (not `whole`)."""
     text, whole = text[:_LONGEST_REPLY], whole and len(text) <= _LONGEST_REPLY
     lines = without_reasoning(text).replace("\r\n", "\n").split("\n")
     starts = [index for index, line in enumerate(lines) if _RULE in line and _HEADING.match(line)] or [-1]
@@ -79,7 +79,7 @@ def parse_items(text: str, whole: bool, limit: int) -> list[ReplyItem]:
 
 
 def summary(item: ReplyItem, paths: Collection[str]) -> str:
-    """The model's description in one line; without one, the files that it changes."""
+    """Return the model's description in one line; without one, the files that it changes."""
     prose = " ".join(itertools.islice(_prose(item.lines), _MAX_PROSE_LINES))[:_MAX_TITLE_CHARS]
     title = item.title or _idea(_SENTENCE_END.split(prose))
     line = one_line(title[:_MAX_TITLE_CHARS].strip(_EDGES), _LONGEST_SUMMARY)
@@ -87,13 +87,13 @@ def summary(item: ReplyItem, paths: Collection[str]) -> str:
 
 
 def _idea(sentences: Sequence[str]) -> str:
-    """The first sentence that says what is done; the first one where none does."""
+    """Return the first sentence that says what is done; the first one if none does."""
     told = [sentence for sentence in sentences if not sentence.rstrip("* ").endswith(":")]
     return next(filter(_SAYS_IDEA.search, told), next(iter(told or sentences), ""))
 
 
 def parse_changes(item: ReplyItem, known: Collection[str], only_file: str | None) -> list[FileChange]:
-    """The changes of the proposal. `only_file` is meant where no path is given. Raises ProposalFault."""
+    """Read the proposal's changes. `only_file` is meant if no path is given. Raises ProposalFault."""
     changes = list(_ItemParser(item.lines, known, only_file).changes())
     if not changes:
         raise parse_fault(
@@ -103,7 +103,7 @@ def parse_changes(item: ReplyItem, known: Collection[str], only_file: str | None
 
 
 def _prose(lines: tuple[str, ...]) -> Iterator[str]:
-    """The lines of prose before the first change."""
+    """Yield the lines of prose before the first change."""
     for line in lines:
         if _SEARCH.match(line) or _FENCE.match(line) or _DELETE.match(line):
             return
@@ -176,7 +176,7 @@ class _ItemParser:
             yield WholeFile(path, body)
 
     def _is_wrapper(self) -> bool:
-        """Whether the fence just opened only wraps SEARCH blocks."""
+        """Say whether the fence just opened only wraps SEARCH blocks."""
         ahead = [line for line in self._lines[self._position : self._position + 4] if line.strip()][:2]
         return any(_SEARCH.match(line) or _DELETE.match(line) for line in ahead)
 
@@ -208,7 +208,7 @@ def _is_diff(body: tuple[str, ...]) -> bool:
 
 
 def _path_in(line: str, known: Collection[str]) -> str | None:
-    """The path that a line consists of, without its decoration; None when the line is prose."""
+    """Return the path that a line consists of, without its decoration; None when the line is prose."""
     if len(line) > _LONGEST_PATH:
         return None
     bare = line.strip().lstrip("#-*> ")

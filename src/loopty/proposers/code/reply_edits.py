@@ -31,12 +31,12 @@ class ProposalFault(LooptyError):  # noqa: N818
 
 
 def parse_fault(reason: str, advice: str = "") -> ProposalFault:
-    """A fault of a reply that cannot be parsed."""
+    """Make the fault of a reply that cannot be parsed."""
     return ProposalFault(Objection.REPLY, reason, advice)
 
 
 def apply_fault(reason: str, advice: str = "", quotation: str = "") -> ProposalFault:
-    """A fault of a change that cannot be applied to the files."""
+    """Make the fault of a change that cannot be applied to the files."""
     return ProposalFault(Objection.APPLY, reason, advice, quotation)
 
 
@@ -62,11 +62,11 @@ class FileLines(Record):
 
     @property
     def end(self) -> str:
-        """The line end that most lines of this file have."""
+        """Return the line end that most lines of this file have."""
         return "\r\n" if 2 * self.ends.count("\r\n") > len(self.ends) else "\n"
 
     def replace(self, start: int, count: int, bodies: Sequence[str]) -> FileLines:
-        """The file with `count` lines from `start` replaced; every other byte stays the same."""
+        """Return the file with `count` lines from `start` replaced; every other byte stays the same."""
         after = start + count
         ends = [self.end] * len(bodies)
         if after == len(self.bodies) and ends and self.ends and not self.ends[-1]:
@@ -91,7 +91,7 @@ class LineMatch(Record):
 
 
 def line_matches(bodies: Sequence[str], wanted: Sequence[str]) -> list[LineMatch]:
-    """Where the wanted lines match: exactly, or up to trailing white space, or up to one common indentation."""
+    """Find the wanted lines: exactly, or up to trailing white space, or up to one common indentation."""
     if not wanted:
         return []
     for normalise in (str, str.rstrip):
@@ -102,7 +102,7 @@ def line_matches(bodies: Sequence[str], wanted: Sequence[str]) -> list[LineMatch
 
 
 def _occurrences(bodies: Sequence[str], wanted: Sequence[str], normalise: Callable[[str], str]) -> list[int]:
-    """Line numbers from 0, at most a hundred. A text search, because it is fast for any needle."""
+    """Return line numbers from 0, at most a hundred. A text search, because it is fast for any needle."""
     text = "\n" + "".join(f"{normalise(body)}\n" for body in bodies)
     needle = "\n" + "".join(f"{normalise(line)}\n" for line in wanted)
     starts: list[int] = []
@@ -115,7 +115,7 @@ def _occurrences(bodies: Sequence[str], wanted: Sequence[str], normalise: Callab
 
 
 def _match_by_indentation(bodies: Sequence[str], wanted: Sequence[str], start: int) -> LineMatch | None:
-    """The match if all lines there have the same extra or missing indentation, or None."""
+    """Return the match if all lines there have the same extra or missing indentation, or None."""
     pairs = [(body, line) for body, line in zip(bodies[start:], wanted, strict=False) if line.strip()]
     if not pairs:
         return None
@@ -151,7 +151,7 @@ class Block(Record):
     replace: tuple[str, ...]
 
     def apply(self, before: str | None) -> str:
-        """The file with the block applied. Raises ProposalFault unless the search matches exactly once."""
+        """Return the file with the block applied. Raises ProposalFault unless the search matches exactly once."""
         if not any(line.strip() for line in self.search):
             if before:
                 raise apply_fault(
@@ -178,7 +178,7 @@ class Block(Record):
 
 
 def _closest_lines(lines: FileLines, wanted: tuple[str, ...]) -> tuple[str, str]:
-    """Advice for the model, and the lines of the file where the search was probably meant to match."""
+    """Return advice for the model, and the lines where the search was probably meant to match."""
     start = _likely_start(lines.bodies, wanted)
     if start is None:
         return "Copy the lines exactly as the file has them.", ""
@@ -187,7 +187,7 @@ def _closest_lines(lines: FileLines, wanted: tuple[str, ...]) -> tuple[str, str]
 
 
 def _likely_start(bodies: tuple[str, ...], wanted: tuple[str, ...]) -> int | None:
-    """Where most of the wanted lines occur in order; otherwise the line most like the first of them, or None."""
+    """Find where most wanted lines occur in order; otherwise the line most like the first of them, or None."""
     positions: dict[str, list[int]] = {}
     for index, body in enumerate(bodies):
         positions.setdefault(body.strip(), []).append(index)
@@ -219,7 +219,7 @@ class Hunk(Record):
     """For each line of `after`, its index in `before` where it is context; None where the diff adds it."""
 
     def new_lines(self, old: Sequence[str]) -> list[str]:
-        """The lines after the change. Context keeps the file's own text: white space at its end may differ."""
+        """Return the lines after the change. Context keeps the file's own white space at its line ends."""
         return [
             text if index is None else old[index] for text, index in zip(self.after, self.context, strict=True)
         ]
@@ -233,7 +233,7 @@ class Patch(Record):
     new: bool = False
 
     def apply(self, before: str | None) -> str:
-        """The file with all hunks applied. Raises ProposalFault when a hunk does not match one position alone."""
+        """Return the file with all hunks applied. Raises ProposalFault if a hunk does not match exactly once."""
         if self.new and before:
             raise apply_fault(f"{self.path}: the diff adds the file, but it exists already")
         if before is None and not self.new:
@@ -280,7 +280,7 @@ class Removal(Record):
 
 
 def parse_diff(lines: Sequence[str], known: Container[str]) -> list[Patch | Removal]:
-    """The changes of a diff, file by file. Raises ProposalFault when it cannot be parsed."""
+    """Read the changes of a diff, file by file. Raises ProposalFault when it cannot be parsed."""
     changes: list[Patch | Removal] = []
     at = 0
     while at < len(lines):
@@ -307,7 +307,7 @@ def _is_header(lines: Sequence[str], at: int) -> bool:
 
 
 def _header_path(header: str, known: Container[str]) -> str | None:
-    """The path in a header, without git's prefix; None for /dev/null."""
+    """Return the path in a header, without git's prefix; None for /dev/null."""
     path = header[4:].split("\t")[0].strip().strip('"')
     if path == "/dev/null":
         return None
@@ -362,14 +362,14 @@ class WholeFile(Record):
     lines: tuple[str, ...]
 
     def apply(self, before: str | None) -> str:
-        """The new text of the file. Raises ProposalFault when its marked blocks cannot be identified."""
+        """Return the new text of the file. Raises ProposalFault when its marked blocks cannot be identified."""
         end = FileLines.of(before).end if before and "\r\n" in before else "\n"
         after = "".join(f"{line}{end}" for line in self.lines)
         return after if before is None else _within_markers(self.path, before, after)
 
 
 def _within_markers(path: str, before: str, after: str) -> str:
-    """The old file with the new file's blocks; the new file when that would hide a change outside the blocks."""
+    """Put the new file's blocks into the old file; the new file if that would hide a change outside them."""
     try:
         blocks, new_blocks = editable_spans(before), editable_spans(after)
     except ValueError:
@@ -387,7 +387,7 @@ def _within_markers(path: str, before: str, after: str) -> str:
 
 
 def _only_block(before: str, block: Span, after: str) -> str:
-    """The block in a reply without markers: the whole reply, unless it repeats the rest of the file around it."""
+    """Return the block of a reply without markers: all of it, unless it repeats the file around the block."""
     head = _bare_lines(before[: block.start])[:-1]
     tail = _bare_lines(before[block.end :])[1:]
     lines = FileLines.of(after)
@@ -414,12 +414,12 @@ def _text_outside(text: str, blocks: Sequence[Span]) -> str:
 
 
 def _adds_nothing(before: str, after: str) -> bool:
-    """Whether every line of `after` was there before: a careless model leaves lines out, but adds none."""
+    """Say whether every line of `after` was there before: a careless model leaves lines out, but adds none."""
     return before == after or set(_bare_lines(after)) <= set(_bare_lines(before))
 
 
 def _with_blocks(before: str, blocks: Sequence[Span], contents: Sequence[str]) -> str:
-    """The text with other contents in its blocks."""
+    """Return the text with other contents in its blocks."""
     parts, at = [], 0
     for block, content in zip(blocks, contents, strict=True):
         parts += [before[at : block.start], content]

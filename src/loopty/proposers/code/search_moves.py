@@ -54,7 +54,7 @@ _RANGES = {
 
 
 def next_move(ask: Ask, options: CodeOptions) -> SearchMove | None:
-    """The move that is due now, or None."""
+    """Return the move that is due now, or None."""
     known = SearchLearning.of(ask.history.runs[ask.run], ask.pool)
     if known.move is None:
         return _first_move(ask, options)

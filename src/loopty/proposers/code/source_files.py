@@ -48,17 +48,17 @@ class FileView(Record):
 
     @property
     def only_writable(self) -> str | None:
-        """The only writable file, which a reply means when it names none; None when there are several or none."""
+        """Return the only writable file, which a reply means if it names none; None unless there is just one."""
         return next(iter(self.writable)) if len(self.writable) == 1 else None
 
     @property
     def not_fully_shown(self) -> frozenset[str]:
-        """Files that are not shown, or only as an excerpt."""
+        """Return the files that are not shown, or only as an excerpt."""
         return self.known - {file.path for file in self.shown if not file.line_range}
 
     @property
     def not_shown(self) -> list[str]:
-        """Paths of the files that are not shown, sorted."""
+        """Return the paths of the files that are not shown, sorted."""
         return sorted(self.known - {file.path for file in self.shown})
 
 
@@ -80,7 +80,7 @@ class FileViews:
         return self._views[node.commit]
 
     def different_files(self, history: History, node: Node, other: Node) -> list[ShownFile]:
-        """The files of a node that differ in another node, to read only."""
+        """List the files of a node that differ in another node, to read only."""
         mine, theirs = origin_of(history, node), origin_of(history, other)
         paths = (path for path in {**mine.changed, **theirs.changed} if mine.commit(path) != theirs.commit(path))
         texts = ((path, self._texts.text(mine.commit(path), path)) for path in paths if path.isprintable())
@@ -107,12 +107,12 @@ class FileViews:
 
 
 def _printable_paths(paths: Iterable[str]) -> frozenset[str]:
-    """The paths that fit on one line: a reply cannot name the others."""
+    """Return the paths that fit on one line: a reply cannot name the others."""
     return frozenset(path for path in paths if path.isprintable())
 
 
 def _related_first(texts: Sequence[tuple[str, str]], writable: frozenset[str]) -> list[tuple[str, str]]:
-    """The writable files, then those that name one of them or are named by one, then the others."""
+    """Put the writable files first, then those that name one of them or are named by one, then the others."""
     stems = {PurePath(path).stem for path in writable}
     named = frozenset[str]().union(*(_words(text) for path, text in texts if path in writable))
 
@@ -156,7 +156,7 @@ def _shown_files(
 
 
 def _has_marked_blocks(path: str, text: str, changed: bool) -> bool:
-    """Whether only marked blocks of the file may change. Raises Misuse when the user's markers do not pair."""
+    """Say whether only marked blocks of the file may change. Raises Misuse if the user's markers do not pair."""
     try:
         return editable_spans(text) != (Span(0, len(text)),)
     except ValueError as error:
@@ -166,7 +166,7 @@ def _has_marked_blocks(path: str, text: str, changed: bool) -> bool:
 
 
 def _excerpt(file: ShownFile, limit_chars: int) -> ShownFile:
-    """As many lines as fit, from shortly before the first marked block, or from the top."""
+    """Return as many lines as fit, from shortly before the first marked block, or from the top."""
     lines = file.text.split("\n")
     first = 0
     if file.marked:
@@ -196,7 +196,7 @@ class Origin(Record):
 
 
 def origin_of(history: History, node: Node) -> Origin:
-    """The origin of the node's files, back to the baseline or to a node by a person, whose edits are unknown."""
+    """Return the files' origin, back to the baseline or to a node by a person, whose edits are unknown."""
     changed: dict[str, str] = {}
     for ancestor in map(history.__getitem__, reversed(node.id.lineage)):
         parent = ancestor.id.parent

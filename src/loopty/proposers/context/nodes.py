@@ -34,7 +34,7 @@ class NodeLines:
         self._changes: dict[NodeId, str] = {}
 
     def with_change(self, history: History, node: Node, with_reason: bool = True) -> str:
-        """`1.3 | diff | unroll the loop | score 2.41 | kept: better than 1 by 0.21 in score (…)`.
+        """Return `1.3 | diff | unroll the loop | score 2.41 | kept: better than 1 by 0.21 in score (…)`.
 
         Below it are at most six of the lines that the node changed in its parent.
         """
@@ -47,7 +47,7 @@ class NodeLines:
         return known[1]
 
     def without_result(self, node: Node) -> str:
-        """What the node is and what it changed, for a node whose failure is shown elsewhere."""
+        """Say what the node is and what it changed, for a node whose failure is shown elsewhere."""
         return " | ".join(filter(None, _subject(node))) + self._change(node)
 
     def _change(self, node: Node) -> str:
@@ -77,7 +77,7 @@ def _node_line(history: History, node: Node, with_reason: bool) -> str:
 
 
 def result_words(history: History, node: Node, limit: int = _MAX_METRICS) -> str:
-    """The counting metrics, or how the trial ended when it reported none."""
+    """Return the counting metrics, or how the trial ended if it reported none."""
     outcome = node.outcome
     if outcome is None:
         return "being tried" if node.verdict is None else ""
@@ -103,7 +103,7 @@ _LONGEST = 120
 
 
 def changed_lines(diff: str) -> list[str]:
-    """At most six changed lines, removed and added ones alike, and how many more there are."""
+    """List at most six changed lines, removed and added ones alike, and how many more there are."""
     changed = list(_changed(diff))
     removed = [line for line in changed if line[0] == "-"]
     added = [line for line in changed if line[0] == "+"]
@@ -115,7 +115,7 @@ def changed_lines(diff: str) -> list[str]:
 
 
 def _changed(diff: str) -> Iterator[str]:
-    """The changed lines that are not empty, each with its sign."""
+    """Yield the changed lines that are not empty, each with its sign."""
     in_hunk = False
     for line in diff.split("\n"):
         if line.startswith("@@"):
@@ -133,7 +133,7 @@ _MAX_CHILDREN_READ = 32
 
 
 def path_nodes(node: Node, limit: int) -> list[NodeId]:
-    """The changes from the baseline to this node; of a long path the last ones."""
+    """List the changes from the baseline to this node; of a long path the last ones."""
     path = [] if node.id.parent is None else [node.id]
     while path and len(path) < limit and (parent := path[0].parent) and parent.parent:
         path.insert(0, parent)
@@ -141,7 +141,7 @@ def path_nodes(node: Node, limit: int) -> list[NodeId]:
 
 
 def path_lines(history: History, path: Sequence[NodeId], node_lines: NodeLines) -> list[str]:
-    """The nodes of a path, with their changes, and how many came before them."""
+    """List the nodes of a path, with their changes, and how many came before them."""
     earlier = path[0].depth - 1 if path else 0
     gap = [f"... {earlier} earlier changes ..."] if earlier else []
     return [*gap, *(_path_line(history, history[node], node_lines, node == path[-1]) for node in path)]
@@ -153,7 +153,7 @@ def _path_line(history: History, node: Node, node_lines: NodeLines, is_last: boo
 
 
 def tried_children(ask: Ask, parent: Node) -> Iterator[Node]:
-    """The newest changes to this node, running trials included."""
+    """Yield the newest changes to this node, running trials included."""
     count = 0
     oldest = max(parent.children - _MAX_CHILDREN_READ, 0)
     for number in range(parent.children, oldest, -1):
@@ -170,7 +170,7 @@ _RESULT_NAME = 120
 
 
 def results_text(history: History, node: Node) -> str:
-    """The node's parameters, how long its trial took, and the metrics that do not count, a line each."""
+    """List the node's parameters, how long its trial took, and the metrics that do not count, a line each."""
     lines = [f"parameters: {one_line(params_line(node.params), 2000)}"] if node.params else []
     if outcome := node.outcome:
         reason = f": {one_line(outcome.reason or node.reason, 500)}" if not outcome.is_finished else ""
@@ -184,7 +184,7 @@ def results_text(history: History, node: Node) -> str:
 
 
 def leftover_texts(node: Node, leftovers: Leftovers, limit_tokens: int) -> Iterator[str]:
-    """The evaluator's artifacts, the traces and the ends of the logs, each in half of the remaining budget."""
+    """Yield the evaluator's artifacts, the traces and the ends of the logs, each in half of the tokens left."""
     artifacts = "\n".join(f"{one_line(name, _RESULT_NAME)}: {text}" for name, text in leftovers.artifacts.items())
     traces = "\n\n".join(f"task {one_line(task, _RESULT_NAME)}\n{text}" for task, text in leftovers.traces.items())
     parts = (
@@ -200,7 +200,7 @@ def leftover_texts(node: Node, leftovers: Leftovers, limit_tokens: int) -> Itera
 
 
 def _is_result_alone(output: str) -> bool:
-    """Whether the output is one JSON object, as where a benchmark prints its result: the metrics say it all."""
+    """Say whether the output is one JSON object, a benchmark's printed result: the metrics say it all."""
     text = output.strip()
     if not (text.startswith("{") and text.endswith("}")):
         return False

@@ -54,7 +54,7 @@ class PromptContextOptions(Table):
     artifacts: bool = option("Show the results, traces and logs of the node to change.", True)
 
     def within(self, limit_tokens: int) -> PromptContextOptions:
-        """The same options, cut to a token budget."""
+        """Return the same options, cut to a token budget."""
         return replace(
             self, tokens=min(self.tokens, limit_tokens), digest_tokens=min(self.digest_tokens, limit_tokens // 3)
         )
@@ -86,7 +86,7 @@ class PromptContext:
         self._digests: dict[tuple[int, Pool, str], ExperimentDigest] = {}
 
     def text(self, ask: Ask, parent: Node) -> str:
-        """The whole prompt except the operator's instruction and the files, within the options' token budget."""
+        """Return the prompt except the operator's instruction and the files, within the options' token budget."""
         limit = self._options.tokens
         directive = Directive.of(ask.history.runs[ask.run]).words(ask.history.name)
         sections = [
@@ -101,14 +101,14 @@ class PromptContext:
         return "\n\n".join(filter(None, sections)) + "\n"
 
     def _leftovers_of(self, node: Node) -> Leftovers:
-        """The leftovers of the node, read once for many changes to it: a judged node leaves nothing more."""
+        """Return the node's leftovers, read once for many changes to it: a judged node leaves nothing more."""
         key = node.id, node.judged
         if self._last_leftovers is None or self._last_leftovers[0] != key or not node.judged:
             self._last_leftovers = key, self._read_leftovers(node)
         return self._last_leftovers[1]
 
     def _tried_sections(self, ask: Ask, parent: Node, limit_tokens: int) -> list[str]:
-        """What was tried, each node once: in this program, on this program, elsewhere."""
+        """List what was tried, each node once: in this program, on this program, elsewhere."""
         path = path_nodes(parent, self._options.lineage)
         tried = list(tried_children(ask, parent))
         known = {ask.root.id, *path, *(node.id for node in tried)}
@@ -148,13 +148,13 @@ class PromptContext:
 
 
 def _section(heading: str, texts: Iterable[str]) -> list[str]:
-    """One section of the texts that are not empty, under their heading; no section when all are empty."""
+    """Make one section of the texts that are not empty, under their heading; none if all are empty."""
     shown = [text for text in texts if text]
     return ["\n\n".join((heading, *shown))] if shown else []
 
 
 def _notes_text(ask: Ask, limit_tokens: int) -> str:
-    """What agents and other clients wrote down for each other, the newest first: data, as all that is fenced."""
+    """Return the notes of agents and other clients for each other, newest first: data, as all that is fenced."""
     lines = []
     for note in reversed(Notes.of(ask.history.runs[ask.run]).newest):
         about = f" about {ask.history.name(note.node)}" if note.node else ""
@@ -190,7 +190,7 @@ class PromptLimits(Record):
 
 
 def limits_text(ask: Ask, access: Access | None, limits: PromptLimits | None) -> str:
-    """The section about limits; empty where there is nothing to say."""
+    """Return the section about limits; empty if there is nothing to say."""
     lines = [
         *(_access_lines(access) if access else ()),
         *(_trial_lines(limits, bool(access)) if limits else ()),
@@ -244,7 +244,7 @@ EXAMPLE = f'# {MARK} step = {{ type = "float", low = 0.01, high = 10.0, log = tr
 
 
 def declaration_lines(trials: int) -> Iterator[str]:
-    """What a proposer must know to leave values open; `trials` short runs tune them."""
+    """Yield what a proposer must know to leave values open; `trials` short runs tune them."""
     yield (
         "You need not guess numbers and choices of your program: you may leave them open. Declare each in a "
         f"comment line of its own, in a file that may be changed, as in `{EXAMPLE}`. The types are `float` and "

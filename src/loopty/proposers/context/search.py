@@ -23,7 +23,7 @@ _LONGEST = 120
 
 
 def goal_text(ask: Ask, statement: str, directive: str, limit_tokens: int) -> str:
-    """What is wanted, by which metrics, what the user said last, and the results so far.
+    """Say what is wanted, by which metrics, what the user said last, and the results so far.
 
     The statement and the directive are cut where they are too long, and nothing else.
     """
@@ -35,7 +35,7 @@ def goal_text(ask: Ask, statement: str, directive: str, limit_tokens: int) -> st
 
 
 def objective_text(ask: Ask) -> str:
-    """The metrics and their directions, and the run's results so far."""
+    """List the metrics and their directions, and the run's results so far."""
     history, metrics = ask.history, ask.history.counting_metrics(ask.run)
     lines = [*_metric_lines(metrics[:_MAX_METRICS])]
     if len(metrics) > _MAX_METRICS:
@@ -109,7 +109,7 @@ class ExperimentDigest:
             self._take_verdict(history, node)
 
     def lines(self, history: History, limit_tokens: int, known: Collection[NodeId] = ()) -> list[str]:
-        """The digest within a token budget: the best nodes, the failures and why, the newest others.
+        """Return the digest within a token budget: the best nodes, the failures and why, the newest others.
 
         Nodes that the prompt shows elsewhere are `known`, and left out.
         """
@@ -134,7 +134,7 @@ class ExperimentDigest:
     def _list_lines(
         self, history: History, heading: str, nodes: Iterator[NodeId], shown: set[NodeId], limit_tokens: int
     ) -> list[str]:
-        """A heading and the lines of nodes not shown yet, within the budget; nothing when no node fits."""
+        """List a heading and nodes not shown yet, within the budget; nothing when no node fits."""
         new = [node for node in nodes if node not in shown]
         node_lines = (self._node_lines.with_change(history, history[node], with_reason=False) for node in new)
         lines = lines_within(itertools.chain([heading], node_lines), limit_tokens)
@@ -163,7 +163,7 @@ class ExperimentDigest:
 
 
 def _worth(reported: Metrics, metrics: tuple[Metric, ...]) -> float | None:
-    """A number that grows with the result: the weighted sum, or else the first metric; None if one is missing."""
+    """Return a number that grows with the result: the weighted sum or the first metric; None if one is missing."""
     weighted = all(metric.weight is not None for metric in metrics)
     counting = metrics if weighted else metrics[:1]
     if not counting or any(metric.name not in reported for metric in counting):

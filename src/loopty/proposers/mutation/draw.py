@@ -54,7 +54,7 @@ class Mutation(Record):
 def mutate(
     text: str, path: str, rng: random.Random, bias: Callable[[str], float] = lambda _: 1.0
 ) -> Mutation | None:
-    """One seeded mutation inside the marked blocks, or None when nothing can be changed.
+    """Make one seeded mutation inside the marked blocks, or None when nothing can be changed.
 
     `bias` says how much more often than usual a kind of edit is drawn.
 
@@ -74,7 +74,7 @@ def mutate(
 
 
 def _places(text: str, path: str, editable: Sequence[Span]) -> list[EditPlace]:
-    """The places of code by its tokens and lines; of prose, and where there are none, by sentences and words."""
+    """List places of code by its tokens and lines; of prose, or if there are none, by sentences and words."""
     tokens = token_places(text, path, editable)
     if is_prose(path):
         return [place for place in tokens if place.kind == "number"] + text_places(text, editable)
@@ -97,7 +97,7 @@ def _draw_edits(text: str, places: Sequence[EditPlace], rng: random.Random) -> l
 
 
 def _without_overlaps(edits: Iterable[Edit]) -> list[Edit]:
-    """The edits, in order, that do not overlap an earlier one."""
+    """Return the edits, in order, that do not overlap an earlier one."""
     separate: list[Edit] = []
     for edit in edits:
         if not separate or separate[-1].span.end <= edit.span.start:
@@ -123,12 +123,12 @@ _FIXED = {"FunctionDef", "AsyncFunctionDef", "ClassDef", "Global", "Nonlocal", "
 
 
 def compiles(text: str) -> bool:
-    """Whether the text compiles as Python; nothing is executed."""
+    """Say whether the text compiles as Python; nothing is executed."""
     return _compile(text) is not None
 
 
 def python_places(text: str, editable: Sequence[Span]) -> list[EditPlace] | None:
-    """Every editable place, or None when the text is not Python."""
+    """List every editable place, or None when the text is not Python."""
     tree = _compile(text, ast.PyCF_ONLY_AST)
     if not isinstance(tree, ast.Module):
         return None
@@ -170,7 +170,7 @@ class _Source:
         return Span(self._position(node.lineno, node.col_offset), self._position(end_line, end_column))
 
     def line_span(self, statement: ast.stmt) -> Span | None:
-        """The whole lines of a statement; None when it shares a line or must not change."""
+        """Return the whole lines of a statement; None when it shares a line or must not change."""
         is_docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
         if is_docstring or type(statement).__name__ in _FIXED or _is_guard(statement):
             return None
@@ -183,7 +183,7 @@ class _Source:
 
 
 def _editable_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of the tree without imports, type annotations, f-strings and the main guard."""
+    """Yield the nodes of the tree without imports, type annotations, f-strings and the main guard."""
     stack = [tree]
     while stack:
         node = stack.pop()
@@ -199,7 +199,7 @@ def _editable_nodes(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_guard(node: ast.AST) -> bool:
-    """Whether it is `if __name__ == …`."""
+    """Say whether it is `if __name__ == …`."""
     if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare):
         return False
     return isinstance(node.test.left, ast.Name) and node.test.left.id == "__name__"
@@ -222,7 +222,7 @@ def _token_places(node: ast.AST, source: _Source) -> Iterator[Number | Swap]:
 
 
 def _operator_places(operands: Sequence[ast.expr], source: _Source) -> Iterator[Swap]:
-    """The operators between the operands, where brackets and comments are possible, too."""
+    """Yield the operators between the operands, where brackets and comments are possible, too."""
     for left, right in pairwise(operands):
         matches = _OPERATOR.finditer(source.text, source.span(left).end, source.span(right).start)
         operator = next((match for match in matches if match[1]), None)
@@ -245,7 +245,7 @@ _UNFINISHED = re.compile(r".*(?:[-\\&,(\[{=+*/|<>:.]|\b(?:do|then|and|or|not|in)
 
 
 def token_places(text: str, path: str, editable: Sequence[Span]) -> list[EditPlace]:
-    """Every editable place."""
+    """List every editable place."""
     language = language_of(path)
     code = _code(text, language)
     # The minus in 1e-5 belongs to the number.
@@ -261,7 +261,7 @@ def token_places(text: str, path: str, editable: Sequence[Span]) -> list[EditPla
 
 
 def _code(text: str, language: Language) -> str:
-    """The text with blanks for comments and quotes for strings, of the same length.
+    """Return the text with blanks for comments and quotes for strings, of the same length.
 
     Line ends inside them are replaced, too, so that no token spans two lines of the result.
     """
@@ -269,7 +269,7 @@ def _code(text: str, language: Language) -> str:
 
 
 def _statements(text: str, code: str, language: Language, editable: Sequence[Span]) -> Iterator[Statement]:
-    """The statements; a run of neighbouring lines that are each a statement counts as a block."""
+    """Yield the statements; a run of neighbouring lines that are each a statement counts as a block."""
     lines: list[tuple[bool, Span]] = []
     begins = True
     for match in re.finditer(r"[^\n]+", code):
@@ -286,12 +286,12 @@ def _statements(text: str, code: str, language: Language, editable: Sequence[Spa
 
 
 def _is_terminated(line: str) -> bool:
-    """Whether the line is a statement that ends in a semicolon, neither a declaration nor part of a larger one."""
+    """Say whether the line is a whole statement that ends in a semicolon, and no declaration."""
     return line.endswith(";") and _is_balanced(line) and line[0] not in "#}" and not _DECLARATION.match(line)
 
 
 def _is_bare_statement(line: str) -> bool:
-    """Whether the line is a complete statement in a language without semicolons."""
+    """Say whether the line is a complete statement in a language without semicolons."""
     return (
         (line[0].isalnum() or line[0] in "_$(@*")
         and _is_balanced(line)
@@ -332,7 +332,7 @@ _FEWEST_SENTENCES = 2
 
 
 def is_prose(path: str) -> bool:
-    """Whether the file is text for people or models, by its extension."""
+    """Say whether the file is text for people or models, by its extension."""
     return PurePath(path).suffix.lower() in _TEXTS
 
 
@@ -377,7 +377,7 @@ class Word(Record):
 
 
 def text_places(text: str, editable: Sequence[Span]) -> list[EditPlace]:
-    """Every sentence and word of the editable text."""
+    """List every sentence and word of the editable text."""
     sentences = [Span(*match.span()) for span in editable for match in _SENTENCE.finditer(text, *span)]
     words = [Span(*match.span()) for span in editable for match in _WORD.finditer(text, *span)]
     is_only = len(sentences) < _FEWEST_SENTENCES

@@ -71,7 +71,7 @@ class Statement(Record):
 
 
 def statements_of(block: Sequence[Span | None], editable: Iterable[Span], text: str) -> Iterable[Statement]:
-    """The editable statements of one block; None in `block` is a statement that must not change."""
+    """Return the editable statements of one block; None in `block` is a statement that must not change."""
     free = [span if span and _with_line_end(text, span).is_within(editable) else None for span in block]
     for index, span in enumerate(free):
         if span:
@@ -82,12 +82,12 @@ def statements_of(block: Sequence[Span | None], editable: Iterable[Span], text: 
 
 
 def token_edit(text: str, span: Span, new: str) -> Edit:
-    """An edit of one token."""
+    """Make an edit of one token."""
     return Edit(span, new, f"{span.part_of(text)} → {new} {line_label(text, span.start)}")
 
 
 def apply_edits(text: str, edits: Sequence[Edit]) -> str:
-    """The text with these edits, which must not overlap and must be sorted by position."""
+    """Apply these edits to the text; they must not overlap and must be sorted by position."""
     pieces, position = [], 0
     for edit in edits:
         pieces += [text[position : edit.span.start], edit.new]
@@ -96,7 +96,7 @@ def apply_edits(text: str, edits: Sequence[Edit]) -> str:
 
 
 def _with_line_end(text: str, span: Span) -> Span:
-    """The lines with one line end: the one after them or, at the end of the text, the one before them."""
+    """Return the lines with one line end: the one after them or, at the end of the text, the one before them."""
     if after := _LINE_END.match(text, span.end):
         return Span(span.start, after.end())
     before = _LINE_END.search(text, max(0, span.start - 2), span.start)
@@ -132,12 +132,12 @@ class Number(Record):
 
 
 def is_number(literal: str) -> bool:
-    """Whether the literal is a number that `perturb` can read and write."""
+    """Say whether the literal is a number that `perturb` can read and write."""
     return len(literal) <= _LONGEST and _LITERAL.fullmatch(literal) is not None
 
 
 def perturb(literal: str, rng: random.Random) -> str | None:
-    """Another number in the same notation, or None when the literal cannot be read."""
+    """Return another number in the same notation, or None when the literal cannot be read."""
     parts = _LITERAL.fullmatch(literal)
     if parts is None or not is_number(literal):
         return None
@@ -199,17 +199,17 @@ def _perturb_real(literal: str, rng: random.Random) -> str | None:
 
 
 def _round_to_step(new: float, old: float) -> float:
-    """The new number with four digits after a large step and six after a small one."""
+    """Round the new number to four digits after a large step and six after a small one."""
     return float(f"{new:.4g}" if abs(new - old) > 0.01 * abs(old) else f"{new:.6g}")
 
 
 def _with_sign(text: str, span: Span) -> Span:
-    """The literal with its minus sign, unless the minus is a subtraction."""
+    """Return the literal with its minus sign, unless the minus is a subtraction."""
     minus = span.start - 1
     subtracts = re.match(r"[\w)\]}\"'-]", _character_before(text, minus))
     return span if text[minus : span.start] != "-" or subtracts else Span(minus, span.end)
 
 
 def _character_before(text: str, position: int) -> str:
-    """The last character before the position that is not white space; a space if there is none."""
+    """Return the last character before the position that is not white space; a space if there is none."""
     return text[max(0, position - 80) : max(0, position)].rstrip()[-1:] or " "

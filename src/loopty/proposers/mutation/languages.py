@@ -27,7 +27,7 @@ _FORTRAN_OPERATORS = ("+ - * / **", "< <= > >= == /=", ".lt. .le. .gt. .ge.", ".
 
 
 def swaps(*groups: str) -> dict[str, tuple[str, ...]]:
-    """For each token, the others of its group."""
+    """Return, for each token, the others of its group."""
     split = [group.split() for group in groups]
     return {token: tuple(other for other in group if other != token) for group in split for token in group}
 
@@ -42,18 +42,18 @@ class Language(Record):
     semicolons: bool = False  # only a line that ends in one is a statement
 
     def others(self, token: str) -> tuple[str, ...]:
-        """The tokens that can replace this one, which may be in capitals."""
+        """Return the tokens that can replace this one, which may be in capitals."""
         return self.swaps.get(token) or self.swaps[token.lower()]
 
 
 @functools.lru_cache(maxsize=256)
 def language_of(path: str) -> Language:
-    """The language of a file by its extension; plain text, with numbers and lines, when that is unknown."""
+    """Return the language of a file by its extension; plain text, with numbers and lines, if that is unknown."""
     return _BY_EXTENSION.get(PurePath(path).suffix.lower(), _PLAIN)
 
 
 def is_code(path: str) -> bool:
-    """Whether the file's extension is that of a language in the table."""
+    """Say whether the file's extension belongs to a language in the table."""
     return PurePath(path).suffix.lower() in _BY_EXTENSION
 
 
@@ -67,7 +67,7 @@ def _alternatives(tokens: Iterable[str]) -> str:
 
 
 def _infix(tokens: Iterable[str]) -> str:
-    """A pattern of tokens with a space on both sides or on neither, which skips signs, pointers and generics."""
+    """Make a pattern of tokens with spaces on both sides or neither, which skips signs, pointers and generics."""
     symbols = [token for token in tokens if not token.isalpha()]
     compact = _alternatives(symbol for symbol in symbols if symbol not in {"<", ">"})
     words = _alternatives(token for token in tokens if token.isalpha())

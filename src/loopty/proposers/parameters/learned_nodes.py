@@ -30,12 +30,12 @@ class LearnedNodes(Record):
 
 
 def is_too_long(nodes: Sequence[T]) -> bool:
-    """Whether a list of judged nodes has to be shortened."""
+    """Say whether a list of judged nodes has to be shortened."""
     return len(nodes) > 2 * _CAP
 
 
 def best_and_newest(nodes: Sequence[T], value: Callable[[T], float]) -> list[T]:
-    """The best and the newest nodes, in their original order."""
+    """Return the best and the newest nodes, in their original order."""
     places = range(len(nodes))
     best = sorted(places, key=lambda place: value(nodes[place]), reverse=True)[: _CAP // 2]
     return [nodes[place] for place in sorted({*best, *places[-_CAP // 2 :]})]
@@ -44,7 +44,7 @@ def best_and_newest(nodes: Sequence[T], value: Callable[[T], float]) -> list[T]:
 def learned_nodes(
     history: History, run: int, pool: Pool, metric: Metric, left_out: int = 0
 ) -> LearnedNodes | None:
-    """What a sampler knows after all verdicts so far, in the order of verdicts; nodes it forgot are not decoded.
+    """Return what a sampler knows after all verdicts, in their order; nodes it forgot are not decoded.
 
     `left_out` is the handle of a node that it does not learn from.
     None where the facts do not tell it: few nodes, or scores of another metric.
@@ -74,7 +74,7 @@ def learned_nodes(
 
 
 def _remembered(verdicts: Sequence[_JudgedNode]) -> list[_JudgedNode]:
-    """What stays of these verdicts, if they come one by one and the list is shortened whenever it is too long."""
+    """Return what stays of these verdicts if they come one by one and too long a list is shortened."""
     judged: list[_JudgedNode] = []
     start = 0
     while start < len(verdicts):
@@ -91,6 +91,6 @@ def _is_of_other_metric(kind: FactsKind, metric: str) -> bool:
 
 
 def _factor(kind: FactsKind, metric: Metric) -> int:
-    """What makes a larger score of this kind the better one; 0 where there is nothing to learn from it."""
+    """Return what makes a larger score of this kind the better one; 0 if there is nothing to learn from it."""
     is_learned = kind.ending == Ending.FINISHED and kind.verdict != Verdict.REJECTED
     return metric.direction.sign if is_learned else 0

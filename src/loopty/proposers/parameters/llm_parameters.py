@@ -39,7 +39,7 @@ class ParametersOptions(Table):
     )
 
     def within(self, limit_tokens: int) -> ParametersOptions:
-        """The same options, for a model with this limit on a prompt."""
+        """Return the same options, for a model with this limit on a prompt."""
         history = min(self.history, limit_tokens // 4 // _TOKENS_PER_LINE)
         return replace(self, history=history, briefing=self.briefing.within(limit_tokens // 3))
 
@@ -66,7 +66,7 @@ class _OpenReply(Record):
 
     @property
     def text_to_repeat(self) -> str:
-        """The reply to show to the model again; never empty, because servers reject empty messages."""
+        """Return the reply to show to the model again; never empty, because servers reject empty messages."""
         return self.text.strip()[:_LONGEST_ANSWER] or "(nothing)"
 
 
@@ -106,7 +106,7 @@ class ParametersProposer:
             return self._refusal(ask, parent, replies)
 
     async def _next_reply(self, ask: Ask, parent: Node, last: _OpenReply | None) -> _OpenReply:
-        """An unread reply if there is one; otherwise a new one, to a prompt with the faults of the last reply."""
+        """Return an unread reply if there is one; otherwise ask again with the faults of the last reply."""
         if unread := self._unread.take(ask):
             self._unread.close(unread.call)  # until it is known how many points remain
             text, defaults = self._text_of_call(unread.call), ask.history[unread.node].params
@@ -136,7 +136,7 @@ class ParametersProposer:
             return ""  # refused like any reply without a proposal, and so no longer unread
 
     def _next_suggestion(self, ask: Ask, parent: Node, replies: list[_OpenReply]) -> Proposal | Refusal:
-        """The next point of the last reply; a Refusal when that point was tried before."""
+        """Return the next point of the last reply; a Refusal when that point was tried before."""
         reply, calls = replies[-1], tuple(reply.call for reply in replies)
         point, remaining = reply.parsed.points[reply.taken], reply.remaining - 1
         self._unread.put(ask, reply.call, reply.taken + 1, remaining)
@@ -166,7 +166,7 @@ def _twin(ask: Ask, parent: Node, params: Params) -> str | None:
 
 
 def _has_new_point(ask: Ask, parent: Node, parsed: ParameterReply) -> bool:
-    """Whether any point of the reply is still untried."""
+    """Say whether any point of the reply is still untried."""
     return any(_twin(ask, parent, point.params) is None for point in parsed.points)
 
 

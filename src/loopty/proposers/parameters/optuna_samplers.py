@@ -47,6 +47,8 @@ class SamplerSpec(Record):
     """Whether a pruned trial is told as a bad one, because the sampler would leave it out and learn less."""
 
 
+# Without Optuna's storage. The options follow the figures in benchmarks/README.md ("Samplers beside plain
+# Optuna"); QMC stays unscrambled.
 STATELESS_SAMPLERS = {
     "tpe": SamplerSpec("TPESampler", {}, {"constant_liar": True}),
     "gp": SamplerSpec("GPSampler", {"scipy": "samplers", "torch": "gp"}),
@@ -104,6 +106,7 @@ class _OptunaProposer:
         return optuna.create_study(directions=[up if metric.direction.sign > 0 else down for metric in metrics])
 
     def _is_joint(self, parameter: Parameter) -> bool:
+        # Conditional ones: QMC's sequence has a dimension for each, TPE draws one by one, CMA-ES at random.
         if parameter.when and not self._spec.takes_conditional:
             return False
         return self._spec.takes_categories or parameter.type is not ParameterKind.CATEGORICAL
@@ -113,7 +116,7 @@ class _OptunaProposer:
         return metrics if self._spec.many_objectives else metrics[:1]
 
     def _sampler_with_seed(self, seed: int) -> BaseSampler:
-        """The sampler, with this seed."""
+        """Return the sampler, with this seed."""
         import optuna
 
         sampler = getattr(optuna.samplers, self._spec.sampler)(seed=seed, **self._spec.options)
@@ -121,7 +124,7 @@ class _OptunaProposer:
         return sampler  # type: ignore[no-any-return]
 
     def _ask_sampler(self, study: Study, rng: random.Random) -> tuple[Trial, dict[str, Value]]:
-        """The sampler's next trial and its parameters."""
+        """Ask the sampler for its next trial and its parameters."""
         with warnings.catch_warnings(action="ignore"):  # Optuna calls half of its samplers experimental
             study.sampler = self._sampler_with_seed(rng.randrange(2**31))
             trial = study.ask()
@@ -132,7 +135,7 @@ class _OptunaProposer:
         return trial, params
 
     def _fits(self, node: Node) -> bool:
-        """Whether the node is a point of the current space: the task file may have changed."""
+        """Say whether the node is a point of the current space: the task file may have changed."""
         return self._space.fault(node.task_params) is None
 
     def _proposal(self, ask: Ask, params: dict[str, Value]) -> Proposal:
@@ -180,7 +183,7 @@ class StatelessProposer(_OptunaProposer):
         return self._proposal(ask, params)
 
     def _new_nodes(self, ask: Ask, metric: Metric) -> list[Node]:
-        """The nodes since the last question; for the first one in a long run, those that are not forgotten."""
+        """List the nodes since the last question; for the first one in a long run, those not forgotten."""
         if self._nodes_seen:
             return self._take_new_nodes(ask)
         baseline = 0 if self._fits(ask.root) else ask.root.handle
@@ -216,6 +219,7 @@ class StatelessProposer(_OptunaProposer):
         from optuna.trial import TrialState, create_trial
 
         values, reports = _values(node, metrics), _reports(node, metrics[0])
+        # Optuna's pruned state, which TPE learns from.
         state = TrialState.COMPLETE if values else TrialState.PRUNED if reports else TrialState.FAIL
         study.add_trial(
             create_trial(
@@ -261,14 +265,14 @@ class StatefulProposer(_OptunaProposer):
         return self._proposal(ask, dict(self._open_trials[now][1]))
 
     def _sampler_with_seed(self, seed: int) -> BaseSampler:
-        """One sampler for all questions: to make another takes longer than to ask it. Its state is replayed."""
+        """Return one sampler for all questions: making another takes longer than asking. Its state is replayed."""
         if self._sampler is None:
             self._sampler = super()._sampler_with_seed(seed)
         _set_seed(self._sampler, seed)
         return self._sampler
 
     def _first_study(self, ask: Ask, metrics: Sequence[Metric]) -> Study:
-        """A study that knows the baseline, as if the sampler had asked for it."""
+        """Make a study that knows the baseline, as if the sampler had asked for it."""
         study = self._new_study(metrics)
         if self._fits(ask.root) and (values := self._result(ask.root, metrics)):
             self._tell_baseline(study, ask, values)
@@ -306,7 +310,7 @@ class StatefulProposer(_OptunaProposer):
                 study.tell(trial, state=TrialState.FAIL)
 
     def _result(self, node: Node, metrics: Sequence[Metric]) -> list[float] | None:
-        """What the sampler learns from a node, or None where it can learn nothing.
+        """Return what the sampler learns from a node, or None if it can learn nothing.
 
         A pruned node counts as no better than the worst finished one, whatever it had reached when it was stopped:
         values at different steps are not comparable, and a sampler that ranks needs no more.
@@ -325,7 +329,7 @@ class StatefulProposer(_OptunaProposer):
         return ask.history[node] if node else None
 
     def _event_of_question(self, ask: Ask, at_turn: int, now: int) -> int | None:
-        """The event before which this question was asked, read from its node or the next one; None if unknown."""
+        """Find the event before which the question was asked, from its node or the next one; None if unknown."""
         later = (self._node_at(ask, other) for other in range(at_turn, now))
         return next((node.known_event + 1 for node in later if node), None)
 
@@ -374,7 +378,7 @@ def _set_seed(sampler: BaseSampler, seed: int) -> None:
 
 
 def _values(node: Node, metrics: Sequence[Metric]) -> list[float] | None:
-    """The node's metrics, or None when it has no result that a sampler could learn from."""
+    """Return the node's metrics, or None when it has no result that a sampler could learn from."""
     if node.outcome is None or node.outcome.ending is not Ending.FINISHED or node.verdict is Verdict.REJECTED:
         return None
     values = [node.outcome.metrics.get(metric.name) for metric in metrics]
@@ -382,7 +386,7 @@ def _values(node: Node, metrics: Sequence[Metric]) -> list[float] | None:
 
 
 def _reports(node: Node, metric: Metric) -> dict[float, float]:
-    """The last value that a pruned node reported, by its step; empty for any other node."""
+    """Return the last value that a pruned node reported, by its step; empty for any other node."""
     outcome = node.outcome
     if outcome is None or outcome.ending is not Ending.PRUNED or metric.name not in outcome.metrics:
         return {}
@@ -390,7 +394,7 @@ def _reports(node: Node, metric: Metric) -> dict[float, float]:
 
 
 def _worth(node: Node, metric: Metric) -> float:
-    """The larger, the better."""
+    """Return the node's worth: the larger, the better."""
     values = _values(node, [metric])
     return metric.direction.sign * values[0] if values else float("-inf")
 

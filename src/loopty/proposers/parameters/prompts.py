@@ -29,7 +29,7 @@ _TYPES: dict[type, str] = {str: "string", bool: "boolean", int: "integer", float
 
 
 def configurations_prompt(context: str, space: Space, tried: str, batch: int) -> Prompt:
-    """The prompt that asks for `batch` configurations."""
+    """Make the prompt that asks for `batch` configurations."""
     wanted = "the configuration that is" if batch == 1 else f"the {batch} configurations that are"
     names = ", ".join(f"`{name}`" for name in space.parameters)
     sections = (
@@ -46,18 +46,18 @@ def configurations_prompt(context: str, space: Space, tried: str, batch: int) ->
 
 
 def retry_text(faults: Sequence[str]) -> str:
-    """The message that asks again after a reply without a usable point."""
+    """Return the message that asks again after a reply without a usable point."""
     lines = "\n".join(f"- {fault}" for fault in faults)
     return f"None of this can be tried:\n{lines}\n\nReply again, with the JSON alone, as it was described."
 
 
 def space_text(space: Space) -> str:
-    """The parameters of the space, a line each."""
+    """List the parameters of the space, a line each."""
     return "\n".join(f"- `{name}`: {'; '.join(_facts(parameter))}" for name, parameter in space.parameters.items())
 
 
 def reply_schema(space: Space) -> dict[str, Any]:
-    """The JSON schema of `{"proposals": [{"reason": "…", "parameters": {…}}]}`."""
+    """Return the JSON schema of `{"proposals": [{"reason": "…", "parameters": {…}}]}`."""
     parameters = schema({name: _property_schema(parameter) for name, parameter in space.parameters.items()})
     # The reason comes first: a value that is already written cannot follow from it.
     proposal = schema({"reason": {"type": "string"}, "parameters": parameters})
@@ -65,7 +65,7 @@ def reply_schema(space: Space) -> dict[str, Any]:
 
 
 def value_text(value: Value) -> str:
-    """The value as JSON, with at most six significant digits."""
+    """Return the value as JSON, with at most six significant digits."""
     return f"{value:.6g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
@@ -120,7 +120,7 @@ class TriedPoints:
         """The ranking for the code of the last question."""
 
     def text(self, ask: Ask, parent: Node) -> str:
-        """The first configuration, then the best, then the newest, each with its result."""
+        """List the first configuration, then the best, then the newest, each with its result."""
         ranking, history = self._current_ranking(ask, parent), ask.history
         best = ranking.best(history, parent, -(-self._limit // 2))
         chosen = {node.id: node for node in (parent, *best, *ranking.newest(history))}
@@ -142,7 +142,7 @@ class TriedPoints:
 
 
 def _point_line(ask: Ask, node: Node) -> str:
-    """`1.3 | score 2.41 | {"x": 1.5}`, followed by the reason of a failure or a rejection."""
+    """Return `1.3 | score 2.41 | {"x": 1.5}`, followed by the reason of a failure or a rejection."""
     params = ", ".join(f'"{name}": {value_text(value)}' for name, value in node.params.items())
     parts = [node.name, result_words(ask.history, node), f"{{{params}}}"]
     if node.outcome and not node.outcome.is_finished:
@@ -196,7 +196,7 @@ class Ranking:
                 self._take_verdict(node)
 
     def _candidates(self, history: History) -> list[Node] | None:
-        """The nodes that can be ranked, by the facts about all; None where the facts do not tell.
+        """List the nodes that can be ranked, by the facts about all; None if the facts do not tell.
 
         Files are no fact, so that nodes are read from the best and from the newest on, until enough have these.
         """
@@ -225,7 +225,7 @@ class Ranking:
         return [history[found[handle]] for handle in sorted(wanted) if found[handle].parent]
 
     def _first_with_these_files(self, history: History, handles: Sequence[int]) -> Iterator[int]:
-        """As many handles as are listed at most, of nodes with these files; the baseline does not count."""
+        """Yield as many handles as are listed at most, of nodes with these files; the baseline does not count."""
         count = 0
         for start in range(0, len(handles), _MANY_NODES):
             part = handles[start : start + _MANY_NODES]
@@ -239,7 +239,7 @@ class Ranking:
                     yield handle
 
     def best(self, history: History, start: Node, limit: int) -> list[Node]:
-        """The best nodes, `start` among them; of equal nodes `start` comes first, then the oldest."""
+        """List the best nodes, `start` among them; of equal nodes `start` comes first, then the oldest."""
         unsettled = (*map(history.__getitem__, self._kept), *self._open_nodes(history))
         ranked = [entry for node in unsettled if (entry := self._entry(node))]
         ranked = sorted(entry for entry in (*ranked, *self._best_not_kept) if entry[2] != start.id)
@@ -248,7 +248,7 @@ class Ranking:
         return [history[node] for _, _, node in ranked[:limit]]
 
     def newest(self, history: History) -> list[Node]:
-        """The newest nodes, the newest first."""
+        """List the newest nodes, the newest first."""
         undecided = ((node.order, node.id) for node in self._open_nodes(history))
         return [history[node] for _, node in sorted((*self._newest, *undecided), reverse=True)[: self._limit]]
 
@@ -265,7 +265,7 @@ class Ranking:
             del self._best_not_kept[self._limit :]
 
     def _entry(self, node: Node) -> tuple[Worth, int, NodeId] | None:
-        """The node's sort key and id; None when it cannot be compared."""
+        """Return the node's sort key and id; None when it cannot be compared."""
         outcome, metrics = node.outcome, self._metrics
         if not metrics or outcome is None or not outcome.is_finished or node.verdict is Verdict.REJECTED:
             return None
@@ -275,7 +275,7 @@ class Ranking:
 
 
 def _worth(reported: Metrics, metrics: tuple[Metric, ...]) -> Worth:
-    """The weighted sum; without weights metric by metric, where values in the same tolerance step count as equal.
+    """Return the weighted sum; without weights metric by metric, equal within a tolerance step.
 
     Steps, not differences: of three results the neighbours may be within a tolerance of each other while the outer
     two are not, and such a relation cannot sort anything.

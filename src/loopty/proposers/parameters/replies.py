@@ -37,7 +37,7 @@ class ParameterReply(Record):
 
 
 def parse_reply(text: str, space: Space, defaults: Params, limit: int) -> ParameterReply:
-    """At most `limit` points of the reply; a parameter that a point leaves out has its value in `defaults`."""
+    """Read at most `limit` points of the reply; a parameter that a point leaves out has its `defaults` value."""
     try:
         items = _items(parse_longest(text))[:limit]
     except ValueError as error:
@@ -59,7 +59,7 @@ def parse_reply(text: str, space: Space, defaults: Params, limit: int) -> Parame
 
 
 def _items(value: Any) -> list[Any]:
-    """The proposals of a reply; a single one may come without a list around it."""
+    """Return the proposals of a reply; a single one may come without a list around it."""
     if isinstance(value, dict):
         value = value.get("proposals", value)
     items = value if isinstance(value, list) else [value]
@@ -93,12 +93,12 @@ def _parse_point(item: Any, space: Space, defaults: Params) -> ParameterPoint:
 
 
 def _flat_parameters(item: Mapping[str, Any], space: Space) -> dict[str, Any]:
-    """The parameters of an item that has them directly, without an object around them."""
+    """Return the parameters of an item that has them directly, without an object around them."""
     return {name: raw for name, raw in item.items() if name in space.parameters or name != "reason"}
 
 
 def _by_parameter_name(raw_values: Mapping[str, Any], space: Space) -> dict[str, Any]:
-    """The values by the space's own parameter names; case and outer white space of a name do not matter."""
+    """Return the values by the space's own parameter names; case and outer white space do not matter."""
     plain = {name.casefold(): name for name in space.parameters}
     named: dict[str, Any] = {}
     for written, raw in raw_values.items():
@@ -121,7 +121,7 @@ class CoercedValue(Record):
 
 
 def coerce_value(name: str, parameter: Parameter, raw: Any) -> CoercedValue:
-    """The parameter's value for a raw one. Raises ValueError with a reason that the model can act on."""
+    """Return the parameter's value for a raw one. Raises ValueError with a reason that the model can act on."""
     if parameter.type is ParameterKind.CATEGORICAL:
         return CoercedValue(_choice(name, parameter, raw))
     number = _number(name, raw)
@@ -142,7 +142,7 @@ def _choice(name: str, parameter: Parameter, raw: Any) -> Value:
 
 
 def _plain_word(raw: Any) -> str:
-    """The value as a plain word: `True`, "true" and true are the same word, and so are 3, 3.0 and "3"."""
+    """Return the value as a plain word: `True`, "true" and true are the same, and so are 3, 3.0 and "3"."""
     if isinstance(raw, float) and raw.is_integer():
         raw = int(raw)
     return str(raw).strip().casefold() if isinstance(raw, str | int | float) else ""
@@ -161,7 +161,7 @@ def _number(name: str, raw: Any) -> float:
 
 
 def _nearest(parameter: Parameter, number: float) -> float | int:
-    """The parameter's value nearest to the number."""
+    """Return the parameter's value nearest to the number."""
     assert parameter.low is not None
     assert parameter.high is not None
     number = min(max(number, parameter.low), parameter.high)

@@ -29,7 +29,7 @@ _MOST_DRAWS = 8
 
 
 def make_draw(sampler: str) -> DrawPoint:
-    """The sampler of this name. Raises Misuse where a package that it needs is missing."""
+    """Return the sampler of this name. Raises Misuse if a package that it needs is missing."""
     if sampler in STATELESS_SAMPLERS:
         require_modules(sampler, STATELESS_SAMPLERS[sampler].needs)
         return _OptunaDraw(sampler)
@@ -39,7 +39,7 @@ def make_draw(sampler: str) -> DrawPoint:
 def draw_near_best(
     space: Space, points: Sequence[TunePoint], direction: Direction, rng: random.Random
 ) -> dict[str, Value]:
-    """A step from the best point so far: smaller, the more points were no better."""
+    """Draw a step from the best point so far: smaller, the more points were no better."""
     best, misses = points[0], 0
     for point in points[1:]:
         is_better = point.score is not None and (

@@ -55,7 +55,7 @@ class _Line(JudgedNodes):
             self.dry += 1
 
     def _holds(self, node: NodeId) -> bool:
-        """Whether the node may carry the line on: in the first line all may, later those below its draft."""
+        """Say whether the node may carry the line on: in the first line all may, later those below its draft."""
         return self.number == 1 or (self.best is not None and node.is_within(self.best))
 
 
@@ -130,7 +130,7 @@ class ParetoSelector(Table):
 
 
 def _equal_without_task(ranked: Sequence[NodeValue], tasks: _Tasks, name: str) -> NodeValue | None:
-    """The best node without the task, where its whole score is as good as any with the task; else None."""
+    """Return the best node without the task, if its whole score is as good as any with the task; else None."""
     first = next((one for one in ranked if name not in tasks[one.id]), None)
     best_rival = next(one for one in ranked if name in tasks[one.id])
     return first if first and first.value >= best_rival.value else None

@@ -40,7 +40,7 @@ class JudgedNodes:
 
     @classmethod
     def of(cls, ask: Ask, make: Callable[[], Self], key: Hashable = ()) -> Self:
-        """The population of this history, run, pool and machine, brought up to date."""
+        """Return the population of this history, run, pool and machine, brought up to date."""
         fingerprint = Cohorts.of(ask.history.runs[ask.run]).fingerprint
         kept = _KEPT.setdefault(ask.history, {})
         name = (cls, key, ask.run, ask.pool, fingerprint)
@@ -51,7 +51,7 @@ class JudgedNodes:
         return found
 
     def add(self, node: Node, value: float) -> None:
-        """Called once for each node that can be compared."""
+        """Take in one node that can be compared; called once for each."""
 
     def _read(self, ask: Ask, fingerprint: str) -> None:
         ids = ask.history.nodes_of_pool(ask.run, ask.pool)
@@ -78,13 +78,13 @@ class Population(JudgedNodes):
 
 
 def population(ask: Ask) -> list[NodeValue]:
-    """The best nodes that can be changed, the best first; the baseline alone before there are others."""
+    """List the best nodes that can be changed, the best first; the baseline alone before there are others."""
     ranked = [one for one in Population.of(ask, Population).ranked if can_change(ask, one.id)]
     return ranked or [NodeValue(ask.root.id, 0.0)]
 
 
 def can_change(ask: Ask, node: NodeId) -> bool:
-    """Whether a change may start from the node: it has its files and its verdict, and nobody said otherwise."""
+    """Say whether a change may start from the node: it has its files and verdict, and nobody ruled it out."""
     found = ask.history[node]
     is_sound = not found.files_removed and (found.verdict in _COUNTED or found.id.parent is None)
     is_free = ask.pool is not Pool.ATTEMPT or not exclusion(ask.history, node, ask.anchors.audits)
@@ -92,7 +92,7 @@ def can_change(ask: Ask, node: NodeId) -> bool:
 
 
 def node_value(ask: Ask, node: Node, fingerprint: str) -> float | None:
-    """The node's result as one number, where higher is better; None where it cannot be compared."""
+    """Return the node's result as one number, where higher is better; None if it cannot be compared."""
     metrics = ask.history.counting_metrics(ask.run)
     result = node.result(fingerprint)
     if not metrics or result is None or not result.outcome.is_finished or node.verdict not in _COUNTED:
@@ -122,6 +122,7 @@ class _Among(Population):
             super().add(node, value)
 
 
+# One wrapper around every selector, so that steering combines with each.
 class SteeredSelector(Record):
     """A selector of attempts within what the directive, audits and past versions leave to it."""
 
@@ -142,7 +143,7 @@ class SteeredSelector(Record):
 
 
 def _directed_selection(ask: Ask) -> Selection | None:
-    """The best node at or below those that the directive names; None where it names none that can be changed."""
+    """Return the best changeable node at or below those that the directive names; None if there is none."""
     tops = Directive.of(ask.history.runs[ask.run]).build_on
     if not tops:
         return None
@@ -159,7 +160,7 @@ def _best_allowed(ask: Ask) -> Node:
 
 
 def _better_version(ask: Ask, selection: Selection) -> Selection | None:
-    """The best past version, where its result is better than that of the node and of the best node."""
+    """Return the best past version, if its result is better than the node's and the best node's."""
     run = ask.history.runs[ask.run]
     best = Incumbents.of(run, Pool.VERSION).best
     if best is None or best == run.root or not can_change(ask, best):

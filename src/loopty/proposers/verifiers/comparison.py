@@ -51,14 +51,14 @@ SAME_RESULT = Preference(_TIE, 0.0)
 
 
 def result_tokens(verifier: VerifierModel, metric: JudgedMetric) -> int:
-    """The number of tokens of each result that fit into a question. Raises Misuse when hardly any fit."""
+    """Return the number of tokens of each result that fit into a question. Raises Misuse when hardly any fit."""
     return verifier.data_tokens(_prompt(metric, ())) // 2
 
 
 async def compare(
     verifier: VerifierModel, metric: JudgedMetric, result: str, baseline: str, node: NodeId, rng: random.Random
 ) -> Preference:
-    """How often the verifier prefers `result` to `baseline`. Raises Exhausted and Outage when it cannot answer."""
+    """Ask how often the verifier prefers `result` to `baseline`. Raises Exhausted and Outage if it cannot."""
     max_tokens = result_tokens(verifier, metric)
     answers: list[float | None] = []
     result_first = False
@@ -79,7 +79,7 @@ async def compare(
 
 
 def preference(answers: Sequence[float | None]) -> Preference | None:
-    """The preference that the answers show, or None when no answer counts.
+    """Return the preference that the answers show, or None when no answer counts.
 
     Answers 2k and 2k + 1 are a pair: the same comparison in both orders. A pair that contradicts itself says
     nothing about the results and much about the order: it counts as a tie.
@@ -99,7 +99,7 @@ def preference(answers: Sequence[float | None]) -> Preference | None:
 
 
 async def _compare_once(verifier: VerifierModel, prompt: Prompt, result_first: bool, node: NodeId) -> float | None:
-    """1 when the verifier prefers the result, 0 the baseline, 0.5 a tie; None when its reply cannot be read."""
+    """Return 1 when the verifier prefers the result, 0 the baseline, 0.5 a tie; None if it is unreadable."""
 
     def read(fields: Fields) -> float:
         read_reasoning(fields)
@@ -162,7 +162,7 @@ class JudgedExecutor:
     async def _with_metric(
         self, metric: JudgedMetric, trial: Trial, outcome: Outcome, cancel: asyncio.Event
     ) -> Outcome:
-        """The outcome with this metric, replacing a value that the benchmark may have reported under its name."""
+        """Return the outcome with this metric, replacing a value that the benchmark may have reported as it."""
         artifact = _content(self._traces(trial).file(metric.artifact))
         if artifact is None:
             reason = (
@@ -182,7 +182,7 @@ class JudgedExecutor:
         )
 
     async def _preference(self, metric: JudgedMetric, trial: Trial, artifact: bytes) -> Preference:
-        """How often the verifier prefers the artifact to the baseline's. Equal pairs are compared only once."""
+        """Return how often the verifier prefers the artifact to the baseline's. Equal pairs are compared once."""
         file = self._traces(replace(trial, node=trial.root, number=1, pool=Pool.ATTEMPT)).file(metric.artifact)
         baseline = _content(file)
         if baseline is None:
@@ -213,7 +213,7 @@ class MixedModel:
     """The draw follows from the question alone, so that a resumed run asks the same model."""
 
     def __init__(self, models: Mapping[ModelOption, RoleModel]) -> None:
-        """All of them write into one archive."""
+        """Take models that all write into one archive."""
         self._models = list(models.values())
         self._weights = [option.weight for option in models]
         self.model = self._models[0].model

@@ -43,7 +43,7 @@ Think first, and write your reasoning down before you decide. Answer with one JS
 
 
 def question(duty: str, text: str, fields: Mapping[str, Fields]) -> Prompt:
-    """The prompt. The model writes the fields of its answer in this order, reasoning first."""
+    """Make the prompt. The model writes the fields of its answer in this order, reasoning first."""
     schema = model_text.schema({"reasoning": REASONING, **fields})
     return Prompt(_SYSTEM.format(duty=duty), (Message(Speaker.ASKER, text),), schema)
 
@@ -55,7 +55,7 @@ class VerifierModel(Record):
     max_prompt_tokens: int
 
     def data_tokens(self, prompt: Prompt) -> int:
-        """The number of tokens of data that fit beside this prompt. Raises Misuse when hardly any fit."""
+        """Return how many tokens of data fit beside this prompt. Raises Misuse when hardly any fit."""
         fixed = sum(map(tokens, prompt.texts)) + tokens(json.dumps(prompt.schema)) + _SEPARATOR_TOKENS
         room = self.max_prompt_tokens - fixed - self._quote_tokens
         if room < _MIN_DATA_TOKENS:
@@ -67,7 +67,7 @@ class VerifierModel(Record):
         return room
 
     async def ask(self, prompt: Prompt, operator: str, node: NodeId, read: ReadAnswer[T]) -> T | None:
-        """The verifier's answer; None when neither its first nor its second reply can be read.
+        """Return the verifier's answer; None when neither its first nor its second reply can be read.
 
         Raises Exhausted when a cap forbids the call, Outage when the model is unavailable.
         """
@@ -84,12 +84,12 @@ class VerifierModel(Record):
 
     @property
     def _quote_tokens(self) -> int:
-        """The most tokens of an unreadable reply that the verifier is shown again."""
+        """Return the most tokens of an unreadable reply that the verifier is shown again."""
         return self.max_prompt_tokens // 8
 
 
 async def run_unless_stopped(work: Coroutine[Any, Any, T], cancel: asyncio.Event) -> T | None:
-    """The result of the work; None when `cancel` is set first. Returns only after the work has cleaned up."""
+    """Return the result; None when `cancel` is set first. Returns only after the work has cleaned up."""
     task, stop = asyncio.create_task(work), asyncio.create_task(cancel.wait())
     try:
         await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -101,7 +101,7 @@ async def run_unless_stopped(work: Coroutine[Any, Any, T], cancel: asyncio.Event
 
 
 def read_choice(fields: Fields, name: str, meanings: Mapping[str, T]) -> T:
-    """The meaning of the word in this field. Raises ValueError for any other word."""
+    """Return the meaning of the word in this field. Raises ValueError for any other word."""
     word = str(fields.get(name, "")).strip().lower()
     if word not in meanings:
         raise ValueError(f"`{name}` is none of {', '.join(meanings)}")
@@ -109,7 +109,7 @@ def read_choice(fields: Fields, name: str, meanings: Mapping[str, T]) -> T:
 
 
 def read_reasoning(fields: Fields) -> str:
-    """The reasoning of the answer. Raises ValueError without one: a verdict needs reasons."""
+    """Return the reasoning of the answer. Raises ValueError without one: a verdict needs reasons."""
     text = fields.get("reasoning")
     if not isinstance(text, str) or not text.strip():
         raise ValueError("`reasoning` is missing")
@@ -117,7 +117,7 @@ def read_reasoning(fields: Fields) -> str:
 
 
 def read_list(fields: Fields, name: str) -> tuple[str, ...]:
-    """The non-empty strings in this field. Raises ValueError for anything but a list of strings."""
+    """Return the non-empty strings in this field. Raises ValueError for anything but a list of strings."""
     items = fields.get(name, [])
     if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
         raise ValueError(f"`{name}` is no list of strings")
@@ -139,7 +139,7 @@ class FencedExcerpt(Record):
 
 
 def proposer_claim(operator: str, summary: str, max_tokens: int) -> str:
-    """The proposer's description of its change, fenced and cut to `max_tokens`; empty when nothing fits."""
+    """Return the proposer's description of its change, fenced and cut to `max_tokens`; empty if nothing fits."""
     claim = f"{operator}: {summary}"[:_MAX_CLAIM_CHARS]
 
     def render(limit: int) -> str:
@@ -149,7 +149,7 @@ def proposer_claim(operator: str, summary: str, max_tokens: int) -> str:
 
 
 def excerpt(label: str, text: str, max_chars: int, max_tokens: int) -> FencedExcerpt:
-    """The text, fenced and cut to both limits; a mark shows where characters were left out.
+    """Fence the text and cut it to both limits; a mark shows where characters were left out.
 
     Nothing is scrubbed out: a cheat must not hide in the gaps.
     """
@@ -164,7 +164,7 @@ def excerpt(label: str, text: str, max_chars: int, max_tokens: int) -> FencedExc
 
 
 def parameter_lines(before: Params, after: Params) -> Iterator[str]:
-    """One line for each parameter that changes."""
+    """Yield one line for each parameter that changes."""
     for name, value in after.items():
         if before.get(name) != value:
             yield f"parameter {name}: {before.get(name)!r} -> {value!r}"

@@ -67,7 +67,7 @@ class WinnerReviewer:
         diff_commits: DiffCommits,
         max_prompt_tokens: int,
     ) -> None:
-        """No prompt is longer than `max_prompt_tokens`. Raises Misuse when that is too little for a question."""
+        """Limit prompts to `max_prompt_tokens`. Raises Misuse when that is too little for a question."""
         self.mode = mode
         self._verifier = VerifierModel(role_model, max_prompt_tokens)
         self._task_text = task_text(statement, rules, max_prompt_tokens // 8)
@@ -99,7 +99,7 @@ class WinnerReviewer:
         return Outcome(Ending.FINISHED if opinion.passed else Ending.REFUSED, reason=opinion.reason + note)
 
     def _change_since(self, trial: Trial, earlier: Node) -> _Change:
-        """The change of parameters and files from an earlier node to the winner."""
+        """Return the change of parameters and files from an earlier node to the winner."""
         node = trial.node
         files = "no file differs"
         if earlier.commit != node.commit:
@@ -112,7 +112,7 @@ class WinnerReviewer:
 
 
 def _excerpts(changes: Sequence[_Change], max_tokens: int) -> Iterator[FencedExcerpt]:
-    """The changes as fenced data; each gets an equal share of the tokens that the ones before it left."""
+    """Yield the changes as fenced data; each gets an equal share of the tokens that earlier ones left."""
     for number, change in enumerate(changes):
         part = excerpt(change.label, change.text, MAX_CHARS, max_tokens // (len(changes) - number))
         max_tokens -= part.tokens
@@ -137,7 +137,7 @@ def _read_opinion(fields: Fields) -> _Opinion:
 
 
 def _measurements(history: History, trial: Trial) -> str:
-    """The measured values of the baseline, the best node and the winner, which the verifier cannot question."""
+    """List the measured values of baseline, best node and winner, which the verifier cannot question."""
     node = trial.node
     assert node.outcome is not None
     fingerprint = node.outcome.fingerprint
@@ -166,7 +166,7 @@ USUAL_RULES = """\
 
 
 def task_text(statement: str, rules: str, statement_tokens: int) -> str:
-    """The task and all its rules, as the first part of a question; the statement is cut to `statement_tokens`."""
+    """Return the task and all its rules, to begin a question; the statement is cut to `statement_tokens`."""
     task = cut_to(statement.strip(), statement_tokens) or "(the task file has no statement)"
     own = f"\n\nThe rules of this task:\n{rules.strip()}" if rules.strip() else ""
     return f"The task:\n{task}\n\nThe usual rules for every change:\n{USUAL_RULES}{own}"

@@ -63,7 +63,7 @@ class Bubblewrap:
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """The protections that bubblewrap cannot give on this machine."""
+        """List the protections that bubblewrap cannot give on this machine."""
         return tuple(namespace_gaps())
 
     async def run(self, launch: Launch, cancel: asyncio.Event) -> Exit:
@@ -187,7 +187,7 @@ class _Namespace:
 
     @property
     def kernel_stop(self) -> Stop | None:
-        """Stop.MEMORY when the kernel killed a process of the tree for its memory, else None."""
+        """Return Stop.MEMORY when the kernel killed a process of the tree for its memory, else None."""
         return Stop.MEMORY if self._cgroup is not None and self._cgroup.has_run_out_of_memory() else None
 
     def excess(self) -> Stop | None:
@@ -317,7 +317,7 @@ def _start_process(
 
 
 def _limit_options(launch: Launch) -> list[str]:
-    """Options for prlimit, which runs inside: from outside even root may lack the right to set limits."""
+    """Return options for prlimit, which runs inside: outside even root may lack the right to set limits."""
     limits = ["--core=0", f"--fsize={launch.bounds.disk_mb << 20}"]
     if counts_processes_by_namespace():
         # The kernel counts the threads in the trial's own user namespace, bubblewrap's reaper included.
@@ -354,7 +354,7 @@ def make_sandbox(_spec: SandboxSpec) -> Bubblewrap:
 
 
 def system_options() -> tuple[str, ...]:
-    """The options that are the same for every trial on this machine."""
+    """Return the options that are the same for every trial on this machine."""
     return tuple(_system_options())
 
 
@@ -369,7 +369,7 @@ def _system_options() -> Iterator[str]:
 
 
 def trial_options(launch: Launch, sources: Sequence[int]) -> Iterator[str]:
-    """The options for this launch; `sources` are the open descriptors of its mounts' sources, in order.
+    """Yield the options for this launch; `sources` are open descriptors of its mounts' sources, in order.
 
     Mounts keep their order, each over the earlier ones; scratch directories come over the mounts.
     """

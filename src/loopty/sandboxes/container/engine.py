@@ -67,7 +67,7 @@ class ContainerEngine(Record):
     """The file with its system call filter, or empty when it names none."""
 
     def state(self, name: str) -> ContainerState | None:
-        """The state of a container, or None when no container has that name."""
+        """Return the state of a container, or None when no container has that name."""
         done = _run_engine(self.program, "inspect", "--type", "container", "--format", "{{json .State}}", name)
         if done.returncode != 0:
             return None
@@ -77,7 +77,7 @@ class ContainerEngine(Record):
         return ContainerState(started, fields["ExitCode"], bool(fields["OOMKilled"]), fields["Pid"])
 
     def image(self, name: str) -> Image:
-        """The image of that name. Raises SandboxError when it is not on this machine: we never fetch images."""
+        """Return the image of that name. Raises SandboxError if it is not on this machine: we fetch no images."""
         done = _run_engine(self.program, "image", "inspect", "--format", "{{.Id}} {{json .Config.Volumes}}", name)
         if done.returncode != 0:
             raise SandboxError(failure_message(self.program, done.stderr, name))
@@ -85,7 +85,7 @@ class ContainerEngine(Record):
         return Image(id_, tuple(json.loads(volumes) or ()))
 
     def container_names(self, prefix: str) -> tuple[str, ...]:
-        """The names of all containers that begin with `prefix`, also of dead ones."""
+        """List the names of all containers that begin with `prefix`, also of dead ones."""
         done = _run_engine(self.program, "ps", "--all", "--filter", f"name=^{prefix}", "--format", "{{.Names}}")
         return tuple(done.stdout.split())
 
@@ -103,7 +103,7 @@ class ContainerEngine(Record):
 
 
 def engine_of(name: str) -> ContainerEngine:
-    """The engine of that name, or for "auto" the first that is installed: podman, then docker.
+    """Return the engine of that name, or for "auto" the first that is installed: podman, then docker.
 
     Raises SandboxError when the engine is not installed or does not answer.
     """
@@ -118,18 +118,18 @@ def engine_of(name: str) -> ContainerEngine:
 
 
 def engine_environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for an engine's program: its variables from the host, all others from `variables`."""
+    """Make the environment for an engine's program: its variables from the host, all others from `variables`."""
     own = {name: value for name, value in os.environ.items() if is_engine_variable(name)}
     return own | {name: value for name, value in (variables or {}).items() if not is_engine_variable(name)}
 
 
 def is_engine_variable(name: str) -> bool:
-    """Whether an engine's program would itself act on a variable of that name."""
+    """Say whether an engine's program would itself act on a variable of that name."""
     return _ENGINE_VARIABLES.fullmatch(name) is not None
 
 
 def limits_to_inherit() -> dict[str, str]:
-    """Limits to pass explicitly, because an engine's defaults may be above what this process may pass on."""
+    """Return limits to pass explicitly: an engine's defaults may be above what this process may pass on."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)
     # Podman accepts at most the number of possible pids.
     pid_max = int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))
@@ -237,7 +237,7 @@ _ADVICE = (
 
 
 def failure_message(program: str, stderr: str, image: str = "IMAGE") -> str:
-    """The engine's own error message in one line, with the remedy where we know one."""
+    """Return the engine's own error message in one line, with the remedy if we know one."""
     engine = PurePath(program).name
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]

@@ -40,7 +40,7 @@ class ContainerSetup(Record):
 
 
 def run_options(setup: ContainerSetup, launch: Launch, name: str, host_mounts: Sequence[Path] = ()) -> list[str]:
-    """The engine's arguments that run `launch` in a container called `name`.
+    """Return the engine's arguments that run `launch` in a container called `name`.
 
     `host_mounts` are the host's mount points.
     """
@@ -63,7 +63,7 @@ def run_options(setup: ContainerSetup, launch: Launch, name: str, host_mounts: S
 
 
 def temporary_directories(setup: ContainerSetup, launch: Launch) -> tuple[str, ...]:
-    """Where the trial sees file systems that are kept in memory."""
+    """List where the trial sees file systems that are kept in memory."""
     return (_HOME, _SHARED_MEMORY, *setup.image.volumes, *launch.scratch)
 
 
@@ -131,7 +131,7 @@ def _without_covered(by_target: dict[str, Mount | None], target: str) -> dict[st
 
 
 def _with_submounts(mounts: Iterable[Mount], host_mounts: Sequence[Path]) -> Iterator[Mount]:
-    """The mounts; after each read-only one, read-only mounts of the host's mount points below its source."""
+    """Yield the mounts, and after each read-only one the host's mount points below its source, read-only."""
     # An engine includes those, but makes only the uppermost read-only.
     for mount in mounts:
         yield mount
@@ -151,7 +151,7 @@ def _bind_option(mount: Mount) -> tuple[str, ...]:
 
 
 def _tmpfs_option(setup: ContainerSetup, target: str, size: int) -> tuple[str, ...]:
-    """The option for an empty file system in memory that the trial may write."""
+    """Return the option for an empty file system in memory that the trial may write."""
     # Owned by the trial's user, because some runtimes replace the mode by that of the directory below.
     if any(separator in target for separator in f"{_SEPARATORS}:"):
         raise SandboxError(f"a container engine cannot mount a scratch directory at {target}: rename it")
@@ -175,7 +175,7 @@ _ENOSYS = 38
 
 
 def narrow_profile(profile: str) -> str | None:
-    """The profile, in the engines' JSON, without what loopty forbids; None for a profile of another kind.
+    """Remove from the profile, in the engines' JSON, what loopty forbids; None for a profile of another kind.
 
     AF_VSOCK ignores network namespaces, and the profiles of some engines allow it.
     """
@@ -245,7 +245,7 @@ def _allow(name: str, *conditions: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without(index: int, bits: int) -> dict[str, Any]:
-    """That an argument has none of these bits."""
+    """Require that an argument has none of these bits."""
     return {"index": index, "value": bits, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}
 
 

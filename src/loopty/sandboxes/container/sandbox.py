@@ -62,7 +62,7 @@ class Container:
 
     @property
     def name(self) -> str:
-        """Includes the content id of the image, because the image is the toolchain of the trials."""
+        """Include the content id of the image, because the image is the toolchain of the trials."""
         try:
             image = self._find_engine().image(self._image).id[:19]
             return f"container {self._image} ({image})" + (" with GPUs" if self._gpus else "")
@@ -71,7 +71,7 @@ class Container:
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """The protections that the engine does not give here; empty when it does not answer: then nothing runs."""
+        """List the protections that the engine does not give; empty if it does not answer: then nothing runs."""
         try:
             return tuple(_gaps(self._find_engine()))
         except SandboxError:
@@ -154,7 +154,7 @@ class _RunningContainer:
             launch.on_start(self._freezer)
 
     def _pids_alive(self) -> Iterable[int]:
-        """The container's processes on this host. Raises OSError where they are not visible."""
+        """List the container's processes on this host. Raises OSError if they are not visible."""
         if not (first := self._find_first_pid()):
             raise ProcessLookupError("the processes of the container are not visible here")
         return threads_of_tree(first)
@@ -224,7 +224,7 @@ class _RunningContainer:
         self._process.wait()
 
     def _first_process(self) -> int | None:
-        """The pid of the container's first process on this host, 0 when not visible, None when not known yet."""
+        """Find the container's first process: its pid on this host, 0 if not visible, None if not known yet."""
         state = self._engine.state(self._name)
         if state is None or not state.first_pid:
             return None

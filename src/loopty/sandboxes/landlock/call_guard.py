@@ -43,11 +43,11 @@ class _Call:
         self._listener = listener
 
     def integer_at(self, index: int) -> int:
-        """The argument at `index` as a C int."""
+        """Return the argument at `index` as a C int."""
         return int.from_bytes((self.arguments[index] & 0xFFFFFFFF).to_bytes(4, "little"), "little", signed=True)
 
     def memory_at(self, index: int, size: int) -> bytes:
-        """Up to `size` bytes at the pointer in the argument. Raises OSError when there is no memory."""
+        """Read up to `size` bytes at the pointer in the argument. Raises OSError when there is no memory."""
         with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
             self.check_waiting()
             try:
@@ -56,7 +56,7 @@ class _Call:
                 raise OSError(errno.EFAULT, "no memory there") from error
 
     def path_at(self, index: int, flags: int) -> bytes:
-        """The path at the pointer in the argument. Raises OSError when it is too long, or empty without a flag."""
+        """Read the path at the pointer in the argument. Raises OSError if too long, or empty without a flag."""
         path, end, _ = self.memory_at(index, _PATH_BYTES).partition(b"\0")
         if not end:
             raise OSError(errno.ENAMETOOLONG, "no end")
@@ -84,7 +84,7 @@ class _Call:
             os.close(anchor)
 
     def copy_socket(self) -> int:
-        """A copy of the socket that the first argument names."""
+        """Return a copy of the socket that the first argument names."""
         with open(f"/proc/{self.pid}/status", "rb") as file:
             process = next(int(line.split()[1]) for line in file if line.startswith(b"Tgid:"))
         leader = os.pidfd_open(process)
@@ -163,7 +163,7 @@ class CallGuard:
         call.answer(error)
 
     def _has_room(self) -> bool:
-        """Whether one more process or thread stays within the bound; recounts only when it might not."""
+        """Say whether one more process or thread stays within the bound; recounts only when it might not."""
         if self.is_closing:
             return False
         if self._threads >= self._order.processes:
@@ -264,7 +264,7 @@ class Descendants:
             self.statuses[pid] = status
 
     def thread_count(self) -> int:
-        """The number of threads of all descendants."""
+        """Count the threads of all descendants."""
         self.reap()
         return sum(len(_entries(f"/proc/{pid}/task")) for pid in self._descendants())
 

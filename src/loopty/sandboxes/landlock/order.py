@@ -85,7 +85,7 @@ class SupervisorOrder:
         """Device files that the command may use."""
 
     def dump(self) -> bytes:
-        """The order as bytes, for a supervisor on the same interpreter."""
+        """Return the order as bytes, for a supervisor on the same interpreter."""
         return marshal.dumps({name: getattr(self, name) for name in self.__slots__})
 
 
@@ -142,7 +142,7 @@ _OWN_PROCESS = (
 
 
 def version() -> int:
-    """The version of Landlock that this kernel has. Raises OSError when it has none."""
+    """Return the version of Landlock that this kernel has. Raises OSError when it has none."""
     return system_call(LANDLOCK_CREATE_RULESET, None, 0, _VERSION)
 
 

@@ -67,7 +67,7 @@ class Landlock:
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """The protections that Landlock cannot give on this kernel."""
+        """List the protections that Landlock cannot give on this kernel."""
         return tuple(self._gaps())
 
     def _gaps(self) -> Iterator[Gap]:
@@ -178,12 +178,12 @@ class _SupervisedTree:
         self._begin_task = asyncio.create_task(self._begin())
 
     def _pids_alive(self) -> Iterator[int]:
-        """The processes of the trial, without the supervisor, which answers their calls and ends them."""
+        """Yield the processes of the trial, without the supervisor, which answers their calls and ends them."""
         return (pid for pid in threads_of_tree(self._process.pid) if pid != self._process.pid)
 
     @property
     def kernel_stop(self) -> Stop | None:
-        """Stop.MEMORY when the kernel killed a process of the tree for its memory, else None."""
+        """Return Stop.MEMORY when the kernel killed a process of the tree for its memory, else None."""
         return Stop.MEMORY if self._cgroup is not None and self._cgroup.has_run_out_of_memory() else None
 
     def excess(self) -> Stop | None:
@@ -209,7 +209,7 @@ class _SupervisedTree:
             raise SandboxError("the supervisor of a trial did not end it in time") from error
 
     def exit(self, stop: Stop | None) -> Exit:
-        """How the command ended, from the supervisor's report. Raises SandboxError when it could not run."""
+        """Tell how the command ended, from the supervisor's report. Raises SandboxError when it could not run."""
         report = os.pread(self._report, _REPORT_BYTES, 0)
         if report.startswith(ENDED):
             code, seconds = report.removeprefix(ENDED).split()

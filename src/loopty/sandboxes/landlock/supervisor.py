@@ -48,7 +48,7 @@ def make_reachable(paths: Iterable[str], uid: int, gid: int) -> None:
 
 
 def _topmost_closed_folder(path: str, uid: int, gid: int) -> str | None:
-    """The topmost directory above `path` that the user cannot search, or None."""
+    """Return the topmost directory above `path` that the user cannot search, or None."""
     names = path.split("/")
     for length in range(1, len(names)):
         directory = "/".join(names[:length]) or "/"

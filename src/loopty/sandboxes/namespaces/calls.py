@@ -55,7 +55,7 @@ def fork_into(namespaces: int) -> tuple[int, int]:
 
 
 def clone_tree(descriptor: int) -> int:
-    """A copy of what is mounted at an open path and below; attached to nothing, it can be mounted anywhere."""
+    """Copy what is mounted at an open path and below; attached to nothing, it can be mounted anywhere."""
     flags = _OPEN_TREE_CLONE | _O_CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
     return system_call(_OPEN_TREE, descriptor, b"", flags)
 
@@ -79,7 +79,7 @@ def unmount(path: str) -> None:
 
 
 def forbid_new_privileges() -> None:
-    """Programs that this process starts gain no rights from set-uid bits or capabilities of files."""
+    """Let programs that this process starts gain no rights from set-uid bits or capabilities of files."""
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 

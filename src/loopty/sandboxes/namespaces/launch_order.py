@@ -185,7 +185,7 @@ class SourceOrder:
 
 
 def dump_order(order: LauncherOrder | TrialOrder | WarmOrder | SourceOrder) -> int:
-    """A file in memory with the order."""
+    """Write the order to a file in memory."""
     fields = {name: getattr(order, name) for name in order.__slots__}
     descriptor = os.memfd_create("loopty-order", os.MFD_CLOEXEC)
     os.write(descriptor, marshal.dumps(fields, _MARSHAL_VERSION))
@@ -226,7 +226,7 @@ def send_descriptors(connection: _socket.socket, descriptors: list[int]) -> None
 
 
 def receive_descriptors(connection: _socket.socket) -> list[int]:
-    """The descriptors that the other side sent; none when it has closed the connection."""
+    """Receive the descriptors that the other side sent; none when it has closed the connection."""
     received: list[int] = []
     while True:
         message, descriptors = receive_message(connection, _COUNT.size)
@@ -242,7 +242,7 @@ def send_message(connection: _socket.socket, message: bytes, descriptors: list[i
 
 
 def receive_message(connection: _socket.socket, size: int) -> tuple[bytes, list[int]]:
-    """A message and the descriptors that came with it; empty when the other side has closed the connection."""
+    """Receive a message with its descriptors; empty when the other side has closed the connection."""
     # Not socket.recv_fds, which lets programs inherit the descriptors (Python 3.11 ignores its flags).
     message, control, _, _ = connection.recvmsg(size, _CONTROL_BYTES, _socket.MSG_CMSG_CLOEXEC)
     return message, [number for _, _, data in control for (number,) in struct.iter_unpack("=i", data)]

@@ -52,7 +52,7 @@ class TrialRoot:
 
     @property
     def host_processes(self) -> str:
-        """The /proc in which the parent of a trial's first process can be seen."""
+        """Return the /proc in which the parent of a trial's first process can be seen."""
         return f"{self._host}/proc"
 
     @property
@@ -148,7 +148,7 @@ class SharedRoot(TrialRoot):
 
 
 def copied_root(system: SystemPaths) -> TrialRoot:
-    """The root of a copy of a warm process: it shows parts of the root that the process itself has."""
+    """Make the root of a copy of a warm process: it shows parts of the root that the process itself has."""
     return TrialRoot(system, "", "", "/tmp")
 
 
@@ -202,7 +202,7 @@ def _bind(source: str, root: str, path: str, attributes: int) -> None:
 
 
 def clone_source(path: str) -> int:
-    """A copy of the tree at a path of the host. Raises OSError when the path is a link or crosses one."""
+    """Copy the tree at a path of the host. Raises OSError when the path is a link or crosses one."""
     descriptor = os.open(f"{HOST}{path}", os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if os.readlink(f"{HOST}/proc/self/fd/{descriptor}") != f"{HOST}{path}":

@@ -49,7 +49,7 @@ _KILLED = 128 + signal.SIGKILL
 
 @functools.cache
 def _shared_launcher() -> Launcher:
-    """One for the whole process: what it prepares is the same for all trials."""
+    """Return one for the whole process: what it prepares is the same for all trials."""
     return Launcher()
 
 
@@ -64,7 +64,7 @@ class Namespaces:
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """The protections that cannot be given on this machine."""
+        """List the protections that cannot be given on this machine."""
         from loopty.sandboxes.gaps import namespace_gaps
 
         return tuple(namespace_gaps())
@@ -87,10 +87,12 @@ class Namespaces:
                 break
             if tree.was_never_started:
                 self._launcher.forget_dying()
+        # A launcher that dies takes its trials with it: a fault of the sandbox, never of the candidate.
         raise SandboxError(_failure_message(reason))
 
     async def _run_copy(self, launch: Launch, warm: WarmStart, cancel: asyncio.Event) -> Exit | None:
         """Run a copy of a warm process; None when there is none, and the command starts by itself."""
+        # A channel leads to the candidate of an isolated benchmark, whose imports are its own.
         if launch.network or launch.devices or launch.channel is not None:
             warm.on_cold("its commands use the network or devices")
             return None
@@ -107,6 +109,7 @@ class Namespaces:
         if end is not None:
             return end
         if tree.is_ready:
+            # The copy's pid namespace is below the warm process's, so it died with that: this trial runs again.
             raise WarmProcessLost(_failure_message(""))
         if tree.failure:
             warm.on_cold(self._warm.refuse(warm, tree.failure).reason)
@@ -209,12 +212,12 @@ class NamespaceTree:
 
     @property
     def kernel_stop(self) -> Stop | None:
-        """Stop.MEMORY when the kernel killed a process of the tree for its memory, else None."""
+        """Return Stop.MEMORY when the kernel killed a process of the tree for its memory, else None."""
         return Stop.MEMORY if self._cgroup is not None and self._cgroup.has_run_out_of_memory() else None
 
     @property
     def was_never_started(self) -> bool:
-        """Whether the launcher has not said that it started the first process."""
+        """Say whether the launcher has yet to say that it started the first process."""
         return self._pidfd is None
 
     def excess(self) -> Stop | None:
@@ -305,7 +308,7 @@ class NamespaceTree:
             self._connection.send(GO)
 
     def _on_end(self) -> None:
-        """The first process has closed its end: it is dead, dying, or was never made."""
+        """Note that the first process has closed its end: it is dead, dying, or was never made."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._number)
         if self._pidfd is None or is_readable(self._pidfd, 0):
@@ -319,6 +322,6 @@ class NamespaceTree:
 
 
 def pid_behind(pidfd: int) -> int:
-    """The pid of an open process as this process sees it; -1 when it is dead."""
+    """Return the pid of an open process as this process sees it; -1 when it is dead."""
     with Path(f"/proc/self/fdinfo/{pidfd}").open("rb") as lines:
         return next(int(line.split()[1]) for line in lines if line.startswith(b"Pid:"))

@@ -128,7 +128,7 @@ class TrialProcess:
             os._exit(1)
 
     def _run_command(self, order: TrialOrder, outputs: list[int]) -> int | None:
-        """The exit code of the command, or None when loopty is gone."""
+        """Run the command and return its exit code, or None when loopty is gone."""
         deaths = watch_children()
         try:
             command = self.start_command(order, outputs)
@@ -155,7 +155,7 @@ class TrialProcess:
 
 
 def watch_children() -> int:
-    """A descriptor that can be read when a child has died; SIGCHLD must have a handler."""
+    """Return a descriptor that can be read when a child has died; SIGCHLD must have a handler."""
     readable, writable = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     _signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
     return readable
@@ -169,7 +169,7 @@ def write_identity(uid: int, outer_uid: int, gid: int, outer_gid: int) -> None:
 
 
 def parent_in(processes: int) -> int:
-    """The pid of this process's parent, as an open /proc shows it."""
+    """Return the pid of this process's parent, as an open /proc shows it."""
     descriptor = os.open("self/stat", os.O_RDONLY | os.O_CLOEXEC, dir_fd=processes)
     try:
         # The name in parentheses may contain anything; the state and the parent follow.
@@ -211,7 +211,7 @@ def _spawn(order: TrialOrder, outputs: list[int]) -> int:
 
 
 def _program_path(name: str, search_path: str) -> str:
-    """The first executable file of this name on the search path, as execvp finds it."""
+    """Find the first executable file of this name on the search path, as execvp does."""
     if "/" in name:
         return name
     for folder in search_path.split(":"):
@@ -261,7 +261,7 @@ def handle_deaths() -> None:
 
 
 def start_requests(channel: _socket.socket) -> Iterator[tuple[bytes, _socket.socket]]:
-    """Each request with the connection of the process to start, until loopty closes the channel.
+    """Yield each request with the connection of the process to start, until loopty closes the channel.
 
     Children that have ended are reaped meanwhile.
     """
@@ -296,7 +296,7 @@ def report_failure(trial: _socket.socket, error: OSError) -> None:
 
 
 def _ignore(_number: int, _frame: object) -> None:
-    """The death of a child only wakes the process up."""
+    """Do nothing: the death of a child only wakes the process up."""
 
 
 def _reap_dead() -> None:

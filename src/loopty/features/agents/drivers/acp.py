@@ -15,12 +15,12 @@ _LIMITS = ("max_tokens", "max_turn_requests")
 
 
 def make_command(order: AgentOrder) -> AgentCommand:
-    """The client is a program of the SDK, beside the agent in its sandbox; it prints what the agent sends."""
+    """Start the client, a program of the SDK beside the agent in its sandbox; it prints what the agent sends."""
     return replace(command.make_command(order), sdk_program="acp_client.py")
 
 
 def read_line(line: str) -> Iterator[AgentEvent]:
-    """The events of one message of the agent."""
+    """Yield the events of one message of the agent."""
     fields = json_fields(line)
     if words(fields, "method") == "session/update":
         yield from _read_update(table(table(fields, "params"), "update"))
@@ -69,7 +69,7 @@ def _end(stop: str) -> AgentEvent:
 
 
 def _usage(usage: dict[str, object]) -> Usage | None:
-    """The tokens of the session, where the agent states them; its total has everything."""
+    """Return the tokens of the session, if the agent states them; its total has everything."""
     output = count(usage, "outputTokens", "thoughtTokens")
     total = count(usage, "totalTokens") or output + count(
         usage, "inputTokens", "cachedReadTokens", "cachedWriteTokens"

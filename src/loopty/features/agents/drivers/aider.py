@@ -46,7 +46,7 @@ def make_command(order: AgentOrder) -> AgentCommand:
 
 
 def read_line(line: str) -> Iterator[AgentEvent]:
-    """The events of one line of output."""
+    """Yield the events of one line of output."""
     if found := _TOKENS.search(line):
         cost = _COST.search(line)
         usage = Usage(_number(found[1], found[2]), _number(found[3], found[4]))

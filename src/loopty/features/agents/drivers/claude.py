@@ -20,7 +20,7 @@ from loopty.proposers.agent.stream import (
 
 
 def read_line(line: str, is_cached_apart: bool = True) -> Iterator[AgentEvent]:
-    """The events of one line of `stream-json`; `is_cached_apart`: cached tokens are not in the input's count."""
+    """Yield the events of one line of `stream-json`; `is_cached_apart`: its input's count lacks cached tokens."""
     fields = json_fields(line)
     match words(fields, "type"):
         case "system":

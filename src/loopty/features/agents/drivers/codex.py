@@ -21,7 +21,7 @@ _OUTSIDE_FEATURES = ("plugins", "apps", "plugin_discovery_prefetch")
 
 
 def make_command(order: AgentOrder) -> AgentCommand:
-    """Codex's own sandbox is off, because it cannot work inside another; ours holds."""
+    """Make the command with Codex's own sandbox off, because it cannot work inside another; ours holds."""
     argv = ["codex", "exec"]
     if order.session:
         argv += ["resume", order.session]
@@ -51,7 +51,7 @@ def make_command(order: AgentOrder) -> AgentCommand:
 
 
 def read_line(line: str) -> Iterator[AgentEvent]:
-    """The events of one line of `--json`."""
+    """Yield the events of one line of `--json`."""
     fields = json_fields(line)
     item = table(fields, "item")
     match words(fields, "type"):

@@ -17,12 +17,12 @@ _QUIET_SETTINGS = {
 
 
 def endpoint_settings(login: str) -> str:
-    """The settings file with a served model: quiet, and with this kind of login."""
+    """Make the settings file for a served model: quiet, and with this kind of login."""
     return json.dumps({**_QUIET_SETTINGS, "security": {"auth": {"selectedType": login}}})
 
 
 def common_options(order: AgentOrder) -> tuple[str, ...]:
-    """The model, the session to resume, the user's arguments and the prompt."""
+    """List the model, the session to resume, the user's arguments and the prompt."""
     model = order.endpoint.model if order.endpoint else order.model
     return (
         *(("-m", model) if model else ()),
@@ -43,7 +43,7 @@ def make_command(order: AgentOrder) -> AgentCommand:
 
 
 def read_line(line: str) -> Iterator[AgentEvent]:
-    """The events of one line of `stream-json`."""
+    """Yield the events of one line of `stream-json`."""
     fields = json_fields(line)
     match words(fields, "type"):
         case "init":

@@ -44,7 +44,7 @@ def make_command(order: AgentOrder) -> AgentCommand:
 
 
 def read_trajectory(content: bytes) -> Iterator[AgentEvent]:
-    """The events of a whole trajectory."""
+    """Yield the events of a whole trajectory."""
     fields = json_fields(content.decode(errors="replace"))
     for message in rows(fields, "messages"):
         if words(message, "role") == "assistant":

@@ -35,7 +35,7 @@ def make_command(order: AgentOrder) -> AgentCommand:
 
 
 def _folders(home: str) -> dict[str, str]:
-    """Where it keeps its files: the user's own settings for these must not lead elsewhere."""
+    """Say where it keeps its files: the user's own settings for these must not lead elsewhere."""
     return {
         "XDG_CONFIG_HOME": f"{home}/.config",
         "XDG_DATA_HOME": f"{home}/.local/share",
@@ -65,7 +65,7 @@ def _endpoint_settings(order: AgentOrder) -> dict[str, object]:
 
 
 def read_line(line: str) -> Iterator[AgentEvent]:
-    """The events of one line of `--format json`."""
+    """Yield the events of one line of `--format json`."""
     fields = json_fields(line)
     part = table(fields, "part")
     session = words(fields, "sessionID")

@@ -60,7 +60,7 @@ def make_command(order: AgentOrder) -> AgentCommand:
 
 
 def read_line(line: str) -> Iterator[AgentEvent]:
-    """The events of one line of `--mode json`."""
+    """Yield the events of one line of `--mode json`."""
     fields = json_fields(line)
     message = table(fields, "message")
     match words(fields, "type"):

@@ -23,15 +23,15 @@ class SettingsEntry(Protocol):
     def path(self) -> Path: ...
 
     def text_with(self, text: str) -> str:
-        """The file's text with the entry, which replaces an older one of loopty's."""
+        """Return the file's text with the entry, which replaces an older one of loopty's."""
         ...
 
     def text_without(self, text: str) -> str:
-        """The file's text without the entry; the same text where there is none."""
+        """Return the file's text without the entry; the same text if there is none."""
         ...
 
     def snippet(self) -> str:
-        """What a person would paste."""
+        """Return what a person would paste."""
         ...
 
 
@@ -123,7 +123,7 @@ class JsonEntry(Record):
 
     @staticmethod
     def _format(whole: dict[str, Any], before: str) -> str:
-        """As JSON, with the indentation that the file had."""
+        """Format it as JSON, with the indentation that the file had."""
         found = re.search(r"^\{\s*\n([ \t]+)\S", before)
         return json.dumps(whole, indent=found[1] if found else 2, ensure_ascii=False) + "\n"
 
@@ -174,7 +174,7 @@ def _literal(value: str | int | list[str]) -> str:
 
 
 def _quote(text: str) -> str:
-    """As a basic string of TOML, which has the escapes of JSON."""
+    """Quote the text as a basic string of TOML, which has the escapes of JSON."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -88,7 +88,7 @@ class HookCall(Record):
 
     @classmethod
     def parse(cls, event: str, text: str) -> HookCall | None:
-        """The call, or None where the host says something else than expected."""
+        """Parse the call; None if the host says something else than expected."""
         moment = MOMENTS.get(event)
         try:
             fields = json.loads(text)
@@ -174,7 +174,7 @@ class HostWork(Record):
     """The drafts that a directing agent was seen to edit, with a file of each."""
 
     def is_subagents(self, moment: float) -> bool:
-        """Whether one was at work, or just before or after while no directing agent was."""
+        """Say whether one was at work, or just before or after while no directing agent was."""
         if any(call.has(moment) for call in self.by_subagents):
             return True
         is_near = any(call.is_near(moment) for call in self.by_subagents)
@@ -198,11 +198,11 @@ class HostCalls:
         self._append([time.time(), "end", call.name_of_call, call.is_subagent, [*drafts], is_instructed])
 
     def note_edit(self, draft: NodeId, path: str) -> None:
-        """A directing agent has edited this draft."""
+        """Note that a directing agent has edited this draft."""
         self._append([time.time(), "edited", draft, path])
 
     def read(self) -> HostWork:
-        """What is written down. A line that cannot be read is passed over."""
+        """Read what is written down. A line that cannot be read is passed over."""
         calls: dict[bool, list[CallTime]] = {True: [], False: []}
         begun: dict[str, tuple[float, bool]] = {}
         drafts, instructed, edited = set[NodeId](), set[NodeId](), dict[NodeId, str]()

@@ -80,7 +80,7 @@ def require_subagent_edits(context: CampaignContext, node: Node, environ: Mappin
 
 
 def _strange_edits(context: CampaignContext, node: Node, work: HostWork) -> Iterator[str]:
-    """The files of a draft that were changed after it was laid out, and not by a subagent."""
+    """Yield the files of a draft that were changed after it was laid out, and not by a subagent."""
     from loopty.session.drafts import draft_edits
 
     folder, layout = context.state.draft_folder(node.id), context.state.draft_layout(node.id)
@@ -92,7 +92,7 @@ def _strange_edits(context: CampaignContext, node: Node, work: HostWork) -> Iter
 
 
 def _edits_of_repository(context: CampaignContext, work: HostWork) -> Iterator[str]:
-    """The writable files of the working tree that the directing agent has changed, and that differ from HEAD."""
+    """Yield the writable files of the working tree that the directing agent changed, and that differ from HEAD."""
     repository, top = context.repository, context.state.top
     writable = (path for path in repository.working_tree.paths() if paths.matches(path, context.task.access.write))
     suspects = {path for path in writable if work.is_directors(_changed_at(top / path))}
@@ -110,7 +110,7 @@ def _digest(folder: SafeFolder, path: str) -> str:
 
 
 def _changed_at(place: Path) -> float:
-    """When a file was changed last, in any way; for one that is gone, when its folder was."""
+    """Tell when a file was changed last, in any way; for one that is gone, when its folder was."""
     for found in (place, *place.parents):
         try:
             return os.lstat(found).st_ctime
@@ -146,7 +146,7 @@ class HostSessions:
         self._file = file
 
     def find(self, name: str, now: float) -> HostSession | None:
-        """The session, if it has used the tools lately."""
+        """Find the session, if it has used the tools lately."""
         found = self._read().get(name)
         return found if found and now - found.at < _DRIVES_SECONDS else None
 
@@ -164,7 +164,7 @@ class HostSessions:
 
 
 def answer_hook(call: HookCall, environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """The reply to one call; empty where there is nothing to say. Raises LooptyError outside a repository."""
+    """Reply to one call; empty if there is nothing to say. Raises LooptyError outside a repository."""
     reader = CampaignReader(Path(call.folder or "."))
     state = reader.record.state
     if not reader.history.runs:

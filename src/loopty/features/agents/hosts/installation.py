@@ -23,7 +23,7 @@ OWN_LINE = "compatibility: loopty "
 
 
 def shipped_skills() -> dict[str, str]:
-    """The text of each skill, by the name of its folder."""
+    """Return the text of each skill, by the name of its folder."""
     return {
         path.stem: path.read_text(encoding="utf-8").replace(_VERSION, __version__)
         for path in sorted(_FOLDER.glob("loopty-*.md"))
@@ -36,7 +36,7 @@ _INSTALLED = "hosts"
 
 
 def server_command() -> list[str]:
-    """The command that serves loopty's tools, with its whole path: a host's PATH may be another one."""
+    """Return the command that serves loopty's tools, with its whole path: a host's PATH may be another one."""
     program = Path(sys.executable).with_name("loopty")
     own = [str(program)] if os.access(program, os.X_OK) else [sys.executable, "-P", "-m", "loopty"]
     return [*own, "mcp"]
@@ -83,17 +83,17 @@ class HostInstallation:
         return [*(path for path, _ in changes), *skills]
 
     def faults(self) -> list[str]:
-        """What is missing or not of this version; empty where all is in place. Raises Misuse as `install`."""
+        """List what is missing or not of this version; empty if all is in place. Raises Misuse as `install`."""
         changes = [*self._entry_changes(lambda entry, text: entry.text_with(text)), *self._skill_changes()]
         return [f"{path} is not as this version needs it" for path, _ in changes]
 
     @property
     def is_installed(self) -> bool:
-        """Whether the user has installed loopty in this host, of any version."""
+        """Say whether the user has installed loopty in this host, of any version."""
         return self.host.name in self._installed_hosts()
 
     def _entry_changes(self, edit: Callable[[SettingsEntry, str], str]) -> list[tuple[Path, str]]:
-        """The settings files that this edit changes, with their new text."""
+        """List the settings files that this edit changes, with their new text."""
         before: dict[Path, str] = {}
         after: dict[Path, str] = {}
         for entry in self.entries:
@@ -138,7 +138,7 @@ def _refuse_dangling_link(path: Path) -> None:
 
 
 def _read(path: Path) -> str:
-    """The text of a file; empty where there is none."""
+    """Read the text of a file; empty if there is none."""
     try:
         # A FIFO without a writer would block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -59,7 +59,7 @@ def _nothing(_places: UserPlaces, _server: Sequence[str]) -> tuple[SettingsEntry
 
 
 def _hooks(path: Path, server: Sequence[str], matchers: Mapping[str, str]) -> tuple[SettingsEntry, ...]:
-    """The hooks of a host, each with the tools after or before which it runs; empty: every time."""
+    """Make the hooks of a host, each with the tools after or before which it runs; empty: every time."""
     program = shlex.join(server[:-1])
 
     def entry(event: str, matcher: str) -> SettingsEntry:

@@ -41,7 +41,7 @@ _GOOGLETEST = re.compile(r"g(?:oogle)?test|gmock", re.IGNORECASE)
 
 
 def missing_development_library(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A library whose files for builds are not installed."""
+    """Explain a library whose files for builds are not installed."""
     found = failure.match(*_NOT_FOUND)
     if found is None:
         return None
@@ -57,7 +57,7 @@ def missing_development_library(failure: Failure, facts: HostFacts) -> Cause | N
 
 
 def missing_bundled_copy(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A copy of another library that this release does not have: an option takes the one of the system."""
+    """Explain a bundled library that this release does not have: an option takes the system's copy."""
     found = failure.match(_HEADER)
     folders = found["path"].lower().split("/")[:-1] if found else []
     if not any(map(_BUNDLED.fullmatch, folders)) or _CMAKE not in failure.command:
@@ -74,7 +74,7 @@ def missing_bundled_copy(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def missing_test_framework(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A build that leaves its tests out, because the library that they are written with is not installed."""
+    """Explain a build that leaves its tests out, because the library that they need is not installed."""
     if not failure.match(NO_TEST_RAN, r"No tests were found"):
         return None
     runner = re.search(_NO_RUNNER, failure.output, re.MULTILINE)
@@ -95,7 +95,7 @@ def missing_test_framework(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def missing_googletest_folder(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A folder with the sources of GoogleTest: a submodule that a release does not have."""
+    """Explain a missing folder with the sources of GoogleTest: a submodule that a release does not have."""
     found = failure.match(_FOLDER) or re.search(_FOLDER, failure.output)
     path = path_in_tree(f"{_folder_before(found)}{found['path']}") if found else None
     if path is None or facts.submodule(path) or not _GOOGLETEST.search(path):
@@ -111,7 +111,7 @@ def missing_googletest_folder(failure: Failure, facts: HostFacts) -> Cause | Non
 
 
 def _folder_before(found: re.Match[str]) -> str:
-    """The folder, with a slash, from which CMake names a relative path: that of the file with the error."""
+    """Find the folder, with a slash, from which CMake names a relative path: that of the file with the error."""
     files = re.findall(r"CMake Error at (?P<folder>[^\s:]+/)CMakeLists\.txt:", found.string[: found.start()])
     return "" if found["path"].startswith("/") or not files else files[-1]
 
@@ -130,7 +130,7 @@ _GENERATED_HEADER = r"fatal error: (?P<name>[A-Za-z][\w+-]*)(?:/[\w./+-]*|\.h(?:
 
 
 def parallel_make(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """Something that make builds a moment later: one step after the other, it is there in time."""
+    """Explain a missing file that make builds a moment later: one step after the other, it is there in time."""
     if not (_PARALLEL.search(failure.command) and failure.match(*_NOT_YET_BUILT)):
         return None
     header = failure.match(_GENERATED_HEADER)
@@ -181,7 +181,7 @@ _VETTED = (
 
 
 def strict_compiler(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """An error that a flag of the compiler allows; builds read the flags from the environment."""
+    """Explain an error that a flag of the compiler allows; builds read the flags from the environment."""
     for pattern, (sentence, exports) in _FLAGS.items():
         if failure.match(pattern) and failure.match(r"\berror: |multiple definition|being treated as errors"):
             line = f"{exports}; {failure.command}"
@@ -190,7 +190,7 @@ def strict_compiler(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def strict_vet(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """Code that compiles, and that the checks of a newer `go vet` refuse before the tests run."""
+    """Explain code that compiles, and that a newer `go vet` refuses before the tests run."""
     found = failure.match(_VETTED)
     if found is None or not _GO_TEST.search(failure.command):
         return None

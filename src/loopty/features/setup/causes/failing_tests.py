@@ -24,7 +24,7 @@ _MOST_NODE_TESTS = 40
 
 
 def without_mocha(command: str, output: str) -> tuple[Sequence[str], str] | None:
-    """The failed tests of Mocha, of more that pass, and the command without them; None where it is another one."""
+    """List Mocha's failed tests, of more that pass, and the command without them; None for another runner."""
     passed, failed = _MOCHA_PASSED.search(output), _MOCHA_FAILED.search(output)
     if not (passed and failed):
         return None
@@ -35,7 +35,7 @@ def without_mocha(command: str, output: str) -> tuple[Sequence[str], str] | None
 
 
 def without_jest(command: str, output: str) -> tuple[Sequence[str], str] | None:
-    """The same for Jest; a file that cannot be loaded has no titles to leave out."""
+    """Do the same for Jest; a file that cannot be loaded has no titles to leave out."""
     count = _JEST_COUNT.search(output)
     if count is None or int(count["failed"]) >= int(count["passed"]) or _JEST_NOT_RUN in output:
         return None
@@ -46,7 +46,7 @@ def without_jest(command: str, output: str) -> tuple[Sequence[str], str] | None:
 def _without(
     command: str, titles: Sequence[str], option: re.Pattern[str], text: str
 ) -> tuple[Sequence[str], str] | None:
-    """The titles, each once, and the command with the option that leaves them out, and what it had left out."""
+    """List the titles once, and make the command that leaves them out, and what it had left out."""
     once = list(dict.fromkeys(titles))
     before, bare = option.search(command), option.sub("", command)
     started = _STARTED.search(bare)
@@ -81,7 +81,7 @@ _CARGO_PASSED = re.compile(r"^test result: \w+\. (\d+) passed", re.MULTILINE)
 
 
 def failing_tests_of_a_suite(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """Some tests that fail, of more that pass."""
+    """Explain some tests that fail, of more that pass."""
     for without_them in (
         _without_ctest,
         _without_automake,
@@ -139,7 +139,7 @@ def _without_cargo(command: str, output: str) -> tuple[Sequence[str], str] | Non
 
 
 def _plain_names(names: Sequence[str]) -> list[str]:
-    """The names, each once; none where one of them is not plain, or where they are too many for a command."""
+    """List the names, each once; none if one of them is not plain, or if they are too many for a command."""
     once = list(dict.fromkeys(names))
     return once if len(once) <= _MOST_SUITE_TESTS and all(_PLAIN.fullmatch(name) for name in once) else []
 
@@ -162,7 +162,7 @@ _MOST_TESTS_LEFT_OUT, _MOST_FILES_LEFT_OUT = 40, 20
 
 
 def unknown_options(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """Options of a plug-in that the configuration of pytest has, and that is not installed."""
+    """Explain options that pytest's configuration has, of a plug-in that is not installed."""
     found = failure.match(r"error: unrecognized arguments: (?P<options>.+)")
     if found is None or not _PYTEST.search(failure.command) or _NO_OPTIONS in failure.command:
         return None
@@ -180,7 +180,7 @@ def unknown_options(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def too_little_coverage(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A bound on coverage, which the chosen tests miss; measuring it would be most of the score, too."""
+    """Explain a missed bound on coverage by the chosen tests; measuring it would be most of the score, too."""
     found = failure.match(r"Coverage failure: total of .*|Required test coverage of .* not reached.*")
     if found is None or not _PYTEST.search(failure.command) or _NO_COVERAGE in failure.command:
         return None
@@ -192,7 +192,7 @@ def too_little_coverage(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def first_failed_test(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A test that ended the others: without `-x`, pytest says which of them fail."""
+    """Explain a test that ended the others: without `-x`, pytest says which of them fail."""
     if not (_PYTEST.search(failure.command) and _STOP in failure.command and _FAILED.search(failure.output)):
         return None
     return Cause(
@@ -204,7 +204,7 @@ def first_failed_test(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def failing_tests(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """Some tests that fail, of many that pass: they are left out."""
+    """Explain some tests that fail, of many that pass: they are left out."""
     if not _PYTEST.search(failure.command) or _STOP in failure.command:
         return None
     failed = list(dict.fromkeys(_FAILED.findall(failure.output)))
@@ -234,7 +234,7 @@ def failing_tests(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def _files_that_pass(failure: Failure, failed: set[str]) -> Cause | None:
-    """A few files whose tests all pass, or a few tests, where most of the others do not."""
+    """Choose a few files whose tests all pass, or a few tests, if most of the others do not."""
     tests = list(dict.fromkeys(_PASSED_TEST.findall(failure.output)))
     files = [path for path in dict.fromkeys(path for path, _ in tests) if path not in failed]
     chosen = files[:_MOST_FILES] or [f"{path}{test}" for path, test in tests[:_MOST_TESTS]]

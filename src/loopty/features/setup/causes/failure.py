@@ -23,79 +23,79 @@ class HostFacts(Protocol):
     """Facts, looked up only when a rule asks. Names and paths come from output that nobody vouches for."""
 
     def program(self, name: str) -> str | None:
-        """Where the user's shell, or a usual folder of tools, has this program; None where it is not installed."""
+        """Find this program in the user's shell or a usual folder of tools; None if it is not installed."""
         ...
 
     def is_shown(self, path: str) -> bool:
-        """Whether trials see this path of the host anyway."""
+        """Say whether trials see this path of the host anyway."""
         ...
 
     def has_path(self, path: str) -> bool:
-        """Whether the working tree, or the host for an absolute path, has this path."""
+        """Say whether the working tree, or the host for an absolute path, has this path."""
         ...
 
     def memory_mb(self) -> int:
-        """How much memory this machine has."""
+        """Return how much memory this machine has."""
         ...
 
     def has_gpu(self) -> bool:
-        """Whether this machine has a GPU that trials could use."""
+        """Say whether this machine has a GPU that trials could use."""
         ...
 
     def is_executable(self, path: str) -> bool:
-        """Whether this file of the working tree is a program."""
+        """Say whether this file of the working tree is a program."""
         ...
 
     def outermost_ignored(self, path: str) -> str | None:
-        """The outermost part of a path in the working tree that git ignores, or None."""
+        """Find the outermost part of a path in the working tree that git ignores, or None."""
         ...
 
     def has_tracked_files(self, folder: str) -> bool:
-        """Whether git tracks a file in this folder of the repository."""
+        """Say whether git tracks a file in this folder of the repository."""
         ...
 
     def is_environment(self, folder: str) -> bool:
-        """Whether packages are installed in this folder of the working tree."""
+        """Say whether packages are installed in this folder of the working tree."""
         ...
 
     def environment_with(self, module: str) -> str | None:
-        """The virtual environment in the working tree, ignored by git, that has this Python module, or None."""
+        """Find the virtual environment in the working tree, ignored by git, with this Python module, or None."""
         ...
 
     def source_root(self, module: str) -> str | None:
-        """The folder of the repository, below its top, that has this Python module, or None."""
+        """Find the folder of the repository, below its top, that has this Python module, or None."""
         ...
 
     def is_node_dependency(self, name: str) -> bool:
-        """Whether package.json of the repository names this package among those that it needs."""
+        """Say whether package.json of the repository names this package among those that it needs."""
         ...
 
     def go_package(self) -> str:
-        """The package of Go at the top of the repository; empty where there is none."""
+        """Find the package of Go at the top of the repository; empty if there is none."""
         ...
 
     def builds_module(self, name: str) -> bool:
-        """Whether setup.py of the repository builds this Python module from sources of another language."""
+        """Say whether setup.py of the repository builds this Python module from sources of another language."""
         ...
 
     def build_requirements(self) -> tuple[str, ...]:
-        """What pyproject.toml wants for a build, each quoted for a shell; empty where it does not say."""
+        """List what pyproject.toml wants for a build, each quoted for a shell; empty if it does not say."""
         ...
 
     def system_options(self) -> tuple[str, ...]:
-        """Options of CMake that take a library from the system instead of a copy in the repository."""
+        """List the options of CMake that take a library from the system instead of a copy in the repository."""
         ...
 
     def submodule(self, path: str) -> Submodule | None:
-        """The submodule that this path is in, or None."""
+        """Find the submodule that this path is in, or None."""
         ...
 
     def system_package(self, *names: str) -> str | None:
-        """The first of these packages that could be installed with apt; None where none is known."""
+        """Find the first of these packages that could be installed with apt; None if none is known."""
         ...
 
     def library(self, name: str) -> str | None:
-        """The folder of the host that has this shared library, or None."""
+        """Find the folder of the host that has this shared library, or None."""
         ...
 
 
@@ -118,7 +118,7 @@ class Failure(Record):
         return "\n".join((self.reason, *self.lines))
 
     def match(self, *patterns: str) -> re.Match[str] | None:
-        """The first match of a pattern, tried in order, in the reason and then in the lines."""
+        """Find the first match of a pattern, tried in order, in the reason and then in the lines."""
         for pattern in patterns:
             if found := re.search(pattern, self.text, re.MULTILINE):
                 return found
@@ -126,18 +126,18 @@ class Failure(Record):
 
     @property
     def gate(self) -> Gate | None:
-        """The gate that failed; None where it was the benchmark."""
+        """Find the gate that failed; None if it was the benchmark."""
         return next((gate for gate in self.task.gates if self.reason.startswith(f"gate {gate.name}: ")), None)
 
     @property
     def command(self) -> str:
-        """The command that failed, as a shell line."""
+        """Return the command that failed, as a shell line."""
         command = self.gate.command if self.gate else self.task.benchmark.command
         return command if isinstance(command, str) else shlex.join(command)
 
     @property
     def subject(self) -> str:
-        """What failed, in words."""
+        """Say what failed, in words."""
         return f"the gate {self.gate.name}" if self.gate else "the benchmark"
 
     @property
@@ -145,17 +145,17 @@ class Failure(Record):
         return (self.gate or self.task.benchmark).timeout_seconds
 
     def own_setting(self, key: str, value: SettingValue) -> Setting:
-        """A setting of the command that failed."""
+        """Make a setting of the command that failed."""
         return Setting(f"gates.{self.gate.name}" if self.gate else "benchmark", key, value)
 
     def setting_with(self, key: str, *values: str) -> Setting:
-        """A list of the benchmark with these values added."""
+        """Make a list of the benchmark with these values added."""
         before: tuple[str, ...] = getattr(self.task.benchmark, key)
         return Setting("benchmark", key, tuple(dict.fromkeys((*before, *values))))
 
 
 def path_in_tree(path: str) -> str | None:
-    """The path from the repository's top; None for one outside of it."""
+    """Return the path from the repository's top; None for one outside of it."""
     relative = _IN_TREE.sub("", path)
     if relative.startswith(("/", "~")) or ".." in relative.split("/") or not relative.strip("./"):
         return None

@@ -22,6 +22,8 @@ from loopty.show.explanation import Cause
 Rule = Callable[[Failure, HostFacts], Cause | None]
 """Recognises one cause in what a trial printed and in facts of the machine; None where it is another one."""
 
+# The first that matches counts, so the order does, too. A new rule is a function, a line here, and a row with real
+# output in tests/features/setup/causes/test_known_causes.py.
 RULES: tuple[Rule, ...] = (
     limits.pyperf_out_of_time,
     limits.tests_out_of_time,
@@ -81,7 +83,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def explain_failure(failure: Failure, facts: HostFacts) -> Cause | None:
-    """The known cause of a failure, or None.
+    """Find the known cause of a failure, or None.
 
     Only for failures of the user's own code, a baseline or a check: what a candidate prints must not choose what
     the user is advised to mount or to install.

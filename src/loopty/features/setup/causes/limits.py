@@ -37,7 +37,7 @@ _GO_PASSED = re.compile(r"^ok +\t?(\S+)\t([\d.]+)s$", re.MULTILINE)
 
 
 def pyperf_out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A script of pyperf, which starts each of its benchmarks in twenty processes, unless it is told."""
+    """Explain a script of pyperf, which starts each benchmark in twenty processes, unless it is told."""
     if not (failure.match(_OUT_OF_TIME) and _PYPERF.search(failure.output) and failure.command.endswith(".py")):
         return None
     return Cause(
@@ -50,7 +50,7 @@ def pyperf_out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def tests_out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """Tests of which some ended before the time limit of all of them."""
+    """Explain tests of which some ended before the time limit of all of them."""
     if not failure.match(_OUT_OF_TIME):
         return None
     budget = _SHARE * failure.timeout_seconds
@@ -62,7 +62,7 @@ def tests_out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def build_out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A build by CMake that does not end in time: targets that it had built are enough."""
+    """Explain a build by CMake that does not end in time: targets that it had built are enough."""
     built = _BUILT_TARGET.findall(failure.output)
     build = _CMAKE_BUILD.search(failure.command)
     line = failure.command
@@ -80,7 +80,7 @@ def build_out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def _a_part(failure: Failure, name: str, what: str, part: str, line: str) -> Cause:
-    """The cause for what takes too long, of which a part is run instead."""
+    """Make the cause for what takes too long, of which a part is run instead."""
     limit = failure.timeout_seconds
     return Cause(
         name,
@@ -92,7 +92,7 @@ def _a_part(failure: Failure, name: str, what: str, part: str, line: str) -> Cau
 
 
 def unbuilt_test_programs(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """Tests whose programs the build leaves out, unless they are named."""
+    """Explain tests whose programs the build leaves out, unless they are named."""
     found = list(_CTEST_UNBUILT.finditer(failure.output))
     if not found or _CTEST not in failure.command or " --target " in failure.command:
         return None
@@ -112,7 +112,7 @@ def unbuilt_test_programs(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def unbuilt_rest(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """Tests of which only those of a part were built: those that passed are run."""
+    """Explain tests of which only those of a part were built: those that passed are run."""
     passed = _plain([name for name, _ in _CTEST_PASSED.findall(failure.output)[:_MOST_TESTS]])
     line = failure.command
     is_part = _CTEST in line and " --target " in line and " -R " not in line
@@ -138,12 +138,12 @@ def _ctest_with(command: str, names: Sequence[str]) -> str:
 
 
 def _some(targets: Sequence[str]) -> list[str]:
-    """A part of the targets of a build that did not end, the first of them; none where a name is not plain."""
+    """Choose the first targets of a build that did not end; none if a name is not plain."""
     return _plain(targets[: min(_MOST_PROGRAMS, -(-len(targets) // _PART_OF_BUILD))])
 
 
 def _part_of_automake(command: str, output: str, _budget: float) -> str:
-    """The tests of the folder in which most passed: others do not have tests of these names."""
+    """Choose the tests of the folder in which most passed: others do not have tests of these names."""
     tests: dict[str, list[str]] = {}
     folder = "."
     for found in _FOLDER_OR_PASS.finditer(output):
@@ -172,7 +172,7 @@ def _part_of_go(command: str, output: str, budget: float) -> str:
 
 
 def _shortest(passed: Sequence[tuple[str, float]], budget: float) -> list[str]:
-    """The shortest tests that fit into the time, at least one, in the order in which they ran."""
+    """Choose the shortest tests that fit into the time, at least one, in the order in which they ran."""
     chosen: list[str] = []
     spent = 0.0
     for name, seconds in sorted(passed, key=lambda one: one[1]):
@@ -184,7 +184,7 @@ def _shortest(passed: Sequence[tuple[str, float]], budget: float) -> list[str]:
 
 
 def _plain(names: Sequence[str]) -> list[str]:
-    """The names, each once; none where one of them could mean something to a shell."""
+    """List the names, each once; none if one of them could mean something to a shell."""
     once = list(dict.fromkeys(names))
     return once if all(_PLAIN.fullmatch(name) for name in once) else []
 
@@ -232,7 +232,7 @@ _LIBRARY = r"(?P<name>lib[\w.+-]+\.so[\w.]*): cannot open shared object file"
 
 
 def out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A command that its time limit ended."""
+    """Explain a command that its time limit ended."""
     if not failure.match(r"still running after [\d.e+]+ s"):
         return None
     more = round(10 * failure.timeout_seconds)
@@ -244,7 +244,7 @@ def out_of_time(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def out_of_memory(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A trial that its memory limit ended, or that could not get more memory."""
+    """Explain a trial that its memory limit ended, or that could not get more memory."""
     name, sentence = "out-of-memory", "needs more than its {} MB of memory"
     cause = _higher_limit(failure, _MEMORY, name, "memory_mb", sentence)
     limit, most = failure.task.limits.memory_mb, int(_SHARE_OF_MEMORY * facts.memory_mb())
@@ -257,7 +257,7 @@ def out_of_memory(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def out_of_gpu_memory(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A benchmark that could not get more memory of the GPU, which no limit of a trial bounds."""
+    """Explain a benchmark that could not get more memory of the GPU, which no limit of a trial bounds."""
     if not failure.match(*_GPU_MEMORY):
         return None
     sentence = f"{failure.subject} needs more memory than is free on the GPU"
@@ -266,23 +266,23 @@ def out_of_gpu_memory(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def too_many_processes(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A trial with more processes and threads than its limit."""
+    """Explain a trial with more processes and threads than its limit."""
     sentence = "needs more than its {} processes and threads"
     return _higher_limit(failure, _PROCESSES, "too-many-processes", "processes", sentence)
 
 
 def out_of_disk(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A trial that writes more than its limit."""
+    """Explain a trial that writes more than its limit."""
     return _higher_limit(failure, _DISK, "out-of-disk", "disk_mb", "writes more than its {} MB to disk and /tmp")
 
 
 def too_much_output(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A trial that prints more than its limit."""
+    """Explain a trial that prints more than its limit."""
     return _higher_limit(failure, _OUTPUT, "too-much-output", "output_mb", "prints more than its {} MB")
 
 
 def _higher_limit(failure: Failure, patterns: tuple[str, ...], name: str, key: str, sentence: str) -> Cause | None:
-    """The cause whose remedy is a higher limit, where the failure matches a pattern."""
+    """Make the cause whose remedy is a higher limit, if the failure matches a pattern."""
     if not failure.match(*patterns):
         return None
     limit: int = getattr(failure.task.limits, key)
@@ -290,7 +290,7 @@ def _higher_limit(failure: Failure, patterns: tuple[str, ...], name: str, key: s
 
 
 def no_network(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A trial that wants something from the network."""
+    """Explain a trial that wants something from the network."""
     if failure.task.benchmark.network or not failure.match(*_NETWORK):
         return None
     return Cause(
@@ -303,7 +303,7 @@ def no_network(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def no_temporary_folder(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A program that finds no folder for temporary files."""
+    """Explain a program that finds no folder for temporary files."""
     if not failure.match(
         r"No usable temporary directory found", r"mktemp: failed to create", r"TMPDIR.*(?:unset|not set|unbound)"
     ):
@@ -316,7 +316,7 @@ def no_temporary_folder(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def missing_library(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A shared library that is elsewhere on this machine, or nowhere."""
+    """Explain a shared library that is elsewhere on this machine, or nowhere."""
     found = failure.match(_LIBRARY)
     if found is None:
         return None
@@ -341,7 +341,7 @@ def missing_library(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def no_git(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A build that asks git for its version: trials see the files of a commit and no git directory."""
+    """Explain a build that asks git for its version: trials see a commit's files and no git directory."""
     sentence = "the trial asks git about the repository, and sees only the files of a commit"
     if failure.match(r"setuptools[_-]scm was unable to detect version"):
         line = f"export SETUPTOOLS_SCM_PRETEND_VERSION=0.0.1; {failure.command}"

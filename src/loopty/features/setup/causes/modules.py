@@ -74,7 +74,7 @@ _SAME_NAME = """
 
 
 def distribution_of(module: str) -> str:
-    """The package that provides this module; empty where that is not known."""
+    """Look up the package that provides this module; empty if that is not known."""
     if module in _SAME_NAME.split():
         return module.replace("_", "-")
     return _OTHER_NAMES.get(module, "")
@@ -101,7 +101,7 @@ _LOCK_FILES = {
 
 
 def python_module_elsewhere(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A module in an environment that git ignores, or in a source folder."""
+    """Explain a module in an environment that git ignores, or in a source folder."""
     found = failure.match(*_PYTHON)
     if found is None:
         return None
@@ -126,7 +126,7 @@ def python_module_elsewhere(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def missing_python_module(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A module that is not installed."""
+    """Explain a module that is not installed."""
     found = failure.match(*_PYTHON)
     if found is None:
         return None
@@ -149,7 +149,7 @@ def missing_python_module(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def script_inside_a_package(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A script that imports its neighbours by dots: Python starts it by the name of its module."""
+    """Explain a script that imports its neighbours by dots: Python starts it by the name of its module."""
     found = _SCRIPT.search(failure.command)
     if found is None or not failure.match(_RELATIVE_IMPORT):
         return None
@@ -170,7 +170,7 @@ def script_inside_a_package(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def missing_node_module(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A package that is in node_modules, which git ignores, or not installed."""
+    """Explain a package that is in node_modules, which git ignores, or not installed."""
     found = failure.match(_NODE)
     package = _PACKAGE.match(found["name"]) if found else None
     if found is None or package is None or found["name"].startswith((".", "/")):
@@ -187,12 +187,12 @@ def missing_node_module(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def install_line(facts: HostFacts) -> str:
-    """The line that installs the packages of package.json."""
+    """Return the line that installs the packages of package.json."""
     return next((line for name, line in _LOCK_FILES.items() if facts.has_path(name)), "npm install")
 
 
 def file_of_the_candidate(failure: Failure, facts: HostFacts) -> Cause | None:
-    """An isolated benchmark that reaches for files of the candidate."""
+    """Explain an isolated benchmark that reaches for files of the candidate."""
     if not failure.task.benchmark.isolated:
         return None
     found = failure.match(*_PYTHON, r"No such file or directory: '(?P<name>[^']+)'", r"ENOENT.*'(?P<name>[^']+)'")
@@ -212,7 +212,7 @@ def file_of_the_candidate(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def missing_go_module(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A package of the repository, in Go without go.mod: its import path tells the name of the module."""
+    """Explain a package of the repository, in Go without go.mod: its import path tells the module's name."""
     found = failure.match(r"no required module provides package (?P<name>[A-Za-z0-9_./-]+)")
     named = _GO_INIT.search(failure.command)
     parts = found["name"].split("/") if found else []
@@ -241,7 +241,7 @@ _OLD_SETUPTOOLS = r"invalid pyproject\.toml config: "
 
 
 def unbuilt_extension(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A module of the repository that setup.py builds."""
+    """Explain a module of the repository that setup.py builds."""
     found = failure.match(*_MISSING)
     if found is None or BUILD_EXTENSIONS in failure.command:
         return None
@@ -259,7 +259,7 @@ def unbuilt_extension(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def missing_build_requirement(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A package that setup.py needs, which pip would have installed in an environment for the build alone."""
+    """Explain a package that setup.py needs, which pip would have installed for the build alone."""
     found, old = failure.match(_MISSING[0]), failure.match(_OLD_SETUPTOOLS)
     wanted = facts.build_requirements()
     if BUILD_EXTENSIONS not in failure.command or not wanted:

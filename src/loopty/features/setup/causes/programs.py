@@ -106,7 +106,7 @@ class PackageInstaller(Record):
     facts: HostFacts
 
     def install_line(self, names: Names) -> str:
-        """The line that installs these packages; empty where no package manager is known, or it has none."""
+        """Write the line that installs these packages; empty if no package manager is known, or it has none."""
         as_root = "sudo " if self.facts.program("sudo") else ""
         for tool, (words, column) in _MANAGERS.items():
             if names[column] and self.facts.program(tool):
@@ -114,7 +114,7 @@ class PackageInstaller(Record):
         return ""
 
     def library_line(self, name: str) -> str:
-        """The line that installs the files for builds of a library; empty where none is known."""
+        """Write the line that installs the files for builds of a library; empty if none is known."""
         known = next((LIBRARIES[key] for key in LIBRARIES if re.fullmatch(key, name, re.IGNORECASE)), None)
         if known is None:
             plain = name.lower().removeprefix("lib")
@@ -122,12 +122,12 @@ class PackageInstaller(Record):
         return self.install_line(known) if known else ""
 
     def program_line(self, name: str) -> str:
-        """The line that installs a program; empty where none is known."""
+        """Write the line that installs a program; empty if none is known."""
         known = PROGRAMS.get(re.sub(r"-[\d.]+$", "", name)) or self._own_names(name)
         return self.install_line(known) if known else ""
 
     def _own_names(self, *names: str) -> Names | None:
-        """A package that only Debian was asked about."""
+        """Return the names of a package that only Debian was asked about."""
         found = self.facts.system_package(*names) if self.facts.program("apt-get") else None
         return (found, "", "", "") if found else None
 
@@ -160,7 +160,7 @@ _MOST_MODULES = 12
 
 
 def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A program of the user's shell that is outside of what trials see, or is not installed."""
+    """Explain a program of the user's shell that is outside of what trials see, or is not installed."""
     found, maybe = failure.match(*_NOT_FOUND), failure.match(_MAYBE_A_PROGRAM)
     if found is None and maybe and facts.program(maybe["name"]):
         found = maybe
@@ -231,14 +231,14 @@ def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def missing_rust_toolchain(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """Programs of Rust that are rustup's, and have no toolchain behind them."""
+    """Explain programs of Rust that are rustup's, and have no toolchain behind them."""
     if not failure.match(r"rustup could not choose a version of (\w+) to run"):
         return None
     return Cause("missing-toolchain", "rustup has no toolchain on this machine", shell="rustup default stable")
 
 
 def missing_perl_module(failure: Failure, facts: HostFacts) -> Cause | None:
-    """Modules of Perl that are not installed."""
+    """Explain modules of Perl that are not installed."""
     if not failure.match(*_PERL):
         return None
     found = [name for pattern in _PERL for name in re.findall(pattern, f"{failure.text}\n{failure.output}")]
@@ -255,13 +255,13 @@ def missing_perl_module(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def _perl_packages(module: str) -> list[str]:
-    """What Debian may call the package of a module: a part of a distribution is in the package of the whole."""
+    """List what Debian may call a module's package: that of a part is the package of the whole."""
     parts = module.lower().split("::")
     return [f"lib{'-'.join(parts[:count])}-perl" for count in range(len(parts), 0, -1)]
 
 
 def no_permission(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A file of the repository that is run without being executable."""
+    """Explain a file of the repository that is run without being executable."""
     found = failure.match(*_DENIED)
     path = path_in_tree(found["name"]) if found else None
     if path is None or not facts.has_path(path) or facts.is_executable(path):
@@ -273,7 +273,7 @@ def no_permission(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def _rust_folders(home: str, facts: HostFacts) -> list[str]:
-    """Without the rest of ~/.cargo, which has the user's credentials."""
+    """List Rust's folders without the rest of ~/.cargo, which has the user's credentials."""
     folders = (f"{home}/.cargo/bin", f"{home}/.cargo/registry", f"{home}/.rustup")
     return [folder for folder in folders if facts.has_path(folder)]
 

@@ -49,7 +49,7 @@ _OF_THE_SHELL = ("cd", "command", "eval", "exec", "export", "set", "source", "ul
 
 
 def unset_variable(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A variable of the contract that trials do not have: a name from memory."""
+    """Explain a variable of the contract that trials do not have: a name from memory."""
     found = failure.match(_UNSET_VARIABLE)
     if found is None:
         return None
@@ -63,7 +63,7 @@ def unset_variable(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def params_as_text(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A benchmark that takes the name of the file of parameters for its content."""
+    """Explain a benchmark that takes the name of the file of parameters for its content."""
     if not re.search(_PARAMS_AS_TEXT, failure.output) or not failure.match(_NO_JSON):
         return None
     return Cause(
@@ -75,7 +75,7 @@ def params_as_text(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def tool_output(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A benchmark tool whose output loopty can read."""
+    """Explain a benchmark tool whose output loopty can read."""
     if not failure.match(_NOT_WRITTEN) or failure.task.benchmark.result != "file":
         return None
     tool = next((tool for pattern, tool in _TOOLS.items() if failure.match(pattern)), None)
@@ -86,7 +86,7 @@ def tool_output(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def score_on_stdout(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A benchmark that prints its score instead of writing it to the result file."""
+    """Explain a benchmark that prints its score instead of writing it to the result file."""
     if not failure.match(_NOT_WRITTEN) or failure.task.benchmark.result != "file":
         return None
     to_stdout = Setting("benchmark", "result", "stdout")
@@ -112,7 +112,7 @@ def score_on_stdout(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def no_result(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A benchmark that says nothing about its result."""
+    """Explain a benchmark that says nothing about its result."""
     if not failure.match(_NOT_WRITTEN):
         return None
     return Cause(
@@ -130,7 +130,7 @@ def no_result(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def command_with_timer(line: str, build: str = "") -> str:
-    """The line whose score is the CPU time of a command; what is built before does not count."""
+    """Write the line whose score is the CPU time of a command; what is built before does not count."""
     is_plain = _PLAIN_WORDS.fullmatch(line) and line.split()[0] not in _OF_THE_SHELL
     words = line if is_plain else shlex.quote(line)
     timed = f"{CPU_TIMER} {words}"
@@ -138,7 +138,7 @@ def command_with_timer(line: str, build: str = "") -> str:
 
 
 def absent_metric(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A metric of the objective that the benchmark does not report; it reports others."""
+    """Explain a metric of the objective that the benchmark does not report; it reports others."""
     found = failure.match(_REPORTED)
     if found is None:
         return None
@@ -151,7 +151,7 @@ def absent_metric(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def other_score_key(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A result without a score that has other numbers."""
+    """Explain a result without a score that has other numbers."""
     found = failure.match(_OTHER_NUMBERS)
     if found is None:
         return None
@@ -164,12 +164,12 @@ def other_score_key(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 
 def _is_readable(line: str) -> bool:
-    """Whether it is clear which number counts: in `Took 0.4s to parse 22KB: 53KB/s`, it is not."""
+    """Say whether it is clear which number counts: in `Took 0.4s to parse 22KB: 53KB/s`, it is not."""
     return len(_ONE_NUMBER.findall(line)) == 1 or _NAMED_NUMBER.search(line) is not None
 
 
 def _printed_object(failure: Failure) -> list[str] | None:
-    """The names of the numbers in the JSON object that ends the output, on one line or on many; None without."""
+    """List the names of the numbers in the JSON object that ends the output, on one line or more; None without."""
     ends = (failure.output.rstrip(), failure.lines[-1] if failure.lines else "")
     for text in ends:
         for start in _OBJECT.finditer(text):
@@ -183,7 +183,7 @@ def _printed_object(failure: Failure) -> list[str] | None:
 
 
 def score_is_not_finite(failure: Failure, _facts: HostFacts) -> Cause | None:
-    """A result without a finite score."""
+    """Explain a result without a finite score."""
     said = re.search(
         r"has an? .+ that is (?P<value>NaN|-?Infinity)|\((?P<constant>NaN|-?Infinity) is", failure.reason
     )
@@ -237,7 +237,7 @@ _LONGEST_USAGE = 60
 
 
 def has_run_no_tests(output: str) -> bool:
-    """Whether the output names the number of tests, and it is 0; False where it says nothing about that."""
+    """Say whether the output names the number of tests, and it is 0; False if it says nothing about that."""
     counts = [int(number) for pattern in _COUNTS for number in re.findall(pattern, output, re.MULTILINE)]
     says_none = any(re.search(pattern, output, re.MULTILINE) for pattern in _NONE) or (
         re.search(_EMPTY_CHECK, output, re.MULTILINE) is not None and not re.search(_CHECK_TARGET, output)
@@ -247,7 +247,7 @@ def has_run_no_tests(output: str) -> bool:
 
 
 def has_built_nothing(command: str, output: str, cpu_seconds: float) -> bool:
-    """Whether a build by make or CMake found nothing to compile; False for others, which say nothing about it.
+    """Say whether a build by make or CMake found nothing to compile; False for others, which say nothing.
 
     A target of make that only prints what there is to build takes no time.
     """
@@ -259,6 +259,6 @@ def has_built_nothing(command: str, output: str, cpu_seconds: float) -> bool:
 
 
 def is_only_usage(output: str) -> bool:
-    """Whether the output is nothing but how the command is used: it wants arguments, and has measured nothing."""
+    """Say whether the output is only how the command is used: it wants arguments, and has measured nothing."""
     lines = output.strip().splitlines()
     return 0 < len(lines) <= _LONGEST_USAGE and re.match(r"\s*usage\s*:", lines[0], re.IGNORECASE) is not None

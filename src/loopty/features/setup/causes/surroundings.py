@@ -57,7 +57,7 @@ _DENIED = (
 
 
 def submodule(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A path in a repository inside the repository."""
+    """Explain a path in a repository inside the repository."""
     found = failure.match(*_NOT_THERE)
     path = path_in_tree(found["path"]) if found else None
     inner = facts.submodule(path) if path else None
@@ -77,7 +77,7 @@ def submodule(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def path_ignored_by_git(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A path of the working tree that git ignores, or one of the host that trials do not see."""
+    """Explain a path of the working tree that git ignores, or one of the host that trials do not see."""
     found = failure.match(*_NOT_THERE)
     if found is None:
         return None
@@ -100,7 +100,7 @@ def path_ignored_by_git(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def path_named_like_a_key(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A file of the repository that is hidden for its name."""
+    """Explain a file of the repository that is hidden for its name."""
     found = failure.match(*_NOT_THERE)
     path, access = path_in_tree(found["path"]) if found else None, failure.task.access
     if path is None or not (is_named_like_a_key(path) and facts.has_path(path) and access.is_hidden(path)):
@@ -114,7 +114,7 @@ def path_named_like_a_key(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def path_beside_the_script(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A file that a script looks for in its own folder, which is not where it was started."""
+    """Explain a file that a script looks for in its own folder, which is not where it was started."""
     found, script = failure.match(*_NOT_THERE), _SCRIPT.search(failure.command)
     if found is None or script is None or re.search(r"[;&|]", failure.command):
         return None
@@ -130,7 +130,7 @@ def path_beside_the_script(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def read_only(failure: Failure, facts: HostFacts) -> Cause | None:
-    """Something that writes into the tree, which trials cannot change."""
+    """Explain something that writes into the tree, which trials cannot change."""
     refused = failure.match(*_READ_ONLY, *_DENIED)
     if refused is None and not failure.match("[Rr]ead-only file system"):
         return None
@@ -166,7 +166,7 @@ def read_only(failure: Failure, facts: HostFacts) -> Cause | None:
 
 
 def _new_folder(path: str, facts: HostFacts, is_file: bool) -> str | None:
-    """The outermost folder of the path without tracked files: it can start empty. None where there is none."""
+    """Find the path's outermost folder without tracked files: it can start empty. None if there is none."""
     parts = path.split("/")
     if facts.is_environment(parts[0]):
         return None  # an empty folder in its place would hide what is installed there
@@ -200,7 +200,7 @@ _SERVERS = (
 
 
 def no_server(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A trial that connects to a server: one that is known is started first, in the trial itself."""
+    """Explain a trial that connects to a server: one that is known is started first, in the trial itself."""
     if not failure.match(r"[Cc]onnection refused", r"ECONNREFUSED"):
         return None
     sentence = "the trial connects to a server, and none runs in the sandbox, whose network is its own"
@@ -254,7 +254,7 @@ _NO_GPU = (
 
 
 def missing_gpu(failure: Failure, facts: HostFacts) -> Cause | None:
-    """A benchmark that found no GPU: trials have those that the task names, with the user's permission."""
+    """Explain a benchmark that found no GPU: trials have those that the task names, if the user permits."""
     if failure.task.benchmark.devices or not failure.match(*_NO_GPU):
         return None
     if not facts.has_gpu():

@@ -49,7 +49,7 @@ _KEYS_OF_STAGES = {"command", "timeout_seconds", "result", "direction"}
 def known_cause(
     top: Path, reason: str, lines: Sequence[str], task: Task | None = None, output: str = ""
 ) -> Cause | None:
-    """The known cause of a failure of the user's own code, or None."""
+    """Find the known cause of a failure of the user's own code, or None."""
     try:
         task = task or load(top)
     except Misuse:
@@ -185,7 +185,7 @@ class ThisHost:
 
     @functools.cached_property
     def _environments(self) -> list[str]:
-        """The virtual environments in the working tree that git ignores."""
+        """List the virtual environments in the working tree that git ignores."""
         return [path for path in self._git_ignored if (self._top / path / "pyvenv.cfg").is_file()]
 
     @functools.cached_property
@@ -216,7 +216,7 @@ def _is_package_of_apt(name: str) -> bool:
 
 
 def _known_libraries() -> str:
-    """What the dynamic linker of the host knows, one library a line."""
+    """Return what the dynamic linker of the host knows, one library a line."""
     try:
         return subprocess.run(
             ["/sbin/ldconfig", "-p"], capture_output=True, text=True, errors="replace", timeout=10

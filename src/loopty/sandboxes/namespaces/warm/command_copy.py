@@ -61,7 +61,7 @@ class CommandCopy:
 
 
 def _first_search_folder(command: tuple[str, ...]) -> str | None:
-    """The folder that the interpreter puts before all others that it imports from, or None."""
+    """Return the folder that the interpreter puts before all others that it imports from, or None."""
     if not has_first_folder():
         return None
     if command[0] == "-c":
@@ -120,7 +120,7 @@ def _exit_code(end: SystemExit) -> int:
 
 
 def _without_own_frames(error: BaseException) -> TracebackType | None:
-    """The traceback of an error without the frames of this module."""
+    """Return the traceback of an error without the frames of this module."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals is globals():
         trace = trace.tb_next
@@ -151,6 +151,7 @@ class CopyEnd:
             threading._shutdown()
         atexit._run_exitfuncs()
         code = code if _flush() else _FLUSH_FAILED
+        # An interpreter takes the shared ones apart, too: 15 ms with numpy.
         _clear_modules(self._shared)
         gc.collect()
         _flush(reports=False)
@@ -158,7 +159,7 @@ class CopyEnd:
 
 
 def _flush(*, reports: bool = True) -> bool:
-    """Whether everything that was printed could be written."""
+    """Say whether everything that was printed could be written."""
     is_flushed = True
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -185,7 +186,7 @@ def _clear_modules(shared: frozenset[int]) -> None:
 
 
 def _program_modules(shared: frozenset[int]) -> list[object]:
-    """The modules that were loaded since the copy began, newest first."""
+    """List the modules that were loaded since the copy began, newest first."""
     found: list[object] = []
     in_a_row = 0
     for name in reversed(sys.modules):

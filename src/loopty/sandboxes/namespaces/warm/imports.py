@@ -46,6 +46,7 @@ class WarmImports:
         )
         imported = (name for name in sys.modules if name not in self._known and not _is_own(name))
         self._names = frozenset(name.partition(".")[0] for name in imported)
+        # Nothing that a candidate wrote may run here, and such a file may be its own.
         if shared := sorted(self._names & frozenset(self._order.names)):
             return f"the repository has a module named like one that is imported ({', '.join(shared[:3])})"
         return leftovers.find()
@@ -86,7 +87,7 @@ class WarmImports:
                 del os.environ[name]
 
     def is_covered(self, folder: str | None) -> bool:
-        """Whether a file in the first folder to import from has the name of an imported module."""
+        """Say whether a file in the first folder to import from has the name of an imported module."""
         if folder is None:
             return False
         try:
@@ -107,7 +108,7 @@ class WarmImports:
 
 
 def has_first_folder() -> bool:
-    """Whether this interpreter imports first from the folder of its script, or from the current one."""
+    """Say whether this interpreter imports first from the folder of its script, or from the current one."""
     return not (sys.flags.isolated or getattr(sys.flags, "safe_path", False))
 
 
@@ -142,11 +143,12 @@ class ImportLeftovers:
         self._folder = os.getcwd()
 
     def find(self) -> str:
-        """What is left that cannot be shared, or an empty text."""
+        """Say what is left that cannot be shared; empty if nothing is."""
         # Packages with threads of their own, such as OpenBLAS, end them before a fork and start them when needed.
         if (child := os.fork()) == 0:
             os._exit(0)
         os.waitpid(child, 0)
+        # Copies may share nothing but memory that is copied on write; otherwise commands start by themselves.
         if len(os.listdir("/proc/self/task")) > 1:
             return "an import starts a thread"
         if {int(name) for name in os.listdir("/proc") if name.isdecimal()} - {1, os.getpid()}:
@@ -164,7 +166,7 @@ class ImportLeftovers:
 
 
 def _open_descriptors() -> set[int]:
-    """The open descriptors besides the standard ones."""
+    """Return the open descriptors besides the standard ones."""
     opened = set()
     for name in os.listdir("/proc/self/fd"):
         try:

@@ -108,7 +108,7 @@ class WarmProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still waits for commands."""
+        """Say whether it still waits for commands."""
         # It says nothing more, so what can be read is the end.
         return not is_readable(self._channel.fileno(), 0)
 
@@ -148,7 +148,7 @@ class WarmProcess:
 
 
 def _own_launch(launch: Launch, warm: WarmStart, channel: socket.socket) -> Launch:
-    """The launch of the warm process: it sees the packages, and nothing of a trial."""
+    """Make the launch of the warm process: it sees the packages, and nothing of a trial."""
     program = warm.python[0]
     is_relative = "/" in program and not program.startswith("/")
     return replace(
@@ -211,7 +211,7 @@ class WarmPool:
         self._deaths: dict[WarmStart, int] = {}
 
     async def process_for(self, launch: Launch, warm: WarmStart) -> WarmProcess:
-        """A process whose copies run commands that start like this. Raises WarmRefusal when there can be none."""
+        """Find a process whose copies run commands that start like this. Raises WarmRefusal if none can."""
         process = self._processes.get(warm)
         if process is not None and process.is_alive:
             return process

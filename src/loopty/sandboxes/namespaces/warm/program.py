@@ -178,6 +178,7 @@ def _serve(order: LauncherOrder, channel: _socket.socket, command: CommandCopy) 
         else:
             if pid == 0:
                 channel.detach()
+                # Only the copy reads its order, so no other copy can find it in the memory of this process.
                 TrialCopy(order, own_pid, trial, command_line, command).run()
             report_start(trial, _STARTED, pidfd)
             os.close(pidfd)
