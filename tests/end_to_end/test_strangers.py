@@ -273,7 +273,7 @@ def test_a_verdict_that_was_edited_into_the_ledger_is_named(code_place):
 def test_status_on_a_long_record_notices_an_edit_and_says_how_much_it_checked(code_place, monkeypatch):
     code_place.loopty("run", "1")
     monkeypatch.setattr(status, "_CHECKED", 2)
-    status_verb = status.status_verb.for_click()
+    status_verb = status.status_verb
     monkeypatch.chdir(code_place.top)
     output = CliRunner().invoke(status_verb, []).stderr
     assert "what is shown here, every node and the newest 2 of " in output
@@ -287,7 +287,7 @@ def test_status_on_a_long_record_notices_an_edit_and_says_how_much_it_checked(co
 def test_report_on_a_long_record_checks_what_it_shows_and_on_request_everything(code_place, monkeypatch):
     code_place.loopty("run", "1")
     monkeypatch.setattr(report, "_CHECKED_EVENTS", 2)
-    report_verb = report.report_verb.for_click()
+    report_verb = report.report_verb
     monkeypatch.setattr(report, "_CHECKED_NODES", 0)
     monkeypatch.chdir(code_place.top)
     output = CliRunner().invoke(report_verb, []).stderr

@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
-from loopty.record.recorder import Recorder
-from loopty.record.search_summary import FrozenPool
-from loopty.record.verdicts import has_failed
-from loopty.session import hand_decisions, lookup
+from loopty.session import lookup
 from loopty.session.lookup import parse_reason, parse_text
 from loopty.session.reader import CampaignReader
-from loopty.session.saved_record import SavedRecord
+from loopty.session.saved_record import SavedRecord, refold_progress
 
 if TYPE_CHECKING:
     from loopty.campaign.arms import ArmBudget, ArmRuns
@@ -59,8 +56,6 @@ class Campaign(CampaignReader):
     @functools.cached_property
     def record(self) -> SavedRecord:
         """Return what earlier processes recorded here. Says how far it is brought up to date, if it has to be."""
-        from loopty.session.context import refold_progress
-
         return SavedRecord(self._folders, refold_progress(self._say))
 
     @functools.cached_property
@@ -220,6 +215,9 @@ class Campaign(CampaignReader):
             node = context.history.runs[enter_run(context)].root
         found = context.history[self.find_node(node)]
         run = context.history.runs[found.id.run]
+        from loopty.record.search_summary import FrozenPool
+        from loopty.record.verdicts import has_failed
+
         if has_failed(context.history, run) and not FrozenPool.of(run).base:
             return run_again(context, found, unsafe)
         return run_node(context, found, unsafe)
@@ -227,6 +225,8 @@ class Campaign(CampaignReader):
     def accept(self, node: str, why: str) -> None:
         """Keep a node that was held because its gain is too good to be true."""
         context, found, reason = self.context, self.find_node(node), parse_reason(why)
+        from loopty.session import hand_decisions
+
         context.recorder.record(lambda history: hand_decisions.accept_held(history, history[found].id, reason))
         context.files.conclude(context.history[found], context.history)
 
@@ -393,6 +393,8 @@ class Campaign(CampaignReader):
 
     def _record_event(self, decide: Callable[[History], Iterable[Event]]) -> None:
         """Record a person's wish: a process that drives the run reads it there."""
+        from loopty.record.recorder import Recorder
+
         Recorder(self.record.ledger, self.record.ledger.now).record(decide)
         self.__dict__.pop("record", None)
 

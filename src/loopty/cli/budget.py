@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from pathlib import Path
@@ -163,6 +162,8 @@ def _list(as_json: bool) -> None:
 
 def _try(name: str, as_json: bool) -> bool:
     """Ask the model once; whether it answered."""
+    import asyncio  # here: verbs that only read do not need it
+
     from loopty.session.models import named_models, try_model
 
     answer = asyncio.run(try_model(named_models(Path.cwd()), name))

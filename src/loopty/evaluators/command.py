@@ -23,7 +23,7 @@ from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command, FindTam
 from loopty.evaluators.candidate_stillness import CandidateConduct
 from loopty.evaluators.contract import SandboxPaths
 from loopty.evaluators.harvest import PrintedError
-from loopty.evaluators.metrics import MetricsWatch
+from loopty.evaluators.metrics_watch import MetricsWatch
 from loopty.evaluators.result import RESULT, ParsedResult, TrialOutput
 from loopty.evaluators.result_formats import load_format
 from loopty.evaluators.steps import BytecodeCompiler, CascadeClimb, GateResult, run_gate

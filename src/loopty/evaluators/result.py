@@ -1,7 +1,5 @@
 """The result contract, of which only a finite score is required, and what a trial has left to read it from:
 bounded, no link followed.
-
-Only a finite score is required.
 """
 
 from __future__ import annotations

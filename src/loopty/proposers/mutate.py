@@ -1,7 +1,5 @@
 """Changes to code without a model: seeded random edits, the control for every code search, and past versions one
 after the other.
-
-Needs no model.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The history: the fold of the ledger, or what is true now, by the table of all families of events.
-
-Each is set aside under its number, so that it hides no other. The list is kept with the newest run, because whose
-event it was cannot be read either.
-"""
+"""The history: the fold of the ledger, or what is true now, by the table of all families of events."""
 
 from __future__ import annotations
 
@@ -41,7 +37,10 @@ class UnreadableEvent(Event):
 
 
 class Unreadable(RunPart):
-    """The events that were set aside while this run was the newest."""
+    """The events that were set aside while this run was the newest.
+
+    Each hides no other. They are kept with the newest run, because whose event it was cannot be read either.
+    """
 
     faults: Mapping[str, str] = field(default_factory=dict)
     """What is wrong with the first ones, by number."""

@@ -1,7 +1,4 @@
-"""The ledger as the engine sees it: an append-only list of events, written by one process at a time.
-
-A trial, a session and a call each belong to one.
-"""
+"""The ledger as the engine sees it: an append-only list of events, written by one process at a time."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
@@ -12,7 +11,6 @@ from loopty.domain.errors import Misuse
 from loopty.record.fold import Event, Recorded
 from loopty.record.history import History, refuse_unreadable
 from loopty.record.ledger import Ledger, OnProgress, WriteLost
-from loopty.record.ledger_wait import wait_until_back
 
 if TYPE_CHECKING:
     import asyncio
@@ -82,6 +80,8 @@ class Recorder:
             return
         self._waiting.append(event)
         if self._timer is None:
+            import asyncio  # here: verbs that only read do not need it
+
             self._timer = asyncio.get_running_loop().call_later(_SECONDS_TO_WAIT, self._record_on_time)
 
     def record_waiting(self) -> None:
@@ -188,6 +188,8 @@ class Recorder:
             return
         # Imported here: verbs that only read need neither.
         import asyncio
+
+        from loopty.record.ledger_wait import wait_until_back
 
         if self._return is None or self._return.done():
             self._return = asyncio.create_task(wait_until_back(self._ledger, self.on_wait))

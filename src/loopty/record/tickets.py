@@ -1,6 +1,6 @@
 """Work that clients hand over, and who works on what.
 
-It goes on whatever becomes of the client.
+The work goes on whatever becomes of the client.
 """
 
 from __future__ import annotations

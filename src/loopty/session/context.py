@@ -28,12 +28,13 @@ from loopty.models.purse import RunPurse
 from loopty.proposers.verifiers.comparison import JudgedExecutor
 from loopty.proposers.verifiers.winner_review import WinnerReviewer
 from loopty.record.history import History
-from loopty.record.ledger import Ledger, OnProgress, Owners
+from loopty.record.ledger import Ledger, Owners
 from loopty.record.nodes import FilesStored, NodeGates
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
 from loopty.record.sessions import RunStarted
 from loopty.record.trials import Cohorts, note_machine
+from loopty.session.saved_record import refold_progress
 from loopty.session.trust import TaskHere, refusal_text
 from loopty.taskfile.task_requests import TaskRequest
 from loopty.workspaces import seals
@@ -52,26 +53,6 @@ if TYPE_CHECKING:
     from loopty.session.models import RoleModels
     from loopty.session.trial_setup import TrialSetup
     from loopty.workspaces.shared_files import NodeSharing
-
-
-_FIRST_SECONDS, _PERIOD_SECONDS = 1.0, 10.0
-
-
-def refold_progress(say: Callable[[str], None]) -> OnProgress:
-    """Return a function that reports the progress once it takes long, and then now and again."""
-    next_at = time.monotonic() + _FIRST_SECONDS
-
-    def report(folded: int, count: int) -> None:
-        nonlocal next_at
-        if (now := time.monotonic()) < next_at:
-            return
-        next_at = now + _PERIOD_SECONDS
-        if folded:
-            say(f"the record is brought up to date after an upgrade, once: {folded:,} of {count:,} events")
-        else:
-            say(f"waiting for another process, which brings the record of {count:,} events up to date")
-
-    return report
 
 
 Say = Callable[[str], None]

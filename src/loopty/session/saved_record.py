@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
@@ -18,6 +19,26 @@ from loopty.workspaces.state_folder import OLD_LEDGER, StateFolder
 if TYPE_CHECKING:
     from loopty.workspaces.node_folders import NodeFolders
     from loopty.workspaces.shared_files import SharedFiles
+
+
+_FIRST_SECONDS, _PERIOD_SECONDS = 1.0, 10.0
+
+
+def refold_progress(say: Callable[[str], None]) -> OnProgress:
+    """Return a function that reports the progress once it takes long, and then now and again."""
+    next_at = time.monotonic() + _FIRST_SECONDS
+
+    def report(folded: int, count: int) -> None:
+        nonlocal next_at
+        if (now := time.monotonic()) < next_at:
+            return
+        next_at = now + _PERIOD_SECONDS
+        if folded:
+            say(f"the record is brought up to date after an upgrade, once: {folded:,} of {count:,} events")
+        else:
+            say(f"waiting for another process, which brings the record of {count:,} events up to date")
+
+    return report
 
 
 class SavedRecord:

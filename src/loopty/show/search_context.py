@@ -1,6 +1,6 @@
 """What somebody who joins the search has to know, as rows and as text of a bounded length.
 
-O(the bounds below), however long the run.
+The bounds below hold however long the run is.
 """
 
 from __future__ import annotations

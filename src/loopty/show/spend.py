@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from loopty.domain.model import Role, Roles
 from loopty.domain.task import Pools
 from loopty.domain.trial import Verdict
 from loopty.kit.records import Record, replace
-from loopty.models.catalogue import ModelEntry
 from loopty.models.prices import Rates
 from loopty.record.calls import RoleShares
 from loopty.record.fold import Recorded
@@ -19,6 +19,9 @@ from loopty.show.calls import ModelCall, calls_of_run
 from loopty.show.figures import dollars, figure, plural
 from loopty.show.rated_nodes import rated_nodes
 from loopty.show.terminal import Fact, Terminal, cut, fact_lines, pad, width
+
+if TYPE_CHECKING:
+    from loopty.models.catalogue import ModelEntry
 
 IsFree = Callable[[str], bool]
 """Whether the model of this name costs nothing."""

@@ -219,9 +219,6 @@ def _verdicts(rated: RatedNodes, pool: Pool) -> dict[Verdict, int]:
     return {verdict: counts[verdict] for verdict in Verdict if counts[verdict]}
 
 
-# O(1).
-
-
 class VerifierTotals(Record):
     """Counts of reviews."""
 

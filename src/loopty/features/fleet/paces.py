@@ -1,7 +1,5 @@
 """Has a machine changed? Notices workers whose measurements of one node are not what they were.
 
-Compares what it measures of one node now with what it measured of it before.
-
 The last measurements have to agree: all of them lie on one side of the earlier ones, each by more than the noise
 explains. So one outlier, and a burst that ends, raise no alarm; a machine that stays slower or faster does, after
 as many measurements as have to agree. docs/workers.md has the measured rate of false alarms.

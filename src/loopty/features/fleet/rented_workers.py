@@ -1,4 +1,4 @@
-"""Workers on rented machines, in containers of Modal or through SkyPilot; nothing rented stays.
+"""Workers on rented machines, in containers of Modal or through SkyPilot.
 
 Nothing that is rented stays: a worker ends when its driver is gone or its minutes are over, and what it ran on is
 told at its launch to end when it is idle, so that this holds also when this process is killed at any instant.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from loopty.domain.errors import Misuse
@@ -84,6 +83,8 @@ class ParametersProposer:
         self._context = context
         self._options = options
         self._tried_points = TriedPoints(options.history)
+        import asyncio  # here: verbs that only read load the options of this file
+
         self._lock = asyncio.Lock()
         self._unread = UnreadReplies((self.name,))
 

@@ -1,7 +1,4 @@
-"""What a host's hook is told, and what it can answer; and when the agents of a host were at work.
-
-Codex, Claude Code and Qwen Code share their words.
-"""
+"""What a host's hook is told, and what it can answer; and when the agents of a host were at work."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A warm process: it has imported the packages of a benchmark, runs no file of the repository, and each trial
 starts as a copy of it.
 
-It runs no file of the repository, and it reads nothing that a trial has written. It lives in a sandbox like that
+It reads nothing that a trial has written. It lives in a sandbox like that
 of a trial; each copy gets namespaces of its own inside that.
 """
 
