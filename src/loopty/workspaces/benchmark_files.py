@@ -15,7 +15,7 @@ from loopty.domain.access import is_clean_path
 from loopty.domain.task import Task
 from loopty.git.objects import DIRECTORY, REGULAR_FILES, TreeEntry
 from loopty.git.repository import Repository
-from loopty.kit import paths as globs
+from loopty.kit.paths import anchor, anchors, matches
 
 
 class BenchmarkFiles:
@@ -36,15 +36,15 @@ class BenchmarkFiles:
         gate names and that no proposal may write belongs to the benchmark, too. The held-out split of audits does
         not.
         """
-        if globs.matches(path, self._task.audit.files):
+        if matches(path, self._task.audit.files):
             return False
-        if _names_for_path(self._named_in_gates, path) and not globs.matches(path, self._task.access.write):
+        if _names_for_path(self._named_in_gates, path) and not matches(path, self._task.access.write):
             return True
         if self._task.benchmark.files:
-            return globs.matches(path, self._task.benchmark.files)
+            return matches(path, self._task.benchmark.files)
         names = _names_for_path(self._named_in_command, path)
         return bool(names) and not any(
-            globs.matches(path, [pattern]) and len(globs.anchor(pattern)) >= len(names[0])
+            matches(path, [pattern]) and len(anchor(pattern)) >= len(names[0])
             for pattern in self._task.access.write
         )
 
@@ -67,7 +67,7 @@ class BenchmarkFiles:
             return (
                 paths[path].mode in REGULAR_FILES
                 and task.access.is_visible(path)
-                and not globs.matches(path, (*task.access.write, *task.audit.files))
+                and not matches(path, (*task.access.write, *task.audit.files))
             )
 
         starts = [path for path, entry in self._files_by_name(commit).items() if entry.mode in REGULAR_FILES]
@@ -94,7 +94,7 @@ class BenchmarkFiles:
 
     def _files_by_name(self, commit: str) -> dict[str, TreeEntry]:
         files = self._task.benchmark.files
-        directories = globs.anchors(files) if files else tuple(sorted(self._named_in_command))
+        directories = anchors(files) if files else tuple(sorted(self._named_in_command))
         everywhere = files and not directories
         directories = () if everywhere else (*directories, *sorted(self._named_in_gates))
         listing = self._repository.files(commit, directories) if directories or everywhere else {}

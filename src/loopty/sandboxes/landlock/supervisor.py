@@ -21,9 +21,8 @@ import warnings  # noqa: F401 - os.execvpe imports it, and inside the domain tha
 from collections.abc import Iterable
 
 from loopty.sandboxes import raw_calls
-from loopty.sandboxes.landlock import order as landlock_domain
 from loopty.sandboxes.landlock.call_guard import CallGuard, Descendants
-from loopty.sandboxes.landlock.order import SupervisorOrder, read_order
+from loopty.sandboxes.landlock.order import SupervisorOrder, enter, make_ruleset, read_order
 from loopty.sandboxes.raw_calls import CLONE_NEWNS, MS_BIND, MS_NODEV, MS_NOSUID, MS_REC, MS_SLAVE, mount, unshare
 
 _SEARCH_ONLY = 0o711
@@ -198,7 +197,7 @@ def _confine(order: SupervisorOrder, report_out: int, go_in: int) -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (order.disk_bytes, order.disk_bytes))
     # Still as root, who can open directories that the trial's user can only search.
-    rules = landlock_domain.make_ruleset(
+    rules = make_ruleset(
         order.abi, (*order.system_paths, *order.launch_paths), order.writable_paths, order.devices, order.network
     )
     if order.owner is not None:
@@ -211,7 +210,7 @@ def _confine(order: SupervisorOrder, report_out: int, go_in: int) -> int:
     raw_calls.prctl(raw_calls.PR_SET_PDEATHSIG, signal.SIGKILL)
     os.chdir(order.cwd)
     raw_calls.prctl(raw_calls.PR_SET_NO_NEW_PRIVS, 1)
-    landlock_domain.enter(rules)
+    enter(rules)
     return raw_calls.install_filter(order.call_filter)
 
 

@@ -13,9 +13,6 @@ from loopty.features.setup.causes import (
     results,
     surroundings,
 )
-from loopty.features.setup.causes import (
-    failing_tests as failing_suites,
-)
 from loopty.features.setup.causes.failure import Failure, HostFacts
 from loopty.show.explanation import Cause
 
@@ -47,7 +44,7 @@ RULES: tuple[Rule, ...] = (
     failing_tests.failing_tests,
     limits.unbuilt_test_programs,
     limits.unbuilt_rest,
-    failing_suites.failing_tests_of_a_suite,
+    failing_tests.failing_tests_of_a_suite,
     modules.missing_python_module,
     modules.missing_node_module,
     modules.missing_go_module,
