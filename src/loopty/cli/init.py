@@ -77,6 +77,13 @@ class Questions:
             raise Misuse(f"{flag} is missing, and there is no terminal to ask on{remedy}")
         return str(click.prompt(question, default=proposal or None, err=True))
 
+    def accepts(self, problem: str) -> bool:
+        """Ask whether a task is wanted all the same; nobody who cannot be asked wants it."""
+        if not self.has_terminal:
+            return False
+        say_paragraph(problem)
+        return click.confirm("Use this task all the same?", default=False, err=True)
+
     def consent(self, cause: Cause) -> bool:
         """Ask whether a remedy that lets trials see more than the repository may be applied."""
         if not self.has_terminal:
@@ -98,6 +105,7 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
         noise_text,
         proposer_text,
         score_text,
+        sensitivity_text,
     )
 
     draft, noise = proven.draft, proven.noise
@@ -108,7 +116,7 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
     seconds = proven.check.outcome.seconds
     say_paragraph(f"wrote {path.name}; a run takes {seconds:.2g} s{editable_text(draft.write)}")
     if failed := proven.instead_of:
-        say_paragraph(f"not used, because it failed: {failed.draft.command} ({failed.check.problem})")
+        say_paragraph(f"not used: {failed.draft.command} ({failed.problem})")
         print_explanation(failed.check.explanation)
     for own in scored_by_itself:
         say_paragraph(f"candidates may write {own}, which reports their score: move what measures to another file")
@@ -118,6 +126,8 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
         say_paragraph(TESTS_TEXT)
     if noise:
         say_paragraph(noise_text(noise.metric, noise.values, noise.percent, draft.is_cpu_time))
+    if proven.sensitivity:
+        say_paragraph(sensitivity_text(proven.sensitivity))
     say_paragraph(proposer_text(draft.proposer))
     if draft.write and (agents := installed_agents()):
         say_paragraph(agents_text(agents))
@@ -137,15 +147,22 @@ def print_failed(proven: ProvenTask, path: Path, other: tuple[str, str], as_json
         say(f"or measure {measures} instead: {line}")
 
 
-def print_doubt(proven: ProvenTask, retry: str, as_json: bool) -> None:
-    """Print that the score may be a time, of which lower is better, and that nothing was written."""
-    from loopty.features.setup.proposal_text import doubt_text
+def print_insensitive(proven: ProvenTask, other: tuple[str, str], as_json: bool) -> None:
+    """Print why a night on this task would be of no use, and that nothing was written."""
+    from loopty.features.setup.proposal_text import sensitivity_text
 
+    line, measures = other
     if as_json:
-        print_json({**_plain(proven), "ok": False, "reason": proven.doubt, "line": retry})
-    say_paragraph(doubt_text(proven.doubt))
-    say("nothing was written: say --direction max, or")
-    say(retry)
+        print_json({**_plain(proven), **({"line": line} if line else {})})
+    say_paragraph(f"{proven.draft.command} runs, but {proven.problem}")
+    if proven.sensitivity:
+        say_paragraph(sensitivity_text(proven.sensitivity))
+    say_paragraph(
+        "nothing was written: name another benchmark with --command, other files with --write or a --gate that "
+        "compares results; --no-check writes this task as it is"
+    )
+    if line:
+        say(f"or measure {measures} instead: {line}")
 
 
 def print_nothing_found(why: str, other: tuple[str, str], as_json: bool) -> None:
@@ -165,8 +182,8 @@ def _plain(proven: ProvenTask) -> dict[str, object]:
     check, draft, noise, failed = proven.check, proven.draft, proven.noise, proven.instead_of
     score = {} if check.problem else {"score": proven.score[0], "why_direction": proven.why_direction}
     return {
-        "ok": check.problem is None,
-        "reason": check.problem or "",
+        "ok": not proven.problem,
+        "reason": proven.problem,
         "command": draft.command,
         "result": draft.result,
         **score,
@@ -177,12 +194,13 @@ def _plain(proven: ProvenTask) -> dict[str, object]:
         "mounts": list(draft.mounts),
         "timeout_seconds": draft.timeout_seconds,
         "last_resort": draft.last_resort,
-        "instead_of": {"command": failed.draft.command, "reason": failed.check.problem} if failed else None,
+        "instead_of": {"command": failed.draft.command, "reason": failed.problem} if failed else None,
         "changes": [codec.plain(change) for change in proven.changes],
         "check": codec.plain(check.outcome),
         "noise": {"metric": noise.metric, "values": list(noise.values), "percent": noise.percent}
         if noise
         else None,
+        "sensitivity": codec.plain(proven.sensitivity) if proven.sensitivity else None,
         "profile": codec.plain(draft.profile) if draft.profile else None,
         "proposer": {"kind": draft.proposer, "about": proposer_text(draft.proposer)},
         "agents": installed_agents(),
@@ -271,7 +289,6 @@ def init_verb(
     """
     from loopty.features.setup.draft_checks import DraftChecks, lock_init
     from loopty.features.setup.proposal_text import (
-        doubt_text,
         folder_tasks,
         is_scored_elsewhere,
         nothing_to_change,
@@ -369,14 +386,14 @@ def init_verb(
     if proven.check.problem is not None:
         print_failed(proven, path, other_line(proposed, [one.command for one in drafts]), as_json)
         sys.exit(1)
-    if proven.doubt and not questions.has_terminal:
+    if proven.problem and not questions.accepts(proven.problem):
         _restore(path, former)
-        print_doubt(proven, f"{retry} --direction min", as_json)
+        print_insensitive(proven, other_line(proposed, [one.command for one in drafts]), as_json)
         sys.exit(1)
-    if questions.has_terminal and (proven.doubt or not proven.why_direction):
+    if questions.has_terminal and not proven.why_direction:
         name, value = proven.score
-        say_paragraph(doubt_text(proven.doubt) if proven.doubt else f"the score is {name} {value:g}")
-        proven = prover.with_direction(proven, questions.direction("min" if proven.doubt else proven.direction))
+        say_paragraph(f"the score is {name} {value:g}")
+        proven = prover.with_direction(proven, questions.direction(proven.direction))
     if probe:
         proven = prover.with_profile(proven)
     print_proven(proven, path, scored_by_itself(facts, proven.draft.command, write), as_json)
@@ -440,9 +457,9 @@ def _line_to_start_over(words: Sequence[str]) -> str:
 
 def _warn_of_unloaded_files(patterns: Sequence[str], proven: ProvenTask, unsafe: bool) -> None:
     """Say which of the files that proposals may change have no effect on the score."""
-    from loopty.features.setup.draft_checks import unloaded_patterns
+    from loopty.features.setup.edited_tree import EditedTree, unloaded_patterns
 
-    for pattern in unloaded_patterns(here().context, patterns, proven.check.outcome, unsafe):
+    for pattern in unloaded_patterns(EditedTree(here().context, unsafe), patterns, proven.check.outcome):
         say_paragraph(
             f"warning: the benchmark gives the same score with nonsense in {pattern}: it does not load it, so no "
             "change of it can help; name the files that it loads with --write, or let it load this one"

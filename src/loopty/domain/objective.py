@@ -193,6 +193,18 @@ def direction_of(name: str) -> Direction | None:
     return _direction_of_words(counted)
 
 
+_DURATIONS = _words(
+    "cpu delay duration elapsed latency ms ns nanoseconds nanos microseconds micros millis milliseconds overhead "
+    "p50 p90 p95 p99 runtime s sec secs seconds time times us wall walltime"
+)
+
+
+def says_speed(name: str) -> bool:
+    """Say whether the name is that of a time or of a rate."""
+    words = set(_words_of(name))
+    return "per" in words or bool(words & (_DURATIONS | _RATES))
+
+
 def _rank(name: str) -> int:
     words = set(_words_of(name))
     if (last := name.rpartition(".")[2].lower()) in _BEST_NAMES:

@@ -23,7 +23,7 @@ def test_on_a_busy_machine_a_check_may_take_longer_unless_the_user_gave_the_limi
     assert said[0] == "checking for at most 240 s (the machine is busy; --timeout; Ctrl-C stops): sh bench.sh"
     assert proven.check.problem is None
     prover(code_place, said, 3.0).prove_first([draft], frozenset({"timeout_seconds"}))
-    assert said[1].startswith("checking for at most 120 s (--timeout;")
+    assert said[2].startswith("checking for at most 120 s (--timeout;")
 
 
 def test_a_command_that_waits_for_a_core_alone_is_measured_by_its_cpu_time():

@@ -1,4 +1,4 @@
-"""Writes a draft as the task file and measures it: result, cost, direction, files that it never loads."""
+"""Writes a draft as the task file and measures it: result, cost, noise."""
 
 from __future__ import annotations
 
@@ -7,34 +7,29 @@ import fcntl
 import functools
 import os
 import resource
-import shlex
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
 from loopty.domain.errors import Misuse
-from loopty.domain.ids import NodeId
-from loopty.domain.proposal import complete_params
+from loopty.domain.objective import Direction
 from loopty.domain.task_tables import ResourceProfile
-from loopty.domain.trial import Outcome, Pool
-from loopty.engine.protocols import Trial
 from loopty.features.setup.causes.builds import NO_TEST_RAN
 from loopty.features.setup.causes.results import has_built_nothing, has_run_no_tests, is_only_usage
 from loopty.features.setup.causes.this_host import known_cause
-from loopty.features.setup.proven_task import MeasuredNoise
+from loopty.features.setup.edited_tree import EditedTree
+from loopty.features.setup.proven_task import MeasuredNoise, ProvenTask
+from loopty.features.setup.sensitivity import CheckCost, Sensitivity, SensitivityProof
 from loopty.features.setup.task_draft import TaskDraft
 from loopty.features.setup.template import write_task_file
-from loopty.kit import paths
 from loopty.kit.process import at_work_end
 from loopty.kit.records import Record, replace
-from loopty.record.node_record import Node
 from loopty.sandboxes.resource_usage import threads_of_tree
-from loopty.session.by_hand import CheckResult, check_trial_result
+from loopty.session.by_hand import CheckResult
 from loopty.session.context import CampaignContext
-from loopty.session.runs import BASELINE
 from loopty.show.explanation import Explanation
 from loopty.workspaces.state_folder import StateFolder
 
@@ -78,6 +73,9 @@ class TimedCheck(Record):
 
 class _Facade(Protocol):
     """What of the facade checks need."""
+
+    @property
+    def context(self) -> CampaignContext: ...
 
     def trust(self, only_task_file: bool = False) -> object: ...
 
@@ -140,14 +138,24 @@ class DraftChecks:
         values = tuple(outcome.metrics[metric] for outcome in outcomes)
         return MeasuredNoise(metric, values, tuple(outcome.seconds for outcome in outcomes))
 
-    def slow_run(self, draft: TaskDraft) -> Outcome:
-        """Run the benchmark at about a third of its speed, without gates."""
-        command = f"python3 -m loopty_sdk.slow_down {shlex.quote(draft.command)}"
-        self.write(replace(draft, gates=(), command=command))
-        try:
-            return self.run_again().outcome
-        finally:
-            self.write(draft)
+    def sensitivity(self, proven: ProvenTask, cost: CheckCost, seconds: float) -> Sensitivity | None:
+        """Plant changes into the files that candidates may change; None if they change none."""
+        outcome, draft = proven.check.outcome, proven.draft
+        tree = EditedTree(self._campaign().context, self._unsafe)
+        if not tree.writable:
+            return None
+        metric = draft.metrics[0].name if draft.metrics else next(iter(outcome.metrics))
+        noise = proven.noise
+        proof = SensitivityProof(
+            tree,
+            usual=noise.values if noise else (outcome.metrics[metric],),
+            metric=metric,
+            direction=Direction(proven.direction),
+            is_speed=proven.is_speed,
+            cost=cost,
+            seconds=seconds,
+        )
+        return proof.prove()
 
 
 def _score(check: CheckResult) -> float:
@@ -213,114 +221,3 @@ def _cpu_seconds() -> float:
     """Return the CPU seconds of the processes below this one that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-_SLOWEST = 10.0
-"""Seconds: a longer run is not repeated at a third of its speed."""
-_SLOWER = 1.3
-_GROWTH = 1.3
-"""A score that is a time grows at least so much at a third of the speed, above all that was seen before."""
-_CORRELATION = 0.95
-_CORRELATION_OF_SLOW = 0.9
-"""Of independent scores, one in 200 looks so by chance: the runs that were slowed down count, too."""
-_FEWEST_TO_DOUBT = 4
-_SHARES = (0.5, 20.0)
-"""How much a time grows when its run takes one percent longer: about as much, or more after a long start."""
-
-
-def direction_doubt(noise: MeasuredNoise | None, slow_run: Callable[[], Outcome], seconds: float) -> str:
-    """Say why a score of which more is better may be a time; empty if nothing speaks for it.
-
-    The checked runs show it where they differ; else two runs at a third of the speed, if `seconds` are enough.
-    """
-    if noise is None or min(noise.values) <= 0 or min(noise.values) == max(noise.values):
-        return ""  # what is the same each time is no time
-    runs = [*zip(noise.seconds, noise.values, strict=True)]
-    if _follow_duration(runs, _CORRELATION):
-        return f"{noise.metric} grew and fell with the duration of the {len(runs)} checked runs"
-    longest = max(noise.seconds)
-    if longest > _SLOWEST or 8 * longest > seconds:
-        return ""
-    slow = [
-        (one.seconds, one.metrics[noise.metric]) for one in (slow_run(), slow_run()) if noise.metric in one.metrics
-    ]
-    if len(slow) < 2 or min(slow)[0] < _SLOWER * longest:
-        return ""
-    grew = min(value for _, value in slow) > _GROWTH * max(noise.values)
-    if not grew and not _follow_duration([*runs, *slow], _CORRELATION_OF_SLOW):
-        return ""
-    usual, value = statistics.median(noise.values), statistics.fmean(value for _, value in slow)
-    return f"{noise.metric} grew from {usual:.3g} to {value:.3g} in runs that were slowed down"
-
-
-def _follow_duration(runs: Sequence[tuple[float, float]], least: float) -> bool:
-    """Say whether the values of these runs grow with their seconds, and by about as much."""
-    seconds, values = zip(*runs, strict=True)
-    if len(runs) < _FEWEST_TO_DOUBT or min(seconds) == max(seconds):
-        return False
-    slope = statistics.linear_regression(seconds, values).slope
-    share = slope * statistics.fmean(seconds) / statistics.fmean(values)
-    return statistics.correlation(seconds, values) >= least and _SHARES[0] <= share <= _SHARES[1]
-
-
-# That needs no trace of the program and no knowledge of its language, and one more run for each pattern.
-
-
-_NONSENSE = b"}{ )( loopty writes this to learn whether the benchmark loads this file ]['\n"
-"""No program in any language that is tried here, nor JSON or TOML."""
-_LONGEST_SECONDS = 20.0
-"""Of a benchmark that takes longer, nothing is found out."""
-_MOST_PATTERNS = 4
-_ALIKE = 2.0
-"""A score that changes by less than this factor is the same: times vary that much on a busy machine."""
-
-
-def unloaded_patterns(
-    context: CampaignContext, patterns: Sequence[str], proven: Outcome, unsafe: bool
-) -> list[str]:
-    """List the patterns of writable files without which the benchmark gives the same score as with them."""
-    score = next(iter(proven.metrics.values()), 0.0)
-    if proven.seconds > _LONGEST_SECONDS or not score or len(patterns) > _MOST_PATTERNS:
-        return []
-    base = context.files.with_declarations(context.repository.working_tree.snapshot("a check of the task"))
-    params = complete_params(base.declared, context.task.space.baseline())
-    root = Node(
-        id=NodeId("1"),
-        pool=Pool.CHECK,
-        operator=BASELINE,
-        summary="",
-        commit=base.commit,
-        tree=base.tree,
-        added_at=0.0,
-        order=1,
-        position=0,
-        params=params,
-    )
-    writable = context.files.writable_files(base.commit)
-
-    def is_unloaded(pattern: str) -> bool:
-        files = [path for path in writable if paths.matches(path, (pattern,))]
-        if not files:
-            return False
-        entries = context.repository.entries(base.commit, files)
-        edits: dict[str, str | bytes | None] = dict.fromkeys(files, _NONSENSE)
-        spoilt = context.repository.commit(base.commit, edits, entries, "a check of the task\n")
-        node = Node(
-            id=NodeId("1.1"),
-            pool=Pool.CHECK,
-            operator=BASELINE,
-            summary="",
-            commit=spoilt.commit,
-            tree=spoilt.tree,
-            added_at=0.0,
-            order=1,
-            position=0,
-            params=params,
-        )
-        outcome = check_trial_result(
-            context, Trial(node, root, 0, Pool.CHECK, context.task.seed, ()), unsafe
-        ).outcome
-        now = next(iter(outcome.metrics.values()), 0.0) if outcome.is_finished else 0.0
-        return 1 / _ALIKE < now / score < _ALIKE
-
-    return [pattern for pattern in patterns if is_unloaded(pattern)]

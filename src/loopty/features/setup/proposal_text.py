@@ -6,6 +6,7 @@ import posixpath
 import shlex
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from loopty.features.setup.builds import scripts_of_command
 from loopty.features.setup.causes.results import CPU_TIMER
@@ -16,6 +17,9 @@ from loopty.kit.installation import extra_command
 from loopty.kit.paths import literal
 from loopty.kit.records import replace
 from loopty.show.figures import figure
+
+if TYPE_CHECKING:
+    from loopty.features.setup.sensitivity import Sensitivity
 
 _PROJECT_FILES = (
     "pyproject.toml",
@@ -192,9 +196,27 @@ def editable_text(globs: Sequence[str]) -> str:
     return f"; candidates may change {_list_results(globs)}" if globs else ""
 
 
-def doubt_text(doubt: str) -> str:
-    """Say that the direction may be the wrong one."""
-    return f"{doubt}, as a time does: of a time lower is better, and of a score higher"
+def sensitivity_text(found: Sensitivity) -> str:
+    """Say what planted changes did to the score."""
+    said = []
+    if found.slowed is not None and found.times:
+        share = (
+            "" if found.share is None else f": about {100 * found.share:.0f} % of what is measured is this code"
+        )
+        said.append(
+            f"with the editable code {found.times + 1} times as slow, {found.metric} went from "
+            f"{figure(found.usual)} to {figure(found.slowed)}{share}"
+        )
+    elif found.times:
+        said.append(f"with the editable code {found.times + 1} times as slow, the run takes too long")
+    if found.still is not None:
+        said.append("a comment changed nothing")
+    if found.faults:
+        seen = f", and {found.moved} more changed the score" if found.moved else ""
+        said.append(f"{found.caught} of {found.faults} planted faults were caught{seen}")
+    if found.unknown:
+        said.append(found.unknown)
+    return f"proof: {'; '.join(said)}"
 
 
 def _list_results(names: Sequence[str]) -> str:

@@ -7,13 +7,14 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from loopty.domain.objective import NUMBER, SCORE, Direction, Metric, direction_of
+from loopty.domain.objective import NUMBER, SCORE, Direction, Metric, direction_of, says_speed
 from loopty.domain.trial import Ending, Outcome
 from loopty.features.setup.causes.results import WALL_SECONDS
 from loopty.features.setup.task_draft import GateDraft, TaskDraft
 from loopty.kit.records import Record, replace
 
 if TYPE_CHECKING:
+    from loopty.features.setup.sensitivity import Sensitivity
     from loopty.session.by_hand import CheckResult
 
 
@@ -33,6 +34,7 @@ class MeasuredNoise(Record):
         return 100 * spread / abs(mean) if mean else 0.0
 
 
+_DIRECTION = "direction"
 _LONG_SECONDS = 30.0
 _TIMES_THE_BENCHMARK = 5.0
 
@@ -194,8 +196,23 @@ class ProvenTask(Record):
     """None where the check failed, or where one run takes too long to repeat it."""
     instead_of: ProvenTask | None = None
     """The most promising of what failed before it; None where the first worked, and for a failure."""
-    doubt: str = ""
-    """Why the direction may be the wrong one, in words; empty where nothing speaks against it."""
+    sensitivity: Sensitivity | None = None
+    """What planted changes did to the score; None where none were planted."""
+
+    @property
+    def problem(self) -> str:
+        """Say why the task is of no use: the check failed, or the score is not about the code; empty if it is."""
+        return self.check.problem or (self.sensitivity.problem if self.sensitivity else "")
+
+    @property
+    def is_speed(self) -> bool:
+        """Say whether the score is a time or a rate."""
+        draft = self.draft
+        if draft.is_cpu_time or draft.score_key == WALL_SECONDS or draft.result not in ("file", "stdout"):
+            return True
+        return says_speed(score_name(draft, self.check.outcome)) or "its unit is" in draft.notes.get(
+            _DIRECTION, ""
+        )
 
     @property
     def direction(self) -> str:

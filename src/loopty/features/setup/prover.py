@@ -7,21 +7,21 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from loopty.domain.objective import SCORE, Direction, direction_of
+from loopty.domain.objective import Direction
 from loopty.domain.trial import Ending
-from loopty.features.setup.draft_checks import DraftChecks, TimedCheck, direction_doubt, measure_profile
+from loopty.features.setup.draft_checks import DraftChecks, TimedCheck, measure_profile
 from loopty.features.setup.proven_task import (
     ProvenTask,
     TaskChange,
     most_promising,
     refusing_gate,
-    score_name,
     with_better_score,
     with_direction,
     with_less_gate,
     with_shorter_gate,
     with_timeout,
 )
+from loopty.features.setup.sensitivity import CheckCost
 from loopty.features.setup.task_draft import TaskDraft
 from loopty.kit.records import Record, replace
 from loopty.show.explanation import Cause, Explanation, Reach, Setting
@@ -160,6 +160,9 @@ _MOST_TRIES = 8
 _AS_BEFORE = 1.2
 """A check with a remedy may take so many times as long as the one before."""
 _MORE_TIME = 3
+_PROOF_SECONDS = 90.0
+_RUNS_OF_PROOF = 12
+"""The proof may take so many runs, where they are longer than that time."""
 _TIMEOUT = "timeout_seconds"
 _DIRECTION = "direction"
 
@@ -214,10 +217,10 @@ class TaskProver:
             if failed:
                 if not self._time.has_time_for(draft):
                     continue
-                self._say(f"that failed ({failed[-1].check.problem}); trying the next that was found")
+                self._say(f"not that ({failed[-1].problem}); trying the next that was found")
             self._say_start(draft, fixed)
             proven = self.prove(draft, fixed)
-            if proven.check.problem is None or proven.check.outcome.ending is Ending.CANCELLED:
+            if not proven.problem or proven.check.outcome.ending is Ending.CANCELLED:
                 return replace(proven, instead_of=most_promising(failed))
             failed.append(proven)
             if proven.lacks_something:
@@ -254,31 +257,35 @@ class TaskProver:
         draft = with_direction(draft, check.outcome, check.output) if _DIRECTION not in fixed else draft
         self._checks.write(draft)
         noise = self._checks.noise(draft, check, self._time.left) if check.problem is None else None
-        return self._with_doubt(ProvenTask(draft, check, changes, noise), fixed)
+        gate_seconds = max(whole.last.gate_seconds, 0.0) if draft.gates else 0.0
+        return self._with_sensitivity(ProvenTask(draft, check, changes, noise), gate_seconds, fixed)
 
-    def _with_doubt(self, proven: ProvenTask, fixed: frozenset[str]) -> ProvenTask:
-        """Add what speaks against the task's direction: of a score without a known meaning, more is better."""
-        draft, check = proven.draft, proven.check
-        if (
-            _DIRECTION in fixed
-            or draft.direction != "max"
-            or check.problem is not None
-            or check.outcome.directions
-        ):
+    def _with_sensitivity(self, proven: ProvenTask, gate_seconds: float, fixed: frozenset[str]) -> ProvenTask:
+        """Prove that the score is about the code that candidates may change; a delay also shows the direction."""
+        if proven.check.problem is not None or not proven.draft.write:
             return proven
-        name = score_name(draft, check.outcome)
-        if draft.result not in ("file", "stdout") or not (SCORE in name or direction_of(name) is None):
-            return proven  # the tool or the name says more than a few runs
-        doubt = direction_doubt(proven.noise, lambda: self._checks.slow_run(draft), self._time.left)
-        return replace(proven, doubt=doubt)
+        run_seconds = proven.check.outcome.seconds
+        cost = CheckCost(run_seconds, gate_seconds)
+        limit = max(_PROOF_SECONDS, _RUNS_OF_PROOF * (run_seconds + gate_seconds))
+        self._say("planting a delay, a comment and faults in copies of the editable files")
+        found = self._checks.sensitivity(proven, cost, min(self._time.left, limit))
+        proven = replace(proven, sensitivity=found)
+        if found is None or found.better is None:
+            return proven
+        slowed = found.slowed if found.slowed is not None else found.usual
+        moved = f"{found.usual:.3g} to {slowed:.3g} with a planted delay"
+        if _DIRECTION in fixed:
+            problem = f"the score went from {moved}, so {found.better} is better, and not {proven.direction}"
+            return replace(proven, sensitivity=replace(found, problem=problem))
+        return self.with_direction(proven, str(found.better), f"it went from {moved}")
 
-    def with_direction(self, proven: ProvenTask, direction: str) -> ProvenTask:
-        """Return the task with the direction that the user chose."""
+    def with_direction(self, proven: ProvenTask, direction: str, why: str = "you said so") -> ProvenTask:
+        """Return the task with another direction."""
         metrics = tuple(replace(one, direction=Direction(direction)) for one in proven.draft.metrics)
-        notes = {**proven.draft.notes, _DIRECTION: "you said so"}
+        notes = {**proven.draft.notes, _DIRECTION: why}
         draft = replace(proven.draft, direction=direction, metrics=metrics, notes=notes)
         self._checks.write(draft)
-        return replace(proven, draft=draft, doubt="")
+        return replace(proven, draft=draft)
 
     def with_profile(self, proven: ProvenTask) -> ProvenTask:
         """Return the task with what a trial uses, if its checks pass."""
