@@ -9,45 +9,52 @@ from loopty.taskfile.read import load
 from .terminal import answered
 
 SECONDS = """\
-import json, os, random, time
-started = time.perf_counter()
-sum(i * i for i in range(random.randrange(1_000_000, 8_000_000)))
-result = {"score": time.perf_counter() - started}
-print("score:", result["score"])
+import time
+import solve
+before = time.perf_counter()
+solve.work()
+print("score:", time.perf_counter() - before)
 """
-STEADY = SECONDS.replace("random.randrange(1_000_000, 8_000_000)", "1_500_000")
+SOLVE = """\
+import time
+
+def work():
+    time.sleep(0.05)
+    return sum(range(10))
+"""
+TESTS = "import solve\n\n\ndef test_work():\n    assert solve.work() == 45\n"
 
 
 @pytest.fixture
 def timed(place):
     """A repository whose benchmark prints seconds and calls them a score."""
     place.write("bench.py", SECONDS)
-    place.write("solve.py", "x = 5\n")
+    place.write("solve.py", SOLVE)
+    place.write("test_solve.py", TESTS)
     place.commit()
     return place
 
 
-def test_a_score_that_grows_with_the_duration_of_the_runs_is_refused_and_nothing_is_written(timed):
-    done = timed.loopty("init", "--yes", code=1)
-    text = " ".join(done.stderr.split())
-    assert "as a time does: of a time lower is better, and of a score higher" in text
-    assert "nothing was written: say --direction max, or loopty init --yes" in text
-    assert text.endswith("--direction min")
-    assert not (timed.top / "loopty.toml").exists()
-    assert json.loads(timed.loopty("init", "--yes", "--json", code=1).stdout)["ok"] is False
-    timed.loopty("init", "--yes", "--direction", "min")
+def test_a_score_that_grows_with_a_planted_delay_is_a_time(timed):
+    text = " ".join(timed.loopty("init", "--yes").stderr.split())
+    assert "lower is better (it went from" in text
+    assert "of what is measured" in text
     assert load(timed.top).objective.direction == "min"
 
 
-def test_a_steady_time_is_known_by_a_run_that_is_slowed_down(timed):
-    timed.write("bench.py", STEADY)
-    text = " ".join(timed.loopty("init", "--yes", code=1).stderr.split())
-    assert "as a time does" in text
+def test_a_direction_that_the_delay_contradicts_is_refused_and_nothing_is_written(timed):
+    text = " ".join(timed.loopty("init", "--yes", "--direction", "max", code=1).stderr.split())
+    assert "so min is better, and not max" in text
+    assert "nothing was written" in text
+    assert not (timed.top / "loopty.toml").exists()
 
 
-def test_a_former_task_file_stays_as_it_was(timed):
+def test_a_score_that_is_about_something_else_leaves_the_former_file_as_it_was(timed):
+    timed.write("bench.py", SECONDS.replace("solve.work()", "time.sleep(0.05)").replace("score", "seconds"))
     timed.write("loopty.toml", "# mine\n")
-    timed.loopty("init", "--yes", "--force", code=1)
+    answer = json.loads(timed.loopty("init", "--yes", "--force", "--json", code=1).stdout)
+    assert answer["ok"] is False
+    assert "11 times as slow, seconds stayed the same" in answer["reason"]
     assert (timed.top / "loopty.toml").read_text() == "# mine\n"
 
 
@@ -69,7 +76,7 @@ def test_the_number_and_its_direction_follow_from_the_names(place, lines, key, d
     place.write("bench.sh", f"cat <<'END'\n{lines}\nEND\n")
     place.write("solve.py", "x = 5\n")
     place.commit()
-    text = " ".join(place.loopty("init", "--yes").stderr.split())
+    text = " ".join(place.loopty("init", "--unproven", "--yes").stderr.split())
     task = load(place.top)
     assert (task.benchmark.score_key, task.objective.direction) == (key, direction)
     assert "lower is better" if direction == "min" else "higher is better" in text
@@ -79,7 +86,7 @@ def test_of_a_number_whose_name_says_nothing_the_direction_is_said_to_be_assumed
     place.write("bench.sh", "echo sum_radii: 2.5\n")
     place.write("solve.py", "x = 5\n")
     place.commit()
-    text = " ".join(place.loopty("init", "--yes").stderr.split())
+    text = " ".join(place.loopty("init", "--unproven", "--yes").stderr.split())
     assert (
         "score: sum_radii 2.5, higher is better (assumed, because sum_radii does not say it; if lower is" in text
     )
@@ -90,17 +97,16 @@ def test_columns_whose_names_say_it_are_lower_is_better(place):
     place.write("bench.sh", f"printf '{row}' > \"$LOOPTY_METRICS_CSV\"\n")
     place.write("solve.py", "x = 5\n")
     place.commit()
-    place.loopty("init", "--yes")
+    place.loopty("init", "--unproven", "--yes")
     assert [(one.name, one.direction) for one in load(place.top).objective.metrics] == [
         ("loss", "min"),
         ("accuracy", "max"),
     ]
 
 
-def test_on_a_terminal_it_is_asked_and_lower_is_proposed(timed):
-    code, screen = answered(timed, "python3 bench.py", "solve.py", "faster", "3", "")
+def test_on_a_terminal_an_unproven_task_is_written_after_a_yes(timed):
+    timed.write("bench.py", SECONDS.replace("solve.work()", "time.sleep(0.05)").replace("score", "seconds"))
+    code, screen = answered(timed, "python3 bench.py", "solve.py", "faster", "-", "3", "y")
     assert code == 0, screen
-    assert "as a time does" in screen
-    assert "Is a higher or a lower score better? (max, min) [min]" in screen
+    assert "Use this task all the same? [y/N]" in screen
     assert load(timed.top).objective.direction == "min"
-    assert "lower is better (you said so)" in " ".join(screen.split())

@@ -159,7 +159,7 @@ def print_insensitive(proven: ProvenTask, other: tuple[str, str], as_json: bool)
         say_paragraph(sensitivity_text(proven.sensitivity))
     say_paragraph(
         "nothing was written: name another benchmark with --command, other files with --write or a --gate that "
-        "compares results; --no-check writes this task as it is"
+        "compares results; --unproven writes this task as it is"
     )
     if line:
         say(f"or measure {measures} instead: {line}")
@@ -254,6 +254,11 @@ def _plain(proven: ProvenTask) -> dict[str, object]:
 @click.option("--device", multiple=True, metavar="NAME", help="Device that trials may use, as gpu; repeatable.")
 @click.option("--yes", is_flag=True, help="Accept what loopty proposes, without questions.")
 @click.option("--force", is_flag=True, help="Overwrite an existing loopty.toml.")
+@click.option(
+    "--unproven",
+    is_flag=True,
+    help="Plant no changes to prove that the score is about the editable files.",
+)
 @click.option("--no-check", is_flag=True, help="Write the file without running the benchmark.")
 @click.option(
     "--probe",
@@ -276,6 +281,7 @@ def init_verb(
     device: tuple[str, ...],
     yes: bool,
     force: bool,
+    unproven: bool,
     no_check: bool,
     probe: bool,
     as_json: bool,
@@ -380,7 +386,7 @@ def init_verb(
     patience = processes_per_core()
     time = CheckTime(usual_seconds(patience) if within is None else within)
     retry = _line_to_start_over(sys.argv[1:])
-    prover = TaskProver(checks, say_paragraph, questions.consent, patience, time, retry)
+    prover = TaskProver(checks, say_paragraph, questions.consent, patience, time, retry, proves=not unproven)
     given = {"timeout_seconds": timeout is not None, "direction": direction is not None}
     proven = prover.prove_first(drafts, frozenset(name for name, is_given in given.items() if is_given))
     if proven.check.problem is not None:

@@ -59,6 +59,7 @@ def proof(
         tree,
         usual=(first, first, first * 1.2),
         metric="score",
+        label="score",
         direction=Direction(direction),
         is_speed=speed,
         cost=CheckCost(0.1, 0.1),
@@ -121,7 +122,7 @@ def test_without_time_it_says_what_was_not_tried(place, seconds):
     campaign.trust(only_task_file=True)
     tree = EditedTree(campaign.context, unsafe=False)
     found = SensitivityProof(
-        tree, [1.0], "score", Direction.MIN, is_speed=True, cost=CheckCost(1, 0), seconds=seconds
+        tree, [1.0], "score", "score", Direction.MIN, is_speed=True, cost=CheckCost(1, 0), seconds=seconds
     ).prove()
     assert found.unknown == "there was no time left to plant a delay"
     assert not found.problem

@@ -150,6 +150,7 @@ class DraftChecks:
             tree,
             usual=noise.values if noise else (outcome.metrics[metric],),
             metric=metric,
+            label=proven.score[0],
             direction=Direction(proven.direction),
             is_speed=proven.is_speed,
             cost=cost,

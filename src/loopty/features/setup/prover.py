@@ -190,11 +190,13 @@ class TaskProver:
         patience: float = 1.0,
         within: CheckTime | None = None,
         retry_line: str = "loopty init --yes --force",
+        proves: bool = True,
     ) -> None:
         """`patience` is how many times longer than on an idle machine a run may take here, now.
 
-        `retry_line` starts over; with more time, where that was missing.
+        `retry_line` starts over; with more time, where that was missing. `proves` plants changes into the files.
         """
+        self._proves = proves
         self._checks = checks
         self._say = say
         self._consent = consent
@@ -262,8 +264,10 @@ class TaskProver:
 
     def _with_sensitivity(self, proven: ProvenTask, gate_seconds: float, fixed: frozenset[str]) -> ProvenTask:
         """Prove that the score is about the code that candidates may change; a delay also shows the direction."""
-        if proven.check.problem is not None or not proven.draft.write:
+        if proven.check.problem is not None or not (proven.draft.write and self._proves):
             return proven
+        if proven.draft.last_resort:
+            return proven  # what only loads or builds the code is said to be of little use
         run_seconds = proven.check.outcome.seconds
         cost = CheckCost(run_seconds, gate_seconds)
         limit = max(_PROOF_SECONDS, _RUNS_OF_PROOF * (run_seconds + gate_seconds))

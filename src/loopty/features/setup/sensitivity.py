@@ -78,15 +78,17 @@ class SensitivityProof:
         tree: EditedTree,
         usual: Sequence[float],
         metric: str,
+        label: str,
         direction: Direction,
         is_speed: bool,
         cost: CheckCost,
         seconds: float,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`usual` are scores of the files as they are: times or rates if `is_speed`."""
+        """`usual` are scores of the files as they are: times or rates if `is_speed`; people call them `label`."""
         self._tree = tree
         self._metric = metric
+        self._label = label
         self._direction = direction
         self._is_speed = is_speed
         self._usual = statistics.median(usual)
@@ -102,7 +104,7 @@ class SensitivityProof:
 
     def prove(self) -> Sensitivity:
         """Plant a delay, a comment and faults, and say what is wrong with the task, if something is."""
-        found = self._with_delay(Sensitivity(self._metric, self._usual))
+        found = self._with_delay(Sensitivity(self._label, self._usual))
         if not found.problem:
             found = self._with_comment(found)
         return found if found.problem else self._with_faults(found)
@@ -135,7 +137,7 @@ class SensitivityProof:
                 found,
                 share=0.0,
                 problem=f"with the code that candidates may change {_DELAYS[-1] + 1} times as slow, "
-                f"{self._metric} stayed the same: this code is less than {most:.2g} % of what is measured",
+                f"{self._label} stayed the same: this code is less than {most:.2g} % of what is measured",
             )
         return replace(found, share=None)  # a quality, which no delay changes: faults tell
 
@@ -175,7 +177,7 @@ class SensitivityProof:
             usual, again = (self._score(self._tree.run(one).outcome) for one in ({}, edits))
             if usual and again and self._is_moved(again, usual):
                 change = 100 * abs(again / usual - 1)
-                why = f"a comment alone changed {self._metric} by {change:.2g} %, so it measures something else"
+                why = f"a comment alone changed {self._label} by {change:.2g} %, so it measures something else"
                 return replace(found, still=again, problem=why)
             still = again
         return replace(found, still=still)
