@@ -61,6 +61,8 @@ _LEAST_CHANGE = 0.05
 _UNKNOWN_NOISE = 0.25
 """The same where too few runs were made to know the noise."""
 _DELAYS = (1, 10)
+_PLAIN = math.log(1.5)
+"""A change that the smaller delay makes, and a busy machine hardly does: then the larger one is not needed."""
 _LEAST_SHARE = 0.1
 """Where the editable code is less, most of a night goes into something else."""
 _MOST_REPAIRS = 3
@@ -129,7 +131,8 @@ class SensitivityProof:
             if slowed is None:
                 return replace(found, unknown="with a delay planted, the benchmark reports no score")
             found = replace(found, times=times, slowed=slowed, share=self._share(slowed, times))
-            if self._is_moved(slowed):
+            is_plain = abs(math.log(slowed / self._usual)) > _PLAIN if slowed > 0 and self._usual > 0 else False
+            if self._is_moved(slowed) and (is_plain or times == _DELAYS[-1]):
                 return self._judged(found, slowed)
         if self._is_speed:
             most = 100 * self._tolerance / _DELAYS[-1]
