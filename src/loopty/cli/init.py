@@ -26,7 +26,7 @@ from loopty.cli.time_span import TimeSpan
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.objective import Direction, Metric, direction_of
-from loopty.domain.task_tables import AttemptFigures
+from loopty.executors.this_machine import this_capacity
 from loopty.kit import codec
 from loopty.kit.contents import write_atomically
 from loopty.kit.process import processes_per_core
@@ -102,11 +102,13 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
         agents_text,
         editable_text,
         last_resort_text,
+        night_text,
         noise_text,
         proposer_text,
         score_text,
         sensitivity_text,
     )
+    from loopty.taskfile import read
 
     draft, noise = proven.draft, proven.noise
     if as_json:
@@ -128,6 +130,10 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
         say_paragraph(noise_text(noise.metric, noise.values, noise.percent, draft.is_cpu_time))
     if proven.sensitivity:
         say_paragraph(sensitivity_text(proven.sensitivity))
+    if noise and draft.profile:
+        size = read.load(path.parent).round_size(this_capacity())
+        say_paragraph(f"trials at once: {size.width}, because {size.reason}")
+        say_paragraph(night_text(draft.profile.seconds, noise.percent, size.width))
     say_paragraph(proposer_text(draft.proposer))
     if draft.write and (agents := installed_agents()):
         say_paragraph(agents_text(agents))
@@ -260,11 +266,6 @@ def _plain(proven: ProvenTask) -> dict[str, object]:
     help="Plant no changes to prove that the score is about the editable files.",
 )
 @click.option("--no-check", is_flag=True, help="Write the file without running the benchmark.")
-@click.option(
-    "--probe",
-    is_flag=True,
-    help="Measure what a trial uses, so that loopty chooses how many run at once.",
-)
 @json_option
 @unsafe_option
 def init_verb(
@@ -283,7 +284,6 @@ def init_verb(
     force: bool,
     unproven: bool,
     no_check: bool,
-    probe: bool,
     as_json: bool,
     unsafe: bool,
 ) -> None:
@@ -400,19 +400,9 @@ def init_verb(
         name, value = proven.score
         say_paragraph(f"the score is {name} {value:g}")
         proven = prover.with_direction(proven, questions.direction(proven.direction))
-    if probe:
-        proven = prover.with_profile(proven)
     print_proven(proven, path, scored_by_itself(facts, proven.draft.command, write), as_json)
     if is_write_given:
         _warn_of_unloaded_files(write, proven, unsafe)
-    if proven.draft.profile:
-        from loopty.executors.this_machine import this_capacity
-
-        task = read.load(repository.top)
-        size = task.round_size(this_capacity())
-        depth = task.round_depth(AttemptFigures(task.profile.seconds), task.pools.attempts)
-        say_paragraph(f"width {size.width}: {size.reason}")
-        say_paragraph(f"depth {depth.depth}: {depth.reason}")
 
 
 def _restore(path: Path, former: bytes | None) -> None:

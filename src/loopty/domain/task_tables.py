@@ -196,7 +196,7 @@ _MEMORY_SHARE = 0.8
 
 
 class ResourceProfile(Table):
-    """What one trial of the baseline uses, measured by `loopty init --probe`."""
+    """What one trial of the baseline uses, measured by `loopty init`."""
 
     seconds: float = option("Duration of one trial, in seconds; 0: not measured.", 0.0, minimum=0)
     cores: float = option("CPU cores that it keeps busy on average, with loopty's own work.", 0.0, minimum=0)
@@ -268,14 +268,15 @@ def choose_round_depth(attempt: AttemptFigures, attempts_left: int | None, width
 def choose_round_size(profile: ResourceProfile, machine: Capacity, use: ExclusiveUse) -> RoundSize:
     """Choose the width that the scarcest resource allows."""
     if not profile.seconds:
-        return RoundSize(1, "what a trial uses was not measured (`loopty init --probe` does)")
+        return RoundSize(1, "what a trial uses was not measured (`loopty init` does)")
     if use.names:
         return RoundSize(1, f"only one trial at a time can use {use.names[0]}")
     if not profile.steady:
         return RoundSize(1, "the score varies from run to run, so that trials at once could disturb each other")
     per_trial = max(profile.cores, 1.0)
+    busy = f"keeps {profile.cores:.1f}" if profile.cores > 1 else "gets one"
     bounds = [
-        RoundSize(int(machine.cores / per_trial), f"a trial keeps {per_trial:.1f} of {machine.cores} cores busy"),
+        RoundSize(int(machine.cores / per_trial), f"a trial {busy} of {machine.cores} cores"),
         RoundSize(MOST_AT_ONCE, f"at most {MOST_AT_ONCE} trials run at once unless you say more"),
     ]
     if profile.memory_mb:

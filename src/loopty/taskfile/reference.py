@@ -76,7 +76,7 @@ Results that vary are measured again before a node is kept ([the judge](judge.md
 `tolerance` of a metric to the smallest gain that you would merge. Set `control` under `[pools]` to see what chance
 alone reaches. Set `isolated` if a candidate could reach the answers or the clock ([isolated](isolated.md)).
 
-`width` trials run at once. By default that is one until `loopty init --probe` has measured what a trial needs.
+`width` trials run at once. By default `loopty init` measures what a trial needs.
 
 ## All other keys
 

@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import functools
 import os
-import resource
-import statistics
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from loopty.domain.errors import Misuse
 from loopty.domain.objective import Direction
-from loopty.domain.task_tables import ResourceProfile
+from loopty.domain.trial import Outcome
 from loopty.features.setup.causes.builds import NO_TEST_RAN
 from loopty.features.setup.causes.results import has_built_nothing, has_run_no_tests, is_only_usage
 from loopty.features.setup.causes.this_host import known_cause
 from loopty.features.setup.edited_tree import EditedTree
+from loopty.features.setup.pace import watched
 from loopty.features.setup.proven_task import MeasuredNoise, ProvenTask
 from loopty.features.setup.sensitivity import CheckCost, Sensitivity, SensitivityProof
 from loopty.features.setup.task_draft import TaskDraft
 from loopty.features.setup.template import write_task_file
 from loopty.kit.process import at_work_end
 from loopty.kit.records import Record, replace
-from loopty.sandboxes.resource_usage import threads_of_tree
 from loopty.session.by_hand import CheckResult
 from loopty.session.context import CampaignContext
 from loopty.show.explanation import Explanation
@@ -55,6 +51,7 @@ def lock_init(state: StateFolder) -> None:
 _NOISE_SECONDS = 30.0
 _MOST_RUNS = 5
 _FEWEST_RUNS = 3
+_RUNS_TO_WARM = 3
 _NOTHING_BUILT = "the command ended well, and nothing was compiled"
 _ONLY_USAGE = "the command ended well, and only printed how it is used: give it its arguments, with --command"
 
@@ -126,17 +123,30 @@ class DraftChecks:
         outcomes = [first.outcome]
         self.write(replace(draft, gates=()))
         try:
-            for _ in range(runs - 1):
-                outcome = self.run_again().outcome
-                if not outcome.is_finished or metric not in outcome.metrics:
-                    return None
-                outcomes.append(outcome)
+            with watched() as used:
+                for _ in range(runs - 1):
+                    outcome = self.run_again().outcome
+                    if not outcome.is_finished or metric not in outcome.metrics:
+                        return None
+                    outcomes.append(outcome)
         finally:
             self.write(draft)
         if len(outcomes) < _FEWEST_RUNS:
             return None
         values = tuple(outcome.metrics[metric] for outcome in outcomes)
-        return MeasuredNoise(metric, values, tuple(outcome.seconds for outcome in outcomes))
+        return MeasuredNoise(metric, values, tuple(outcome.seconds for outcome in outcomes), used[0])
+
+    def warm_runs(self, draft: TaskDraft) -> list[Outcome]:
+        """Run the benchmark as copies of a warm process; the first run starts that."""
+        self.write(replace(draft, warm=True, gates=()))
+        try:
+            return EditedTree(self._campaign().context, self._unsafe).runs(_RUNS_TO_WARM)
+        finally:
+            self.write(draft)
+
+    def runs_together(self) -> list[Outcome]:
+        """Run the benchmark twice at the same time."""
+        return EditedTree(self._campaign().context, self._unsafe).runs_together(2)
 
     def sensitivity(self, proven: ProvenTask, cost: CheckCost, seconds: float) -> Sensitivity | None:
         """Plant changes into the files that candidates may change; None if they change none."""
@@ -161,64 +171,3 @@ class DraftChecks:
 
 def _score(check: CheckResult) -> float:
     return next(iter(check.outcome.metrics.values()))
-
-
-_RUNS = 3
-_PERIOD_SECONDS = 0.02
-_PAGE_BYTES = resource.getpagesize()
-
-
-def measure_profile(check: Callable[[], CheckResult]) -> ResourceProfile | None:
-    """Check the baseline a few times and watch it; None where a check fails."""
-    seconds, cores, scores, peak = list[float](), list[float](), set[tuple[tuple[str, float], ...]](), 0
-    for _ in range(_RUNS):
-        before, since = _cpu_seconds(), time.monotonic()
-        with _watch_memory() as peaks:
-            outcome = check().outcome
-        if not outcome.is_finished:
-            return None
-        seconds.append(outcome.seconds)
-        cores.append((_cpu_seconds() - before) / max(time.monotonic() - since, 0.001))
-        scores.add(tuple(sorted(outcome.metrics.items())))
-        peak = max(peak, *peaks)
-    return ResourceProfile(
-        max(round(statistics.median(seconds), 3), 0.001),
-        round(max(cores), 2),
-        max(peak >> 20, 1),
-        len(scores) == 1,
-    )
-
-
-@contextlib.contextmanager
-def _watch_memory() -> Iterator[list[int]]:
-    """Watch the memory of all processes below this one, again and again while the block runs."""
-    peaks, stop = [0], threading.Event()
-
-    def look() -> None:
-        while not stop.wait(_PERIOD_SECONDS):
-            peaks[0] = max(peaks[0], _memory_below(os.getpid()))
-
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    try:
-        yield peaks
-    finally:
-        stop.set()
-        thread.join()
-
-
-def _memory_below(root: int) -> int:
-    """Sum the bytes. A page that processes share counts for each of them, so the sum is rather too high."""
-    return sum(_resident_bytes(pid) for pid in threads_of_tree(root) if pid != root)
-
-
-def _resident_bytes(pid: int) -> int:
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_BYTES
-    return 0
-
-
-def _cpu_seconds() -> float:
-    """Return the CPU seconds of the processes below this one that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime

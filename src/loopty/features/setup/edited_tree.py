@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 from loopty.domain.access import ObjectName
@@ -11,10 +12,12 @@ from loopty.domain.proposal import complete_params
 from loopty.domain.trial import Outcome, Pool
 from loopty.engine.protocols import Trial
 from loopty.kit import paths
+from loopty.kit.records import replace
 from loopty.record.node_record import Node
 from loopty.session.by_hand import CheckResult, check_trial_result
 from loopty.session.context import CampaignContext
 from loopty.session.runs import BASELINE
+from loopty.session.stoppable import never_prune, run_until_stopped
 
 
 class EditedTree:
@@ -43,9 +46,31 @@ class EditedTree:
         repository = self._context.repository
         entries = repository.entries(self._base, [*edits])
         edited = repository.commit(self._base, dict(edits), entries, "a check of the task\n")
-        node = self._node("1.1", edited.commit, edited.tree)
-        trial = Trial(node, self._root, 0, Pool.CHECK, self._context.task.seed, tuple(gates))
+        trial = self._trial(self._node("1.1", edited.commit, edited.tree), gates)
         return check_trial_result(self._context, trial, self._unsafe)
+
+    def runs(self, times: int) -> list[Outcome]:
+        """Run the files as they are, one run after the other, all of one executor."""
+        executor = self._context.executor(self._unsafe)
+
+        async def run_all(cancel: asyncio.Event) -> list[Outcome]:
+            return [await executor.execute(self._trial(self._root), never_prune, cancel) for _ in range(times)]
+
+        return run_until_stopped(run_all)
+
+    def runs_together(self, times: int) -> list[Outcome]:
+        """Run the files as they are so many times at once."""
+        wide = replace(self._context, task=replace(self._context.task, width=times))
+        executor = wide.executor(self._unsafe)
+
+        async def run_all(cancel: asyncio.Event) -> list[Outcome]:
+            runs = (executor.execute(self._trial(self._root), never_prune, cancel) for _ in range(times))
+            return list(await asyncio.gather(*runs))
+
+        return run_until_stopped(run_all)
+
+    def _trial(self, node: Node, gates: Sequence[Gate] = ()) -> Trial:
+        return Trial(node, self._root, 0, Pool.CHECK, self._context.task.seed, tuple(gates))
 
     def _node(self, name: str, commit: ObjectName, tree: ObjectName) -> Node:
         return Node(

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from loopty.session.by_hand import CheckResult
 
 
+class Usage(Record):
+    """What runs used."""
+
+    cpu_seconds: float
+    memory_mb: int
+
+
 class MeasuredNoise(Record):
     """How much the score varied over a few checked runs."""
 
@@ -25,6 +32,8 @@ class MeasuredNoise(Record):
     values: tuple[float, ...]
     seconds: tuple[float, ...] = ()
     """How long each of the runs took."""
+    usage: Usage = Usage(0.0, 0)
+    """What the runs after the first used together."""
 
     @property
     def percent(self) -> float:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from loopty.domain.objective import Direction
 from loopty.domain.trial import Ending
-from loopty.features.setup.draft_checks import DraftChecks, TimedCheck, measure_profile
+from loopty.features.setup.draft_checks import DraftChecks, TimedCheck
+from loopty.features.setup.pace import MOST_SECONDS_TO_WARM, WARM_COMMAND, is_same_beside, profile_of, warm_gain
 from loopty.features.setup.proven_task import (
     ProvenTask,
     TaskChange,
@@ -222,6 +223,8 @@ class TaskProver:
                 self._say(f"not that ({failed[-1].problem}); trying the next that was found")
             self._say_start(draft, fixed)
             proven = self.prove(draft, fixed)
+            if not proven.problem:
+                proven = self._with_pace(proven)
             if not proven.problem or proven.check.outcome.ending is Ending.CANCELLED:
                 return replace(proven, instead_of=most_promising(failed))
             failed.append(proven)
@@ -291,13 +294,25 @@ class TaskProver:
         self._checks.write(draft)
         return replace(proven, draft=draft)
 
-    def with_profile(self, proven: ProvenTask) -> ProvenTask:
-        """Return the task with what a trial uses, if its checks pass."""
-        profile = measure_profile(self._checks.run_again)
-        if profile is None:
+    def _with_pace(self, proven: ProvenTask) -> ProvenTask:
+        """Say what a trial uses, and start it warm or beside others where that gives the same score."""
+        noise, draft = proven.noise, proven.draft
+        if noise is None:
             return proven
-        draft = replace(proven.draft, profile=profile)
+        draft = replace(draft, profile=profile_of(noise))
+        seconds = max(noise.seconds)
+        can_be_warm = WARM_COMMAND.fullmatch(draft.command) and not (draft.writable_copy or draft.network)
+        if can_be_warm and seconds < MOST_SECONDS_TO_WARM and self._time.left > 4 * seconds:
+            gain = warm_gain(noise, self._checks.warm_runs(draft))
+            if gain:
+                why = f"a run then takes 1/{gain:.1f} of the time, and gives the same score"
+                draft = replace(draft, warm=True).with_note("warm", why)
         self._checks.write(draft)
+        is_tried = draft.profile and draft.profile.steady and self._time.left > 3 * seconds
+        if draft.profile and is_tried and not is_same_beside(noise, self._checks.runs_together()):
+            draft = replace(draft, profile=replace(draft.profile, steady=False))
+            draft = draft.with_note("profile", "two runs at once did not give the score that one gives alone")
+            self._checks.write(draft)
         return replace(proven, draft=draft)
 
     def _repair(self, draft: TaskDraft, fixed: frozenset[str]) -> RepairedDraft:

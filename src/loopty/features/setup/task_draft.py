@@ -53,6 +53,7 @@ class TaskDraft(Record):
     files: tuple[str, ...] = ()
     scratch: tuple[str, ...] = ()
     writable_copy: bool = False
+    warm: bool = False
     mounts: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     network: bool = False

@@ -20,6 +20,7 @@ _EXAMPLES = {
     "files": '["bench.py", "data/**"]   # the benchmark\'s own files; default: the files that the command names',
     "result": '"stdout"                # or pytest-benchmark, hyperfine, …: docs/benchmarks.md of loopty',
     "scratch": '["build"]               # directories that start empty and writable, for build output',
+    "warm": "true                       # start Python as a copy of a process that has imported its packages",
     "writable_copy": "true              # run in a private copy of the tree, for builds that write beside sources",
     "mounts": '["~/data"]               # host paths to mount read-only',
     "devices": '["gpu"]                 # devices that trials may use, one trial at a time',
@@ -52,6 +53,7 @@ seed = 0    # the same seed repeats the same experiments
 {_optional(draft, "files", draft.files)}
 {_optional(draft, "scratch", draft.scratch)}
 {_optional(draft, "writable_copy", draft.writable_copy)}
+{_optional(draft, "warm", draft.warm)}
 {_optional(draft, "mounts", draft.mounts)}
 # isolated = true                   # run the candidate in its own sandbox, where it cannot cheat; needs the SDK
 {_optional(draft, "network", draft.network)}
@@ -109,9 +111,9 @@ def _width(draft: TaskDraft) -> str:
 def _profile(draft: TaskDraft) -> str:
     if not draft.profile:
         return ""
-    head = "[profile]                           # what a trial of the baseline uses, measured by --probe"
+    head = "[profile]                           # what a trial of the baseline uses, as loopty init measured it"
     lines = (f"{name} = {toml_value(value)}" for name, value in codec.plain(draft.profile).items())
-    return "\n".join((head, *lines)) + "\n\n"
+    return _comment(draft, "profile") + "\n".join((head, *lines)) + "\n\n"
 
 
 def _line(draft: TaskDraft, key: str, value: SettingValue) -> str:

@@ -1,0 +1,92 @@
+"""Finds out how fast trials can go: what a run uses, and whether the score is the same warm and beside another."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import resource
+import statistics
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from loopty.domain.task_tables import ResourceProfile
+from loopty.domain.trial import Outcome
+from loopty.features.setup.proven_task import MeasuredNoise, Usage
+from loopty.sandboxes.resource_usage import threads_of_tree
+
+_PERIOD_SECONDS = 0.02
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[list[Usage]]:
+    """Watch the processes below this one while the block runs; the list has what they used after it.
+
+    What a sandbox starts is not waited for by this process, so the kernel does not add it up here.
+    """
+    used, stop, peak, ticks = list[Usage](), threading.Event(), [0], dict[int, int]()
+
+    def look() -> None:
+        while not stop.wait(_PERIOD_SECONDS):
+            seen = {pid: _ticks_and_pages(pid) for pid in threads_of_tree(os.getpid()) if pid != os.getpid()}
+            peak[0] = max(peak[0], sum(pages for _, pages in seen.values()))
+            ticks.update({pid: spent for pid, (spent, _) in seen.items()})
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield used
+    finally:
+        stop.set()
+        thread.join()
+        seconds = sum(ticks.values()) / os.sysconf("SC_CLK_TCK")
+        used.append(Usage(seconds, max(peak[0] * resource.getpagesize() >> 20, 1)))
+
+
+def _ticks_and_pages(pid: int) -> tuple[int, int]:
+    """Read the CPU ticks of a process and its pages. A page that processes share counts for each of them."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12]), int(fields[21])
+    return 0, 0
+
+
+def profile_of(noise: MeasuredNoise) -> ResourceProfile:
+    """Say what a run uses, from runs that were watched; the first was not."""
+    seconds = noise.seconds[1:]
+    return ResourceProfile(
+        seconds=max(round(statistics.median(seconds), 3), 0.001),
+        cores=round(noise.usage.cpu_seconds / max(sum(seconds), 0.001), 2),
+        memory_mb=noise.usage.memory_mb,
+        steady=len(set(noise.values)) == 1,
+    )
+
+
+WARM_COMMAND = re.compile(r"python3? [^;&|<>$`]+")
+"""One call of Python: the only commands that start as copies."""
+MOST_SECONDS_TO_WARM = 3.0
+"""Of a run that takes longer, the imports are a small part."""
+_FASTER = 1.2
+_LEAST_TOLERANCE = 0.05
+
+
+def warm_gain(noise: MeasuredNoise, warm: Sequence[Outcome]) -> float:
+    """Compute how much faster runs are as copies of a warm process; 0 if they are not, or if the score differs.
+
+    The first of them starts the process.
+    """
+    copies = warm[1:]
+    if not copies or not all(one.is_finished and noise.metric in one.metrics for one in copies):
+        return 0.0
+    low, high = min(noise.values), max(noise.values)
+    slack = max(high - low, _LEAST_TOLERANCE * max(abs(low), abs(high))) if low != high else 0.0
+    if not all(low - slack <= one.metrics[noise.metric] <= high + slack for one in copies):
+        return 0.0
+    gain = statistics.median(noise.seconds[1:]) / max(statistics.median(one.seconds for one in copies), 0.001)
+    return gain if gain >= _FASTER else 0.0
+
+
+def is_same_beside(noise: MeasuredNoise, together: Sequence[Outcome]) -> bool:
+    """Say whether runs at the same time gave the score that each gives alone."""
+    return all(one.is_finished and one.metrics.get(noise.metric) == noise.values[0] for one in together)
