@@ -20,7 +20,7 @@ SMALL = ResourceProfile(1.0, 0.9, 100, steady=True)
     [
         (ResourceProfile(), MACHINE, ExclusiveUse(), 1, "was not measured"),
         (SMALL, MACHINE, ExclusiveUse(), 8, "at most 8"),
-        (SMALL, Capacity(4, 64_000), ExclusiveUse(), 4, "1.0 of 4 cores"),
+        (SMALL, Capacity(4, 64_000), ExclusiveUse(), 4, "one of 4 cores"),
         (ResourceProfile(1.0, 3.5, 100, steady=True), MACHINE, ExclusiveUse(), 4, "3.5 of 16 cores"),
         (ResourceProfile(1.0, 40.0, 100, steady=True), MACHINE, ExclusiveUse(), 1, "40.0 of 16 cores"),
         (ResourceProfile(1.0, 0.9, 20_000, steady=True), MACHINE, ExclusiveUse(), 2, "20,000 MB of 64,000 MB"),
