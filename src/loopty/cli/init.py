@@ -37,11 +37,13 @@ from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from loopty.features.setup.proven_task import ProvenTask
+    from loopty.features.setup.repository_facts import RepositoryFacts
     from loopty.features.setup.task_draft import TaskDraft
     from loopty.show.explanation import Cause
 
 
 T = TypeVar("T")
+_MOST_SOURCES = 5
 DIRECTIONS = click.Choice(["max", "min"])
 
 
@@ -167,8 +169,36 @@ def print_insensitive(proven: ProvenTask, other: tuple[str, str], as_json: bool)
         "nothing was written: name another benchmark with --command, other files with --write or a --gate that "
         "compares results; --unproven writes this task as it is"
     )
+    say("or begin a benchmark: loopty init --skeleton")
     if line:
         say(f"or measure {measures} instead: {line}")
+
+
+def write_skeleton(top: Path, facts: RepositoryFacts, force: bool, as_json: bool) -> None:
+    """Write the beginning of a benchmark, and say how it goes on."""
+    from loopty.features.setup.build_facts import PythonBuild
+    from loopty.features.setup.skeleton import begin_benchmark
+
+    python = facts.root_package or PythonBuild(top).import_name
+    node = f"./{facts.node_entry}" if facts.node_entry else facts.node_package
+    is_python = facts.languages[:1] == ("python",)
+    module = (python if is_python else node) or top.name.replace("-", "_")
+    started = begin_benchmark(facts, top.name, module, facts.sources[:_MOST_SOURCES])
+    path = top / started.path
+    if path.exists() and not force:
+        raise Misuse(f"there is already a {started.path}: fill it in, or start over with --force")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(started.text)
+    proof = f"loopty init --yes --command {shlex.quote(started.command)}"
+    if as_json:
+        print_json({"skeleton": str(path), "line": proof})
+    say_paragraph(f"wrote {started.path}: its first lines say what is missing")
+    if agents := installed_agents():
+        say_paragraph(
+            f"or let your coding agent ({agents[0]}) do that: 'Do what the first lines of {started.path} ask'"
+        )
+    say("then let loopty prove it:")
+    say(proof)
 
 
 def print_nothing_found(why: str, other: tuple[str, str], as_json: bool) -> None:
@@ -177,6 +207,7 @@ def print_nothing_found(why: str, other: tuple[str, str], as_json: bool) -> None
     if as_json:
         print_json({"ok": False, "reason": why, **({"line": line} if line else {})})
     say_paragraph(why)
+    say("or begin a benchmark: loopty init --skeleton")
     if line:
         say(f"or, as a last resort, measure {measures}: {line}")
 
@@ -265,6 +296,11 @@ def _plain(proven: ProvenTask) -> dict[str, object]:
     is_flag=True,
     help="Plant no changes to prove that the score is about the editable files.",
 )
+@click.option(
+    "--skeleton",
+    is_flag=True,
+    help="Write the beginning of a benchmark, for you or your coding agent to fill in, and end.",
+)
 @click.option("--no-check", is_flag=True, help="Write the file without running the benchmark.")
 @json_option
 @unsafe_option
@@ -283,6 +319,7 @@ def init_verb(
     yes: bool,
     force: bool,
     unproven: bool,
+    skeleton: bool,
     no_check: bool,
     as_json: bool,
     unsafe: bool,
@@ -327,6 +364,9 @@ def init_verb(
     parameters = dict(map(parse_parameter, param))
     questions = Questions(yes)
     facts = repository_facts(repository.top, files)
+    if skeleton:
+        write_skeleton(repository.top, facts, force, as_json)
+        return
     proposed = folder_tasks(repository.top, files, Path.cwd()) or propose_tasks(facts)
     found = tasks_to_try(facts, proposed)
     if not (benchmark or found):
