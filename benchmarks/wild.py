@@ -46,6 +46,7 @@ HERE = Path(__file__).parent
 NAMES = HERE / "wild_names.toml"
 RESULTS = HERE / "wild_results.json"
 SECONDS = 1500
+WITHIN = "5m"
 _FETCHES = 3
 """How many repositories more are fetched and prepared, which mostly waits, while others are tried."""
 _WRITING = threading.Lock()
@@ -108,6 +109,8 @@ def try_init(checkout: Path, result: WildResult) -> WildResult:
         command=first.command,
         message=first.message,
         line=first.line,
+        sensitivity=first.sensitivity,
+        score=first.score,
     )
     if result.proven:
         return replace(result, message="", line="")
@@ -119,6 +122,7 @@ def try_init(checkout: Path, result: WildResult) -> WildResult:
         result,
         proven_with_line=is_better,
         last_resort=again.last_resort,
+        sensitivity=again.sensitivity or result.sensitivity,
         seconds=round(first.seconds + again.seconds),
         command=again.command if is_better else result.command,
         message=result.message if is_better else f"{result.message}; with the line: {again.message}",
@@ -205,10 +209,12 @@ class InitRun:
     message: str
     line: str
     last_resort: str = ""
+    sensitivity: dict[str, Any] | None = None
+    score: str = ""
 
 
 def run_init(checkout: Path, flags: list[str]) -> InitRun:
-    return run_loopty(checkout, " ".join(["init", "--yes", "--json", *flags]))
+    return run_loopty(checkout, " ".join(["init", "--yes", "--json", "--within", WITHIN, *flags]))
 
 
 def run_loopty(checkout: Path, words: str) -> InitRun:
@@ -241,7 +247,15 @@ def run_loopty(checkout: Path, words: str) -> InitRun:
     except ValueError:
         told = {}
     why = message_and_line(told, stderr)
-    return InitRun(process.returncode, seconds, command, *why, told.get("last_resort", ""))
+    return InitRun(
+        process.returncode,
+        seconds,
+        told.get("command") or command,
+        *why,
+        told.get("last_resort", ""),
+        told.get("sensitivity"),
+        told.get("score", ""),
+    )
 
 
 def message_and_line(told: dict[str, Any], stderr: str) -> tuple[str, str]:
@@ -317,7 +331,7 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="only write the page")
     options = parser.parse_args()
     if options.page:
-        write_page(load_results())
+        write_page(load_results(), sum(map(len, groups())), WITHIN)
         return
     seed = str(options.seed)
     samples = load_results()

@@ -1,4 +1,4 @@
-"""Writes docs/repositories.md: what `init` did in the repositories of the newest random samples."""
+"""Writes docs/repositories.md: what `init` did in the repositories of a random sample."""
 
 from __future__ import annotations
 
@@ -10,65 +10,85 @@ from wild_preparation import RECIPES
 from wild_types import WildResult
 
 PAGE = Path(__file__).parent.parent / "docs/repositories.md"
-NEWEST = ("25", "26")
-"""Drawn and tried after the last repairs; earlier samples found the failures that were repaired."""
 HEAD = """# Real repositories
 
-How far does `loopty init --yes` get in a repository that nobody prepared for it? `benchmarks/wild_names.toml`
-lists 829 well-known packages, written down before any of them was tried. `python benchmarks/wild.py --seed N`
-draws from each group of names its share, unpacks the release, commits it unchanged, and runs `loopty init --yes`.
-A benchmark counts as *proven* when it ran in the sandbox and gave a score.
+What does `loopty init --yes` do in a repository that nobody prepared for it? `benchmarks/wild_names.toml`
+lists {names} packages, written down before any of them was tried. `python benchmarks/wild.py --seed {seed}`
+draws from each group of names its share, unpacks the release, commits it unchanged, and runs
+`loopty init --yes --within {within}`.
 
-The table counts the two newest samples at their first try, in November 2026, on two cores under a load of 15 to
-30, with twenty minutes for `init`. Then, a package without a working benchmark or tests got a *last resort*: the
-time to load or to build it. `init --yes` has since become stricter: it prints that command and ends with 1.
+A task is *sensible* where a planted delay made the score worse, a comment did not change it, and a planted fault
+was noticed ([how](benchmarks.md#what-init-proves)). What is not sensible is refused, with the reason.
 
 """
 TAIL = """
-Conditions:
+Of {tried} repositories in {languages} languages, {sensible} got a task that is sensible, {unproven} one of which
+not all was proven, and {refused} none. `init` took {seconds} s (median), on two busy cores.
 
 - Each repository had what a developer already has: {recipes}. C, C++ and Perl had nothing.
-- Only PyPI, npm and Debian could be reached, so crates and some Go modules are Debian's development packages. A
+- Only PyPI, npm and Debian could be reached, so crates and modules of Go are Debian's development packages. A
   release that could not be fetched was replaced by the next name of its group.
-- Earlier samples were used to find and repair failures, so they say less about your repository. All samples are
-  in `benchmarks/wild_results.json`.
 - When `init` fails, it names the cause and the remedy if it knows one: see [failures](failures.md).
 
 `python benchmarks/wild.py --page` writes this page.
 """
-TITLES = ("registry", "language", "tried", "benchmark or tests", "last resort", "not proven", "seconds (median)")
+TITLES = ("repository", "language", "measured", "share", "delay", "comment", "faults", "verdict")
+_LONGEST = 110
 
 
-def write_page(samples: Mapping[str, Sequence[WildResult]]) -> None:
-    PAGE.write_text(page(samples))
+def write_page(samples: Mapping[str, Sequence[WildResult]], names: int, within: str) -> None:
+    PAGE.write_text(page(samples, names, within))
 
 
-def page(samples: Mapping[str, Sequence[WildResult]]) -> str:
+def page(samples: Mapping[str, Sequence[WildResult]], names: int, within: str) -> str:
+    rows = tried(samples)
     recipes = ", ".join(f"{language} {recipe}" for language, recipe in RECIPES.items())
-    return HEAD + "\n".join(table(tried(samples))) + "\n" + TAIL.format(recipes=recipes)
+    tail = TAIL.format(
+        tried=len(rows),
+        languages=len({row.language for row in rows}),
+        sensible=sum(is_sensible(row) for row in rows),
+        unproven=sum(row.proven and not is_sensible(row) for row in rows),
+        refused=sum(not row.proven for row in rows),
+        seconds=f"{statistics.median(row.seconds for row in rows):.0f}" if rows else "0",
+        recipes=recipes,
+    )
+    head = HEAD.format(names=names, seed=", ".join(samples), within=within)
+    return head + "\n".join(table(rows)) + "\n" + tail
 
 
 def tried(samples: Mapping[str, Sequence[WildResult]]) -> list[WildResult]:
-    return [row for seed in NEWEST for row in samples[seed] if not row.passed_over]
+    rows = [row for sample in samples.values() for row in sample if not row.passed_over]
+    return sorted(rows, key=lambda row: (row.language, row.name))
+
+
+def is_sensible(row: WildResult) -> bool:
+    """Say whether a delay or a fault moved the score, and nothing that was planted spoke against the task."""
+    found = row.sensitivity
+    return row.proven and bool(found) and not found.get("unknown") and not found.get("problem")
 
 
 def table(rows: Sequence[WildResult]) -> Iterator[str]:
-    """One row for each language of a registry, and their sum."""
+    """One row for each repository."""
     yield f"| {' | '.join(TITLES)} |"
     yield "|---" * len(TITLES) + "|"
-    groups = sorted({(row.registry.removesuffix(" development"), row.language) for row in rows})
-    for registry, language in groups:
-        yield line(
-            registry,
-            language,
-            [row for row in rows if row.language == language and row.registry.startswith(registry)],
-        )
-    yield line("**all**", "", rows)
+    for row in rows:
+        yield f"| {' | '.join(cells(row))} |"
 
 
-def line(registry: str, language: str, rows: Sequence[WildResult]) -> str:
-    resorts = sum(bool(row.last_resort) for row in rows if row.proven)
-    proven = sum(row.proven for row in rows)
-    seconds = f"{statistics.median(row.seconds for row in rows):.0f}"
-    cells = (registry, language, len(rows), proven - resorts, resorts, len(rows) - proven, seconds)
-    return f"| {' | '.join(map(str, cells))} |"
+def cells(row: WildResult) -> Iterator[str]:
+    found = row.sensitivity or {}
+    share, slowed, usual = found.get("share"), found.get("slowed"), found.get("usual")
+    yield f"{row.name} {row.version}".strip()
+    yield row.language
+    yield row.score or "–"
+    yield f"{100 * share:.0f} %" if share is not None else "–"
+    yield f"×{found['times'] + 1}: {usual:.3g} → {slowed:.3g}" if slowed is not None else "–"
+    yield "still" if found.get("still") is not None and "comment" not in found.get("problem", "") else "–"
+    yield f"{found['caught']} of {found['faults']} caught" if found.get("faults") else "–"
+    yield "sensible" if is_sensible(row) else shortened(found.get("unknown") or row.message or "not proven")
+
+
+def shortened(text: str) -> str:
+    """Return the reason in one cell."""
+    plain = " ".join(text.replace("|", "/").split())
+    return plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}…"

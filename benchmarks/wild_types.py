@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,9 @@ class WildResult:
     version: str = ""
     proven: bool = False
     """By `loopty init --yes` alone."""
+    sensitivity: dict[str, Any] | None = None
+    """What planted changes did to the score, as `init --json` says it."""
+    score: str = ""
     last_resort: str = ""
     """What is measured where neither a benchmark nor tests could be: loading or building; else empty."""
     seconds: int = 0
