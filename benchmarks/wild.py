@@ -6,8 +6,7 @@
 
 The draw is a function of the seed: each group of names gives as many as its share, and a name of an earlier sample
 is not drawn again. A name is passed over, with the reason, where its release or what it depends on cannot be
-fetched here: the next of its group takes its place. Where `init` fails and its message has a line to paste, the
-line is pasted, once, and `init` tries again; a line that only gives `init` more time is not.
+fetched here: the next of its group takes its place.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ def try_wild(one: WildRepository, cache: Path, parent: Path, slots: threading.Se
 
 
 def try_init(checkout: Path, result: WildResult) -> WildResult:
-    """Try `init` in a checkout that was prepared; where its message has a line to paste, with the line, too."""
+    """Try `init` in a checkout that was prepared."""
     first = run_init(checkout, [])
     result = replace(
         result,
@@ -112,45 +111,7 @@ def try_init(checkout: Path, result: WildResult) -> WildResult:
         sensitivity=first.sensitivity,
         score=first.score,
     )
-    if result.proven:
-        return replace(result, message="", line="")
-    again = paste(checkout, first.line)
-    if again is None:
-        return result
-    is_better = again.code == 0
-    return replace(
-        result,
-        proven_with_line=is_better,
-        last_resort=again.last_resort,
-        sensitivity=again.sensitivity or result.sensitivity,
-        seconds=round(first.seconds + again.seconds),
-        command=again.command if is_better else result.command,
-        message=result.message if is_better else f"{result.message}; with the line: {again.message}",
-    )
-
-
-def paste(checkout: Path, line: str) -> InitRun | None:
-    """Do what the line says, and try again; None where there is none, or where it fails itself."""
-    task = checkout / "loopty.toml"
-    if " --within " in line:
-        return None  # more time than the sample gives
-    if line.startswith("loopty "):
-        return run_loopty(checkout, f"{line.removeprefix('loopty ')} --json")
-    if re.match(r"[a-z_]+ = ", line) and task.exists():
-        for setting in line.split("; "):
-            key = setting.partition(" = ")[0]
-            task.write_text(
-                re.sub(rf"^(?:# )?{key} = .*$", setting, task.read_text(), count=1, flags=re.MULTILINE)
-            )
-        run_loopty(checkout, "trust --yes")
-        return run_loopty(checkout, "run 1 --check --json")
-    if line:
-        try:
-            run_bounded(f'export PATH="$PWD/.venv/bin:$PATH"; {line}', checkout)
-        except PreparationError:
-            return None
-        return run_init(checkout, ["--force"])
-    return None
+    return replace(result, message="", line="") if result.proven else result
 
 
 def fetch(one: WildRepository, cache: Path) -> Path:
@@ -317,8 +278,7 @@ def verdict(result: WildResult) -> str:
         return f"passed over: {result.passed_over}"
     if result.proven:
         return f"proven after {result.seconds} s: {first_hour.measure(result.command)}"
-    how = "proven with the line" if result.proven_with_line else "NOT PROVEN"
-    return f"{how} after {result.seconds} s: {result.message} [{result.line}]"
+    return f"NOT PROVEN after {result.seconds} s: {result.message} [{result.line}]"
 
 
 def main() -> None:

@@ -38,6 +38,5 @@ class WildResult:
     """Why it was not proven."""
     line: str = ""
     """The line to paste that the message held."""
-    proven_with_line: bool = False
     again: str = ""
     """What a second try gave, and why there was one; the figures of the sample are those of the first."""

@@ -81,11 +81,11 @@ def test_the_page_shows_every_repository_that_was_tried() -> None:
 @pytest.mark.registry
 @pytest.mark.parametrize("drawn", TRIED, ids=[row.name for row in TRIED])
 def test_init_does_no_worse_than_it_did_in_a_repository_that_was_drawn(drawn: Any, tmp_path: Path) -> None:
-    if not (drawn.proven or drawn.proven_with_line):
+    if not drawn.proven:
         pytest.skip("it was not proven before")
     one = wild.WildRepository(drawn.name, drawn.registry, drawn.language)
     result = wild.try_wild(one, script.CACHE, tmp_path, threading.Semaphore())
     if result.passed_over:
         pytest.skip(result.passed_over)
-    assert result.proven or (drawn.proven_with_line and result.proven_with_line), result.message
+    assert result.proven, result.message
     shutil.rmtree(tmp_path)
