@@ -128,7 +128,6 @@ def test_a_commit_equals_the_one_that_git_makes(plain: User, before: Files, afte
         plain, tree, made.tree
     )
     assert repository.patches.apply_to_tree(tree, repository.patches.between(base, made.commit)) == made.tree
-    repository.packs.end()
     plain.git("fsck", "--strict", "--no-dangling", made.commit)
 
 
@@ -145,7 +144,6 @@ def test_a_message_that_git_would_refuse_makes_a_valid_commit(user: User) -> Non
     base = user.commits({"a": "1"})
     repository = user.repository
     made = repository.commit(base, {"a": "2"}, {}, "with \0 and \ud800 and\nmore")
-    repository.packs.end()
     user.git("fsck", "--strict", made.commit)
     assert user.git("log", "-1", "--format=%B", made.commit).startswith(b"with  and ? and\nmore")
 
@@ -154,7 +152,6 @@ def test_the_last_file_can_be_deleted(user: User) -> None:
     base = user.commits({"a/b/c": "1"})
     repository = user.repository
     made = repository.commit(base, {"a/b/c": None}, {}, "m\n")
-    repository.packs.end()
     assert user.git("ls-tree", made.commit) == b""
     user.git("fsck", "--strict", made.commit)
 

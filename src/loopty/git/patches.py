@@ -71,7 +71,6 @@ class GitPatches:
                 lines.append(next_line + b"\n")
             return b"".join(lines[1:])  # the first names the two trees
 
-        self._git.show_all_objects()
         try:
             return self._session.ask(pair + _END_OF_PATCH + b"\n", read_answer)
         except EOFError:

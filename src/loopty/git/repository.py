@@ -15,12 +15,10 @@ from loopty.engine.protocols import CommittedFiles
 from loopty.git.command import END_OF_OPTIONS, GitCommand, GitError, read_line
 from loopty.git.folders import GitFolders
 from loopty.git.objects import REGULAR_FILES, GitObjects, ObjectStore, PathChange, TreeEntry
-from loopty.git.pack_files import WaitingObjects
 from loopty.git.packs import ObjectGraph, ObjectPacks
 from loopty.git.patches import GitPatches
 from loopty.git.settings import LIST_OPTIONS, program_settings, settings_listing, settings_text
 from loopty.git.working_tree import WorkingTree, head_of
-from loopty.kit.safe_folder import SafeFolder, UnsafePath
 from loopty.kit.temporary_folder import temporary_folder
 
 _LARGEST_INDEX = 4 << 20
@@ -46,9 +44,8 @@ class Repository:
             git.open_session("cat-file", "--batch"),
             git.open_session("cat-file", "--batch-check"),
         )
-        waiting = WaitingObjects(SafeFolder(folders.common_dir, ("loopty-objects",)))
-        self.packs = ObjectPacks(git, self.graph, waiting)
-        self._store = ObjectStore(content_session, size_session, self.packs)
+        self.packs = ObjectPacks(git, self.graph)
+        self._store = ObjectStore(content_session, size_session, self.graph)
         self._objects = GitObjects(self._store)
         self.refs = GitRefs(git, self._store.name_of_ref)
         self.patches = GitPatches(git, self._objects, self._store)
@@ -98,8 +95,6 @@ class Repository:
         """Commit the parent's files with these edits: new content by path, None deletes. No branch is made."""
         try:
             return self._objects.commit(parent, edits, modes, message)
-        except UnsafePath as error:
-            raise Misuse(str(error)) from None
         except OSError as error:
             raise Misuse(
                 f"cannot write to the repository ({error.strerror}): free some space, or correct its permissions"
@@ -249,7 +244,6 @@ class GitRefs:
         expected = [b"start: ok", b"prepare: ok", b"commit: ok"]
         change = f"delete {ref} {before}" if commit is None else f"update {ref} {commit} {before}"
         change = change if before else f"create {ref} {commit}"
-        self._git.show_all_objects()
         with contextlib.suppress(EOFError):
             question = f"start\n{change}\nprepare\ncommit\n".encode()
             return self._session.ask(question, lambda stream: [read_line(stream) for _ in expected]) == expected
