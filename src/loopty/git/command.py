@@ -102,6 +102,8 @@ def git_argv(*args: str, config: Iterable[str] = ()) -> list[str]:
 
 
 T = TypeVar("T")
+_MOST_ANSWERS = 1_000
+"""Of one process: `git diff-tree` keeps every tree that it has read."""
 
 
 class GitError(LooptyError):
@@ -125,13 +127,17 @@ class GitSession:
         self._cwd = cwd
         self._lock = threading.Lock()
         self._child: list[subprocess.Popen[bytes]] = []
+        self._answers = 0
         self._end = functools.partial(_close, self._child)
         weakref.finalize(self, self._end)
 
     def ask(self, question: bytes, read_answer: Callable[[IO[bytes]], T]) -> T:
         """Return the answer of the command. Raises EOFError when it ended instead, and so did its replacement."""
         with self._lock:
+            if self._answers == _MOST_ANSWERS:
+                self._end()
             if self._child:
+                self._answers += 1
                 with contextlib.suppress(EOFError):  # it may have been killed long ago
                     return self._exchange(self._child[0], question, read_answer)
             return self._exchange(self._start(), question, read_answer)
@@ -164,6 +170,7 @@ class GitSession:
             stderr=subprocess.DEVNULL,
         )
         self._child.append(child)
+        self._answers = 1
         at_work_end(self._end)
         return child
 

@@ -48,7 +48,7 @@ class Repository:
         self._store = ObjectStore(content_session, size_session, self.graph)
         self._objects = GitObjects(self._store)
         self.refs = GitRefs(git, self._store.name_of_ref)
-        self.patches = GitPatches(git, self._objects, self._store)
+        self.patches = GitPatches(git, self._objects)
         self.working_tree = WorkingTree(git, folders.top, self._refuse_programs)
 
     @classmethod
