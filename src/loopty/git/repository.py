@@ -17,7 +17,7 @@ from loopty.git.folders import GitFolders
 from loopty.git.objects import REGULAR_FILES, GitObjects, ObjectStore, PathChange, TreeEntry
 from loopty.git.packs import ObjectGraph, ObjectPacks
 from loopty.git.patches import GitPatches
-from loopty.git.settings import LIST_OPTIONS, program_settings, settings_listing, settings_text
+from loopty.git.settings import LIST_OPTIONS, program_settings, settings_text
 from loopty.git.working_tree import WorkingTree, head_of
 from loopty.kit.temporary_folder import temporary_folder
 
@@ -58,8 +58,7 @@ class Repository:
 
     def program_settings(self) -> dict[str, str]:
         """Return the settings of the repository's own configuration that choose programs or servers, by key."""
-        git = self.git
-        git.settings = settings_listing(str(git.git_dir), git.env, lambda: git.run(*LIST_OPTIONS))
+        self.git.settings = self.git.run(*LIST_OPTIONS)
         return program_settings(self.git.settings)
 
     def allow_programs(self) -> None:
