@@ -276,26 +276,6 @@ time.sleep(600)
 """
 
 
-def test_branches_of_an_earlier_version_move_out_of_the_list(old_place):
-    history = old_place.history()
-    old_place.git("update-ref", "-d", "refs/loopty/runs/1")
-    for node in history.ids:
-        old_place.git("branch", node.branch, history[node].commit)
-    old_place.git("branch", "-f", "loopty-1.3", "main")  # changed by the user
-    old_place.git("worktree", "add", "-q", str(old_place.top.with_name("elsewhere")), "loopty-1.1")
-    assert "would move 5 branches of nodes to refs/loopty" in old_place.loopty("gc").stdout
-    old_place.git("config", "loopty.branches", "true")
-    assert old_place.loopty("gc").stdout == "nothing to remove\n"
-    old_place.git("config", "--unset", "loopty.branches")
-    old_place.loopty("gc", "--yes")
-    names = old_place.git("branch", "--format=%(refname:short)").split()
-    assert sorted(names) == ["loopty-1.1", "loopty-1.3", "main"]
-    old_place.git("gc", "--quiet", "--prune=now")
-    for node in LOST | NEEDED:
-        assert old_place.git("ls-tree", "-r", history[node].commit)
-        old_place.loopty("diff", node)
-
-
 def test_killed_at_any_instant_it_loses_nothing(old_place):
     rng = random.Random(3)
     for _ in range(12):

@@ -266,13 +266,6 @@ class GitRefs:
         options = ("--first-parent", "--parents", *limit, END_OF_OPTIONS, commit)
         return (line.split()[1:] for line in self._git.run("rev-list", *options).splitlines())
 
-    def branches_without_worktree(self, pattern: str) -> dict[str, str]:
-        """Return the branches that match and that no working tree has checked out, with their commits."""
-        line = "--format=%(refname:lstrip=2) %(objectname) %(worktreepath)"
-        lines = self._git.run("for-each-ref", line, END_OF_OPTIONS, f"refs/heads/{pattern}").splitlines()
-        found = (line.split(" ", 2) for line in lines)
-        return {name: commit for name, commit, worktree in found if not worktree}
-
     def branches(self, pattern: str) -> list[str]:
         """List the names of the branches that match."""
         name = "--format=%(refname:lstrip=2)"
