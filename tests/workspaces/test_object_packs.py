@@ -108,6 +108,24 @@ def test_a_full_disk_refuses_the_commit_and_keeps_the_others(user: User, monkeyp
     assert_whole(user, [first, last])
 
 
+def test_a_commit_that_a_full_disk_keeps_from_being_held_is_held_later(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    base = user.commits({"src/a.txt": "0\n"})
+    repository = user.repository
+    commit, refs = repository.commit(base, {"src/a.txt": "1\n"}, {}, "m").commit, NodeRefs(repository)
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", refuse)
+        with pytest.raises(Misuse, match=r"No space left on device.*free some space"):
+            refs.hold_soon(1, commit)
+    refs.hold_waiting()
+    assert refs.commits(1) == [commit]
+    assert_whole(user, [commit])
+
+
 def test_a_group_that_shares_the_repository_may_write_beside_our_objects(tmp_path: Path) -> None:
     user = start_repository(tmp_path / "repo", "--shared=group")
     repository, base = user.repository, user.commits({"src/a.txt": "0\n"})

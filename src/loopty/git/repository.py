@@ -92,12 +92,8 @@ class Repository:
 
     def commit(self, parent: str, edits: Edits, modes: Mapping[str, TreeEntry], message: str) -> CommittedFiles:
         """Commit the parent's files with these edits: new content by path, None deletes. No branch is made."""
-        try:
+        with _faults_told():
             return self._objects.commit(parent, edits, modes, message)
-        except OSError as error:
-            raise Misuse(
-                f"cannot write to the repository ({error.strerror}): free some space, or correct its permissions"
-            ) from None
 
     def transplant(self, base: str, commit: str, message: str) -> tuple[str, str]:
         """Commit the whole change from base to commit as one commit; returns it and its parent.
@@ -115,7 +111,8 @@ class Repository:
 
     def join_commits(self, parents: Sequence[str], message: str, known_id: str) -> str:
         """Write a commit without files that has these parents. It is dated 1970: see `NodeRefs`."""
-        return self._objects.join(parents, message, known_id)
+        with _faults_told():
+            return self._objects.join(parents, message, known_id)
 
     @functools.lru_cache(maxsize=16)  # noqa: B019 - one repository per process
     def files(self, commit: str, below: tuple[str, ...] = ()) -> Mapping[str, TreeEntry]:
@@ -212,6 +209,17 @@ class Repository:
             file.write_bytes(self.blob(entry.blob))
             if entry.mode == REGULAR_FILES[1]:
                 file.chmod(file.stat().st_mode | 0o111)
+
+
+@contextlib.contextmanager
+def _faults_told() -> Iterator[None]:
+    """Tell the user why nothing can be written. Raises Misuse."""
+    try:
+        yield
+    except OSError as error:
+        raise Misuse(
+            f"cannot write to the repository ({error.strerror}): free some space, or correct its permissions"
+        ) from None
 
 
 _NODE_BRANCH_PREFIX = "loopty-"
