@@ -66,7 +66,9 @@ class ObjectPacks:
         self._new_commits += count
         if self._new_commits >= _COMMITS_PER_PACK and not (self._packing and self._packing.is_alive()):
             self._new_commits = 0
-            self._packing = threading.Thread(target=self._pack, args=(ref, _MOST_PACKS), daemon=True)
+            self._packing = threading.Thread(
+                target=self._pack, args=(ref, _MOST_PACKS, 2 * _COMMITS_PER_PACK), daemon=True
+            )
             self._packing.start()
 
     def finish_node(self, ref: str) -> None:
@@ -84,11 +86,11 @@ class ObjectPacks:
             with contextlib.suppress(OSError):
                 (self._graph.folder() / name).rmdir()
 
-    def _pack(self, ref: str, most: int) -> None:
-        """Pack the loose objects that the newest nodes of this ref added, by any process; then join many packs."""
+    def _pack(self, ref: str, most: int, links: int = _LINKS_TO_LOOK_AT) -> None:
+        """Pack the loose objects that the newest links of this ref added, by any process; then join many packs."""
         with contextlib.suppress(*_HARMLESS), self._lock() as may_change:
             if may_change:
-                if len(loose := list(self._loose_objects(ref))) >= _FEWEST:
+                if len(loose := list(self._loose_objects(ref, links))) >= _FEWEST:
                     self._drop_loose(self._names(self._join(loose)))
                 self._merge(most)
 
@@ -143,21 +145,23 @@ class ObjectPacks:
         newest = time.time() - _GRACE_SECONDS
         return [pack for pack in self.packs() if pack.changed_at < newest]
 
-    def _loose_objects(self, ref: str) -> Iterator[str]:
+    def _loose_objects(self, ref: str, most: int) -> Iterator[str]:
         """Yield the loose ones among the links of the ref's chain, the commits they hold, and their new files."""
-        options = ("--first-parent", "--parents", f"--max-count={_LINKS_TO_LOOK_AT}")
-        links = [line.split() for line in self._git.run("rev-list", *options, END_OF_OPTIONS, ref).splitlines()]
-        yield from self._loose(link[0] for link in links)
-        held = self._loose(dict.fromkeys(commit for link in links for commit in link[2:]))
-        question = "".join(f"{commit}\n" for commit in held).encode()
-        if not question:
+        loose = {path.parent.name + path.name for path in self._graph.folder().glob("[0-9a-f][0-9a-f]/*")}
+        options = ("--first-parent", "--parents", f"--max-count={most}", END_OF_OPTIONS, ref)
+        links = [line.split() for line in self._git.run("rev-list", *options).splitlines()]
+        yield from (link[0] for link in links if link[0] in loose)
+        held = dict.fromkeys(commit for link in links for commit in link[2:] if commit in loose)
+        if not held:
             return
+        question = "".join(f"{commit}\n" for commit in held).encode()
         # A run may begin with a commit of the user.
-        ours = ("--no-walk=unsorted", "--stdin", "--fixed-strings", f"--committer={LOOPTY}")
-        rows = self._git.run("rev-list", *ours, "--format=%H %T", stdin=question).splitlines()
+        ours = ("--no-walk=unsorted", "--stdin", "--fixed-strings", f"--committer={LOOPTY}", "--format=%H %T")
+        rows = self._git.run("rev-list", *ours, stdin=question).splitlines()
         trees = dict(row.split() for row in rows if not row.startswith("commit "))
         yield from trees
-        yield from self._loose(dict.fromkeys((*trees.values(), *self._new_files(trees))))
+        new = dict.fromkeys((*trees.values(), *self._new_files(trees)))
+        yield from (name for name in new if name in loose)
 
     def _new_files(self, commits: Iterable[str]) -> Iterator[str]:
         """Yield the trees and blobs below the root that these commits have and their first parents have not."""
@@ -168,9 +172,6 @@ class ObjectPacks:
                 _, mode, _, name, *_ = line.split()
                 if mode not in ("000000", "160000"):  # removed, or a commit of another repository
                     yield name
-
-    def _loose(self, names: Iterable[str]) -> Iterator[str]:
-        return (name for name in names if self._graph.loose_object(name).exists())
 
     def _join(self, names: Iterable[str]) -> Path:
         """Let git write one pack of these objects, with differences instead of copies; returns its path."""
