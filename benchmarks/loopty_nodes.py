@@ -22,7 +22,6 @@ def main(kind: str, count: int) -> None:
             repository.refs.make_branch(f"loopty-1.{number + 1}", commit)
         else:
             refs.hold(1, [commit])
-            refs.join_packs()
     if kind == "refs":
         refs.finish_packs(1)
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loopty.git import command
 from loopty.git.command import GitError
 from loopty.git.objects import TreeEntry
 from loopty.git.repository import Repository
@@ -128,7 +129,6 @@ def test_a_commit_equals_the_one_that_git_makes(plain: User, before: Files, afte
         plain, tree, made.tree
     )
     assert repository.patches.apply_to_tree(tree, repository.patches.between(base, made.commit)) == made.tree
-    repository.packs.end()
     plain.git("fsck", "--strict", "--no-dangling", made.commit)
 
 
@@ -145,7 +145,6 @@ def test_a_message_that_git_would_refuse_makes_a_valid_commit(user: User) -> Non
     base = user.commits({"a": "1"})
     repository = user.repository
     made = repository.commit(base, {"a": "2"}, {}, "with \0 and \ud800 and\nmore")
-    repository.packs.end()
     user.git("fsck", "--strict", made.commit)
     assert user.git("log", "-1", "--format=%B", made.commit).startswith(b"with  and ? and\nmore")
 
@@ -154,7 +153,6 @@ def test_the_last_file_can_be_deleted(user: User) -> None:
     base = user.commits({"a/b/c": "1"})
     repository = user.repository
     made = repository.commit(base, {"a/b/c": None}, {}, "m\n")
-    repository.packs.end()
     assert user.git("ls-tree", made.commit) == b""
     user.git("fsck", "--strict", made.commit)
 
@@ -201,11 +199,23 @@ def test_a_killed_git_is_restarted(user: User) -> None:
     repository = user.repository
     for number in range(3):
         kill_sessions(repository)
-        made = repository.commit(base, {"a": f"{number} more\r\n"}, {}, "m\n")  # git makes this patch
+        made = repository.commit(base, {"a": f"{number} more\n"}, {}, "m\n")
         repository.refs.make_branch(f"loopty-1.{number}", made.commit)
         assert b"+%d more" % number in repository.patches.between(base, made.commit)
         assert repository.refs.branch_tip(f"loopty-1.{number}") == made.commit
     user.git("fsck", "--strict")
+
+
+def test_a_git_that_has_answered_often_is_replaced(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_MOST_ANSWERS", 3)
+    base = user.commits({"a": "1\n"})
+    repository = user.repository
+    made = repository.commit(base, {"a": "2\n"}, {}, "m\n").commit
+    processes = []
+    for _ in range(7):
+        assert b"\n+2\n" in repository.patches.between(base, made)
+        processes.append(repository.patches._session._child[0].pid)
+    assert [processes.count(one) for one in dict.fromkeys(processes)] == [3, 3, 1]
 
 
 def test_a_question_that_git_cannot_answer_raises_and_the_next_one_is_answered(user: User) -> None:
@@ -220,10 +230,8 @@ def test_a_question_that_git_cannot_answer_raises_and_the_next_one_is_answered(u
         missing.unlink()
         with pytest.raises(GitError, match="cat-file"):
             repository.blob(blob)
-        with pytest.raises(GitError, match="cat-file"):
-            repository.patches.between(before, commit)
         with pytest.raises(GitError, match="diff-tree"):
-            repository.patches._patch_by_git(repository.tree(before), repository.tree(commit))
+            repository.patches.between(before, commit)
         missing.write_bytes(content)
         assert repository.blob(blob)[:1] == b"2"
         assert repository.patches.between(before, commit).startswith(b"diff --git ")
@@ -237,7 +245,7 @@ from loopty.git.repository import Repository
 signal.signal(signal.SIGINT, lambda *_: None)
 repository = Repository.open(Path(sys.argv[1]))
 base = repository.head().commit
-made = repository.commit(base, {"a": "2\\0"}, {}, "m")  # git makes the patch of what is no text
+made = repository.commit(base, {"a": "2"}, {}, "m")
 repository.patches.between(base, made.commit), repository.refs.make_branch("loopty-1.1", made.commit)
 sessions = [repository._store._content_session, repository.patches._session, repository.refs._session]
 before = [session._child[0].pid for session in sessions]

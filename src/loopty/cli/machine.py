@@ -265,7 +265,7 @@ def gc_verb(older_than: float | None, max_size: int | None, yes: bool, as_json: 
     Older than 14 days by default.
 
     What was measured stays in the record. Never removed: what the best node, kept or undecided nodes, drafts,
-    your branches or a running process need. Branches that an earlier version made for nodes move to refs/loopty.
+    your branches or a running process need.
     """
     found = here().collect_garbage(older_than, max_size, remove=yes)
     if as_json:
@@ -295,10 +295,3 @@ def _lines(found: Garbage, removed: bool) -> Iterator[str]:
         yield f"  {plural(len(found.caches), 'build cache')}  {byte_size(found.cache_bytes)}"
     if found.stored:
         yield f"  {plural(found.stored, 'content')} of the shared store"
-    if found.branches:
-        move = "moved" if removed else "would move"
-        yield f"{move} {_branches(len(found.branches))} of nodes to refs/loopty"
-
-
-def _branches(count: int) -> str:
-    return "1 branch" if count == 1 else f"{count:,} branches"

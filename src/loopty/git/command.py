@@ -12,10 +12,9 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Protocol, TypeVar
-from weakref import WeakSet
+from typing import IO, TypeVar
 
-from loopty.domain.errors import LooptyError, Misuse
+from loopty.domain.errors import LooptyError
 from loopty.git.folders import SAFE_CONFIG, environment_without_git
 from loopty.kit.process import at_work_end
 
@@ -36,25 +35,8 @@ _IDENTITY = {
     "GIT_COMMITTER_NAME": "loopty",
     "GIT_COMMITTER_EMAIL": "loopty@localhost",
 }
-_WITHOUT_OBJECTS = ("config", "ls-files", "check-ignore")
-"""Commands that look at no object."""
 _PROTOCOLS = "GIT_ALLOW_PROTOCOL"
 """Limits how git fetches, whatever a configuration allows: in a partial clone it fetches what is missing."""
-
-
-class Packer(Protocol):
-    """Has objects that wait for a pack."""
-
-    @property
-    def git_dir(self) -> Path: ...
-
-    def pack_waiting(self) -> None:
-        """Let git see them. Raises Misuse where that cannot be done."""
-        ...
-
-
-PACKERS: WeakSet[Packer] = WeakSet()
-"""Those of this process: a command may need what another part of the process has added."""
 
 
 class GitCommand:
@@ -76,18 +58,6 @@ class GitCommand:
             _PROTOCOLS: "" if is_own else "file",
             "LC_ALL": "C.UTF-8",
         }
-
-    def show_all_objects(self) -> None:
-        """Let git see the objects of this process that wait for a pack. Commands that need objects begin with it.
-
-        Raises Misuse where those of this git directory cannot be packed.
-        """
-        for packer in tuple(PACKERS):
-            try:
-                packer.pack_waiting()
-            except Misuse:
-                if packer.git_dir == self.git_dir:
-                    raise
 
     def allow_servers(self) -> None:
         """Let git fetch from the servers that the repository's configuration names."""
@@ -111,8 +81,6 @@ class GitCommand:
         config: Iterable[str] = (),
     ) -> bytes:
         """Return the output of a git command, empty if it goes `into` a file. Raises GitError."""
-        if args[0] not in _WITHOUT_OBJECTS:
-            self.show_all_objects()
         result = subprocess.run(
             git_argv(*args, config=config),
             input=stdin,
@@ -134,6 +102,8 @@ def git_argv(*args: str, config: Iterable[str] = ()) -> list[str]:
 
 
 T = TypeVar("T")
+_MOST_ANSWERS = 1_000
+"""Of one process: `git diff-tree` keeps every tree that it has read."""
 
 
 class GitError(LooptyError):
@@ -157,13 +127,17 @@ class GitSession:
         self._cwd = cwd
         self._lock = threading.Lock()
         self._child: list[subprocess.Popen[bytes]] = []
+        self._answers = 0
         self._end = functools.partial(_close, self._child)
         weakref.finalize(self, self._end)
 
     def ask(self, question: bytes, read_answer: Callable[[IO[bytes]], T]) -> T:
         """Return the answer of the command. Raises EOFError when it ended instead, and so did its replacement."""
         with self._lock:
+            if self._answers == _MOST_ANSWERS:
+                self._end()
             if self._child:
+                self._answers += 1
                 with contextlib.suppress(EOFError):  # it may have been killed long ago
                     return self._exchange(self._child[0], question, read_answer)
             return self._exchange(self._start(), question, read_answer)
@@ -196,6 +170,7 @@ class GitSession:
             stderr=subprocess.DEVNULL,
         )
         self._child.append(child)
+        self._answers = 1
         at_work_end(self._end)
         return child
 

@@ -1,7 +1,7 @@
-"""The objects of a repository by name: trees and commits are read through one open git process, and written to be
-packed with others.
+"""The objects of a repository by name: read through one open git process, and written as git writes new ones.
 
-A commit through git's own commands takes ten milliseconds of CPU, mostly to start processes; this one takes one.
+An object is on disk before anybody knows its name, so a ledger never names a commit that a kill has taken. To make
+a commit by git's own commands takes ten milliseconds of CPU, mostly to start processes; this one takes two.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from loopty.domain.access import ObjectName
 from loopty.domain.proposal import Edits
 from loopty.engine.protocols import CommittedFiles
 from loopty.git.command import LOOPTY, GitError, GitSession, read_exactly, read_line
-from loopty.git.pack_files import NewObject, object_name
-from loopty.git.packs import ObjectPacks
+from loopty.git.packs import ObjectGraph
+from loopty.kit.contents import sha1, sha256
 from loopty.kit.records import Record
 
 REGULAR_FILES = ("100644", "100755")
@@ -219,10 +219,10 @@ class BoundedCache(Generic[T]):
 class ObjectStore:
     """The content of objects by name. What this process wrote need not be read."""
 
-    def __init__(self, content_session: GitSession, size_session: GitSession, packs: ObjectPacks) -> None:
+    def __init__(self, content_session: GitSession, size_session: GitSession, graph: ObjectGraph) -> None:
         self._content_session = content_session
         self._size_session = size_session
-        self._packs = packs
+        self._graph = graph
         self._contents = BoundedCache[bytes](256)
         self._sizes = BoundedCache[int](1 << 18)
         self.restore: Callable[[str], bool] = lambda _: False
@@ -241,8 +241,6 @@ class ObjectStore:
 
         if (known := self._contents.get(name)) is not None:
             return known
-        if waiting := self._packs.waiting(name):
-            return waiting.content
         if not name.isalnum():  # a line break would be a second question
             raise GitError("cat-file", f"{name!r} is not the name of an object")
         try:
@@ -250,13 +248,9 @@ class ObjectStore:
         except EOFError:
             raise GitError("cat-file", f"ended before it returned {name}") from None
         except GitError:
-            self._packs.pack_elsewhere()  # another process may have it, or has packed it just now
-            try:
-                content = self._content_session.ask(f"{name}\n".encode(), read_answer)
-            except GitError:
-                if not self.restore(name):
-                    raise
-                content = self._content_session.ask(f"{name}\n".encode(), read_answer)
+            if not self.restore(name):
+                raise
+            content = self._content_session.ask(f"{name}\n".encode(), read_answer)
         self._remember(name, content)
         return content
 
@@ -298,13 +292,14 @@ class ObjectStore:
         return {name: self._sizes.put(name, int(words[2])) for name, words in zip(names, answers, strict=True)}
 
     def write(self, kind: str, content: bytes, known_id: str) -> str:
-        """Store an object; git sees it with the next command. Files and trees come before their commit.
+        """Store an object. Files and trees come before their commit, so a kill leaves none without its files.
 
         `known_id` is any object id of the repository; its length says which hash the repository uses. Raises
         OSError.
         """
-        name = object_name(kind, content, known_id)
-        self._packs.add(NewObject(name, kind, content))
+        raw = f"{kind} {len(content)}\0".encode() + content
+        name = (sha1 if len(known_id) == 40 else sha256)(raw).hexdigest()
+        self._graph.write_loose(name, raw)
         if kind == "blob":  # likely to be read soon
             self._remember(name, content)
         return name

@@ -1,9 +1,9 @@
 """Packs of loopty's own objects: what many nodes add is a few files, and what nothing reaches is left out.
 
-Objects wait in a file of this process (`WaitingObjects`), and are packed before a git command needs them, when
-many wait, and at the end of the work. Only what loopty wrote is packed, into packs with a name of their own; the
-user's objects, packs and settings are not touched. What waited goes when the pack is complete, so a kill at any
-instant leaves each object in at least one place. Git reads, joins and removes these packs as it does its own.
+New objects are files, as git writes them. Git packs them each time a run holds a hundred more commits, and at the
+end of a session. Only what loopty wrote is packed, into packs with a name of their own; the user's objects, packs
+and settings are not touched. A file goes once a pack has its object, so a kill at any instant leaves each object
+in at least one place. Git reads, joins and removes these packs as it does its own.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import functools
 import os
+import stat
 import subprocess
 import tempfile
 import threading
@@ -19,28 +20,24 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from loopty.domain.errors import Misuse
-from loopty.git.command import END_OF_OPTIONS, LOOPTY, PACKERS, GitCommand, GitError, git_argv
-from loopty.git.pack_files import BEING_WRITTEN, NewObject, WaitingObjects, names_in_index, write_pack
+from loopty.git.command import END_OF_OPTIONS, LOOPTY, GitCommand, GitError, git_argv
 from loopty.kit.contents import deflate, write_atomically
-from loopty.kit.process import at_work_end
 from loopty.kit.records import Record
 from loopty.kit.temporary_folder import temporary_top
 
 _PREFIX = "loopty"
-# A node adds about five objects: as files of their own they would take 200 MB after 10,000 trials.
-_OBJECTS_PER_PACK = 500
-_BYTES_PER_PACK = 16 << 20
-_LARGEST_WAITING = 1 << 20
-"""A larger object is written as a file of its own, and stays one until a session ends."""
+_COMMITS_PER_PACK = 100
+"""A commit adds about five objects: as files of their own they would take 200 MB after 10,000 trials."""
 _LINKS_TO_LOOK_AT = 1024
 """What a killed process left further back than this stays loose."""
 _FEWEST = 50
 """Fewer loose objects than this are not worth a pack."""
+_MANY_IN_A_FOLDER = 4
+"""Git spreads loose objects evenly over 256 folders: with as many in one of them there are a thousand."""
 _MOST_PACKS = 10
 _FOLDERS = tuple(f"{number:02x}" for number in range(256))
 """In which git keeps loose objects, by the first byte of their names."""
-_HARMLESS = (OSError, GitError, Misuse)
+_HARMLESS = (OSError, GitError)
 """Another process packs, the repository is read-only, the disk is full: the objects stay as they are."""
 _GRACE_SECONDS = 600
 """Git dates a pack anew instead of writing an object that it holds: a commit that no ref holds yet may need it."""
@@ -54,130 +51,48 @@ class ObjectPack(Record):
     size: int
     changed_at: float
 
-    @property
-    def names(self) -> Iterator[str]:
-        """Yield the objects in it. Raises OSError when it is gone."""
-        return names_in_index(self.path.with_suffix(".idx"))
-
 
 class ObjectPacks:
     """Loopty's packs in one repository. Any number of processes may use them; one at a time changes them."""
 
-    def __init__(self, git: GitCommand, graph: ObjectGraph, waiting: WaitingObjects) -> None:
+    def __init__(self, git: GitCommand, graph: ObjectGraph) -> None:
         self._git = git
         self._graph = graph
-        self._waiting = waiting
-        self._mutex = threading.RLock()
-        """Of what waits."""
-        self._is_packing = False
-        self._new_packs = 0
-        self._merging: threading.Thread | None = None
-        PACKERS.add(self)
+        self._new_commits = 0
+        self._packing: threading.Thread | None = None
 
-    @property
-    def git_dir(self) -> Path:
-        return self._git.git_dir
+    def after_commits(self, ref: str, count: int) -> None:
+        """Pack in the background what this ref holds, once it holds so many commits more."""
+        self._new_commits += count
+        if self._new_commits >= _COMMITS_PER_PACK and not (self._packing and self._packing.is_alive()):
+            self._new_commits = 0
+            self._packing = threading.Thread(
+                target=self._pack, args=(ref, _MOST_PACKS, 2 * _COMMITS_PER_PACK), daemon=True
+            )
+            self._packing.start()
 
-    def add(self, item: NewObject) -> None:
-        """Store an object: it is packed with others. Raises OSError."""
-        if len(item.content) > _LARGEST_WAITING:
-            self._graph.write_loose(item)
-            return
-        with self._mutex:
-            at_work_end(self.end)
-            self._waiting.add(item)
-            if len(self._waiting) >= _OBJECTS_PER_PACK or self._waiting.bytes >= _BYTES_PER_PACK:
-                with contextlib.suppress(*_HARMLESS):
-                    self.pack_waiting()
-
-    def waiting(self, name: str) -> NewObject | None:
-        """Return an object of this process that git does not see yet."""
-        return self._waiting.get(name)
-
-    def pack_waiting(self) -> None:
-        """Let git see the objects that wait here, or that a killed process has left.
-
-        Raises Misuse where those of this process cannot be packed.
-        """
-        with self._mutex:
-            if self._is_packing:  # it is a command of its own that asks
-                return
-            self._is_packing = True
-            try:
-                if items := self._waiting.items():
-                    self._write(items)
-                    self._waiting.clear()
-            except OSError as error:
-                remedy = "free some space, or correct its permissions"
-                raise Misuse(f"cannot write to {self._folder()} ({error.strerror}): {remedy}") from None
-            else:
-                with contextlib.suppress(*_HARMLESS):  # then they stay for the next one
-                    for left in self._waiting.left_by_others():
-                        self._write(self._of_this_kind(left))
-            finally:
-                self._is_packing = False
-
-    def pack_elsewhere(self) -> None:
-        """Let git see the objects that wait in other processes, too."""
-        with self._mutex, contextlib.suppress(*_HARMLESS):
-            for items in self._waiting.waiting_elsewhere():
-                self._write(self._of_this_kind(items))
-
-    def _of_this_kind(self, items: Sequence[NewObject]) -> list[NewObject]:
-        """Pick what others wrote that has names of this repository's hash, each once."""
-        if not items:
-            return []
-        size = 40 if self._git.run("rev-parse", "--show-object-format").strip() == "sha1" else 64
-        return list({item.name: item for item in items if len(item.name) == size}.values())
-
-    def _write(self, items: Sequence[NewObject]) -> None:
-        if not items:
-            return
-        if self._lets_git_pack:
-            write_pack(self._folder(), _PREFIX, items)
-            self._new_packs += 1
-        else:
-            for item in items:
-                self._graph.write_loose(item)
-
-    def end(self) -> None:
-        """Pack what waits at the end of the work."""
-        with contextlib.suppress(*_HARMLESS), self._mutex:
-            self.pack_waiting()
-            self._waiting.close()
-
-    def after_node(self) -> None:
-        """Join packs in the background, if there are many new ones."""
-        if self._new_packs > _MOST_PACKS and not (self._merging and self._merging.is_alive()):
-            self._new_packs = 0
-            self._merging = threading.Thread(target=self._merge_in_lock, args=(_MOST_PACKS,), daemon=True)
-            self._merging.start()
-
-    def finish_node(self) -> None:
-        """Pack what a verb has added, and join packs if there are many."""
-        self.end()
-        self._merge_in_lock(_MOST_PACKS)
+    def finish_node(self, ref: str) -> None:
+        """Pack what this and former verbs have added to the ref, if it is much."""
+        with contextlib.suppress(OSError):
+            if len(list((self._graph.folder() / "17").iterdir())) >= _MANY_IN_A_FOLDER:
+                self._pack(ref, _MOST_PACKS)
 
     def finish(self, ref: str) -> None:
         """Pack the rest at the end of a session."""
-        if self._merging:
-            self._merging.join()  # the end of the process would break it off
-        self.end()
-        self.pack_loose(ref)
-        self._merge_in_lock(1)
+        if self._packing:
+            self._packing.join()  # the end of the process would break it off
+        self._pack(ref, 1)
+        for name in _FOLDERS:  # git would look into every empty one
+            with contextlib.suppress(OSError):
+                (self._graph.folder() / name).rmdir()
 
-    def _merge_in_lock(self, most: int) -> None:
+    def _pack(self, ref: str, most: int, links: int = _LINKS_TO_LOOK_AT) -> None:
+        """Pack the loose objects that the newest links of this ref added, by any process; then join many packs."""
         with contextlib.suppress(*_HARMLESS), self._lock() as may_change:
             if may_change:
+                if len(loose := list(self._loose_objects(ref, links))) >= _FEWEST:
+                    self._drop_loose(self._names(self._join(loose)))
                 self._merge(most)
-
-    def pack_loose(self, ref: str) -> None:
-        """Pack the loose objects that the newest nodes of this ref added, by any process, unless they are few."""
-        with contextlib.suppress(*_HARMLESS), self._lock() as may_change:
-            if may_change and len(loose := list(self._loose_objects(ref))) >= _FEWEST:
-                self._drop_loose(names_in_index(self._join(loose).with_suffix(".idx")))
-                self._remove_empty_folders()
-                self._merge(_MOST_PACKS)
 
     def _drop_loose(self, names: Iterable[str]) -> None:
         for name in names:
@@ -185,10 +100,7 @@ class ObjectPacks:
 
     def forget_unpacked(self) -> None:
         """Forget all objects outside packs, in a repository of loopty's own in which packs hold all that lasts."""
-        with self._mutex, contextlib.suppress(*_HARMLESS):
-            self._waiting.clear()
-            for _ in self._waiting.left_by_others():
-                pass  # the file is removed with the next step
+        with contextlib.suppress(*_HARMLESS):
             for folder in self._graph.folder().glob("[0-9a-f][0-9a-f]"):
                 for path in folder.iterdir():
                     path.unlink(missing_ok=True)
@@ -200,7 +112,7 @@ class ObjectPacks:
         for path in self._folder().glob(f"{_PREFIX}-*.pack"):
             with contextlib.suppress(FileNotFoundError):  # git has removed it just now
                 status = path.stat()
-                if not _is_kept(path.with_suffix(".keep")) and path.with_suffix(".idx").exists():
+                if not path.with_suffix(".keep").exists() and path.with_suffix(".idx").exists():
                     found.append(ObjectPack(path, status.st_size, status.st_mtime))
         return sorted(found, key=lambda pack: pack.size)
 
@@ -209,7 +121,7 @@ class ObjectPacks:
         wanted, found = set(names), set[str]()
         with contextlib.suppress(*_HARMLESS):
             for pack in self._packs_at_rest():
-                found |= wanted.intersection(pack.names)
+                found |= wanted.intersection(self._names(pack.path))
             question = "".join(f"{name}\n" for name in found).encode()
             sizes = "--batch-check=%(objectname) %(objectsize:disk)"
             lines = self._git.run("cat-file", sizes, stdin=question).splitlines() if found else ()
@@ -220,7 +132,7 @@ class ObjectPacks:
         """Write packs anew without these objects. A pack that git has just used for a new object stays."""
         with contextlib.suppress(*_HARMLESS), self._lock(wait=True) as may_change:
             for pack in self._packs_at_rest() if may_change else ():
-                before = list(pack.names)
+                before = self._names(pack.path)
                 kept = [name for name in before if name not in names]
                 if len(kept) < len(before):
                     if kept:
@@ -233,27 +145,26 @@ class ObjectPacks:
         newest = time.time() - _GRACE_SECONDS
         return [pack for pack in self.packs() if pack.changed_at < newest]
 
-    def _loose_objects(self, ref: str) -> Iterator[str]:
+    def _loose_objects(self, ref: str, most: int) -> Iterator[str]:
         """Yield the loose ones among the links of the ref's chain, the commits they hold, and their new files."""
-        options = ("--first-parent", "--parents", f"--max-count={_LINKS_TO_LOOK_AT}")
-        links = [line.split() for line in self._git.run("rev-list", *options, END_OF_OPTIONS, ref).splitlines()]
-        yield from self._loose(link[0] for link in links)
-        held = self._loose(dict.fromkeys(commit for link in links for commit in link[2:]))
-        question = "".join(f"{commit}\n" for commit in held).encode()
-        if not question:
+        loose = {path.parent.name + path.name for path in self._graph.folder().glob("[0-9a-f][0-9a-f]/*")}
+        options = ("--first-parent", "--parents", f"--max-count={most}", END_OF_OPTIONS, ref)
+        links = [line.split() for line in self._git.run("rev-list", *options).splitlines()]
+        yield from (link[0] for link in links if link[0] in loose)
+        held = dict.fromkeys(commit for link in links for commit in link[2:] if commit in loose)
+        if not held:
             return
+        question = "".join(f"{commit}\n" for commit in held).encode()
         # A run may begin with a commit of the user.
-        ours = ("--no-walk=unsorted", "--stdin", "--fixed-strings", f"--committer={LOOPTY}")
-        commits = self._git.run("rev-list", *ours, stdin=question).split()
-        yield from commits
-        yield from self._loose(dict.fromkeys(self._new_files(commits)))
+        ours = ("--no-walk=unsorted", "--stdin", "--fixed-strings", f"--committer={LOOPTY}", "--format=%H %T")
+        rows = self._git.run("rev-list", *ours, stdin=question).splitlines()
+        trees = dict(row.split() for row in rows if not row.startswith("commit "))
+        yield from trees
+        new = dict.fromkeys((*trees.values(), *self._new_files(trees)))
+        yield from (name for name in new if name in loose)
 
-    def _new_files(self, commits: Sequence[str]) -> Iterator[str]:
-        """Yield the trees and blobs that these commits have and their first parents have not."""
-        # The root tree is no entry of itself, so git is asked for it.
-        roots = "".join(f"{commit}^{{tree}}\n" for commit in commits).encode()
-        for line in self._git.run("cat-file", "--batch-check", stdin=roots).splitlines():
-            yield line.split()[0]
+    def _new_files(self, commits: Iterable[str]) -> Iterator[str]:
+        """Yield the trees and blobs below the root that these commits have and their first parents have not."""
         question = "".join(f"{commit}\n" for commit in commits).encode()
         options = ("--stdin", "--root", "-r", "-t", "--raw", "--no-renames", "--no-abbrev", "--no-commit-id")
         for line in self._git.run("diff-tree", *options, stdin=question).splitlines():
@@ -261,9 +172,6 @@ class ObjectPacks:
                 _, mode, _, name, *_ = line.split()
                 if mode not in ("000000", "160000"):  # removed, or a commit of another repository
                     yield name
-
-    def _loose(self, names: Iterable[str]) -> Iterator[str]:
-        return (name for name in names if self._graph.loose_object(name).exists())
 
     def _join(self, names: Iterable[str]) -> Path:
         """Let git write one pack of these objects, with differences instead of copies; returns its path."""
@@ -273,6 +181,11 @@ class ObjectPacks:
         path = self._folder() / f"{_PREFIX}-{digest}.pack"
         os.utime(path)  # there may have been one of the same objects
         return path
+
+    def _names(self, pack: Path) -> list[str]:
+        """List the objects in a pack. Raises OSError when it is gone."""
+        listing = self._git.run("show-index", stdin=pack.with_suffix(".idx").read_bytes())
+        return [line.split()[1] for line in listing.splitlines()]
 
     def _merge(self, most: int) -> None:
         """Join packs of similar sizes when there are many, so that a million nodes need a few dozen."""
@@ -285,16 +198,10 @@ class ObjectPacks:
             count -= 1
         if count == 1:
             return
-        joined = self._join(dict.fromkeys(name for pack in packs[:count] for name in pack.names))
+        joined = self._join(dict.fromkeys(name for pack in packs[:count] for name in self._names(pack.path)))
         for pack in packs[:count]:
             if pack.path != joined:  # one of them may have all objects of the others
                 _remove_pack(pack.path)
-
-    def _remove_empty_folders(self, names: Iterable[str] = _FOLDERS) -> None:
-        """Remove the folders that loose objects have left empty, as git does: it looks into every one."""
-        for name in names:
-            with contextlib.suppress(OSError):
-                (self._graph.folder() / name).rmdir()
 
     def _has_shared_index(self) -> bool:
         """Say whether an index of the user's names all packs: then only the user's own git may remove one."""
@@ -322,18 +229,6 @@ class ObjectPacks:
             yield self._lets_git_pack
         finally:
             os.close(folder)
-
-
-def _is_kept(keep: Path) -> bool:
-    """Say whether this file tells git to keep a pack. One of a process killed while writing it is removed."""
-    try:
-        content, age = keep.read_bytes(), time.time() - keep.stat().st_mtime
-    except FileNotFoundError:
-        return False
-    if content != BEING_WRITTEN or age < _GRACE_SECONDS:
-        return True
-    keep.unlink(missing_ok=True)
-    return False
 
 
 def _remove_pack(path: Path) -> None:
@@ -365,7 +260,6 @@ class ObjectGraph:
         more = (*(f"--exclude={ref}" for ref in everything_except), "--all", "--reflog", "--indexed-objects")
         options = ("--objects", "--no-object-names", "--missing=allow-any", "--stdin")
         argv = git_argv("rev-list", *options, *(more if everything_except else ()))
-        self._git.show_all_objects()
         with tempfile.TemporaryFile(dir=temporary_top()) as question:
             question.write(tips)
             question.seek(0)
@@ -390,13 +284,17 @@ class ObjectGraph:
         """Return where git keeps an object that is in no pack."""
         return self.folder() / name[:2] / name[2:]
 
-    def write_loose(self, item: NewObject) -> None:
+    def write_loose(self, name: str, raw: bytes) -> None:
         """Write an object as git does: a read-only file, as a whole, flushed to disk when the system chooses.
 
-        An object that exists is overwritten with itself: that is rare, and checking would cost more.
+        One that exists is overwritten with itself: that is rare, and checking would cost more. Raises OSError.
         """
-        raw = f"{item.kind} {len(item.content)}\0".encode() + item.content
-        write_atomically(f"{self._folder}/{item.name[:2]}", item.name[2:], deflate(raw, 1), mode=0o444)
+        folder = self._folder / name[:2]
+        if not folder.exists():
+            with contextlib.suppress(FileNotFoundError):  # git removes empty folders, also in this moment
+                folder.mkdir(exist_ok=True)
+                folder.chmod(stat.S_IMODE(self._folder.stat().st_mode))  # a group may share the repository
+        write_atomically(folder, name[2:], deflate(raw, 1), mode=0o444)
 
     def folder(self) -> Path:
         """Return where git keeps the objects of this repository."""

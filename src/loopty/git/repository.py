@@ -15,12 +15,10 @@ from loopty.engine.protocols import CommittedFiles
 from loopty.git.command import END_OF_OPTIONS, GitCommand, GitError, read_line
 from loopty.git.folders import GitFolders
 from loopty.git.objects import REGULAR_FILES, GitObjects, ObjectStore, PathChange, TreeEntry
-from loopty.git.pack_files import WaitingObjects
 from loopty.git.packs import ObjectGraph, ObjectPacks
 from loopty.git.patches import GitPatches
-from loopty.git.settings import LIST_OPTIONS, program_settings, settings_listing, settings_text
+from loopty.git.settings import LIST_OPTIONS, program_settings, settings_text
 from loopty.git.working_tree import WorkingTree, head_of
-from loopty.kit.safe_folder import SafeFolder, UnsafePath
 from loopty.kit.temporary_folder import temporary_folder
 
 _LARGEST_INDEX = 4 << 20
@@ -46,12 +44,11 @@ class Repository:
             git.open_session("cat-file", "--batch"),
             git.open_session("cat-file", "--batch-check"),
         )
-        waiting = WaitingObjects(SafeFolder(folders.common_dir, ("loopty-objects",)))
-        self.packs = ObjectPacks(git, self.graph, waiting)
-        self._store = ObjectStore(content_session, size_session, self.packs)
+        self.packs = ObjectPacks(git, self.graph)
+        self._store = ObjectStore(content_session, size_session, self.graph)
         self._objects = GitObjects(self._store)
         self.refs = GitRefs(git, self._store.name_of_ref)
-        self.patches = GitPatches(git, self._objects, self._store)
+        self.patches = GitPatches(git, self._objects)
         self.working_tree = WorkingTree(git, folders.top, self._refuse_programs)
 
     @classmethod
@@ -61,8 +58,7 @@ class Repository:
 
     def program_settings(self) -> dict[str, str]:
         """Return the settings of the repository's own configuration that choose programs or servers, by key."""
-        git = self.git
-        git.settings = settings_listing(str(git.git_dir), git.env, lambda: git.run(*LIST_OPTIONS))
+        self.git.settings = self.git.run(*LIST_OPTIONS)
         return program_settings(self.git.settings)
 
     def allow_programs(self) -> None:
@@ -96,14 +92,8 @@ class Repository:
 
     def commit(self, parent: str, edits: Edits, modes: Mapping[str, TreeEntry], message: str) -> CommittedFiles:
         """Commit the parent's files with these edits: new content by path, None deletes. No branch is made."""
-        try:
+        with _faults_told():
             return self._objects.commit(parent, edits, modes, message)
-        except UnsafePath as error:
-            raise Misuse(str(error)) from None
-        except OSError as error:
-            raise Misuse(
-                f"cannot write to the repository ({error.strerror}): free some space, or correct its permissions"
-            ) from None
 
     def transplant(self, base: str, commit: str, message: str) -> tuple[str, str]:
         """Commit the whole change from base to commit as one commit; returns it and its parent.
@@ -121,7 +111,8 @@ class Repository:
 
     def join_commits(self, parents: Sequence[str], message: str, known_id: str) -> str:
         """Write a commit without files that has these parents. It is dated 1970: see `NodeRefs`."""
-        return self._objects.join(parents, message, known_id)
+        with _faults_told():
+            return self._objects.join(parents, message, known_id)
 
     @functools.lru_cache(maxsize=16)  # noqa: B019 - one repository per process
     def files(self, commit: str, below: tuple[str, ...] = ()) -> Mapping[str, TreeEntry]:
@@ -220,6 +211,17 @@ class Repository:
                 file.chmod(file.stat().st_mode | 0o111)
 
 
+@contextlib.contextmanager
+def _faults_told() -> Iterator[None]:
+    """Tell the user why nothing can be written. Raises Misuse."""
+    try:
+        yield
+    except OSError as error:
+        raise Misuse(
+            f"cannot write to the repository ({error.strerror}): free some space, or correct its permissions"
+        ) from None
+
+
 _NODE_BRANCH_PREFIX = "loopty-"
 
 
@@ -249,7 +251,6 @@ class GitRefs:
         expected = [b"start: ok", b"prepare: ok", b"commit: ok"]
         change = f"delete {ref} {before}" if commit is None else f"update {ref} {commit} {before}"
         change = change if before else f"create {ref} {commit}"
-        self._git.show_all_objects()
         with contextlib.suppress(EOFError):
             question = f"start\n{change}\nprepare\ncommit\n".encode()
             return self._session.ask(question, lambda stream: [read_line(stream) for _ in expected]) == expected
@@ -272,13 +273,6 @@ class GitRefs:
         limit = () if most is None else (f"--max-count={most}",)
         options = ("--first-parent", "--parents", *limit, END_OF_OPTIONS, commit)
         return (line.split()[1:] for line in self._git.run("rev-list", *options).splitlines())
-
-    def branches_without_worktree(self, pattern: str) -> dict[str, str]:
-        """Return the branches that match and that no working tree has checked out, with their commits."""
-        line = "--format=%(refname:lstrip=2) %(objectname) %(worktreepath)"
-        lines = self._git.run("for-each-ref", line, END_OF_OPTIONS, f"refs/heads/{pattern}").splitlines()
-        found = (line.split(" ", 2) for line in lines)
-        return {name: commit for name, commit, worktree in found if not worktree}
 
     def branches(self, pattern: str) -> list[str]:
         """List the names of the branches that match."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -14,16 +13,7 @@ from loopty.engine.protocols import CommittedFiles
 from loopty.git.command import END_OF_OPTIONS, GitCommand, GitError
 from loopty.git.folders import is_work_folder
 from loopty.git.objects import SUBMODULE
-from loopty.kit.kept_files import KeptAnswers
 from loopty.kit.temporary_folder import temporary_folder
-
-_CHECKED: dict[Path, tuple[int, ...]] = {}
-"""Indexes without a path in loopty's folder, by git directory. Git replaces the file of one that it changes."""
-_KEPT = KeptAnswers("git-indexes", 64)
-"""What other processes have found: to start git takes longer."""
-_NOTHING_FOREIGN = "no path in loopty's folder"
-_YOUNG_NS = 2_000_000_000
-"""A file that was written just now may be written again without a new time."""
 
 
 class WorkingTree:
@@ -37,21 +27,6 @@ class WorkingTree:
 
     def foreign_state_path(self) -> str | None:
         """Find a tracked path in a folder that some file system takes for loopty's own, or None."""
-        state = _index_state(self._git.git_dir / "index")
-        if state is not None and state == _CHECKED.get(self._git.git_dir):
-            return None
-        question = repr((str(self._git.git_dir), state))
-        is_old = state is not None and max(state[-2:]) < time.time_ns() - _YOUNG_NS
-        if not is_old or _KEPT.find(question) != _NOTHING_FOREIGN:
-            if path := self._find_foreign_state_path():
-                return path
-            if is_old:
-                _KEPT.keep(question, _NOTHING_FOREIGN)
-        if state is not None:
-            _CHECKED[self._git.git_dir] = state
-        return None
-
-    def _find_foreign_state_path(self) -> str | None:
         # The name begins with a dot, or with a character beyond ASCII that the file system ignores.
         starts = (f":(top,glob){start}{end}" for start in (".", "[^ -~]") for end in ("*", "*/**"))
         paths = self._git.run("ls-files", "-z", "--", *starts).split("\0")
@@ -128,15 +103,6 @@ class WorkingTree:
         flags = ("--check",) if dry_run else ()
         env = {"GIT_WORK_TREE": str(self.top)}
         self._git.run("apply", "--binary", *flags, "-", stdin=patch, env=env, cwd=self.top)
-
-
-def _index_state(index: Path) -> tuple[int, ...] | None:
-    """Tell which file the index is, and when it was written; None if there is none."""
-    try:
-        found = index.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def head_of(git: GitCommand) -> CommittedFiles:

@@ -54,8 +54,6 @@ class Garbage(Record):
     caches: tuple[str, ...]
     """Build caches that no trial has used for so long; the next baseline fills them again."""
     cache_bytes: int
-    branches: tuple[str, ...]
-    """Branches that an earlier version made for nodes: they go, and what they hold moves to refs/loopty."""
     stored: int = 0
     """Contents of the shared store that only these nodes and those of earlier times need."""
 
@@ -65,7 +63,7 @@ class Garbage(Record):
 
     @property
     def is_empty(self) -> bool:
-        return not (self.nodes or self.objects or self.exports or self.caches or self.branches or self.stored)
+        return not (self.nodes or self.objects or self.exports or self.caches or self.stored)
 
 
 class GarbageCollector:
@@ -100,7 +98,6 @@ class GarbageCollector:
         history = recorder.refresh()
         garbage = self._garbage(history, chosen)
         nodes = [history[node] for node in history.ids]
-        self._storage.move_branches(self._storage.branches_to_move(nodes), nodes)
         removed = [node for node in nodes if node.files_removed]
         # Once more: a node may have been added meanwhile, which has the commit of a removed one.
         self._storage.release(removed, _kept_commits(recorder.refresh(), ()))
@@ -142,11 +139,10 @@ class GarbageCollector:
         return self._sizes[node]
 
     def _garbage(self, history: History, chosen: Sequence[NodeId]) -> Garbage:
-        branches = self._storage.branches_to_move(map(history.__getitem__, list(history.ids)))
         before = time.time() - self._rules.older_than_seconds
         exports = [] if self._has_living_owner() else self._exports.older_than(before)
         caches = self._caches_to_clear(history)
-        objects = self._lonely_objects(history, chosen, branches)
+        objects = self._lonely_objects(history, chosen)
         return Garbage(
             nodes=tuple(chosen),
             node_bytes=sum(map(self._size, chosen)),
@@ -156,7 +152,6 @@ class GarbageCollector:
             export_bytes=_size_of(exports),
             caches=tuple(cache.name for cache in caches),
             cache_bytes=_size_of(caches),
-            branches=tuple(branches),
             stored=self._stored(history, chosen),
         )
 
@@ -168,13 +163,11 @@ class GarbageCollector:
         except StoreFault:
             return 0  # it is away; who removes hears of it
 
-    def _lonely_objects(
-        self, history: History, chosen: Collection[NodeId], branches: Collection[str] = ()
-    ) -> LonelyObjects:
-        """Find the objects that are unneeded when the files of these nodes, and these branches, are gone."""
+    def _lonely_objects(self, history: History, chosen: Collection[NodeId]) -> LonelyObjects:
+        """Find the objects that are unneeded when the files of these nodes are gone."""
         gone = {*chosen, *(node for node in history.ids if history[node].files_removed)}
         commits = {history[node].commit for node in gone}
-        return self._storage.lonely_objects(commits, _kept_commits(history, gone), branches)
+        return self._storage.lonely_objects(commits, _kept_commits(history, gone))
 
     def _has_living_owner(self) -> bool:
         """Say whether any process works on this repository: it may use any export."""

@@ -25,7 +25,7 @@ from loopty.record.run_record import Run
 from loopty.record.search_summary import FrozenPool
 from loopty.record.sessions import RunStarted
 from loopty.record.verdicts import has_failed
-from loopty.session.context import CampaignContext, Say
+from loopty.session.context import CampaignContext
 from loopty.workspaces.node_refs import NodeRefs
 
 BASELINE = "baseline"
@@ -95,7 +95,7 @@ def enter_run(context: CampaignContext, new: bool = False, refuse: Callable[[], 
         return latest.number
     refuse()
     why = "the first run" if latest is None else "asked for" if new else "the criteria changed"
-    highest, files = _highest_run_with_refs(context.repository, say), context.files.with_declarations(base)
+    highest, files = _highest_run_with_refs(context.repository), context.files.with_declarations(base)
 
     def decide(history: History) -> list[Event]:
         found = _newest_search(history)
@@ -137,12 +137,10 @@ def _newest_search(history: History) -> Run | None:
     return next((run for run in runs if not (FrozenPool.of(run).base or has_failed(history, run))), None)
 
 
-def _highest_run_with_refs(repository: Repository, say: Say) -> int:
+def _highest_run_with_refs(repository: Repository) -> int:
     """Find the highest run of any ref or `loopty-N` branch: those of another ledger are not ours to move."""
     found = (re.match(r"loopty-(\d+)(\.|$)", name) for name in repository.refs.branches("loopty-*"))
     branches = [int(number[1]) for number in found if number]
-    if len(branches) > 1 and not repository.refs.wants_branches:
-        say(f"{len(branches)} branches are named like nodes: `loopty gc` moves those that an earlier version made")
     return max((*NodeRefs(repository).runs(), *branches), default=0)
 
 

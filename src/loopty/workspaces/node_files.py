@@ -233,7 +233,6 @@ class NodeFiles:
             self._refs.hold_soon(node.id.run, node.commit)
         if self._sharing:
             self._sharing.send_commit(self._repository, node, parent)
-        self._refs.join_packs()
         refs, branch = self._repository.refs, node.id.branch
         if refs.wants_branches and (is_new or refs.branch_tip(branch) is None):
             refs.make_branch(branch, node.commit)

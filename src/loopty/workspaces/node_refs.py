@@ -45,14 +45,11 @@ class NodeRefs:
         names = (ref.removeprefix(_PREFIX) for ref in self._repository.refs.names_below(_PREFIX))
         return sorted(int(name) for name in names if name.isdecimal())
 
-    def join_packs(self) -> None:
-        """Let the packs of nodes be joined in the background, if there are many new ones."""
-        self._repository.packs.after_node()
-
     def finish_node(self) -> None:
-        """Hold and pack what is left when the only node of a process ends."""
+        """Hold what is left when the only node of a process ends, and pack it if there is much."""
         self.hold_waiting()
-        self._repository.packs.finish_node()
+        for run in self._tips:
+            self._repository.packs.finish_node(f"{_PREFIX}{run}")
 
     def finish_packs(self, run: int) -> None:
         """Hold and pack what is left at the end of a session."""
@@ -69,6 +66,7 @@ class NodeRefs:
         for tip in self._tips_until_done(run):
             start = tip or self._repository.join_commits((), f"run {run} of loopty", commits[0])
             if self._move(run, tip, self._chain(start, commits)):
+                self._repository.packs.after_commits(f"{_PREFIX}{run}", len(commits))
                 return
 
     def hold_newest(self, run: int, commits: Sequence[str]) -> None:

@@ -58,32 +58,6 @@ class NodeStorage:
             draft.remove_all()
         self._state.draft_layout(node).remove()
 
-    def branches_to_move(self, nodes: Iterable[Node]) -> dict[str, str]:
-        """Branches that an earlier version made for nodes, with their commits: those that nobody has changed.
-
-        None where the user wants branches. A branch that is checked out somewhere stays.
-        """
-        if self._repository.refs.wants_branches:
-            return {}
-        tips = self._repository.refs.branches_without_worktree("loopty-*")
-        held = {commit for run in self._refs.runs() for commit in self._refs.commits(run)} if tips else set()
-        return {
-            node.id.branch: node.commit
-            for node in nodes
-            if tips.get(node.id.branch) == node.commit and node.commit not in held and not node.draft
-        }
-
-    def move_branches(self, branches: Mapping[str, str], nodes: Iterable[Node]) -> None:
-        """Let the refs of the runs hold what these branches hold, then remove the branches."""
-        commits: dict[int, list[str]] = {}
-        for node in nodes:
-            if node.id.branch in branches and not node.files_removed:
-                commits.setdefault(node.id.run, []).append(node.commit)
-        for run, held in commits.items():
-            self._refs.hold(run, list(dict.fromkeys(held)))
-        for branch, commit in branches.items():
-            self._repository.refs.swap(f"refs/heads/{branch}", None, commit)
-
     def release(self, removed: Iterable[Node], kept: Collection[str]) -> None:
         """Let git drop the commits of removed nodes, except those that other nodes have, too."""
         commits: dict[int, set[str]] = {}
@@ -93,16 +67,14 @@ class NodeStorage:
         for run, gone in commits.items():
             self._refs.release(run, gone)
 
-    def lonely_objects(
-        self, removed: Collection[str], kept: Collection[str], branches: Collection[str] = ()
-    ) -> LonelyObjects:
-        """Find the objects that only these removed commits and branches need.
+    def lonely_objects(self, removed: Collection[str], kept: Collection[str]) -> LonelyObjects:
+        """Find the objects that only these removed commits need.
 
         Every ref, reflog, index and working tree of the repository, and every kept commit, keeps what it reaches.
         Objects in packs of the user are left to `git gc`.
         """
         try:
-            names = self._lonely_names(removed, kept, branches)
+            names = self._lonely_names(removed, kept)
         except GitError:
             return LonelyObjects({}, {})  # another process removes some: what git cannot tell, nobody removes
         paths = {name: self._repository.graph.loose_object(name) for name in reversed(names)}
@@ -121,9 +93,7 @@ class NodeStorage:
         if lonely.packed:
             self._repository.packs.remove(lonely.packed)
 
-    def _lonely_names(
-        self, removed: Collection[str], kept: Collection[str], branches: Collection[str]
-    ) -> list[str]:
+    def _lonely_names(self, removed: Collection[str], kept: Collection[str]) -> list[str]:
         gone = self._repository.graph.objects_that_exist([commit for commit in removed if commit not in kept])
         if not gone:
             return []
@@ -131,8 +101,7 @@ class NodeStorage:
         # Both sides are listed in full: `git rev-list` with exclusions is not exact.
         candidates = dict.fromkeys(self._repository.graph.reachable(gone))
         tips = self._repository.graph.objects_that_exist([*kept_here, *kept])
-        ours = (_OURS, *(f"refs/heads/{branch}" for branch in branches))
-        for name in self._repository.graph.reachable(tips, everything_except=ours):
+        for name in self._repository.graph.reachable(tips, everything_except=(_OURS,)):
             candidates.pop(name, None)
         return list(candidates)
 
