@@ -57,7 +57,7 @@ def prepare(checkout: Path, language: str) -> None:
                 run_bounded(f".venv/bin/pip install -q {words}", checkout)
             except PreparationError:
                 continue  # a developer would go on without the linter that cannot be had
-    elif language == "JavaScript" and (checkout / "package.json").exists():
+    elif language in ("JavaScript", "TypeScript") and (checkout / "package.json").exists():
         run_bounded("npm install --loglevel error --ignore-scripts --no-package-lock --legacy-peer-deps", checkout)
     elif language == "Go" and (checkout / "go.mod").exists():
         run_bounded("go mod download", checkout)
