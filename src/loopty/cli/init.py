@@ -270,9 +270,11 @@ def init_verb(
     Exits with 1 when the checked run fails, and when it finds neither a benchmark nor tests.
     """
     from loopty.features.setup.draft_checks import DraftChecks, lock_init
+    from loopty.features.setup.installed_folders import environment_folders
     from loopty.features.setup.proposal_text import (
         doubt_text,
         folder_tasks,
+        installed_text,
         is_scored_elsewhere,
         nothing_to_change,
         nothing_to_measure,
@@ -300,6 +302,9 @@ def init_verb(
         raise Misuse(f"{path} is a directory: the task file goes there")
     if path.exists() and not force:
         raise Misuse(f"there is already a {TASK_FILE}: edit it, or start over with --force")
+    if folders := environment_folders(repository.working_tree.untracked_paths()):
+        repository.working_tree.ignore_here(folders)
+        say_paragraph(installed_text(folders))
     files = [file for file in repository.working_tree.paths() if file != TASK_FILE]
     parameters = dict(map(parse_parameter, param))
     questions = Questions(yes)

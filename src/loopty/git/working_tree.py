@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,10 @@ _KEPT = KeptAnswers("git-indexes", 64)
 _NOTHING_FOREIGN = "no path in loopty's folder"
 _YOUNG_NS = 2_000_000_000
 """A file that was written just now may be written again without a new time."""
+
+
+_LITERAL, _ESCAPED = re.compile(r"[\\*?\[ ]"), r"\\\g<0>"
+"""What a pattern of git takes for something else, and how it is written."""
 
 
 class WorkingTree:
@@ -64,6 +69,18 @@ class WorkingTree:
     def paths(self) -> list[str]:
         """List the files that a snapshot of the working tree would hold."""
         return self._listing("--cached", "--others", "--exclude-standard", "--deduplicate")
+
+    def untracked_paths(self) -> list[str]:
+        """List the files that git neither tracks nor ignores."""
+        return self._listing("--others", "--exclude-standard")
+
+    def ignore_here(self, folders: Sequence[str]) -> None:
+        """Let git ignore these folders in this clone alone, by a file that it never commits."""
+        path = Path(self._git.run("rev-parse", "--path-format=absolute", "--git-path", "info/exclude").strip())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = path.read_text() if path.exists() else ""
+        lines = "".join(f"/{_LITERAL.sub(_ESCAPED, folder)}/\n" for folder in folders)
+        path.write_text(before + ("\n" if before and not before.endswith("\n") else "") + lines)
 
     def _listing(self, *options: str) -> list[str]:
         env = {"GIT_WORK_TREE": str(self.top)}

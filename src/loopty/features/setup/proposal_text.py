@@ -192,6 +192,14 @@ def editable_text(globs: Sequence[str]) -> str:
     return f"; candidates may change {_list_results(globs)}" if globs else ""
 
 
+def installed_text(folders: Sequence[str]) -> str:
+    """Say that folders with installed packages are ignored from now on, and where."""
+    return (
+        f"installed packages that git does not ignore: {_list(folders)}. Added to .git/info/exclude: trials use "
+        "them in their place, and none of their files is a source"
+    )
+
+
 def doubt_text(doubt: str) -> str:
     """Say that the direction may be the wrong one."""
     return f"{doubt}, as a time does: of a time lower is better, and of a score higher"
