@@ -30,6 +30,7 @@ _NAME_END = re.compile(r":|\||\t| {2,}| [-–—→>]+ ")
 _LABEL_END = re.compile(r"(?:[:=|>→]|\t| {2,}| [-–—])[ \t~≈(]*$")
 _BEFORE_NUMBER = " \t:=|-–—→>~≈(['\"*•└├─│.,"
 _PER_OPERATION, _RATE_OF_BYTES, _TIME = 0, 1, 2
+_END_OF_PART = re.compile(r"[ .)!]*(?:$|[,;(\[|±])")
 _AMBIGUOUS = ("h", "m", "s")
 """Letters that are a unit only beside their number or at a line's end: `12 m` may be anything."""
 _TOTALS = re.compile(r"\b(?:total|overall|elapsed|took|done|finished|duration|warm-?up|all)\b", re.IGNORECASE)
@@ -75,7 +76,7 @@ def _measured_line(line: str) -> MeasuredLine | None:
 
 
 def _number(line: str, found: re.Match[str]) -> Measured | None:
-    if found["unit"] in _AMBIGUOUS and found["space"] and line[found.end() :].strip(" .)!"):
+    if found["unit"] in _AMBIGUOUS and found["space"] and not _END_OF_PART.match(line, found.end()):
         return None
     return measured(found["value"], found["unit"])
 

@@ -148,7 +148,7 @@ def _name_in_toml(path: Path, table: str) -> str:
 
 def names_package(row: str, package: str) -> bool:
     """Say whether the name of a benchmark names this package: as a word of it, or inside one if it is long."""
-    wanted, words = plain_name(package.removeprefix("@").replace("/", "-")), _words(row)
+    wanted, words = plain_name(package.removeprefix("@").replace("/", "-")), words_of(row)
     if not wanted:
         return False
     last = plain_name(package.rpartition("/")[2])
@@ -156,7 +156,8 @@ def names_package(row: str, package: str) -> bool:
     return bool({wanted, last} & sums) or (len(wanted) >= _LEAST_NAME and wanted in plain_name(row))
 
 
-def _words(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
+    """Split the name of a benchmark into words in small letters; `GorillaMux_Param` has three."""
     return [word.lower() for word in _WORD.findall(text)][:30]
 
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from loopty.features.setup.builds import GO_MODULE
+from loopty.features.setup.builds import GO_MODULE, scripts_of_command
 from loopty.features.setup.causes.modules import BUILD_EXTENSIONS
 from loopty.features.setup.causes.results import command_with_timer
 from loopty.features.setup.last_resorts import last_resorts
@@ -89,8 +89,9 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
     yield from _go_benchmarks(facts)
     yield from _asv_benchmarks(facts, named)
     yield from _native_benchmarks(facts, named, is_tool_known=True)
+    started = {path for line in _node_lines(facts) for path in scripts_of_command(facts, line)}
     for path in facts.benchmarks:
-        if line := _script_command(facts, path):
+        if path not in started and (line := _script_command(facts, path)):
             found = BenchmarkProposal(line, "file", "max", (folder_glob(path),), f"{path} is named as a benchmark")
             yield _after_a_build(found) if path.endswith(".py") and facts.is_mostly_extensions else found
     yield from _trainings(facts)
@@ -153,6 +154,12 @@ def _node_benchmarks(facts: RepositoryFacts, named: tuple[str, ...]) -> Iterator
     if facts.of_benchmarks.tool == "vitest" and not any(map(_VITEST.search, scripts.values())):
         line = f"npx --no vitest bench --run {_VITEST_FILE}"
         yield BenchmarkProposal(line, "vitest", "min", named, "files have benchmarks of vitest")
+
+
+def _node_lines(facts: RepositoryFacts) -> list[str]:
+    """List the commands of scripts that are named as benchmarks: what they start is no benchmark beside them."""
+    scripts = runnable_scripts(facts)
+    return [scripts[name] for name in benchmark_scripts(scripts)[:_MOST_SCRIPTS]]
 
 
 def benchmark_scripts(scripts: Mapping[str, str]) -> list[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 _ENVIRONMENT = re.compile(r"^(?:(.+)/)?(?:pyvenv\.cfg|conda-meta/[^/]+)$")
-_NODE = re.compile(r"^((?:.+/)?node_modules)/")
+_NODE = re.compile(r"^((?:.+?/)?node_modules)/")
 _BUILT = re.compile(
     r"^(.+)/(?:CACHEDIR\.TAG|\.rustc_info\.json|CMakeCache\.txt|(?:lib|temp|bdist)\.[\w.-]+/.*|meson-info/.*)$"
 )

@@ -118,7 +118,8 @@ def with_direction(draft: TaskDraft, outcome: Outcome, output: str = "") -> Task
     if (unit := _unit(draft, output)) and (found := _direction_of_unit(unit)):
         return replace(draft, direction=str(found)).with_note("direction", f"its unit is {unit}")
     found = direction_of(name)
-    if found is None and draft.prints_time:
+    is_nameless = found is None or (name == SCORE and SCORE not in output.lower())
+    if is_nameless and draft.prints_time:
         return replace(draft, direction="min").with_note("direction", "the script prints how long it took")
     if found is None or (name == SCORE and draft.direction == "min"):  # as its tool has it
         return draft

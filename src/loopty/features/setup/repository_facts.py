@@ -300,9 +300,10 @@ def _recipes(top: Path, files: Sequence[str]) -> dict[str, str]:
 
 
 def _only_exports(path: Path) -> bool:
-    """Say whether a file of JavaScript says what it offers to others, and does nothing itself."""
+    """Say whether a file of JavaScript is for another: it only says what it offers, or works for a thread."""
     text = source_text(path) if path.suffix in (".js", ".cjs", ".mjs") else ""
-    return _EXPORTS.search(text) is not None and _RUNS.search(text) is None
+    is_worker = "worker_threads" in text and re.search(r"\bnew Worker\b|\bisMainThread\b", text) is None
+    return is_worker or (_EXPORTS.search(text) is not None and _RUNS.search(text) is None)
 
 
 def _is_benchmark(path: str) -> bool:
