@@ -312,6 +312,7 @@ def test_equal_names_of_two_packages_of_go_are_told_apart(output: Output) -> Non
         ("sorted 1000 items in 0.5s\n", {"sorted # items in": 0.5}, "min"),
         ("read 5,000 rows in 5.00 s (1000 rows/s)\n", {"read # rows in": 1000.0}, "max"),
         ("encode  2,000 ops/sec\ndecode  500 ops/s (took 5.0 s)\n", {"encode": 2000.0, "decode": 500.0}, "max"),
+        ("crc ran at 2.5 [GB/s] when checksuming 100.0 [MB] 10 times\n", {"crc ran at": 2.5e9}, "max"),
         ("copy: 2.5 GB/s\n", {"copy": 2.5e9}, "max"),
         ("add: 3 µs/op\nsub: 4 us per call\n", {"add": 3e-6, "sub": 4e-6}, "min"),
     ],

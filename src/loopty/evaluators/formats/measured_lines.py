@@ -21,7 +21,7 @@ _MOST_LINES = 1_000
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _TIMES = "|".join(sorted(map(re.escape, SECONDS), key=len, reverse=True))
 _NUMBER_WITH_UNIT = re.compile(
-    r"(?<![\w.,/-])(?P<value>\d[\d,_]{0,30}(?:\.\d{1,15})?(?:e[-+]?\d{1,3})?)(?P<space>[ \t]{0,3})\(?"
+    r"(?<![\w.,/-])(?P<value>\d[\d,_]{0,30}(?:\.\d{1,20})?(?:e[-+]?\d{1,3})?)(?P<space>[ \t]{0,3})[(\[]?"
     r"(?P<unit>[^\W\d_]{1,16}[ \t]?(?:/|per\b)[ \t]?[^\W\d_]{1,16}"
     rf"|(?:{_TIMES})|[kM]?[hH]z|rps|qps|fps)(?![\w/%])"
 )

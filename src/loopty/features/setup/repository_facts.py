@@ -93,6 +93,8 @@ _RUNS = re.compile(r"\brun\w*\s*\(|\brequire\.main\b|\bconsole\.|\bprocess\.(?:s
 _ASIDE = re.compile(
     r"(?:^|/)(?:docs?|examples?|fuzz(?:ing|ers?)?|contrib|vendor|third_party|node_modules|dist|build|\.[^/]+)/"
 )
+_SETTINGS = re.compile(r"(?:^|/)(?:[\w-]+\.(?:config|conf)|[gG]ulpfile|[gG]runtfile)\.[cm]?[jt]s$")
+"""Settings of the tools of JavaScript: no package has them as a source."""
 _RECIPE = re.compile(r"^([A-Za-z][\w.-]*):(?!=)[^\n]*\n((?:\t[^\n]*\n?)+)", re.MULTILINE)
 _DATA = "prepare"
 """How a script is called that makes the data and often also measures on it, as in autoresearch."""
@@ -196,7 +198,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         key=lambda path: (path.count("/"), len(path), path),
     )
     aside = {*tests, *named}
-    code = [path for path in files if _language(path) and path not in aside and not _ASIDE.search(path)]
+    code = [path for path in files if _language(path) and path not in aside and not _is_aside(path)]
     code = code or [path for path in files if _language(path) and path not in aside and _BUILT.search(path)]
     if any(name in files for name in _PYTHON_PROJECTS) and not any(
         path.endswith(_COMPILED_SOURCES) for path in code
@@ -304,6 +306,10 @@ def _only_exports(path: Path) -> bool:
     text = source_text(path) if path.suffix in (".js", ".cjs", ".mjs") else ""
     is_worker = "worker_threads" in text and re.search(r"\bnew Worker\b|\bisMainThread\b", text) is None
     return is_worker or (_EXPORTS.search(text) is not None and _RUNS.search(text) is None)
+
+
+def _is_aside(path: str) -> bool:
+    return _ASIDE.search(path) is not None or _SETTINGS.search(path) is not None
 
 
 def _is_benchmark(path: str) -> bool:

@@ -174,8 +174,9 @@ def no_result(failure: Failure, _facts: HostFacts) -> Cause | None:
         NO_RESULT,
         "the benchmark ended without a result; the CPU time that it takes can be the score",
         (
-            Setting("benchmark", "command", command_with_timer(failure.command)),
+            Setting("benchmark", "command", _timed(failure.command)),
             Setting("objective", "direction", "min"),
+            *([Setting("benchmark", "result", "file")] if failure.task.benchmark.result != "file" else []),
         ),
         is_guess=True,
         advice='let it write {"score": NUMBER} to the file that $EVO_RESULT_PATH names, as in '
@@ -190,6 +191,14 @@ def command_with_timer(line: str, build: str = "") -> str:
     words = line if is_plain else shlex.quote(line)
     timed = f"{CPU_TIMER} {words}"
     return f"{build} && {timed}" if build else timed
+
+
+def _timed(command: str) -> str:
+    """Time the last part of a command: what comes before it prepares or builds."""
+    parts = re.match(r"(.*)(?: && |; )(.*)", command, re.DOTALL)
+    build, line = parts.groups() if parts else ("", command)
+    is_split = not any(quote in line or build.count(quote) % 2 for quote in "'\"")
+    return command_with_timer(line, build) if is_split else command_with_timer(command)
 
 
 def without_timer(command: str) -> str:
