@@ -48,6 +48,12 @@ def test_scripts_are_known_by_their_names_and_those_that_run_here_come_first():
             "file",
         ),
         (
+            {"pkg/a.py": "", "asv/asv.conf.json": "{}", "asv/benchmarks/__init__.py": ""},
+            "git init -q . && git -c user.name=loopty -c user.email=loopty@invalid commit -q --allow-empty "
+            "-m trial && cd asv && asv machine --yes >&2 && asv run --show-stderr --python=same --dry-run",
+            "asv",
+        ),
+        (
             {"Cargo.toml": "", "src/lib.rs": "#[bench]\n", "crates/a/benches/b.rs": "#[bench]"},
             "RUSTC_BOOTSTRAP=1 cargo bench",
             "libtest",
@@ -94,6 +100,17 @@ def test_the_shorter_time_is_tried_only_if_the_whole_took_too_long(tmp_path, is_
     queue = DraftQueue(propose_tasks(facts_of(tmp_path, files)))
     failed = Failed(queue.next(None), is_out_of_time)
     assert queue.next(failed).is_shorter == is_out_of_time
+
+
+def test_settings_of_tools_and_helpers_of_benchmarks_are_no_sources(tmp_path):
+    files = {
+        "index.js": "",
+        "eslint.config.js": "",
+        "Gruntfile.js": "",
+        "bench/_helper.js": "",
+        "bench/a.js": "run()",
+    }
+    assert facts_of(tmp_path, files).sources == ("index.js",)
 
 
 def test_the_packages_of_others_are_those_that_the_benchmarks_use(tmp_path):

@@ -44,6 +44,11 @@ def test_the_metrics_that_a_training_writes_are_handed_over(tmp_path, line, comm
     assert (draft.command, draft.result, draft.writable_copy) == (command, result, True)
 
 
+def test_the_import_of_a_training_is_never_measured(tmp_path):
+    drafts = propose_tasks(facts_of(tmp_path, {"train.py": TRAIN}))
+    assert [draft.command for draft in drafts] == ["python3 train.py"]
+
+
 def test_a_training_that_another_file_scores_may_be_changed(tmp_path):
     draft = first(tmp_path, "import evaluate\n" + TRAIN, **{"evaluate.py": ""})
     assert draft.write == ("train.py",)

@@ -82,7 +82,8 @@ PRINTED_TOOLS = {
     ),
     "mitata": PrintedTool(
         re.compile(
-            rf"^(?P<name>\S[^\n]{{0,200}}?) {{2,}}(?P<value>{_NUMBER}) (?P<unit>{_TIME})/iter\b", re.MULTILINE
+            rf"^(?!test )(?P<name>\S[^\n]{{0,200}}?) {{2,}}(?P<value>{_NUMBER}) (?P<unit>{_TIME})/iter\b",
+            re.MULTILINE,
         ),
         "NAME   12.3 µs/iter",
         headline=re.compile(r"^• ([^\n]{1,200})$", re.MULTILINE),

@@ -44,7 +44,8 @@ _QUICK_CRITERION = "--bench '*' -- --warm-up-time 0.3 --measurement-time 1 --sam
 _EVALUATE = "python3 -m loopty_sdk.evaluate_program"
 _MOST_TRAININGS = 2
 _NATIVE_TOOLS = ("google-benchmark", "catch2", "tinybench")
-_ASV = "asv run --quick --show-stderr --environment existing:python3 --set-commit-hash HEAD --dry-run"
+_COMMIT = "git init -q . && git -c user.name=loopty -c user.email=loopty@invalid commit -q --allow-empty -m trial"
+_ASV = "asv machine --yes >&2 && asv run --show-stderr --python=same --dry-run"
 
 
 class BenchmarkProposal(Record):
@@ -218,12 +219,16 @@ def _go_benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
 
 
 def _asv_benchmarks(facts: RepositoryFacts, named: tuple[str, ...]) -> Iterator[BenchmarkProposal]:
-    """Run the suite of asv in the Python that there is: asv itself would build each commit of a git repository."""
+    """Run the suite of asv in the Python that there is, in a repository of the trial: asv wants a commit."""
     if found := next((path for path in facts.files if PurePosixPath(path).name == "asv.conf.json"), None):
         folder = str(PurePosixPath(found).parent)
-        start = f"cd {shlex.quote(folder)} && " if folder != "." else ""
-        line = f"{start}{_ASV}"
-        yield BenchmarkProposal(line, "asv", "min", (literal(found), *named), f"{found} describes a suite of asv")
+        start = f"{_COMMIT} && cd {shlex.quote(folder)} && " if folder != "." else f"{_COMMIT} && "
+        why = f"{found} describes a suite of asv"
+        whole = BenchmarkProposal(
+            f"{start}{_ASV}", "asv", "min", (literal(found), *named), why, writable_copy=True
+        )
+        yield whole
+        yield _shorter(whole, f"{start}{_ASV} --quick")
 
 
 def _native_benchmarks(

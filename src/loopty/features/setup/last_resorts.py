@@ -95,7 +95,8 @@ def _python_packages(facts: RepositoryFacts) -> list[str]:
     """List the packages and modules at the places where Python projects keep them."""
     if facts.root_package:
         return []  # what is at the top are its parts
-    aside = {*facts.tests, *facts.benchmarks, *facts.evaluators}
+    trainings = (script.path for script in facts.trainings)  # to import one is to train, or nothing
+    aside = {*facts.tests, *facts.benchmarks, *facts.evaluators, *trainings}
     paths = [PurePosixPath(path) for path in facts.files if path.endswith(".py") and path not in aside]
     names = [
         path.parent.name

@@ -309,7 +309,8 @@ def _only_exports(path: Path) -> bool:
 
 
 def _is_aside(path: str) -> bool:
-    return _ASIDE.search(path) is not None or _SETTINGS.search(path) is not None
+    is_of_benchmarks = any(map(_BENCHMARK_FOLDER.fullmatch, PurePosixPath(path).parts[:-1]))
+    return is_of_benchmarks or _ASIDE.search(path) is not None or _SETTINGS.search(path) is not None
 
 
 def _is_benchmark(path: str) -> bool:

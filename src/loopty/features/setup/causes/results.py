@@ -133,7 +133,8 @@ def has_measured_lines(output: str) -> bool:
     """Say whether the numbers with units are the result: several, or one inside a sentence."""
     rows = measured_lines(output)
     last = output.rstrip().rpartition("\n")[2]
-    is_summary = _PRINTED_NUMBER.match(last) is not None and (
+    has_one_number = _PRINTED_NUMBER.match(last) is not None and _is_readable(last)
+    is_summary = has_one_number and (
         len({row.name for row in rows}) < _FEWEST_ROWS or _SUMMARY.search(last) is not None
     )
     scores = [name for name in named_numbers(output.splitlines()) if _SCORE in name.lower()]
