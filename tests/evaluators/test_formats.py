@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from loopty.domain.objective import SCORE, Direction
-from loopty.evaluators.result import ParsedResult, TrialOutput
+from loopty.evaluators.result import ParsedResult, TrialOutput, result_of_rows
 from loopty.evaluators.result_formats import FORMATS, load_format
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
@@ -244,3 +244,100 @@ def test_the_installed_hyperfine(output: Output) -> None:
         ["hyperfine", "-N", "-r", "2", "--export-json", target, "true"], check=True, capture_output=True
     )
     assert output.read("hyperfine").metrics["true.median"] > 0
+
+
+@pytest.mark.parametrize(
+    ("result", "recorded", "names"),
+    [
+        ("mitata", "mitata.txt", ["fib", "parse small", "parse 8", "parse 64", "mine", "other-lib"]),
+        ("tinybench", "tinybench.txt", ["faster task", "slower, task"]),
+        ("vitest", "vitest.txt", ["normal", "reverse"]),
+        ("catch2", "catch2.txt", ["fib 10", "that wraps over lines"]),
+        ("google-benchmark", "google-benchmark.txt", ["BM_Sort/8", "BM_Sort/512"]),
+        ("hyperfine", "hyperfine.txt", ["sleep 0.01", "sleep 0.02"]),
+    ],
+)
+def test_what_a_tool_prints(output: Output, result: str, recorded: str, names: list[str]) -> None:
+    output.print((RECORDED / recorded).read_text())
+    parsed = output.read(result)
+    assert list(parsed.rows) == names
+    assert parsed.directions[SCORE] is Direction.MIN
+    assert all(1e-10 < seconds < 0.1 for seconds in parsed.rows.values())
+
+
+def test_vitest_writes_medians_to_a_file(output: Output) -> None:
+    output.write_recorded("result.json", "vitest.json")
+    assert output.read("vitest").metrics["normal.median"] == pytest.approx(0.592e-6)
+
+
+@pytest.mark.parametrize(
+    ("result", "printed", "rows"),
+    [
+        ("libtest", "test sort::big ... bench:   1,234.5 ns/iter (+/- 12)\n", {"sort::big": 1.2345e-6}),
+        (
+            "jmh",
+            "Sort.quick  avgt  5  12.5 ±  0.1  ns/op\nSort.slow thrpt 5 2.0 ± 0.1 ops/ms\n",
+            {"Sort.quick": 12.5e-9, "Sort.slow": 0.5e-3},
+        ),
+        ("jmh", "Sort.quick    1000  thrpt       4.000          ops/s\n", {"Sort.quick    1000": 0.25}),
+        ("asv", "[25.00%] ··· bench.Suite.time_sort      12.3±0.1ms\n", {"bench.Suite.time_sort": 12.3e-3}),
+        ("timeit", "1000 loops, best of 5: 12.5 usec per loop\n", {"loop": 12.5e-6}),
+        (
+            "tinybench",
+            "|   ns/op |  op/s | err% | total | benchmark\n|--:|--:|--:|--:|:--\n"
+            "|  6.50 | 152.5 | 0.1% |  0.00 | `some ops`\n",
+            {"some ops": 6.5e-9},
+        ),
+    ],
+)
+def test_rows_of_other_tools(output: Output, result: str, printed: str, rows: dict[str, float]) -> None:
+    output.print(printed)
+    assert output.read(result).rows == pytest.approx(rows)
+
+
+def test_equal_names_of_two_packages_of_go_are_told_apart(output: Output) -> None:
+    row = "BenchmarkRead-8   \t 100\t 20 ns/op\n"
+    output.print(f"pkg: example.com/a\n{row}{row}pkg: example.com/b\n{row}")
+    assert list(output.read("go-bench").rows) == ["example.com/a: BenchmarkRead", "example.com/b: BenchmarkRead"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "rows", "direction"),
+    [
+        (
+            "parse n=10: 2 ms\nparse n=20: 8ms\nTotal elapsed: 1 s\n",
+            {"parse n=10": 2e-3, "parse n=20": 8e-3},
+            "min",
+        ),
+        ("sorted 1000 items in 0.5s\n", {"sorted # items in": 0.5}, "min"),
+        ("read 5,000 rows in 5.00 s (1000 rows/s)\n", {"read # rows in": 1000.0}, "max"),
+        ("encode  2,000 ops/sec\ndecode  500 ops/s (took 5.0 s)\n", {"encode": 2000.0, "decode": 500.0}, "max"),
+        ("crc ran at 2.5 [GB/s] when checksuming 100.0 [MB] 10 times\n", {"crc ran at": 2.5e9}, "max"),
+        ("copy: 2.5 GB/s\n", {"copy": 2.5e9}, "max"),
+        ("add: 3 µs/op\nsub: 4 us per call\n", {"add": 3e-6, "sub": 4e-6}, "min"),
+    ],
+)
+def test_lines_with_units(output: Output, printed: str, rows: dict[str, float], direction: str) -> None:
+    output.print(printed)
+    parsed = output.read("units")
+    assert parsed.rows == pytest.approx(rows)
+    assert str(parsed.directions[SCORE]) == direction
+
+
+def test_the_end_of_a_test_run_is_no_measurement(output: Output) -> None:
+    output.print("12 passed in 0.52s\nRan 3 tests in 0.1s\n4 m of rope\n")
+    assert output.parsed("units") is None
+
+
+def test_rows_choose_among_benchmarks_by_name(output: Output) -> None:
+    output.print("own: sort x 4 ops/sec\nlodash: sort x 100 ops/sec\nown: [1] x 1 ops/sec\n")
+    parsed = output.read("benchmark-js")
+    for patterns in (["own*"], ["!*lodash*"], ["own: sort", "own: [1]"]):
+        kept = result_of_rows(parsed, patterns)
+        assert list(kept.rows) == ["own: sort", "own: [1]"]
+        assert kept.metrics[SCORE] == pytest.approx(0.5)
+        assert "lodash: sort.mean" not in kept.metrics
+    with pytest.raises(Unreadable, match="has no benchmark that"):
+        result_of_rows(parsed, ["ramda"])
+    with pytest.raises(Unreadable, match="has no rows"):
+        result_of_rows(ParsedResult({SCORE: 1.0}), ["x"])

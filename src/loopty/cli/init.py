@@ -180,7 +180,7 @@ def write_skeleton(top: Path, facts: RepositoryFacts, force: bool, as_json: bool
     from loopty.features.setup.skeleton import begin_benchmark
 
     python = facts.root_package or PythonBuild(top).import_name
-    node = f"./{facts.node_entry}" if facts.node_entry else facts.node_package
+    node = f"./{facts.node_entry}" if facts.node_entry else facts.package
     is_python = facts.languages[:1] == ("python",)
     module = (python if is_python else node) or top.name.replace("-", "_")
     started = begin_benchmark(facts, top.name, module, facts.sources[:_MOST_SOURCES])
@@ -331,8 +331,10 @@ def init_verb(
     Exits with 1 when the checked run fails, and when it finds neither a benchmark nor tests.
     """
     from loopty.features.setup.draft_checks import DraftChecks, lock_init
+    from loopty.features.setup.installed_folders import environment_folders
     from loopty.features.setup.proposal_text import (
         folder_tasks,
+        installed_text,
         is_scored_elsewhere,
         nothing_to_change,
         nothing_to_measure,
@@ -360,6 +362,9 @@ def init_verb(
         raise Misuse(f"{path} is a directory: the task file goes there")
     if path.exists() and not force:
         raise Misuse(f"there is already a {TASK_FILE}: edit it, or start over with --force")
+    if folders := environment_folders(repository.working_tree.untracked_paths()):
+        repository.working_tree.ignore_here(folders)
+        say_paragraph(installed_text(folders))
     files = [file for file in repository.working_tree.paths() if file != TASK_FILE]
     parameters = dict(map(parse_parameter, param))
     questions = Questions(yes)

@@ -75,14 +75,19 @@ class Benchmark(Table):
     )
     result: str = option(
         "Where the result is. `file`: in $EVO_RESULT_PATH or $LOOPTY_METRICS_CSV; `stdout`: one JSON "
-        "object, or a last line like `score: 1.2`. Or a tool: `pytest-benchmark`, `hyperfine`, "
-        "`google-benchmark`, `criterion`, `go-bench`, `benchmark-js`, `perf-stat`, `pyperf`.",
+        "object, or a last line like `score: 1.2`; `units`: lines like `parse: 12.3 ms`. Or a tool, as "
+        "`pytest-benchmark`, `criterion` or `vitest`: `docs/benchmarks.md` lists them.",
         "file",
     )
     score_key: str = option(
         "Which number of the result is the score, as in `metrics.accuracy`. Default: `score` or "
         "`combined_score`; of a tool, the median time.",
         "",
+    )
+    rows: tuple[str, ...] = option(
+        "Which benchmarks of a tool count, by name: `*` stands for any text, and `!` leaves out, as in"
+        ' `["!*lodash*"]`. Default: all.',
+        (),
     )
     scratch: tuple[str, ...] = option(
         "Directories that start empty and writable, for build output.", (), glob=True

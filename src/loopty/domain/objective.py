@@ -149,15 +149,16 @@ def _words(text: str) -> frozenset[str]:
 
 _BEST_NAMES = ("combined_score", "score", "fitness", "objective", "reward")
 _QUALITY = _words(
-    "accuracy acc auc auroc bleu coverage dice efficiency elo f1 fitness gain improvement hit iou map "
-    "ndcg precision psnr quality r2 recall return reward rouge score speedup ssim success utility win wins"
+    "accuracies accuracy acc ap auc auroc bleu coverage dice efficiency elo f1 fitness gain improvement hit iou "
+    "map ndcg precision psnr quality r2 recall return reward roc rouge score silhouette speedup ssim success "
+    "utility win wins"
 )
 _RATES = _words(
     "bandwidth flops fps gflops hits hz iops ips mips mflops ops opsec qps rps speed tflops throughput tps"
 )
 _LOSSES = _words(
-    "bpb bpc cer cost crossentropy deviance entropy error kl loss mae mape mse nll penalty perplexity ppl regret "
-    "rmse violation violations wer"
+    "bpb bpc cer cost crossentropy deviance entropy error kl logloss loss losses mae mape mse nll penalty "
+    "perplexity ppl regret rmse violation violations wer"
 )
 _SPENT = _words(
     "allocations allocs byte bytes cpu cycles delay duration elapsed errors failed failures gb gib instructions "
@@ -173,7 +174,12 @@ _NO_SCORE = len(_BEST_NAMES) + 3
 
 def best_score_name(names: Iterable[str]) -> str:
     """Choose the number that is most likely the score: a name that says so, then a quality, then the first."""
-    return min(names, key=_rank)  # of equals, min takes the first
+    # Of equals, min takes the first. What a model reaches on its training data says least about it.
+    return min(names, key=lambda name: (not says_score(name), _is_of_training(name), _rank(name)))
+
+
+def _is_of_training(name: str) -> bool:
+    return bool({"train", "training"} & set(_words_of(name)))
 
 
 def says_score(name: str) -> bool:
@@ -219,7 +225,8 @@ def _rank(name: str) -> int:
 
 def _words_of(name: str) -> list[str]:
     """Split a name into words in small letters; `ops/s` and `opsPerSec` have three."""
-    return ["per" if word == "/" else word.lower() for word in _WORD.findall(name.rpartition(".")[2])]
+    plain = name.replace("²", "2").replace("^2", "2")
+    return ["per" if word == "/" else word.lower() for word in _WORD.findall(plain.rpartition(".")[2])]
 
 
 def _direction_of_words(words: list[str]) -> Direction | None:
@@ -238,15 +245,36 @@ _LONGEST_LINE = 1_000
 _MOST_NAMES = 200
 
 
+_PAIR = re.compile(rf"(?<![\w.])([A-Za-z][\w@²^-]*(?: (?!-)[A-Za-z][\w@²^-]*)?)\s*[:=]\s*({NUMBER})(?![\w.])")
+_SPACED_PAIR = re.compile(
+    rf"(?<![\w.])((?:[A-Za-z]+[ _-])?(?:{'|'.join(sorted(_QUALITY | _LOSSES, key=len, reverse=True))}))"
+    rf"[ \t]+({NUMBER})(?![\w.])",
+    re.IGNORECASE,
+)
+"""Without a sign between name and number, only the name of a metric is one: `step 3` is none."""
+
+
 def named_numbers(lines: Iterable[str]) -> dict[str, float]:
     """Find the last number of each name, in the order in which the names came first."""
     named: dict[str, float] = {}
     for line in lines:
-        if (match := _NAMED_NUMBER.match(line[:_LONGEST_LINE])) and (
-            match[1] in named or len(named) < _MOST_NAMES
-        ):
-            named[match[1]] = float(match[2])
+        for name, number in _named_in_line(line[:_LONGEST_LINE]):
+            if name in named or len(named) < _MOST_NAMES:
+                named[name] = float(number)
     return named
+
+
+def _named_in_line(line: str) -> list[tuple[str, str]]:
+    """Find the names and numbers of a line: one, or several metrics, as training prints them for each epoch."""
+    pairs = [*_PAIR.findall(line), *_SPACED_PAIR.findall(line)]
+    metrics = [(name, number) for name, number in pairs if says_score(name)]
+    if len(metrics) > 1 or (metrics and _STEP.match(line)):
+        return metrics
+    first = _NAMED_NUMBER.match(line)
+    return [(first[1], first[2])] if first else metrics
+
+
+_STEP = re.compile(r"\W*(?:epoch|step|iter(?:ation)?|fold|round)\b", re.IGNORECASE)
 
 
 _NAMED_NOT_FINITE = re.compile(

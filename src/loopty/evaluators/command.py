@@ -24,7 +24,7 @@ from loopty.evaluators.candidate_stillness import CandidateConduct
 from loopty.evaluators.contract import SandboxPaths
 from loopty.evaluators.harvest import PrintedError
 from loopty.evaluators.metrics_watch import MetricsWatch
-from loopty.evaluators.result import RESULT, ParsedResult, TrialOutput
+from loopty.evaluators.result import RESULT, ParsedResult, TrialOutput, choose_score, result_of_rows
 from loopty.evaluators.result_formats import load_format
 from loopty.evaluators.steps import BytecodeCompiler, CascadeClimb, GateResult, run_gate
 from loopty.kit import untrusted_files
@@ -285,7 +285,10 @@ class CommandEvaluator:
             raise Unreadable(f"the metrics CSV {watch.fault}")
         row = dict(watch.last_metrics)
         result_format = load_format(self._benchmark.result)
-        parsed = result_format.read(TrialOutput(stage.outbox, stage.folder), self._benchmark.score_key)
+        rows, key = self._benchmark.rows, self._benchmark.score_key
+        parsed = result_format.read(TrialOutput(stage.outbox, stage.folder), "" if rows else key)
+        if rows and parsed is not None:
+            parsed = choose_score(result_of_rows(parsed, rows), key)
         if parsed is None:
             if row:
                 return ParsedResult(row)

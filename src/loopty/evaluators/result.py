@@ -7,13 +7,14 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from loopty.domain.objective import SCORE, Direction, best_score_name, not_finite_text
 from loopty.kit import untrusted_files
-from loopty.kit.records import Record, field
+from loopty.kit.records import Record, field, replace
 from loopty.kit.safe_folder import SafeFolder, UnsafePath
 from loopty.kit.untrusted_files import Unreadable, is_printable_name, json_object
 
@@ -32,6 +33,8 @@ class ParsedResult(Record):
     directions: dict[str, Direction] = field(default_factory=dict)
     raw: bytes = b""
     """The object as the benchmark wrote it; empty where a tool wrote something else."""
+    rows: Mapping[str, float] = field(default_factory=dict)
+    """The figure of each benchmark of a tool that goes into the score, by name; empty for other results."""
 
     @property
     def document(self) -> bytes:
@@ -77,6 +80,47 @@ def parse_result(raw: bytes, score_key: str = "") -> ParsedResult:
     return ParsedResult(metrics, directions, raw)
 
 
+def result_of_rows(result: ParsedResult, patterns: Sequence[str]) -> ParsedResult:
+    """Keep only the benchmarks that these patterns name: a star stands for any text, and `!` leaves out.
+
+    The score is the geometric mean of those. Raises Unreadable if none is left.
+    """
+    if not patterns:
+        return result
+    if not result.rows:
+        raise Unreadable("has no rows: `rows` under [benchmark] chooses among the benchmarks of a tool")
+    kept = {name: value for name, value in result.rows.items() if _is_named(name, patterns)}
+    if not kept:
+        names = ", ".join(name[:40] for name in [*result.rows][:_MAX_NAMES])
+        raise Unreadable(f"has no benchmark that `rows` under [benchmark] names (it has {names})")
+    others = {
+        name: value
+        for name, value in result.metrics.items()
+        if name != SCORE and (name.rpartition(".")[0] in kept or name.rpartition(".")[0] not in result.rows)
+    }
+    return replace(result, metrics={SCORE: geometric_mean(kept.values()), **others}, rows=kept)
+
+
+def _is_named(name: str, patterns: Sequence[str]) -> bool:
+    """Say whether a pattern names this, and none with `!` does; only those with `!` name all others."""
+    left_out = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    chosen = [pattern for pattern in patterns if not pattern.startswith("!")] or ["*"]
+    return any(_fits(name, one) for one in chosen) and not any(_fits(name, one) for one in left_out)
+
+
+def _fits(name: str, pattern: str) -> bool:
+    # No other sign means anything: names of benchmarks have brackets, as `test_sort[10]`.
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name) is not None
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """Compute the geometric mean; 0 if a value is not above 0."""
+    every = [*values]
+    if min(every) <= 0:
+        return 0.0
+    return math.exp(math.fsum(map(math.log, every)) / len(every))
+
+
 def choose_score(result: ParsedResult, score_key: str) -> ParsedResult:
     """Make this metric the result's score; without a key, keep its own score. Raises Unreadable."""
     key = score_key or SCORE
@@ -89,7 +133,7 @@ def choose_score(result: ParsedResult, score_key: str) -> ParsedResult:
         SCORE: result.metrics[key],
         **{name: value for name, value in result.metrics.items() if name != SCORE},
     }
-    return ParsedResult(metrics, {**result.directions, **direction})
+    return ParsedResult(metrics, {**result.directions, **direction}, rows=result.rows)
 
 
 def finite_number(value: Any, name: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,9 @@ from loopty.git.command import END_OF_OPTIONS, GitCommand, GitError
 from loopty.git.folders import is_work_folder
 from loopty.git.objects import SUBMODULE
 from loopty.kit.temporary_folder import temporary_folder
+
+_LITERAL, _ESCAPED = re.compile(r"[\\*?\[ ]"), r"\\\g<0>"
+"""What a pattern of git takes for something else, and how it is written."""
 
 
 class WorkingTree:
@@ -39,6 +43,20 @@ class WorkingTree:
     def paths(self) -> list[str]:
         """List the files that a snapshot of the working tree would hold."""
         return self._listing("--cached", "--others", "--exclude-standard", "--deduplicate")
+
+    def untracked_paths(self) -> list[str]:
+        """List the files that git neither tracks nor ignores."""
+        return self._listing("--others", "--exclude-standard")
+
+    def ignore_here(self, folders: Sequence[str]) -> None:
+        """Let git ignore these folders in this clone alone, by a file that it never commits."""
+        path = Path(self._git.run("rev-parse", "--path-format=absolute", "--git-path", "info/exclude").strip())
+        if path.is_symlink() or path.parent.is_symlink():
+            raise Misuse(f"{path} is a link, which loopty does not follow: make it a file")  # it may lead anywhere
+        path.parent.mkdir(parents=True, exist_ok=True)
+        before = path.read_text() if path.exists() else ""
+        lines = "".join(f"/{_LITERAL.sub(_ESCAPED, folder)}/\n" for folder in folders)
+        path.write_text(before + ("\n" if before and not before.endswith("\n") else "") + lines)
 
     def _listing(self, *options: str) -> list[str]:
         env = {"GIT_WORK_TREE": str(self.top)}

@@ -7,10 +7,11 @@ import pytest
 from loopty.features.setup.builds import repository_builds
 from loopty.features.setup.causes.modules import BUILD_EXTENSIONS
 from loopty.features.setup.causes.results import command_with_timer
+from loopty.features.setup.last_resorts import last_resorts
 from loopty.features.setup.proposal_text import nothing_to_measure, other_line
 from loopty.features.setup.repository_facts import repository_facts
 from loopty.features.setup.repository_tests import names_known_files, repository_tests
-from loopty.features.setup.task_proposal import benchmark_proposals, last_resorts, propose_tasks
+from loopty.features.setup.task_proposal import benchmark_proposals, propose_tasks
 
 BUILD = '"$TMPDIR/build"'
 LOAD = "how long the package takes to load"

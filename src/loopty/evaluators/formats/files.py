@@ -1,9 +1,10 @@
 """Formats of files that tools write: loopty's own, criterion, Google Benchmark, hyperfine, `perf stat`,
-pytest-benchmark.
+pytest-benchmark, vitest. What the tool wrote to no file is read from what it printed.
 """
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterator
@@ -12,12 +13,13 @@ from typing import Any
 from loopty.domain.objective import SCORE, Direction
 from loopty.evaluators.formats.result_format import (
     MAX_BENCHMARKS,
-    SECONDS,
     Environment,
     ResultFormat,
     Timings,
     seconds_of,
 )
+from loopty.evaluators.formats.tool_rows import PrintedTool, timings_of
+from loopty.evaluators.formats.units import SECONDS
 from loopty.evaluators.result import RESULT, ParsedResult, TrialOutput, choose_score, finite_number, parse_result
 from loopty.kit.untrusted_files import Unreadable, is_printable_name, json_object
 
@@ -80,10 +82,50 @@ def _google_environment(environment: Environment, result: str, _outbox: str) -> 
     return {**environment, "BENCHMARK_OUT": result, "BENCHMARK_OUT_FORMAT": "json"}
 
 
+_GOOGLE_ROWS = PrintedTool(
+    re.compile(
+        r"^(?P<name>\S+) +(?P<value>[0-9.]{1,20}(?:e[+-]?\d+)?) (?P<unit>ns|us|ms|s)"
+        r" +[0-9.e+-]+ (?:ns|us|ms|s) +\d+\b",
+        re.MULTILINE,
+    ),
+    "BM_Sort/8  123 ns  122 ns  5000",
+    repeats=True,
+    figure="median",
+)
+_HYPERFINE_ROWS = PrintedTool(
+    re.compile(
+        r"^Benchmark(?: #?\d+)?: (?P<name>[^\n]{1,200})\n"
+        r"\s+Time \(mean ± σ\): +(?P<value>[0-9.]{1,20}) (?P<unit>ms|s|µs)",
+        re.MULTILINE,
+    ),
+    "Time (mean ± σ):  12.3 ms",
+)
+_VITEST_ROWS = PrintedTool(
+    re.compile(
+        r"^[ \t]+[·✓→-] (?P<name>\S[^\n]{0,200}?) {2,}"
+        r"(?P<value>[0-9][0-9,]{0,30}(?:\.[0-9]{1,12})?)(?= +[0-9.,]+ )",
+        re.MULTILINE,
+    ),
+    "· NAME  1,000.00  0.0003 …",
+    "ops/s",
+    re.compile(r"^[ \t]+✓ ([^\n]{1,300}?)(?: +\d+ms)?$", re.MULTILINE),
+)
+
+
+def _printed_rows(output: TrialOutput, tool: PrintedTool, score_key: str) -> ParsedResult | None:
+    return timings_of(tool.rows(output.stdout().decode(errors="replace")), tool).result(score_key)
+
+
+def _printed_object(output: TrialOutput) -> bytes | None:
+    """Find the JSON object that a tool printed after what else was printed; None if there is none."""
+    found = re.search(rb"^\{\s*$", output.stdout(), re.MULTILINE)
+    return output.stdout()[found.start() :] if found else None
+
+
 def _read_google_benchmark(output: TrialOutput, score_key: str) -> ParsedResult | None:
-    raw = output.file(RESULT)
+    raw = output.file(RESULT) or _printed_object(output)
     if raw is None:
-        return None
+        return _printed_rows(output, _GOOGLE_ROWS, score_key)
     repetitions: dict[str, list[dict[str, Any]]] = {}
     for entry in json_object(raw).get("benchmarks") or []:
         if not isinstance(entry, dict):
@@ -124,7 +166,7 @@ GOOGLE_BENCHMARK = ResultFormat(
 def _read_hyperfine(output: TrialOutput, score_key: str) -> ParsedResult | None:
     raw = output.file(RESULT)
     if raw is None:
-        return None
+        return _printed_rows(output, _HYPERFINE_ROWS, score_key)
     timings = Timings()
     for command in json_object(raw).get("results") or []:
         if not isinstance(command, dict):
@@ -221,4 +263,30 @@ PYTEST_BENCHMARK = ResultFormat(
     "pytest-benchmark saved nothing: is it installed for the command's python, and does a test that ran use the "
     "fixture `benchmark`?",
     _pytest_environment,
+)
+
+
+def _read_vitest(output: TrialOutput, score_key: str) -> ParsedResult | None:
+    raw = output.file(RESULT)
+    if raw is None:
+        return _printed_rows(output, _VITEST_ROWS, score_key)
+    rows = [
+        (group.get("fullName"), row)
+        for file in json_object(raw).get("files") or []
+        for group in file.get("groups") or []
+        for row in group.get("benchmarks") or []
+        if isinstance(row, dict) and row.get("sampleCount")
+    ]
+    count = Counter(str(row.get("name")) for _, row in rows)
+    timings = Timings()
+    for group, row in rows:
+        name = row.get("name") if count[str(row.get("name"))] == 1 else f"{group} > {row.get('name')}"
+        timings.add(name, seconds_of(row, ("median", "mean", "min"), unit=SECONDS["ms"]))
+    return timings.result(score_key)
+
+
+VITEST = ResultFormat(
+    _read_vitest,
+    "vitest measured nothing: run `vitest bench --run --outputJson $EVO_RESULT_PATH`, and name a file "
+    "`*.bench.js` or `*.bench.ts`",
 )

@@ -1,14 +1,12 @@
-"""Formats of what benchmarks print: a score or a JSON object, and the lines of benchmark.js, `go test -bench` and
-pyperf.
-"""
+"""Formats of what benchmarks print: a score or a JSON object, and the lines of pyperf."""
 
 from __future__ import annotations
 
 import re
-import statistics
 
 from loopty.domain.objective import NUMBER, SCORE, named_numbers, printed_not_finite
-from loopty.evaluators.formats.result_format import SECONDS, ResultFormat, Timings
+from loopty.evaluators.formats.result_format import ResultFormat, Timings
+from loopty.evaluators.formats.units import SECONDS
 from loopty.evaluators.result import ParsedResult, TrialOutput, choose_score, finite_number, parse_result
 from loopty.kit.untrusted_files import Unreadable
 
@@ -51,53 +49,6 @@ def _refuse_not_finite(lines: list[str], key: str) -> None:
 
 PRINTED_RESULT = ResultFormat(
     _read_printed_result, 'stdout is empty: print {"score": 1.0}, or a last line like `score: 1.0`', on_stdout=True
-)
-
-
-_BENCHMARK_JS_LINE = re.compile(
-    r"^[ \t]*(\S[^\n]{0,200}?) x ([0-9][0-9,]{0,30}(?:\.[0-9]{1,10})?) ops/sec", re.MULTILINE
-)
-
-
-def _read_benchmark_js(output: TrialOutput, score_key: str) -> ParsedResult | None:
-    rates: dict[str, list[float]] = {}
-    for name, value in _BENCHMARK_JS_LINE.findall(output.stdout().decode(errors="replace")):
-        if rate := float(value.replace(",", "")):
-            rates.setdefault(name, []).append(rate)
-    timings = Timings()
-    for name, values in rates.items():  # several suites may have one of the same name
-        seconds = statistics.fmean(1 / rate for rate in values)
-        timings.add(name, {"mean": seconds}, {"ops_per_second": 1 / seconds})
-    return timings.result(score_key)
-
-
-BENCHMARK_JS = ResultFormat(
-    _read_benchmark_js,
-    "stdout has no line of benchmark.js (`NAME x 1,000 ops/sec`): print String(event.target) after each cycle",
-    on_stdout=True,
-)
-
-
-_GO_BENCH_LINE = re.compile(r"^(Benchmark\S*?)(?:-\d+)?\s+\d+\s+([0-9.]{1,30}) ns/op", re.MULTILINE)
-
-
-def _read_go_bench(output: TrialOutput, score_key: str) -> ParsedResult | None:
-    runs: dict[str, list[float]] = {}
-    for name, value in _GO_BENCH_LINE.findall(output.stdout().decode(errors="replace")):
-        if value.count(".") <= 1 and value != ".":
-            runs.setdefault(name, []).append(float(value) * SECONDS["ns"])
-    timings = Timings()
-    for name, values in runs.items():  # several with `-count`
-        timings.add(
-            name, {"median": statistics.median(values), "mean": statistics.fmean(values), "min": min(values)}
-        )
-    return timings.result(score_key)
-
-
-GO_BENCH = ResultFormat(
-    _read_go_bench,
-    "stdout has no line of a Go benchmark: run `go test -bench=. -run=^$` and let it print to stdout",
-    on_stdout=True,
 )
 
 

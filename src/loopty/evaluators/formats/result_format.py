@@ -4,12 +4,11 @@ metrics.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from loopty.domain.objective import SCORE, Direction
-from loopty.evaluators.result import ParsedResult, TrialOutput, choose_score, finite_number
+from loopty.evaluators.result import ParsedResult, TrialOutput, choose_score, finite_number, geometric_mean
 from loopty.kit.records import Record
 from loopty.kit.untrusted_files import Unreadable, is_printable_name
 
@@ -36,17 +35,6 @@ class ResultFormat(Record):
 
 
 MAX_BENCHMARKS = 1_000
-SECONDS = {
-    "s": 1.0,
-    "sec": 1.0,
-    "ms": 1e-3,
-    "msec": 1e-3,
-    "us": 1e-6,
-    "µs": 1e-6,
-    "usec": 1e-6,
-    "ns": 1e-9,
-    "nsec": 1e-9,
-}
 _MAIN = ("median", "mean", "min")
 """The figure of a benchmark that goes into the score: the first of these that its tool gives."""
 
@@ -85,19 +73,14 @@ class Timings:
             for table in (self._benchmarks, self._others)
         )
         directions = dict.fromkeys(lower, Direction.MIN) | dict.fromkeys(higher, Direction.MAX)
-        main = [
-            next(figures[figure] for figure in _MAIN if figure in figures) for figures in self._benchmarks.values()
-        ]
-        metrics = {SCORE: _geometric_mean(main), **lower, **higher}
-        return choose_score(ParsedResult(metrics, {SCORE: Direction.MIN, **directions}), score_key)
+        rows = {
+            name: next(figures[figure] for figure in _MAIN if figure in figures)
+            for name, figures in self._benchmarks.items()
+        }
+        metrics = {SCORE: geometric_mean(rows.values()), **lower, **higher}
+        return choose_score(ParsedResult(metrics, {SCORE: Direction.MIN, **directions}, rows=rows), score_key)
 
 
 def seconds_of(figures: Mapping[str, Any], names: tuple[str, ...], unit: float = 1.0) -> dict[str, float]:
     """Select the named figures that are there, in seconds. Raises Unreadable for one that is not finite."""
     return {name: finite_number(figures[name], name) * unit for name in names if figures.get(name) is not None}
-
-
-def _geometric_mean(values: list[float]) -> float:
-    if min(values) <= 0:
-        return 0.0
-    return math.exp(math.fsum(map(math.log, values)) / len(values))

@@ -14,7 +14,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.objective import Direction
 from loopty.domain.trial import Outcome
 from loopty.features.setup.causes.builds import NO_TEST_RAN
-from loopty.features.setup.causes.results import has_built_nothing, has_run_no_tests, is_only_usage
+from loopty.features.setup.causes.results import NO_RESULT, has_built_nothing, has_run_no_tests, is_only_usage
 from loopty.features.setup.causes.this_host import known_cause
 from loopty.features.setup.edited_tree import EditedTree
 from loopty.features.setup.pace import watched
@@ -98,7 +98,7 @@ class DraftChecks:
         check = self.run_again()
         seconds = time.monotonic() - started_at
         if check.problem is not None:
-            return TimedCheck(check, seconds)
+            return TimedCheck(_without_timing(draft, check), seconds)
         if draft.times_the_tests and has_run_no_tests(check.output):
             cause = known_cause(self._path, NO_TEST_RAN, (), output=check.output)
             check = replace(check, problem=NO_TEST_RAN, explanation=Explanation((), "", cause))
@@ -171,3 +171,19 @@ class DraftChecks:
 
 def _score(check: CheckResult) -> float:
     return next(iter(check.outcome.metrics.values()))
+
+
+def _without_timing(draft: TaskDraft, check: CheckResult) -> CheckResult:
+    """Propose no CPU time as the score of what trains a model, or works for a fixed time."""
+    explanation = check.explanation
+    if not (explanation and explanation.cause and explanation.cause.name == NO_RESULT):
+        return check
+    if not (draft.trains or draft.has_fixed_time):
+        return check
+    sentence = (
+        "the training printed no metric that is known"
+        if draft.trains
+        else "the benchmark works for a fixed time, so how long it takes says nothing, and it printed no rate"
+    )
+    cause = replace(explanation.cause, sentence=sentence, settings=())
+    return replace(check, explanation=replace(explanation, cause=cause))

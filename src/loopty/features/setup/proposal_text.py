@@ -241,6 +241,14 @@ def night_text(seconds: float, noise_percent: float, width: int) -> str:
     return f"{many}; to be told from luck, {', '.join(costs)}"
 
 
+def installed_text(folders: Sequence[str]) -> str:
+    """Say that folders with installed packages are ignored from now on, and where."""
+    return (
+        f"installed packages that git does not ignore: {_list(folders)}. Added to .git/info/exclude: trials use "
+        "them in their place, and none of their files is a source"
+    )
+
+
 def _list_results(names: Sequence[str]) -> str:
     more = len(names) - _MOST_RESULT_NAMES
     return ", ".join(names[:_MOST_RESULT_NAMES]) + (f" and {more} more" if more > 0 else "")

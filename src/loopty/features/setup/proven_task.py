@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 
 from loopty.domain.objective import NUMBER, SCORE, Direction, Metric, direction_of, says_speed
 from loopty.domain.trial import Ending, Outcome
-from loopty.features.setup.causes.results import WALL_SECONDS
+from loopty.evaluators.formats.units import measured
+from loopty.features.setup.causes.results import WALL_SECONDS, printed_result, without_timer
+from loopty.features.setup.counted_rows import with_own_rows
 from loopty.features.setup.task_draft import GateDraft, TaskDraft
+from loopty.features.setup.training import metric_of
 from loopty.kit.records import Record, replace
 
 if TYPE_CHECKING:
@@ -105,8 +108,7 @@ _WAITING = 0.1
 """A command that computes for less than this share of its time waits: then the time on the clock counts."""
 _SHORTEST_TIMEOUT = 10
 _TIMES_THE_RUN = 10
-_WITH_RIVALS, _MEAN = "benchmark-js", ".mean"
-"""Suites that often measure other packages beside the repository's own, and what each benchmark reports."""
+_UNIT = r"[^\W\d_]{1,16}(?:[ \t]?(?:/|per\b)[ \t]?[^\W\d_]{1,16})?"
 
 
 def with_direction(draft: TaskDraft, outcome: Outcome, output: str = "") -> TaskDraft:
@@ -124,9 +126,12 @@ def with_direction(draft: TaskDraft, outcome: Outcome, output: str = "") -> Task
     name = score_name(draft, outcome)
     if SCORE not in outcome.metrics:
         return _with_columns(draft, outcome)
-    if (unit := _unit(draft, output)) and (found := direction_of(unit)):
+    if (unit := _unit(draft, output)) and (found := _direction_of_unit(unit)):
         return replace(draft, direction=str(found)).with_note("direction", f"its unit is {unit}")
     found = direction_of(name)
+    is_nameless = found is None or (name == SCORE and SCORE not in output.lower())
+    if is_nameless and draft.prints_time:
+        return replace(draft, direction="min").with_note("direction", "the script prints how long it took")
     if found is None or (name == SCORE and draft.direction == "min"):  # as its tool has it
         return draft
     why = f"the name {name.rpartition('.')[2]} says so"
@@ -161,10 +166,13 @@ def _unit(draft: TaskDraft, output: str) -> str:
         return ""
     last = output.rstrip().rpartition("\n")[2]
     name = rf"^\W*{re.escape(draft.score_key)}\s*[:=]\s*" if draft.score_key else r"(?<![\w.])"
-    found = re.findall(
-        rf"{name}{NUMBER}[ \t]*([A-Za-z/]{{1,8}})\W*$", output if draft.score_key else last, re.MULTILINE
-    )
+    found = re.findall(rf"{name}{NUMBER}[ \t]*({_UNIT})\W*$", output if draft.score_key else last, re.MULTILINE)
     return found[-1] if found else ""
+
+
+def _direction_of_unit(unit: str) -> Direction | None:
+    known = measured("1", unit) if unit else None
+    return known.direction if known else direction_of(unit)
 
 
 def with_timeout(draft: TaskDraft, seconds: float) -> TaskDraft:
@@ -175,24 +183,27 @@ def with_timeout(draft: TaskDraft, seconds: float) -> TaskDraft:
     return replace(draft, timeout_seconds=rounded).with_note("timeout_seconds", why)
 
 
-def with_better_score(draft: TaskDraft, outcome: Outcome, patience: float = 1.0) -> TaskDraft:
+def with_better_score(draft: TaskDraft, outcome: Outcome, patience: float = 1.0, output: str = "") -> TaskDraft:
     """Return the draft with a number as the score that says more than the benchmark's own, if there is one.
 
     `patience` is how many times longer than on an idle machine a run takes: that long it waits for a core alone.
+    `output` is what the benchmark printed.
     """
     if draft.score_key or draft.metrics:
         return draft
+    if draft.is_cpu_time and draft.is_timed_program and (result := printed_result(output)):
+        why = "the program prints what it measured, which says more than the CPU time that it takes"
+        return replace(draft, command=without_timer(draft.command), result=result).with_note("result", why)
     metrics = outcome.metrics
     wall = metrics.get(WALL_SECONDS)
     if wall is not None and patience * metrics.get(SCORE, wall) < _WAITING * wall:
         why = "the command waits most of the time, so its CPU time says little"
         return replace(draft, score_key=WALL_SECONDS).with_note("score_key", why)
-    names = [name.removesuffix(_MEAN) for name in metrics if name.endswith(_MEAN)]
-    own = [name for name in names if draft.package and draft.package.lower() in name.lower()]
-    if draft.result == _WITH_RIVALS and len(own) == 1 and len(names) > 1:
-        why = "the others are rivals, which no proposal can make faster"
-        return replace(draft, score_key=f"{own[0]}{_MEAN}").with_note("score_key", why)
-    return draft
+    if draft.trains:
+        name = metric_of([name for name in metrics if name != SCORE])
+        why = "a training aims at its metric, not at the time that it takes"
+        return replace(draft, score_key=name).with_note("score_key", why) if name else draft
+    return with_own_rows(draft, metrics)
 
 
 class ProvenTask(Record):

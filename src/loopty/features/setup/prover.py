@@ -95,6 +95,8 @@ class DraftQueue:
         """Return the next draft, or None; `failed` is the last that did not work."""
         if failed and failed.is_out_of_time:
             self._prefer_parts(failed.draft)
+        elif failed:  # what fails fails in a shorter time, too
+            self._drafts = [draft for draft in self._drafts if not draft.is_shorter]
         if not self._drafts:
             return None
         draft = self._drafts.pop(0)
@@ -103,8 +105,10 @@ class DraftQueue:
     def _prefer_parts(self, slow: TaskDraft) -> None:
         """Prefer what builds or tests less: another way to build all of it takes as long."""
         if slow.has_build:
-            self._drafts = [draft for draft in self._drafts if draft.is_part or not draft.has_build]
-        self._drafts.sort(key=lambda draft: not draft.is_part)
+            self._drafts = [
+                draft for draft in self._drafts if draft.is_part or draft.is_shorter or not draft.has_build
+            ]
+        self._drafts.sort(key=lambda draft: not (draft.is_part or draft.is_shorter))
 
 
 def _with_what_others_needed(draft: TaskDraft, failed: TaskDraft) -> TaskDraft:
@@ -158,6 +162,7 @@ def _has_tried(draft: TaskDraft, settings: list[Setting]) -> bool:
 
 
 _MOST_TRIES = 8
+_MOST_SCORES = 2
 _AS_BEFORE = 1.2
 """A check with a remedy may take so many times as long as the one before."""
 _MORE_TIME = 3
@@ -256,14 +261,22 @@ class TaskProver:
         changes = (*changes, *change)
         if _TIMEOUT not in fixed:
             draft = with_timeout(draft, check.outcome.seconds)
-        better = with_better_score(draft, check.outcome, self._patience)
-        if better != draft:
-            draft, check = better, self._checks.run(better).result
+        draft, check = self._with_better_score(draft, check)
         draft = with_direction(draft, check.outcome, check.output) if _DIRECTION not in fixed else draft
         self._checks.write(draft)
         noise = self._checks.noise(draft, check, self._time.left) if check.problem is None else None
         gate_seconds = max(whole.last.gate_seconds, 0.0) if draft.gates else 0.0
         return self._with_sensitivity(ProvenTask(draft, check, changes, noise), gate_seconds, fixed)
+
+    def _with_better_score(self, draft: TaskDraft, check: CheckResult) -> tuple[TaskDraft, CheckResult]:
+        """Return the draft with the score that says most, and its check: what is read, then which rows of it."""
+        for _ in range(_MOST_SCORES):
+            better = with_better_score(draft, check.outcome, self._patience, check.output)
+            again = self._checks.run(better).result if better != draft else check
+            if again is check or again.problem is not None:
+                break
+            draft, check = better, again
+        return draft, check
 
     def _with_sensitivity(self, proven: ProvenTask, gate_seconds: float, fixed: frozenset[str]) -> ProvenTask:
         """Prove that the score is about the code that candidates may change; a delay also shows the direction."""

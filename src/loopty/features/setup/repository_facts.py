@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from loopty.features.setup.benchmark_sources import BenchmarkSources, benchmark_sources, own_package
 from loopty.features.setup.build_facts import (
     CMakeFacts,
     PythonBuild,
@@ -19,6 +20,8 @@ from loopty.features.setup.build_facts import (
     reads_the_clock,
     scores_others,
 )
+from loopty.features.setup.installed_folders import without_installed
+from loopty.features.setup.training import TrainingScript, training_scripts
 from loopty.kit.records import Record, field
 from loopty.kit.untrusted_files import source_text
 from loopty.workspaces.benchmark_files import direct_imports
@@ -77,6 +80,7 @@ _LANGUAGES = {
     ".zig": "zig",
 }
 _BENCHMARK = re.compile(r"(?:^|[\s_.-])(?:bench(?:mark)?s?|perf)(?:[\s_.-]|$)", re.IGNORECASE)
+_BENCHMARK_FOLDER = re.compile(r"(?:micro-?)?bench(?:mark)?(?:s|es|ing)?|perf(?:ormance)?", re.IGNORECASE)
 _DATA_WRITER = re.compile(r"(?:gen(?:erate)?|create|prepare|download|fetch|plot|upload)[\s_.-]", re.IGNORECASE)
 """How the name of a script begins that makes the data of a benchmark, or shows its results."""
 _PARTS_OF_A_SERVER = ("manage.py", "settings.py", "urls.py", "wsgi.py", "asgi.py")
@@ -89,6 +93,8 @@ _RUNS = re.compile(r"\brun\w*\s*\(|\brequire\.main\b|\bconsole\.|\bprocess\.(?:s
 _ASIDE = re.compile(
     r"(?:^|/)(?:docs?|examples?|fuzz(?:ing|ers?)?|contrib|vendor|third_party|node_modules|dist|build|\.[^/]+)/"
 )
+_SETTINGS = re.compile(r"(?:^|/)(?:[\w-]+\.(?:config|conf)|[gG]ulpfile|[gG]runtfile)\.[cm]?[jt]s$")
+"""Settings of the tools of JavaScript: no package has them as a source."""
 _RECIPE = re.compile(r"^([A-Za-z][\w.-]*):(?!=)[^\n]*\n((?:\t[^\n]*\n?)+)", re.MULTILINE)
 _DATA = "prepare"
 """How a script is called that makes the data and often also measures on it, as in autoresearch."""
@@ -135,6 +141,8 @@ class RepositoryFacts(Record):
     """The same of the templates from which configure writes a Makefile."""
     node_scripts: Mapping[str, str]
     """Scripts of package.json that do something, by name."""
+    nested_scripts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The same of packages in folders that are named as benchmarks, by folder."""
     uses_criterion: bool = False
     go_benchmarks: bool = False
     python_mains: frozenset[str] = field(default_factory=frozenset)
@@ -147,8 +155,14 @@ class RepositoryFacts(Record):
     """The file that loads the package of package.json; empty where it is not known."""
     built_node_entry: str = ""
     """The same where only a build makes it."""
-    node_package: str = ""
-    """The name in package.json, without its scope."""
+    package: str = ""
+    """The name of the package that the repository is, without a scope."""
+    of_benchmarks: BenchmarkSources = field(default_factory=BenchmarkSources)
+    """What the sources of the benchmarks say."""
+    trainings: tuple[TrainingScript, ...] = ()
+    """Scripts that train a model."""
+    uses_libtest: bool = False
+    """Whether benchmarks are functions marked #[bench]."""
     has_extensions: bool = False
     """Whether setup.py builds modules of Python from sources of another language."""
     automake_libraries: tuple[str, ...] = ()
@@ -175,7 +189,8 @@ class RepositoryFacts(Record):
 
 
 def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
-    """Find the facts about these files below `top`."""
+    """Find the facts about these files below `top`; what is installed or built there is left out."""
+    files = without_installed(files)
     tests = tuple(path for path in files if _TEST.search(path) and not _ASIDE.search(path))
     named = [path for path in files if _is_benchmark(path) and not _needs_root(top / path)]
     benchmarks = sorted(
@@ -183,7 +198,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         key=lambda path: (path.count("/"), len(path), path),
     )
     aside = {*tests, *named}
-    code = [path for path in files if _language(path) and path not in aside and not _ASIDE.search(path)]
+    code = [path for path in files if _language(path) and path not in aside and not _is_aside(path)]
     code = code or [path for path in files if _language(path) and path not in aside and _BUILT.search(path)]
     if any(name in files for name in _PYTHON_PROJECTS) and not any(
         path.endswith(_COMPILED_SOURCES) for path in code
@@ -198,6 +213,7 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     fixtures = tuple(path for path in python if _FIXTURE.search(source_text(top / path)))
     targets = _make_targets(top, files, _MAKEFILES)
     evaluators, programs = _evaluators_and_programs(top, code, benchmarks)
+    package = own_package(top, files)
     return RepositoryFacts(
         files=tuple(files),
         languages=ranked,
@@ -213,11 +229,12 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         make_tests=_test_targets(targets),
         template_tests=_test_targets(_make_targets(top, files, _TEMPLATES)),
         node_scripts=_node_scripts(top, files),
-        uses_criterion="criterion" in source_text(top / "Cargo.toml"),
+        nested_scripts=_nested_scripts(top, files),
+        uses_criterion=any(
+            "criterion" in source_text(top / path) for path in files if PurePosixPath(path).name == "Cargo.toml"
+        ),
         go_benchmarks=any(
-            re.search(r"^func Benchmark\w", source_text(top / path), re.MULTILINE)
-            for path in files
-            if path.endswith("_test.go")
+            re.search(r"^func Benchmark\w", source_text(top / path), re.MULTILINE) for path in _go_tests(files)
         ),
         python_mains=frozenset(
             path for path in benchmarks if path.endswith(".py") and _MAIN.search(source_text(top / path))
@@ -227,7 +244,10 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         bash_scripts=frozenset(path for path in benchmarks if re.match(r"#!.*\bbash\b", source_text(top / path))),
         node_entry=_node_entry(top, files),
         built_node_entry=_built_node_entry(top, files),
-        node_package=str(_package_json(top, files).get("name", "")).rpartition("/")[2],
+        package=package,
+        of_benchmarks=benchmark_sources(top, [*benchmarks, *fixtures, *_go_tests(files)], package),
+        trainings=tuple(training_scripts(top, files, frozenset((*tests, *benchmarks)))),
+        uses_libtest=any("#[bench]" in source_text(top / path) for path in files if path.endswith(".rs")),
         has_extensions="setup.py" in files and PythonBuild(top).has_extensions,
         automake_libraries=_automake_libraries(source_text(top / "Makefile.am")) if "Makefile.am" in files else (),
         make_programs=_make_programs(top, files),
@@ -238,6 +258,10 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         evaluated_programs=tuple(_evaluated_programs(top, sorted(evaluators), programs, files)),
         recipes=_recipes(top, files),
     )
+
+
+def _go_tests(files: Sequence[str]) -> list[str]:
+    return [path for path in files if path.endswith("_test.go")]
 
 
 def _evaluators_and_programs(
@@ -278,9 +302,15 @@ def _recipes(top: Path, files: Sequence[str]) -> dict[str, str]:
 
 
 def _only_exports(path: Path) -> bool:
-    """Say whether a file of JavaScript says what it offers to others, and does nothing itself."""
+    """Say whether a file of JavaScript is for another: it only says what it offers, or works for a thread."""
     text = source_text(path) if path.suffix in (".js", ".cjs", ".mjs") else ""
-    return _EXPORTS.search(text) is not None and _RUNS.search(text) is None
+    is_worker = "worker_threads" in text and re.search(r"\bnew Worker\b|\bisMainThread\b", text) is None
+    return is_worker or (_EXPORTS.search(text) is not None and _RUNS.search(text) is None)
+
+
+def _is_aside(path: str) -> bool:
+    is_of_benchmarks = any(map(_BENCHMARK_FOLDER.fullmatch, PurePosixPath(path).parts[:-1]))
+    return is_of_benchmarks or _ASIDE.search(path) is not None or _SETTINGS.search(path) is not None
 
 
 def _is_benchmark(path: str) -> bool:
@@ -288,9 +318,7 @@ def _is_benchmark(path: str) -> bool:
     name = PurePosixPath(path)
     if not (_language(path) or name.suffix == ".sh") or _ASIDE.search(path) or name.name.startswith("_"):
         return False  # what begins so is for the others to import
-    return bool(_BENCHMARK.search(name.stem)) or any(
-        re.fullmatch(r"bench(?:mark)?(?:s|es)?|perf", part, re.IGNORECASE) for part in name.parts[:-1]
-    )
+    return bool(_BENCHMARK.search(name.stem)) or any(_BENCHMARK_FOLDER.fullmatch(part) for part in name.parts[:-1])
 
 
 def _is_beside_a_benchmark(name: str) -> bool:
@@ -405,6 +433,17 @@ def _strings(value: Any, depth: int = 0) -> Iterator[str]:
         for key, inner in value.items():
             if key == "." or not (key.startswith(".") or key in _NOT_NODE):
                 yield from _strings(inner, depth + 1)
+
+
+def _nested_scripts(top: Path, files: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Read the scripts of packages in folders that are named as benchmarks: these have their own dependencies."""
+    places = [PurePosixPath(path).parent for path in files if path.endswith("/package.json")]
+    folders = sorted(place for place in places if _BENCHMARK_FOLDER.fullmatch(place.name))
+    found = {}
+    for folder in folders:
+        inside = [path.removeprefix(f"{folder}/") for path in files if path.startswith(f"{folder}/")]
+        found[str(folder)] = _node_scripts(top / folder, inside)
+    return found
 
 
 def _node_scripts(top: Path, files: Sequence[str]) -> dict[str, str]:

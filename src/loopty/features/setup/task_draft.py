@@ -50,6 +50,7 @@ class TaskDraft(Record):
     attempts: int = 100
     result: str = "file"
     score_key: str = ""
+    rows: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     scratch: tuple[str, ...] = ()
     writable_copy: bool = False
@@ -75,6 +76,16 @@ class TaskDraft(Record):
     proposer: str = "mutate"
     package: str = ""
     """The name of the package, by which its own benchmarks are known among those of its rivals."""
+    rivals: tuple[str, ...] = ()
+    """Packages of others that its benchmarks use."""
+    is_shorter: bool = False
+    """Whether each benchmark is measured for a shorter time, for where all of it takes too long."""
+    trains: bool = False
+    """Whether the command trains a model, so that a metric is the score."""
+    prints_time: bool = False
+    """Whether the last number that the benchmark prints is how long something took, by its source."""
+    has_fixed_time: bool = False
+    """Whether the benchmark works for a time that was fixed before: then what it takes says nothing."""
     profile: ResourceProfile | None = None
     """What a trial uses, where that was measured."""
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -96,6 +107,11 @@ class TaskDraft(Record):
     def is_cpu_time(self) -> bool:
         """Say whether the score is the CPU time of a command."""
         return f"{CPU_TIMER} " in self.command and self.score_key != WALL_SECONDS
+
+    @property
+    def is_timed_program(self) -> bool:
+        """Say whether a program named as a benchmark is timed from outside, not the tests, a load or a build."""
+        return not (self.times_the_tests or self.last_resort)
 
     def with_note(self, key: str, why: str) -> TaskDraft:
         before = self.notes.get(key)

@@ -50,6 +50,7 @@ seed = 0    # the same seed repeats the same experiments
 {_line(draft, "timeout_seconds", _number(draft.timeout_seconds))}
 {_optional(draft, "result", draft.result if draft.result != "file" else "")}
 {_optional(draft, "score_key", draft.score_key)}\
+{_optional(draft, "rows", draft.rows)}\
 {_optional(draft, "files", draft.files)}
 {_optional(draft, "scratch", draft.scratch)}
 {_optional(draft, "writable_copy", draft.writable_copy)}
@@ -123,7 +124,7 @@ def _line(draft: TaskDraft, key: str, value: SettingValue) -> str:
 def _optional(draft: TaskDraft, key: str, value: SettingValue) -> str:
     """Write a setting that is used, or an example of it as a comment."""
     if value:
-        return _line(draft, key, value) + ("\n" if key == "score_key" else "")
+        return _line(draft, key, value) + ("\n" if key in ("score_key", "rows") else "")
     return f"# {key} = {_EXAMPLES[key]}" if key in _EXAMPLES else ""
 
 

@@ -72,6 +72,7 @@ RULES: tuple[Rule, ...] = (
     results.params_as_text,
     results.score_is_not_finite,
     results.tool_output,
+    results.measured_output,
     results.score_on_stdout,
     results.no_result,
     results.absent_metric,

@@ -7,10 +7,15 @@ import re
 import shlex
 
 from loopty.domain.objective import best_score_name, named_numbers, not_finite_text, printed_not_finite, says_score
+from loopty.evaluators.formats.measured_lines import measured_lines
+from loopty.evaluators.formats.tool_rows import PRINTED_TOOLS
+from loopty.evaluators.result_formats import load_format
 from loopty.features.setup.causes.failure import Failure, HostFacts
 from loopty.show.explanation import Cause, Setting
 
 _NOT_WRITTEN = r"the result file was not written"
+_LONGEST_REASON = 60
+"""Of what a format says where nothing was written: so much tells it apart, however a message is cut."""
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _PRINTED_NUMBER = re.compile(
     rf"^\W*(?:(?P<name>[A-Za-z][\w ./%()-]{{0,40}}?)\s*[:=]\s*)?{_NUMBER}\s*[\w/%]{{0,8}}\W*$"
@@ -20,13 +25,17 @@ _ONE_NUMBER = re.compile(rf"(?<![\w.]){_NUMBER}(?![\d.])")
 _NAMED_NUMBER = re.compile(rf"[:=]\s*{_NUMBER}(?![\w.])")
 _TOOLS = {
     r"^\s*OPS: Operations Per Second|^-+ benchmark": "pytest-benchmark",
-    r"^Benchmark\S+\s+\d+\s+[\d.]+ ns/op": "go-bench",
-    r"^\s*\S.* x [\d,.]+ ops/sec ±": "benchmark-js",
     r"^\S.*: Mean \+- std dev: [\d.]+ (?:sec|ms|us|ns) \+- ": "pyperf",
     r"\btime:\s+\[[\d.]+ \S+ [\d.]+ \S+ [\d.]+ \S+\]": "criterion",
-    r"^BM_\S+\s+[\d.]+ [mun]?s\s+[\d.]+ [mun]?s\s+\d+": "google-benchmark",
+    r"^Run on \(\d+ X [\d.]+ MHz CPU|^BM_\S+\s+[\d.]+ [mun]?s\s+[\d.]+ [mun]?s\s+\d+": "google-benchmark",
+    r"^\s+Time \(mean ± σ\):": "hyperfine",
+    r"^\s+name\s+hz\s+min\s+max\s+mean\b": "vitest",
 }
-"""What the outputs of benchmark tools look like, and the `result` that reads them."""
+"""What the outputs of tools look like that are read from files, and the `result` that reads them."""
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_FEWEST_ROWS = 2
+"""Of so many measured lines, no single one is the score."""
+_SUMMARY = re.compile(r"score|total|overall|mean|average|geo-?mean|result|fitness|reward", re.IGNORECASE)
 _REPORTED = r"did not report (?P<wanted>[^(]+?) \(it reported (?P<names>[^)…]+)"
 _OTHER_NUMBERS = r"has no (?P<wanted>\S+): name one of its numbers .*\(it has (?P<names>[^)…]+)"
 _NAME = r"(?:LOOPTY|EVO)_[A-Z_]+"
@@ -39,6 +48,8 @@ _OF_OBJECTS = (_SCORE, "combined_score")
 """What loopty takes for the score of a JSON object by itself."""
 _FAULTS = re.compile(r"(?:\w+ )?(?:errors?|fail(?:ed|ures?)|misses)", re.IGNORECASE)
 """Names of numbers that programs print beside their result."""
+NO_RESULT = "no-result"
+"""The cause of a benchmark that says nothing about its result."""
 CPU_TIMER = "python3 -m loopty_sdk.cpu_time"
 """What runs a command and reports its CPU time as the score."""
 WALL_SECONDS = "wall_seconds"
@@ -76,18 +87,63 @@ def params_as_text(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 def tool_output(failure: Failure, _facts: HostFacts) -> Cause | None:
     """Explain a benchmark tool whose output loopty can read."""
-    if not failure.match(_NOT_WRITTEN) or failure.task.benchmark.result != "file":
+    if not _is_unread(failure):
         return None
-    tool = next((tool for pattern, tool in _TOOLS.items() if failure.match(pattern)), None)
-    if tool is None:
+    tool = printed_tool("\n".join((failure.output, *failure.lines)))
+    if not tool or tool == failure.task.benchmark.result:
         return None
-    sentence = f"{tool} measured, and loopty looks for a result file"
+    sentence = f"{tool} measured, and loopty looks for {_wanted(failure)}"
     return Cause("printed-by-a-tool", sentence, (Setting("benchmark", "result", tool),))
+
+
+def _is_unread(failure: Failure) -> bool:
+    """Say whether the benchmark ran to its end, and the format of the task found nothing."""
+    return load_format(failure.task.benchmark.result).missing[:_LONGEST_REASON] in failure.reason
+
+
+def _wanted(failure: Failure) -> str:
+    result = failure.task.benchmark.result
+    return "a result file" if result == "file" else f"the output of {result}"
+
+
+def printed_tool(text: str) -> str:
+    """Name the format that reads what a benchmark tool printed; empty if none is known."""
+    plain = _COLOUR.sub("", text)
+    if by_file := next((tool for pattern, tool in _TOOLS.items() if re.search(pattern, plain, re.MULTILINE)), ""):
+        return by_file
+    return next((name for name, tool in PRINTED_TOOLS.items() if tool.rows(plain)), "")
+
+
+def measured_output(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """Explain a benchmark that prints several times or rates with their units, or one inside a sentence."""
+    if not _is_unread(failure) or failure.task.benchmark.result == "units":
+        return None
+    if _printed_object(failure) is not None or not has_measured_lines(failure.output or failure.text):
+        return None
+    sentence = "the benchmark prints times or rates with their units, and writes no result file"
+    return Cause("printed-measurements", sentence, (Setting("benchmark", "result", "units"),))
+
+
+def printed_result(output: str) -> str:
+    """Name the format that reads what a program printed about its own measurements; empty if it printed none."""
+    return printed_tool(output) or ("units" if has_measured_lines(output) else "")
+
+
+def has_measured_lines(output: str) -> bool:
+    """Say whether the numbers with units are the result: several, or one inside a sentence."""
+    rows = measured_lines(output)
+    last = output.rstrip().rpartition("\n")[2]
+    has_one_number = _PRINTED_NUMBER.match(last) is not None and _is_readable(last)
+    is_summary = has_one_number and (
+        len({row.name for row in rows}) < _FEWEST_ROWS or _SUMMARY.search(last) is not None
+    )
+    scores = [name for name in named_numbers(output.splitlines()) if _SCORE in name.lower()]
+    return bool(rows) and not is_summary and not scores
 
 
 def score_on_stdout(failure: Failure, _facts: HostFacts) -> Cause | None:
     """Explain a benchmark that prints its score instead of writing it to the result file."""
-    if not failure.match(_NOT_WRITTEN) or failure.task.benchmark.result != "file":
+    if not _is_unread(failure) or failure.task.benchmark.result == "stdout":
         return None
     to_stdout = Setting("benchmark", "result", "stdout")
     if (numbers := _printed_object(failure)) is not None:
@@ -113,14 +169,15 @@ def score_on_stdout(failure: Failure, _facts: HostFacts) -> Cause | None:
 
 def no_result(failure: Failure, _facts: HostFacts) -> Cause | None:
     """Explain a benchmark that says nothing about its result."""
-    if not failure.match(_NOT_WRITTEN):
+    if not _is_unread(failure):
         return None
     return Cause(
-        "no-result",
+        NO_RESULT,
         "the benchmark ended without a result; the CPU time that it takes can be the score",
         (
-            Setting("benchmark", "command", command_with_timer(failure.command)),
+            Setting("benchmark", "command", _timed(failure.command)),
             Setting("objective", "direction", "min"),
+            *([Setting("benchmark", "result", "file")] if failure.task.benchmark.result != "file" else []),
         ),
         is_guess=True,
         advice='let it write {"score": NUMBER} to the file that $EVO_RESULT_PATH names, as in '
@@ -135,6 +192,21 @@ def command_with_timer(line: str, build: str = "") -> str:
     words = line if is_plain else shlex.quote(line)
     timed = f"{CPU_TIMER} {words}"
     return f"{build} && {timed}" if build else timed
+
+
+def _timed(command: str) -> str:
+    """Time the last part of a command: what comes before it prepares or builds."""
+    parts = re.match(r"(.*)(?: && |; )(.*)", command, re.DOTALL)
+    build, line = parts.groups() if parts else ("", command)
+    is_split = not any(quote in line or build.count(quote) % 2 for quote in "'\"")
+    return command_with_timer(line, build) if is_split else command_with_timer(command)
+
+
+def without_timer(command: str) -> str:
+    """Write the command without what times it."""
+    before, _, timed = command.partition(f"{CPU_TIMER} ")
+    words = shlex.split(timed)
+    return before + (words[0] if len(words) == 1 else timed)
 
 
 def absent_metric(failure: Failure, _facts: HostFacts) -> Cause | None:

@@ -22,6 +22,7 @@ from loopty.features.setup.causes.known_causes import explain_failure
 from loopty.features.setup.repository_facts import cmake_of
 from loopty.git.repository import Repository
 from loopty.kit.untrusted_files import source_text
+from loopty.sandboxes.installations import is_virtual_environment
 from loopty.sandboxes.toolchain import is_shown_by_default, user_toolchain
 from loopty.sandboxes.trial_view import find_devices
 from loopty.show.explanation import Cause
@@ -186,7 +187,7 @@ class ThisHost:
     @functools.cached_property
     def _environments(self) -> list[str]:
         """List the virtual environments in the working tree that git ignores."""
-        return [path for path in self._git_ignored if (self._top / path / "pyvenv.cfg").is_file()]
+        return [path for path in self._git_ignored if is_virtual_environment(self._top / path)]
 
     @functools.cached_property
     def _submodules(self) -> list[str]:
