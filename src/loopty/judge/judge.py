@@ -18,7 +18,7 @@ from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.judge.pairs import MeasureAgain, Rules, judge_first_result, judge_pairs
 from loopty.kit.records import replace
 from loopty.record.history import History
-from loopty.record.node_record import ENOUGH_TO_VARY, Node
+from loopty.record.node_record import ENOUGH_TO_VARY, Node, recent_noise
 from loopty.record.run_record import Run
 from loopty.record.trials import Cohorts
 from loopty.record.verdicts import Incumbents, NodeJudged, ScoreGain, score_gain
@@ -114,8 +114,8 @@ def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = Tr
     )
     if node.pairing and node.pairing.incumbent == incumbent:
         return judge_pairs(subject, node.pairing, history.name(incumbent), rules)
-    known_noise = Cohorts.of(run).noise.get(outcome.fingerprint, {})
-    return judge_first_result(node, history[incumbent], result, known_noise, rules)
+    noise_beside = recent_noise(result, Cohorts.of(run).noise.get(outcome.fingerprint, {}))
+    return judge_first_result(node, history[incumbent], result, noise_beside, rules)
 
 
 def apply_review(node: Node, ruling: NodeJudged, review: str) -> NodeJudged | None:

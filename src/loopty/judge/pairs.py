@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 
-from loopty.domain.evidence import Evidence, evidence, median, noise_floor
+from loopty.domain.evidence import Evidence, evidence, is_futile, median, noise_floor
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import WEIGHTED_SUM, Gain, Metric, Metrics, gain, gains_beyond_tolerance, is_weighted
 from loopty.domain.task import Noise
@@ -48,23 +48,25 @@ class Rules(Record):
 
 def judge_pairs(subject: NodeId, pairing: Pairing, rival: str, rules: Rules) -> NodeJudged | MeasureAgain:
     """Return the verdict that the pairs allow, or which node to measure next; `rival` names the incumbent."""
-    incumbent = pairing.incumbent
+    incumbent, effect = pairing.incumbent, None
     if pairing.mine and len(pairing.mine) == len(pairing.theirs):
         effect, found = _weigh(pairing, rules)
-        amount, details = _amount_text(effect), _details_text(effect)
-        better = f"better than {rival} by {amount} ({details})"
+        measured = f"{_amount_text(effect)} ({_details_text(effect)})"
         if found.better:
-            return NodeJudged(subject, Verdict.KEPT, better, incumbent, effect)
-        if found.futile:
-            reason = f"the first result did not hold in pairs ({amount} against {rival}, {details})"
-            return NodeJudged(subject, Verdict.DISCARDED, reason, incumbent, effect)
-        if found.exhausted:
-            return NodeJudged(subject, Verdict.INCONCLUSIVE, f"perhaps {better}", incumbent, effect)
+            return NodeJudged(subject, Verdict.KEPT, f"better than {rival} by {measured}", incumbent, effect)
+        if found.futile or found.exhausted:
+            verdict, reason = Verdict.INCONCLUSIVE, f"undecided: better than {rival} by {measured}"
+            if effect.amount <= 0:
+                verdict, reason = Verdict.DISCARDED, f"worse than {rival} by {measured}"
+            elif found.refuted:
+                verdict, reason = Verdict.DISCARDED, f"not better than {rival}: {measured}"
+            return NodeJudged(subject, verdict, reason, incumbent, effect)
     if pairing.faults >= MAX_FAULTS:
         why = f"{pairing.faults} measurements beside {rival} gave nothing to compare"
-        return NodeJudged(subject, Verdict.INCONCLUSIVE, why, incumbent)
+        return NodeJudged(subject, Verdict.INCONCLUSIVE, why, incumbent, effect)
     if not rules.affordable:
-        return NodeJudged(subject, Verdict.INCONCLUSIVE, "no repeat measurement is left to decide", incumbent)
+        why = "no repeat measurement is left to decide"
+        return NodeJudged(subject, Verdict.INCONCLUSIVE, why, incumbent, effect)
     return MeasureAgain(_next_to_measure(subject, pairing, rules.secret), incumbent)
 
 
@@ -89,7 +91,10 @@ def _weigh(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
     effect, best = next((one for one in found if one[1].better), max(found, key=lambda one: one[1].wealth))
     futile = all(weighed.futile for _, weighed in found)
     over = all(weighed.futile or weighed.exhausted for _, weighed in found)
-    return effect, replace(best, futile=not best.better and futile, exhausted=not best.better and over)
+    refuted = all(weighed.refuted for _, weighed in found)
+    return effect, replace(
+        best, futile=not best.better and futile, exhausted=not best.better and over, refuted=refuted
+    )
 
 
 def _weigh_gains(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
@@ -136,7 +141,7 @@ def coin(secret: str, *toss: object) -> bool:
 
 
 def _amount_text(effect: Effect) -> str:
-    return f"{effect.amount:.3g} " + (
+    return f"{abs(effect.amount):.3g} " + (
         f"in {effect.metric}" if effect.metric else "units of noise over all metrics"
     )
 
@@ -161,11 +166,12 @@ _DIGITS = range(6, 10)
 
 
 def judge_first_result(
-    node: Node, rival: Node, result: Result, known_noise: Mapping[str, float], rules: Rules
+    node: Node, rival: Node, result: Result, noise: Mapping[str, float], rules: Rules
 ) -> NodeJudged | MeasureAgain:
     """Discard if worse. Repeat if better: the node alone if nothing varies, else in pairs with the incumbent.
 
     `result` is that of the incumbent, `rival`. Before it discards, it makes sure that the record is of today.
+    Before pairs begin, it looks once at the incumbent right after the node.
     """
     assert node.outcome is not None
     incumbent, mine, theirs = rival.id, node.outcome.metrics, result.outcome.metrics
@@ -176,7 +182,6 @@ def judge_first_result(
         if over_fresh.amount > difference.amount:
             difference, theirs = over_fresh, fresh
     reason = _comparison(difference, mine, theirs, rival.name)
-    noise = _largest_noise(known_noise, node.samples, result.samples)
     sigma = noise_of(difference, rules.metrics, noise)
     if difference.amount <= max(sigma * _bar(node, rules), 0.0):
         if rules.repeats and rules.affordable and _is_stale(node, rival, result, noise, rules):
@@ -186,7 +191,8 @@ def judge_first_result(
         return NodeJudged(node.id, Verdict.DISCARDED, reason, incumbent)
     if not rules.repeats:
         return NodeJudged(node.id, Verdict.KEPT, reason, incumbent)
-    varies = sigma > 0
+    # The candidate may vary where nothing else does.
+    varies = sigma > 0 or noise_of(difference, rules.metrics, noise_floor(node.samples)) > 0
     if not varies and len(node.samples) >= _equal_results_needed(rules):
         return NodeJudged(node.id, Verdict.KEPT, reason, incumbent)
     if not rules.affordable:
@@ -194,8 +200,16 @@ def judge_first_result(
         return NodeJudged(node.id, Verdict.INCONCLUSIVE, why, incumbent)
     if not varies:
         return MeasureAgain(node.id)  # the benchmark does not vary, but the candidate may draw random numbers
-    own_turn = node.pairing or (node.fresh_rival and coin(rules.secret, node.id, incumbent, 1))
-    return MeasureAgain(node.id if own_turn else incumbent, incumbent)
+    if not (node.pairing or node.fresh_rival):
+        return MeasureAgain(incumbent)
+    if node.fresh_rival:
+        # This pair has selected the node, so no bet is on it: it only says whether pairs are worth their cost.
+        fresh = {**result.outcome.metrics, **node.fresh_rival[0]}
+        looked = gain(node.samples[-1], fresh, rules.metrics)
+        if is_futile([looked.amount], noise_of(looked, rules.metrics, noise)):
+            reason = _comparison(looked, node.samples[-1], fresh, rival.name) + ", measured right after it"
+            return NodeJudged(node.id, Verdict.DISCARDED, reason, incumbent)
+    return MeasureAgain(_next_to_measure(node.id, Pairing(incumbent), rules.secret), incumbent)
 
 
 def _equal_results_needed(rules: Rules) -> int:
@@ -231,15 +245,6 @@ def _is_stale(node: Node, rival: Node, result: Result, noise: Mapping[str, float
 
 def _medians(samples: Sequence[Metrics]) -> dict[str, float]:
     return {name: median([sample[name] for sample in samples]) for name in samples[0]}
-
-
-def _largest_noise(known: Mapping[str, float], *samples: Sequence[Metrics]) -> dict[str, float]:
-    """Return the largest noise of each metric: a candidate may add some to a benchmark that had none.
-
-    It decides whether to compare in pairs, never how to bet on them: bets must not depend on the pairs' results.
-    """
-    observed = [known, *map(noise_floor, samples)]
-    return {name: max(one.get(name, 0.0) for one in observed) for name in {**observed[1], **known}}
 
 
 def _comparison(difference: Gain, mine: Metrics, theirs: Metrics, incumbent: str) -> str:

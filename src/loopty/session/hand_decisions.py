@@ -9,6 +9,7 @@ from loopty.domain.proposal import carry_params, identity
 from loopty.domain.space import Params
 from loopty.domain.trial import SEARCH_POOLS, Verdict
 from loopty.engine.protocols import CommittedFiles
+from loopty.judge.revisions import may_ask_again
 from loopty.record.fold import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node, refuse_dropped
@@ -38,6 +39,8 @@ def _repetition(history: History, draft: Node, files: CommittedFiles, params: Pa
         return f"changes nothing of {parent.name}"
     twins = (history.twin(draft.id.run, pool, identity(files.tree, params)) for pool in SEARCH_POOLS)
     if twin := next((history[node] for node in twins if node), None):
+        if may_ask_again(twin):
+            return f"is the same as {twin.name}, which is undecided: `loopty remeasure {twin.name}` asks again"
         verdict = twin.verdict or "no verdict yet"
         return f"is the same as {twin.name} ({verdict}), which `loopty replay {twin.name}` measures again"
     return None
