@@ -15,7 +15,8 @@ from loopty.domain.proposal import Declared, Objection, Proposal, complete_param
 from loopty.domain.space import Params, Value
 from loopty.domain.trial import Ending, GateScope, Outcome, Pool, Verdict
 from loopty.engine.protocols import CommittedFiles
-from loopty.judge.judge import apply_review, hold_leap, judge
+from loopty.judge.judge import apply_review, judge
+from loopty.judge.leaps import hold_leap
 from loopty.judge.pairs import MeasureAgain
 from loopty.judge.revisions import unseat_failing_incumbent
 from loopty.kit.records import replace
@@ -208,7 +209,7 @@ def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> 
         number = history[ruling.node].trials + 1
         yield TrialStarted(ruling.node, number, Pool.REPEAT, owner, node, ruling.incumbent)
     elif verdict := apply_review(history[node], ruling, judging.review):
-        yield hold_leap(history, verdict)
+        yield hold_leap(history, verdict, judging.editable_share)
     else:
         yield TrialStarted(node, history[node].trials + 1, Pool.REVIEW, owner, node)
 

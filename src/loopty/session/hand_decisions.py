@@ -17,8 +17,10 @@ from loopty.record.nodes import DraftDropped, GateAdded, NodeGates, NodeSealed
 from loopty.record.verdicts import Incumbents, NodeJudged
 
 
-def seal_node(history: History, node: NodeId, files: CommittedFiles, params: Params | None = None) -> list[Event]:
-    """End a draft, with these values of its parameters; by default its own.
+def seal_node(
+    history: History, node: NodeId, files: CommittedFiles, params: Params | None = None, operator: str = ""
+) -> list[Event]:
+    """End a draft, with these values of its parameters; by default its own. `operator` says who does that.
 
     Refuses one that is no new experiment, before it costs an attempt.
     """
@@ -29,7 +31,8 @@ def seal_node(history: History, node: NodeId, files: CommittedFiles, params: Par
     point = carry_params(found.declared, files.declared, found.params if params is None else params)
     if reason := _repetition(history, found, files, point):
         raise Misuse(f"{found.name} {reason}; edit it, or drop it with `loopty drop {found.name}`")
-    return [NodeSealed(node, files.commit, files.tree, files.declared, point if point != found.params else None)]
+    given = point if point != found.params else None
+    return [NodeSealed(node, files.commit, files.tree, files.declared, given, operator)]
 
 
 def _repetition(history: History, draft: Node, files: CommittedFiles, params: Params) -> str | None:
