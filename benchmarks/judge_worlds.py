@@ -1,4 +1,4 @@
-"""What a night finds in five worlds: nothing to find, gains of one or three σ, a noisy start, noise that shrinks.
+"""What a night finds: without a gain, with small and large ones, with noise that changes, on a busy machine.
 
 python benchmarks/judge_worlds.py [--nights N] [--measurements M]
 """
@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
-from judge_machines import steady
+from judge_machines import Machine, busy, steady
 from judge_nights import Effects, JudgedNight, Night, World, no_effect, rare_effect
 
 from loopty.domain.objective import Direction
@@ -28,6 +28,7 @@ class Setting:
 
     effects: Effects
     noisy_start: tuple[int, float] = (0, 1.0)
+    machine: Machine = steady
     first_gain: float = 0.0
     """Before the night counts, one candidate gains this much; then the scores are times."""
 
@@ -37,6 +38,8 @@ WORLDS = {
     "1 σ": Setting(rare_effect(_SIGMA)),
     "3 σ": Setting(rare_effect(3 * _SIGMA)),
     "noisy start": Setting(rare_effect(3 * _SIGMA), noisy_start=(6, 10.0)),
+    "busy, null": Setting(no_effect, machine=busy),
+    "busy, 3 σ": Setting(rare_effect(3 * _SIGMA), machine=busy),
     "noise shrinks": Setting(rare_effect(3 * _SIGMA), first_gain=2.0),
 }
 
@@ -46,7 +49,7 @@ def night(world: str, first_look: float, most: int, seed: int) -> Night:
     setting, noise = WORLDS[world], Noise(first_look=first_look)
     direction = Direction.MIN if setting.first_gain else Direction.MAX
     rng = random.Random(seed)
-    machine = World(steady(random.Random(seed)), _SIGMA, seed, setting.noisy_start)
+    machine = World(setting.machine(random.Random(seed)), _SIGMA, seed, setting.noisy_start)
     judged = JudgedNight(machine, setting.effects, noise, rng, direction)
     if setting.first_gain:
         judged.try_candidate(setting.first_gain)
@@ -95,7 +98,7 @@ def _percent(share: float, digits: int = 0) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="What a night finds in five worlds.")
+    parser = argparse.ArgumentParser(description="What a night finds in several worlds.")
     parser.add_argument("--nights", type=int, default=40, metavar="N")
     parser.add_argument("--measurements", type=int, default=300, metavar="M")
     options = parser.parse_args()

@@ -75,7 +75,7 @@ NODE = """
   path      1.1
   because   better than @1
   effect    score better than @1 by 1.02 (103.0 %) in 5 pairs; 90 % interval of
-            the gain +0.955 to +1.06; error rate 5 %
+            the gain +0.923 to +1.1; error rate 5 %
   made by   rewrite
   change    a change
   parent    @1, 103 % better than it

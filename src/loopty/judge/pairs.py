@@ -17,6 +17,7 @@ from loopty.record.verdicts import NodeJudged
 
 MAX_FAULTS = 3
 """An incumbent that fails its repeats so many times loses its place; a baseline cannot."""
+_LARGEST_LOG = 300.0
 _CERTAIN = 1e3
 """A difference in a metric that never varied, in units of noise."""
 
@@ -102,6 +103,8 @@ def _weigh_gains(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
     deciding = {difference.metric for difference in gains if difference.amount} or {rules.metrics[0]}
     if len(deciding) == 1:
         (metric,) = deciding
+        if metric and (ratio_noise := pairing.ratio_noise.get(metric.name)):
+            return _weigh_ratios(pairing, metric, ratio_noise, rules)
         name = metric.name if metric else WEIGHTED_SUM
         noise = noise_of(Gain(0.0, metric), rules.metrics, pairing.noise)
         amounts = [difference.amount for difference in gains]
@@ -110,6 +113,29 @@ def _weigh_gains(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
         amounts = [_in_units_of_noise(difference, rules.metrics, pairing.noise) for difference in gains]
     found = evidence(amounts, noise, rules.noise.error_rate, rules.noise.pairs)
     return _effect(name, found, rules.noise.error_rate), found
+
+
+def _weigh_ratios(pairing: Pairing, metric: Metric, noise: float, rules: Rules) -> tuple[Effect, Evidence]:
+    """Weigh the logarithms of the ratios of a positive metric; the effect is stated in its own unit again."""
+    pairs = [(mine[metric.name], theirs[metric.name]) for mine, theirs in pairing.pairs]
+    sign, level = metric.direction.sign, median([theirs for _, theirs in pairs])
+    found = evidence(
+        gains=[sign * (_log(mine) - _log(theirs)) for mine, theirs in pairs],
+        sigma=noise,
+        error_rate=rules.noise.error_rate,
+        most_pairs=rules.noise.pairs,
+    )
+
+    def amount(log_gain: float) -> float:
+        return sign * level * math.expm1(min(sign * log_gain, _LARGEST_LOG))
+
+    low, high = (amount(bound) if math.isfinite(bound) else None for bound in (found.low, found.high))
+    return Effect(metric.name, amount(found.stated), low, high, found.pairs, rules.noise.error_rate), found
+
+
+def _log(value: float) -> float:
+    """Return the logarithm; of what is not positive, one below all others: the scale of a bet never changes."""
+    return math.log(value) if value > 0 else -_LARGEST_LOG
 
 
 def _effect(name: str, found: Evidence, error_rate: float, tolerance: float = 0.0) -> Effect:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from loopty.domain.access import ObjectName, TreePath
@@ -28,6 +29,8 @@ class Pairing(Record):
     incumbent: NodeId
     noise: Mapping[str, float] = field(default_factory=dict)
     """How much results varied before the pairing began, by metric."""
+    ratio_noise: Mapping[str, float] = field(default_factory=dict)
+    """The same of their logarithms, for metrics that are judged by ratios."""
     mine: tuple[Metrics, ...] = ()
     theirs: tuple[Metrics, ...] = ()
     faults: int = 0
@@ -269,6 +272,23 @@ def recent_noise(incumbent: Result, known: Metrics) -> dict[str, float]:
     return {name: recent.get(name) or known.get(name, 0.0) for name in {**known, **recent}}
 
 
+_MOST_RATIO_NOISE = 0.3
+
+
+def ratio_noise(incumbent: Result) -> dict[str, float]:
+    """Compute the noise of logarithms, of metrics that are judged by ratios.
+
+    Times and rates are ratios: what slows a machine down multiplies them, their noise too. So are all positive
+    metrics whose noise is far smaller than they are, as differences and ratios say the same of those.
+    """
+    newest = incumbent.samples[-NOISE_SAMPLES:]
+    if len(newest) < ENOUGH_TO_VARY:
+        return {}
+    positive = [name for name in newest[0] if all(sample.get(name, 0.0) > 0 for sample in newest)]
+    found = noise_floor([{name: math.log(sample[name]) for name in positive} for sample in newest])
+    return {name: noise for name, noise in found.items() if 0 < noise < _MOST_RATIO_NOISE}
+
+
 def pairing_with(node: Node, incumbent: Node, noise_by_fingerprint: Mapping[str, Mapping[str, float]]) -> Pairing:
     """Return the node's pairing with this incumbent: the one under way, or a new one.
 
@@ -278,7 +298,9 @@ def pairing_with(node: Node, incumbent: Node, noise_by_fingerprint: Mapping[str,
         return node.pairing
     fingerprint = node.outcome.fingerprint if node.outcome else ""
     known, noise = incumbent.result(fingerprint), noise_by_fingerprint.get(fingerprint, {})
-    return Pairing(incumbent.id, recent_noise(known, noise) if known else noise)
+    if known is None:
+        return Pairing(incumbent.id, noise)
+    return Pairing(incumbent.id, recent_noise(known, noise), ratio_noise(known))
 
 
 def add_repeat(node: Node, outcome: Outcome, samples: tuple[Metrics, ...], own: bool) -> Node:
