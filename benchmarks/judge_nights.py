@@ -70,6 +70,8 @@ class World:
     noisy_start: tuple[int, float] = (0, 1.0)
     """So many measurements at the start have so many times the noise."""
     measurements: int = 0
+    stalled: float = 0.0
+    """How busy the machine was at the last measurement, as the judge gets to know it."""
     noises: dict[int, random.Random] = field(default_factory=dict)
 
     @classmethod
@@ -80,9 +82,11 @@ class World:
         """Measure the candidate of this number; 0 is the baseline."""
         self.measurements += 1
         noise = self.noises.setdefault(candidate, random.Random(f"{self.seed} {candidate}"))
+        lost = next(self.machine)
+        self.stalled = min(2 * lost, 1.0)
         until, times = self.noisy_start
         sigma = self.sigma * (times if self.measurements <= until else 1.0)
-        return level * (1 - next(self.machine)) * max(1 + noise.gauss(0, sigma), 0.01)
+        return level * (1 - lost) * max(1 + noise.gauss(0, sigma), 0.01)
 
 
 @dataclass
@@ -198,7 +202,7 @@ class JudgedNight:
         trial = self._record(events)
         while trial:
             score = self.world.measure(self.numbers[trial.node], self.levels[trial.node])
-            outcome = Outcome(Ending.FINISHED, {"score": score})
+            outcome = Outcome(Ending.FINISHED, {"score": score}, stalled=self.world.stalled)
             trial = self._record(
                 decisions.end_trial(self.history, trial.node, trial.number, outcome, self.judging)
             )

@@ -8,14 +8,14 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.proposal import Proposal
 from loopty.domain.task import Pools
-from loopty.domain.trial import Pool, Verdict
+from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.judge.revisions import ask_again, undecided_nodes
 from loopty.record.verdicts import Incumbents, NodeReopened
 from loopty.session import hand_decisions
 from loopty.show.run_status import status
-from loopty.testing.fakes import ScriptedProposer
+from loopty.testing.fakes import ScriptedProposer, object_name
 
 CANDIDATE = NodeId("1.1")
 
@@ -103,3 +103,41 @@ async def test_the_noise_is_of_the_newest_results_of_the_best_node(bench):
     assert noise.node == "@1"
     assert noise.measurements == 12
     assert noise.sigma < 2
+
+
+def busy(score, stalled):
+    return Outcome(Ending.FINISHED, {"score": score}, stalled=stalled)
+
+
+def baseline_of(bench, **pools):
+    run = bench(lambda _: 0.0, pools=Pools(attempts=1, **pools))
+    run.start("1")
+    for number, score in enumerate((100.0, 101.0, 99.0, 100.5, 99.5, 100.0), start=1):
+        run.end("1", number, busy(score, 0.01))
+    proposal = Proposal("rewrite", NodeId("1"), "a change", {"x": 0.9})
+    files = CommittedFiles(object_name("c"), object_name("t"))
+    run.recorder.record(lambda h: decisions.add_node(h, proposal, files, Pool.ATTEMPT))
+    run.start(CANDIDATE)
+    return run
+
+
+def test_a_result_of_a_busy_moment_is_compared_with_one_of_the_same_moment(bench):
+    run = baseline_of(bench)
+    run.end(CANDIDATE, 1, busy(55.0, 0.5))
+    assert run.history[CANDIDATE].verdict is None
+    run.end("1", 7, busy(50.0, 0.5))
+    assert run.history[CANDIDATE].verdict is None  # it is better than the baseline beside it: pairs begin
+    assert run.history[CANDIDATE].pairing is not None
+
+
+def test_a_worse_result_of_a_quiet_moment_is_discarded_at_once(bench):
+    run = baseline_of(bench)
+    run.end(CANDIDATE, 1, busy(55.0, 0.1))
+    assert run.history[CANDIDATE].verdict is Verdict.DISCARDED
+
+
+def test_without_budget_a_result_of_a_busy_moment_is_undecided(bench):
+    run = baseline_of(bench, repeats=5)
+    run.end(CANDIDATE, 1, busy(55.0, 0.5))
+    assert run.history[CANDIDATE].verdict is Verdict.INCONCLUSIVE
+    assert "while others used the machine" in run.history[CANDIDATE].reason

@@ -19,7 +19,7 @@ from loopty.kit.records import replace
 from loopty.record.history import History
 from loopty.record.node_record import ENOUGH_TO_VARY, Node, recent_noise
 from loopty.record.run_record import Run
-from loopty.record.trials import Cohorts
+from loopty.record.trials import Cohorts, was_busy
 from loopty.record.verdicts import Incumbents, NodeJudged
 
 # Slow enough to leave something for the hundredth candidate, fast enough to have a finite sum.
@@ -64,6 +64,7 @@ def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = Tr
     if node.pairing and node.pairing.incumbent == incumbent:
         return judge_pairs(subject, node.pairing, history.name(incumbent), rules)
     noise_beside = recent_noise(result, Cohorts.of(run).noise.get(outcome.fingerprint, {}))
+    rules = replace(rules, is_busy=was_busy(run, outcome))
     return judge_first_result(node, history[incumbent], result, noise_beside, rules)
 
 

@@ -40,6 +40,8 @@ class Rules(Record):
     """What the order within pairs is drawn from: no candidate may foresee it."""
     steady_keeps: int = 0
     """How many nodes in a row were kept whose results never varied."""
+    is_busy: bool = False
+    """Whether others used the machine during the node's first trial."""
 
     @property
     def repeats(self) -> bool:
@@ -209,9 +211,15 @@ def judge_first_result(
             difference, theirs = over_fresh, fresh
     reason = _comparison(difference, mine, theirs, rival.name)
     sigma = noise_of(difference, rules.metrics, noise)
-    if difference.amount <= max(sigma * _bar(node, rules), 0.0):
-        if rules.repeats and rules.affordable and _is_stale(node, rival, result, noise, rules):
+    is_worse = difference.amount <= max(sigma * _bar(node, rules), 0.0)
+    if is_worse and not (rules.is_busy and node.pairing):  # asked again: the record is of that busy moment
+        # A result of a busy moment is compared with one of the same moment, not with the record.
+        is_alone = rules.is_busy and not (node.fresh_rival or node.pairing)
+        if rules.repeats and rules.affordable and (is_alone or _is_stale(node, rival, result, noise, rules)):
             return MeasureAgain(incumbent)
+        if is_alone and rules.repeats:
+            why = f"undecided: {reason}, while others used the machine"
+            return NodeJudged(node.id, Verdict.INCONCLUSIVE, why, incumbent)
         if difference.amount > 0:
             reason += f", which is less than {_bar(node, rules):g} times the noise"
         return NodeJudged(node.id, Verdict.DISCARDED, reason, incumbent)
