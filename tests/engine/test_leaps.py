@@ -1,5 +1,7 @@
 """A gain that is too good to be true is held, where the candidate could have cheated."""
 
+import types
+
 import pytest
 
 from loopty.domain.errors import Misuse
@@ -9,7 +11,9 @@ from loopty.domain.proposal import BY_AGENT, Proposal
 from loopty.domain.trial import Ending, Integrity, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
+from loopty.features.sharing.apply import applicable_node
 from loopty.kit.records import replace
+from loopty.record.nodes import ProposalRefused
 from loopty.record.trials import Trials, trial_parts
 from loopty.record.verdicts import Incumbents
 from loopty.session import hand_decisions
@@ -74,6 +78,24 @@ def test_a_person_can_accept_it(run):
     assert best(run) == "1.2"
     assert run.history[NodeId("1.2")].reason == "accepted by hand: I read it"
     assert status(run.history, run.run, 0.0, lambda _: True).held == ()
+
+
+def test_only_a_person_builds_on_what_is_held(run):
+    held = judged(run, 2, 5000.0).id
+    files = CommittedFiles(object_name("d"), object_name("td"))
+    for operator, added in (("rewrite", False), (BY_AGENT, False), ("hand", True)):
+        child = Proposal(operator, held, "a change", {"x": 0.5})
+        run.recorder.record(lambda h, child=child: decisions.add_node(h, child, files, Pool.ATTEMPT))
+        assert (run.history[held].children == 1) is added
+    refused = [item.event for item in run.ledger.read() if isinstance(item.event, ProposalRefused)]
+    assert [event.reason for event in refused] == ["its parent @3 is held until a person accepts it"] * 2
+
+
+def test_what_is_held_is_not_applied(run):
+    held = judged(run, 2, 5000.0).id
+    record = types.SimpleNamespace(history=run.history, flaw=lambda: None)
+    with pytest.raises(Misuse, match=r"@3 is held .*accept it first"):
+        applicable_node(record, held, print)
 
 
 def test_what_is_not_held_cannot_be_accepted(run):
