@@ -10,6 +10,7 @@ SHIFT = 0.05
 _FROM, _TO = 60, 160
 _SWITCH = 1 / 40
 _WALK = 0.002
+_BUSY_SWITCH, _BUSY_SHARE, _BUSY_LOSS = 1 / 8, 0.5, 0.5
 
 
 def steady(_rng: random.Random) -> Iterator[float]:
@@ -52,6 +53,15 @@ def random_walk(rng: random.Random) -> Iterator[float]:
     while True:
         yield lost
         lost += rng.gauss(0, _WALK)
+
+
+def busy(rng: random.Random) -> Iterator[float]:
+    """Loses up to half of its speed, for about eight measurements at a time: others use it, too."""
+    lost = 0.0
+    while True:
+        yield lost
+        if rng.random() < _BUSY_SWITCH:
+            lost = rng.uniform(0.0, _BUSY_LOSS) if rng.random() < _BUSY_SHARE else 0.0
 
 
 MACHINES: dict[str, Machine] = {

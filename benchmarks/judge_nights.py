@@ -8,32 +8,29 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from inspect import signature
 
 from judge_machines import Machine
 
 from loopty.domain.access import Access
 from loopty.domain.benchmark import Benchmark, Limits
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Metric, Objective
+from loopty.domain.objective import Direction, Metric, Objective
 from loopty.domain.proposal import Proposal
 from loopty.domain.space import Parameter, ParameterKind, Space
 from loopty.domain.task import Audit, Noise, PluginChoice, Pools, SandboxSpec, Task
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
+from loopty.engine.loop import next_undecided
 from loopty.engine.protocols import CommittedFiles
+from loopty.judge import revisions
+from loopty.judge.tuning import Judging
 from loopty.record.fold import Event, Recorded
 from loopty.record.history import History
 from loopty.record.trials import TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
-
-try:
-    from loopty.engine.loop import next_undecided
-    from loopty.judge.tuning import Judging
-    from loopty.session.runs import start_run
-except ImportError:  # the judge before
-    start_run, Judging = decisions.start_run, decisions.Judging
-    next_undecided = decisions.next_undecided
+from loopty.session.runs import start_run
+from loopty.show.comparisons import against_baseline
+from loopty.show.tally import false_keeps
 
 BASELINE = 100.0
 _ROOT = NodeId("1")
@@ -54,8 +51,9 @@ def mixed_effects(rng: random.Random) -> float:
     return 0.0 if kind < 0.5 else -rng.expovariate(1 / 0.02)
 
 
-def constant_effect(effect: float) -> Effects:
-    return lambda _rng: effect
+def rare_effect(effect: float) -> Effects:
+    """One candidate in eight has this effect, the others have none."""
+    return lambda rng: effect if rng.random() < 0.125 else 0.0
 
 
 @dataclass
@@ -69,7 +67,11 @@ class World:
     machine: Iterator[float]
     sigma: float
     seed: int
+    noisy_start: tuple[int, float] = (0, 1.0)
+    """So many measurements at the start have so many times the noise."""
     measurements: int = 0
+    stalled: float = 0.0
+    """How busy the machine was at the last measurement, as the judge gets to know it."""
     noises: dict[int, random.Random] = field(default_factory=dict)
 
     @classmethod
@@ -80,7 +82,11 @@ class World:
         """Measure the candidate of this number; 0 is the baseline."""
         self.measurements += 1
         noise = self.noises.setdefault(candidate, random.Random(f"{self.seed} {candidate}"))
-        return level * (1 - next(self.machine)) * (1 + noise.gauss(0, self.sigma))
+        lost = next(self.machine)
+        self.stalled = min(2 * lost, 1.0)
+        until, times = self.noisy_start
+        sigma = self.sigma * (times if self.measurements <= until else 1.0)
+        return level * (1 - lost) * max(1 + noise.gauss(0, sigma), 0.01)
 
 
 @dataclass
@@ -94,6 +100,8 @@ class Night:
     false_keeps: int = 0
     better: int = 0
     true_keeps: int = 0
+    available: float = 0.0
+    """The sum of the gains of all better candidates, in logarithms."""
     gain: float = 0.0
     """The true gain of the best over the baseline, as a share."""
     claim: float = 0.0
@@ -106,24 +114,34 @@ class Night:
     stated: list[tuple[float, float]] = field(default_factory=list)
     """Of each keep: the true effect and the stated one, as shares."""
     expected_false: float = math.nan
+    found: float = 0.0
+    """The true gain of the search, in logarithms."""
 
 
 class JudgedNight:
     """A night under the judge of loopty."""
 
-    def __init__(self, world: World, effects: Effects, noise: Noise, rng: random.Random) -> None:
+    def __init__(
+        self,
+        world: World,
+        effects: Effects,
+        noise: Noise,
+        rng: random.Random,
+        direction: Direction = Direction.MAX,
+    ) -> None:
+        """With the direction `min` the levels are times."""
         self.world, self.effects, self.rng = world, effects, rng
         self.history = History()
         self.levels: dict[str, float] = {"1": BASELINE}
         self.numbers: dict[str, int] = {"1": 0}
         self.judging = Judging(Pools(attempts=10**9), noise)
         self.night = Night()
+        self.direction = direction
         self._count = 0
         files = CommittedFiles("c0", "t0")
         seed = rng.randrange(10**9)
-        # The judge before drew the order within pairs from the seed of the task, not from a secret.
-        secret = {"secret": str(seed)} if "secret" in signature(start_run).parameters else {}
-        self._record(start_run(self.history, _task(noise, seed), "", "", files, "a night", **secret))
+        task = _task(noise, seed, direction)
+        self._record(start_run(self.history, task, "", "", files, "a night", secret=str(seed)))
         self._measure_until_verdict(decisions.start_trial(self.history, _ROOT, "me", self.judging))
 
     @property
@@ -140,42 +158,55 @@ class JudgedNight:
         added = list(decisions.add_node(self.history, proposal, files, Pool.ATTEMPT))
         self._record(added)
         node = NodeId(added[0].node)  # type: ignore[attr-defined]
-        self.levels[node], self.numbers[node] = self.levels[parent] * (1 + drawn), self._count
+        self.levels[node] = self.levels[parent] * (1 + drawn) ** self.direction.sign
+        self.numbers[node] = self._count
+        self.night.available += math.log1p(max(drawn, 0.0))
         self._measure_until_verdict(decisions.start_trial(self.history, node, "me", self.judging))
-        while found := next_undecided(self.history, 1, Pool.ATTEMPT):
-            self._measure_until_verdict(decisions.start_trial(self.history, found.id, "me", self.judging))
+        self._judge_what_waits()
         return node
+
+    def ask_again(self, most: int) -> None:
+        """Measure what is undecided again, the most promising first, up to this many measurements."""
+        for node in revisions.undecided_nodes(self.history, 1):
+            if self.world.measurements < most:
+                self._record(revisions.ask_again(self.history, node))
+                self._judge_what_waits()
 
     def confirm(self) -> None:
         """Measure the best node beside the baseline, where this judge does that at the end of a night."""
-        try:
-            from loopty.judge.revisions import start_confirmation
-        except ImportError:
-            return
         noise = self.judging.noise
         before = -1
         while self.world.measurements > before:
             before = self.world.measurements
-            self._measure_until_verdict(start_confirmation(self.history, 1, "me", noise, noise.confirm))
+            events = revisions.start_confirmation(self.history, 1, "me", noise, noise.confirm)
+            self._measure_until_verdict(events)
 
     def finish(self) -> Night:
         """The night's figures, with the headline that loopty would show."""
         night, history = self.night, self.history
         night.measurements = self.world.measurements
-        night.gain = self.levels[self.best] / BASELINE - 1
-        night.claim, night.claim_low, night.claim_high = _headline(history)
-        night.expected_false = _expected_false(history)
+        night.gain = self._gain()
+        night.claim, night.claim_low, night.claim_high = _headline(history, self.direction)
+        night.expected_false = false_keeps(history, 1).expected
         return night
+
+    def _gain(self) -> float:
+        """Compute the true gain of the best; of times in percent of the baseline's, as the headline states it."""
+        return self.direction.sign * (self.levels[self.best] / BASELINE - 1)
+
+    def _judge_what_waits(self) -> None:
+        while found := next_undecided(self.history, 1, Pool.ATTEMPT):
+            self._measure_until_verdict(decisions.start_trial(self.history, found.id, "me", self.judging))
 
     def _measure_until_verdict(self, events: Iterable[Event]) -> None:
         trial = self._record(events)
         while trial:
             score = self.world.measure(self.numbers[trial.node], self.levels[trial.node])
-            outcome = Outcome(Ending.FINISHED, {"score": score})
+            outcome = Outcome(Ending.FINISHED, {"score": score}, stalled=self.world.stalled)
             trial = self._record(
                 decisions.end_trial(self.history, trial.node, trial.number, outcome, self.judging)
             )
-            self.night.gain_at[self.world.measurements] = self.levels[self.best] / BASELINE - 1
+            self.night.gain_at[self.world.measurements] = self._gain()
 
     def _record(self, events: Iterable[Event]) -> TrialStarted | None:
         """Fold the events in; the trial that they start."""
@@ -191,7 +222,7 @@ class JudgedNight:
     def _count_verdict(self, event: NodeJudged) -> None:
         assert event.against
         night, kept = self.night, event.verdict is Verdict.KEPT
-        effect = self.levels[event.node] / self.levels[event.against] - 1
+        effect = self.direction.sign * (self.levels[event.node] / self.levels[event.against] - 1)
         night.judged += 1
         night.null += effect <= 0
         night.better += effect > 0
@@ -260,33 +291,22 @@ def kept_share(
     return kept / (tries * len(seeds)), spent / (tries * len(seeds))
 
 
-def _headline(history: History) -> tuple[float, float, float]:
+def _headline(history: History, direction: Direction) -> tuple[float, float, float]:
     """The stated gain of the best over the baseline, as a share, with its interval where there is one."""
-    from loopty.show.comparisons import against_baseline
-
     best = Incumbents.of(history.runs[1], Pool.ATTEMPT).best
-    found = against_baseline(history, best, "", Metric("score"))
+    found = against_baseline(history, best, "", Metric("score", direction))
     change = found.over_baseline if found else None
     if change is None or change.percent is None:
         return 0.0, math.nan, math.nan
-    low, high = getattr(change, "low", None), getattr(change, "high", None)
     share = change.percent / change.amount / 100 if change.amount else math.nan
-    ends = [math.nan if end is None else end * share for end in (low, high)]
+    ends = [math.nan if end is None else end * share for end in (change.low, change.high)]
     return change.percent / 100, ends[0], ends[1]
 
 
-def _expected_false(history: History) -> float:
-    try:
-        from loopty.show.tally import false_keeps
-    except ImportError:
-        return math.nan
-    return false_keeps(history, 1).expected
-
-
-def _task(noise: Noise, seed: int) -> Task:
+def _task(noise: Noise, seed: int, direction: Direction) -> Task:
     space = Space({"x": Parameter(ParameterKind.FLOAT, 0.0, 1.0)})
     none = PluginChoice("none")
     return Task(
-        "", Benchmark("true", 1.0), Objective(), Access(), space, Limits(), Pools(), noise, Audit(), SandboxSpec(),
-        (), none, none, none, 1, seed,
+        "", Benchmark("true", 1.0), Objective(direction), Access(), space, Limits(), Pools(), noise, Audit(),
+        SandboxSpec(), (), none, none, none, 1, seed,
     )  # fmt: skip

@@ -201,3 +201,11 @@ def test_values_that_differ_once_are_not_without_noise() -> None:
 def test_a_metric_that_is_sometimes_missing_has_no_noise_floor() -> None:
     assert noise_floor([{"a": 1.0, "b": 1.0}, {"a": 1.0}]) == {"a": 0.0}
     assert noise_floor([]) == {}
+
+
+def test_it_is_called_no_better_only_where_the_interval_excludes_a_gain_worth_finding() -> None:
+    small, wide = evidence_of([0.2, -0.2, 0.1, -0.1] * 4), evidence_of([4.0, -4.0, 1.0, -3.0, 0.5])
+    assert small.refuted
+    assert small.high < 1.5
+    assert wide.futile
+    assert not wide.refuted

@@ -65,6 +65,17 @@ def finished(place, tool: str, client: str = "one", **arguments):
     return reply
 
 
+def test_what_comes_through_the_tools_is_no_persons_work(tools):
+    own = opened(tools, 9)
+    tools.loopty("new", "-m", "by a person")
+    left = next(node for node in reversed(list(tools.history().ids)) if node != own)
+    (tools.top / ".loopty" / "drafts" / left / "src" / "x.txt").write_text("8\n")
+    assert tools.history()[left].operator == "hand"
+    for node in (own, left):
+        finished(tools, "submit", id=node)
+        assert tools.history()[node].operator == "agent"
+
+
 def test_an_agent_makes_an_experiment_by_tools_alone(tools):
     context = call(tools, "context")
     assert "Raise the number." in context["text"]

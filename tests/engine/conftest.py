@@ -74,6 +74,7 @@ class Bench:
         self.control = control or RandomProposer(SPACE)
         self.reviewer = None
         self.tuning = None
+        self.editable_share = None
         self.recorder = self.new_recorder()
         self.recorder.record(
             lambda history: start_run(
@@ -90,7 +91,7 @@ class Bench:
 
     def judging(self, pools=None):
         mode = self.reviewer.mode if self.reviewer else "off"
-        return Judging(pools or self.task.pools, self.task.noise, mode, self.tuning)
+        return Judging(pools or self.task.pools, self.task.noise, mode, self.tuning, self.editable_share)
 
     def start(self, node, owner="me", pools=None):
         """Record the start of the next trial of a node."""

@@ -20,6 +20,7 @@ from judge_machines import (
     two_frequencies,
 )
 from judge_nights import judged_night, kept_share, mixed_effects, no_effect
+from judge_worlds import night
 
 
 def test_gains_are_found_after_the_machine_has_slowed_by_five_percent():
@@ -76,3 +77,12 @@ def test_a_higher_first_look_finds_more_for_the_same_measurements_where_proposal
         for noise in (Noise(), Noise(first_look=1.0))
     )
     assert promising > 1.2 * plain
+
+
+@pytest.mark.parametrize(
+    ("world", "first_look", "least"),
+    [("noisy start", 1.0, 0.4), ("noise shrinks", 1.0, 0.75)],  # 1 and 27 % with the noise of the first six
+)
+def test_the_noise_of_yesterday_hides_no_gain_of_today(world, first_look, least):
+    nights = [night(world, first_look, 300, 7000 + seed) for seed in range(6)]
+    assert sum(one.found for one in nights) / sum(one.available for one in nights) >= least

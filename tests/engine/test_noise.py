@@ -16,9 +16,11 @@ from loopty.domain.task import Noise, Pools
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
+from loopty.judge.pairs import Rules, judge_pairs
 from loopty.kit import codec
 from loopty.kit.records import replace
 from loopty.record.history import History
+from loopty.record.node_record import Pairing, Result, ratio_noise
 from loopty.record.trials import Cohorts, TrialCounts, Trials, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
 from loopty.testing.fakes import ScriptedProposer, object_name
@@ -209,7 +211,7 @@ async def test_a_deterministic_metric_decides_without_pairs_although_the_next_on
 
 async def test_a_pairing_that_was_stopped_is_continued_by_the_next_session(bench):
     async def pause(trial):
-        if trial.node.id == "1.1" and trial.number == 3 and not stopped:
+        if trial.node.id == "1.1" and trial.number == 4 and not stopped:
             stopped.append(True)
             loop.stop("stopped on request")
 
@@ -229,7 +231,8 @@ async def test_a_pairing_that_was_stopped_is_continued_by_the_next_session(bench
     assert node.verdict is Verdict.KEPT
     assert len(node.pairing.mine) == len(node.pairing.theirs) == node.effect.pairs
     confirmed = 2 * run.task.noise.confirm
-    assert len(noisy.measured[6:]) <= 2 * node.effect.pairs + 1 + confirmed  # at most half of one pair was lost
+    looks = 2
+    assert len(noisy.measured[6:]) <= looks + 2 * node.effect.pairs + 1 + confirmed  # at most half a pair was lost
     assert TrialCounts.of(run.run, Pool.ATTEMPT).started == 1
 
 
@@ -363,8 +366,12 @@ def test_a_half_pair_is_dropped_when_the_pairing_is_interrupted(bench):
     node = add(run, 0.5)
     run.start(node)
     run.end(node, 1, finished(10.0))
+    run.end(*running_trial(run), finished(0.0))
+    measured, number = running_trial(run)
+    run.end(measured, number, finished(10.0 if measured == node else 0.0))
+    assert len(run.history[node].pairing.mine + run.history[node].pairing.theirs) == 1
     run.recorder.record(lambda h: decisions.close_abandoned(h, lambda _: False))
-    assert run.history[node].pairing.mine == ()
+    assert run.history[node].pairing.mine == run.history[node].pairing.theirs == ()
 
 
 def test_a_metric_that_is_reported_only_once_causes_no_error(bench):
@@ -614,3 +621,31 @@ async def test_a_reason_has_enough_digits_to_tell_two_scores_apart(bench):
     run = bench(lambda trial: scores[trial.node.id], proposer=one_proposal(), pools=Pools(attempts=1))
     await run.drive()
     assert run.history[NodeId("1.1")].reason.startswith("better: score 2.359254 against 2.359251")
+
+
+def pairing_of_times(ratio, slowness, noise=0.01):
+    """Pairs of a candidate that takes this share of the incumbent's time, on a machine that is this slow."""
+    theirs = tuple({"seconds": 10.0 * slow} for slow in slowness)
+    mine = tuple({"seconds": 10.0 * slow * ratio} for slow in slowness)
+    return Pairing(NodeId("1"), {"seconds": 10.0 * noise}, {"seconds": noise}, mine, theirs)
+
+
+def test_times_are_judged_by_ratios_so_that_a_slow_hour_changes_no_gain():
+    metrics = (Metric("seconds", Direction.MIN),)
+    rules = Rules(metrics, Noise(), affordable=True, secret="a secret")
+    pairing = pairing_of_times(0.97, (1.0, 2.0, 1.0, 3.0, 1.0))
+    ruling = judge_pairs(NodeId("1.1"), pairing, "@1", rules)
+    assert ruling.verdict is Verdict.KEPT
+    assert ruling.effect.amount == pytest.approx(0.3, rel=0.05)  # 3 % of 10 s, in the metric's own unit
+    # Every ratio says the same: the interval is as narrow as the stakes allow, and a slow pair is no gain.
+    assert 0 < ruling.effect.low <= ruling.effect.amount <= ruling.effect.high < 0.5
+
+
+@pytest.mark.parametrize(
+    ("scores", "ratios"),
+    [((10.0, 10.1, 9.9), True), ((1.0, -1.0, 2.0), False), ((0.1, 3.0, 0.5), False), ((5.0, 5.0, 5.0), False)],
+)
+def test_only_positive_scores_far_larger_than_their_noise_are_ratios(scores, ratios):
+    outcome = finished(scores[-1])
+    result = Result(outcome, tuple({"score": score} for score in scores))
+    assert bool(ratio_noise(result)) is ratios

@@ -221,15 +221,16 @@ def test_a_repeated_measurement_has_its_purpose() -> None:
     story.starts(node)
     story.tell(TrialEnded(node, 1, Outcome(Ending.FINISHED, {"score": 1.5})))
     rows = []
-    for measured in ("1", "1", "1.1"):
-        number = story.recorder.history[NodeId(measured)].trials + 1
-        story.tell(TrialStarted(NodeId(measured), number, Pool.REPEAT, OWNER, node, NodeId("1")))
+    for measured, rival in (("1", None), ("1", "1"), ("1.1", "1"), ("1.1", "1")):
+        number, incumbent = story.recorder.history[NodeId(measured)].trials + 1, NodeId(rival) if rival else None
+        story.tell(TrialStarted(NodeId(measured), number, Pool.REPEAT, OWNER, node, incumbent))
         (trial,) = status_of(story).running
         rows.append((trial.node, trial.repeat))
         story.tell(TrialEnded(NodeId(measured), number, Outcome(Ending.FINISHED, {"score": 1.0})))
     assert rows == [
+        ("1", Repeat(node, None, 2, 2)),
         ("1", Repeat(node, NodeId("1"), 1, 2, 1)),
-        ("1", Repeat(node, NodeId("1"), 2, 2, 1)),
+        ("1.1", Repeat(node, NodeId("1"), 1, 2, 1)),
         ("1.1", Repeat(node, NodeId("1"), 2, 2, 1)),
     ]
 

@@ -88,8 +88,8 @@ def restore_verb(node: NodeId, why: str, as_json: bool, unsafe: bool) -> None:
 def remeasure_verb(node: NodeId | None, run: int | None, as_json: bool, unsafe: bool) -> None:
     """Judge NODE, or every node that lost only against a withdrawn one, against the present best.
 
-    Each withdrawal gives a node one more judgement. All other verdicts are final: the same code is not measured
-    until it is lucky. Exits with 1 when it was stopped before the last verdict.
+    An undecided (inconclusive) NODE gets a new comparison with an error rate of its own. Other verdicts are final,
+    so nothing can be re-run until it gets lucky. Exits with 1 when it was stopped before the last verdict.
     """
     judged = here().remeasure(node, run, unsafe)
     if as_json:

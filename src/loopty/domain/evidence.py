@@ -67,7 +67,7 @@ _MEDIAN_DIFFERENCE = 0.9538725524
 
 
 class Evidence(Record):
-    """The evidence of the pairs so far. Stop when one of the last three is true, else measure another pair."""
+    """The evidence of the pairs so far: keep, stop, or measure another pair."""
 
     pairs: int
     effect: float
@@ -81,9 +81,11 @@ class Evidence(Record):
     better: bool
     """The bet is won: keep. The same as `low >= 0`."""
     futile: bool
-    """The gains are four times as likely without an effect as with one that is worth finding: discard."""
+    """The gains are four times as likely without an effect as with one that is worth finding: stop."""
     exhausted: bool
-    """The remaining pairs could not win the bet even if all went well: inconclusive."""
+    """The remaining pairs could not win the bet even if all went well: stop."""
+    refuted: bool
+    """No gain worth finding lies in the interval: it is no better. All else that stops is undecided, or worse."""
 
 
 def evidence(gains: Sequence[float], sigma: float, error_rate: float, most_pairs: int) -> Evidence:
@@ -104,8 +106,9 @@ def evidence(gains: Sequence[float], sigma: float, error_rate: float, most_pairs
         high=high,
         wealth=wealth,
         better=better,
-        futile=not better and _odds_of_a_gain(gains, sigma) < _GIVE_UP_BELOW,
+        futile=not better and is_futile(gains, sigma),
         exhausted=not (better or in_reach),
+        refuted=not better and high < _WORTH_FINDING * sigma,
     )
 
 
@@ -143,6 +146,11 @@ def _wealth(gains: Sequence[float], sigma: float, bound: float) -> float:
             # Never stake more than what would win the bet.
             wealth -= min(wealth * share, bound - wealth)
     return wealth
+
+
+def is_futile(gains: Sequence[float], sigma: float) -> bool:
+    """Say whether the gains are so much likelier without an effect that further pairs are not worth their cost."""
+    return _odds_of_a_gain(gains, sigma) < _GIVE_UP_BELOW
 
 
 def _odds_of_a_gain(gains: Sequence[float], sigma: float) -> float:

@@ -168,6 +168,14 @@ _SPENT = _words(
 )
 _COUNTED_FAULTS = frozenset(("error", "errors", "failures", "misses"))
 _TIME_UNITS = _words("s sec secs second seconds ms us ns min minute minutes h hr hour hours")
+_SECONDS_OF = {
+    **dict.fromkeys(_words("ns nanoseconds nanos"), 1e-9),
+    **dict.fromkeys(_words("us usec microseconds micros"), 1e-6),
+    **dict.fromkeys(_words("ms millis milliseconds"), 1e-3),
+    **dict.fromkeys(_words("s sec secs seconds"), 1.0),
+    **dict.fromkeys(_words("cpu delay duration elapsed latency runtime time wall walltime"), 1.0),
+}
+"""By the word of a name; those with a unit come first."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])\d*|[A-Z]?[a-z]+\d*|/")
 _NO_SCORE = len(_BEST_NAMES) + 3
 
@@ -209,6 +217,13 @@ def says_speed(name: str) -> bool:
     """Say whether the name is that of a time or of a rate."""
     words = set(_words_of(name))
     return "per" in words or bool(words & (_DURATIONS | _RATES))
+
+
+def seconds_of_unit(name: str) -> float | None:
+    """Return how many seconds one unit of this number is, where the name says that it is a time."""
+    words = _words_of(name)
+    counted = words[: words.index("per")] if "per" in words else words
+    return next((seconds for word, seconds in _SECONDS_OF.items() if word in counted), None)
 
 
 def _rank(name: str) -> int:

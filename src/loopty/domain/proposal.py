@@ -55,6 +55,8 @@ Edits = Mapping[str, str | bytes | None]
 
 BY_HAND = "hand"
 """The operator of a change that a person made."""
+BY_AGENT = "agent"
+"""The operator of a change that came through the tools for agents: no person has looked at it."""
 
 
 class Proposal(Record):

@@ -206,6 +206,13 @@ class ResourceProfile(Table):
         "would disturb it.",
         False,
     )
+    editable_share: float | None = option(
+        "The share of its time that editable files take, from 0 to below 1: a larger speed-up than "
+        "1 / (1 - share) is held. Default: not known.",
+        None,
+        minimum=0,
+        below=1,
+    )
 
 
 class Capacity(Record):

@@ -216,6 +216,8 @@ class Outcome(Record):
     artifacts_left_out: int = 0
     """Files that were not kept: too large, too many, links, or names that are not plain."""
 
+    stalled: float = 0.0
+    """The share of its time in which something on the machine waited for a CPU: others used it, too."""
     timed_inputs: str = ""
     """A digest of the inputs on which an isolated candidate was timed; empty where it was not."""
 

@@ -10,13 +10,15 @@ from collections.abc import Callable
 from loopty.domain.objective import score_metric
 from loopty.domain.task import Noise, Pools
 from loopty.domain.trial import Ending, Pool
-from loopty.judge.revisions import seconds_to_confirm
+from loopty.judge.revisions import may_ask_again, seconds_of_pair, seconds_to_confirm
 from loopty.kit.records import Record
 from loopty.record.calls import Spend
 from loopty.record.history import History
+from loopty.record.node_record import Node
 from loopty.record.nodes import Proposals
 from loopty.record.recorder import Recorder
 from loopty.record.run_record import Run
+from loopty.record.search_summary import SearchSummary
 from loopty.record.sessions import Session, pools_in_force
 from loopty.record.trials import Cohorts, TrialCounts
 from loopty.record.tunings import Tunings
@@ -25,6 +27,10 @@ from loopty.record.verdicts import Incumbents
 MAX_REFUSED_IN_ROW = 50
 MAX_FRUITLESS_CALLS = 40
 """Lower, because model calls cost money."""
+
+
+_SHARE_OF_UNDECIDED = 0.1
+"""Of a time limit, at most so much is left at the end for what is undecided."""
 
 
 def trial_refusal(run: Run, pools: Pools, pool: Pool, promised: int = 0) -> str | None:
@@ -67,6 +73,10 @@ def session_seconds(run: Run, now: float) -> float:
     return session.seconds if session.is_paused else session.seconds_before + now - session.since
 
 
+def _side_nodes(history: History, run: Run) -> list[Node]:
+    return [history[node] for node in SearchSummary.of(run).side_nodes]
+
+
 class Finish(Record):
     """How a session ended. `sound` is False when nothing succeeded."""
 
@@ -102,14 +112,28 @@ class SessionLimits:
     def over_reason(self) -> str | None:
         """Tell why nothing new is tried either, or None."""
         history, run, pools = self._recorder.history, self._run, self._pools
-        if pools.wall_seconds is not None:
-            seconds = session_seconds(run, self._clock()) + seconds_to_confirm(history, run, self._noise)
-            if seconds >= pools.wall_seconds:
-                return f"the time limit of {pools.wall_seconds:g} s is reached"
+        reserved = seconds_to_confirm(history, run, self._noise)
+        if pools.wall_seconds is not None and any(map(may_ask_again, _side_nodes(history, run))):
+            reserved += min(self._noise.pairs * seconds_of_pair(run), _SHARE_OF_UNDECIDED * pools.wall_seconds)
+        if not self._has_time(reserved):
+            return f"the time limit of {pools.wall_seconds:g} s is reached"
         since_best = Incumbents.of(run, Pool.ATTEMPT).since_best
         if pools.patience is not None and since_best >= pools.patience:
             return f"no improvement in the last {since_best} attempts"
         return target_reason(history, run, pools)
+
+    def can_ask_again(self) -> bool:
+        """Say whether the budget allows to measure an undecided node again, before the confirmation."""
+        history, run, noise = self._recorder.history, self._run, self._noise
+        pair = seconds_of_pair(run)
+        is_affordable = trial_refusal(run, self._pools, Pool.REPEAT) is None
+        is_done = target_reason(history, run, self._pools) is not None
+        return is_affordable and not is_done and self._has_time(seconds_to_confirm(history, run, noise) + pair)
+
+    def _has_time(self, reserved: float) -> bool:
+        """Say whether more is left of the time limit than is reserved."""
+        limit = self._pools.wall_seconds
+        return limit is None or session_seconds(self._run, self._clock()) + reserved < limit
 
     def _spend_reason(self) -> str | None:
         """Tell why no model may be asked, or None. A call in flight counts as reserved and is worth its trial."""

@@ -11,18 +11,19 @@ from loopty.domain.benchmark import metric_refusal
 from loopty.domain.errors import Misuse, Taken
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import metrics_fault, with_weighted_sum
-from loopty.domain.proposal import Declared, Objection, Proposal, complete_params, identity
+from loopty.domain.proposal import BY_HAND, Declared, Objection, Proposal, complete_params, identity
 from loopty.domain.space import Params, Value
 from loopty.domain.trial import Ending, GateScope, Outcome, Pool, Verdict
 from loopty.engine.protocols import CommittedFiles
-from loopty.judge.judge import apply_review, hold_leap, judge
+from loopty.judge.judge import apply_review, judge
+from loopty.judge.leaps import hold_leap
 from loopty.judge.pairs import MeasureAgain
 from loopty.judge.revisions import unseat_failing_incumbent
 from loopty.kit.records import replace
 from loopty.record.calls import CallSettled, Spend
 from loopty.record.fold import Event
 from loopty.record.history import History
-from loopty.record.node_record import parent_refusal, refuse_dropped
+from loopty.record.node_record import Node, parent_refusal, refuse_dropped
 from loopty.record.nodes import NodeAdded, NodeGates, refuse_proposal, require_files
 from loopty.record.sessions import Session, SessionEnded, SessionStarted
 from loopty.record.trials import SplitShown, TrialEnded, Trials, TrialStarted, trial_name, trial_parts
@@ -114,7 +115,7 @@ def add_node(
     if draft:
         refuse_dropped(parent)
         require_files(parent)
-    if reason := parent_refusal(parent):
+    if reason := parent_refusal(parent) or _held_refusal(parent, proposal.operator):
         if draft:
             raise Misuse(f"{reason}; choose another one with --parent")
         return [refuse_proposal(parent.id.run, pool, proposal.as_refusal(reason, Objection.FORBIDDEN))]
@@ -125,6 +126,13 @@ def add_node(
         return [refuse_proposal(parent.id.run, pool, refusal)]
     node, measured = parent.id.child(parent.children + 1), (files.commit, files.tree, params, files.declared)
     return [add_proposal(proposal, node, pool, *measured, draft, known_event)]
+
+
+def _held_refusal(parent: Node, operator: str) -> str | None:
+    """Tell why only a person may build on a held node yet: what it may have forged would be passed on."""
+    if parent.verdict is not Verdict.HELD or operator == BY_HAND:
+        return None
+    return f"its parent {parent.name} is held until a person accepts it"
 
 
 def start_trial(history: History, node: NodeId, owner: str, judging: Judging) -> Iterator[Event]:
@@ -208,7 +216,7 @@ def _next_step(history: History, node: NodeId, owner: str, judging: Judging) -> 
         number = history[ruling.node].trials + 1
         yield TrialStarted(ruling.node, number, Pool.REPEAT, owner, node, ruling.incumbent)
     elif verdict := apply_review(history[node], ruling, judging.review):
-        yield hold_leap(history, verdict)
+        yield hold_leap(history, verdict, judging.editable_share)
     else:
         yield TrialStarted(node, history[node].trials + 1, Pool.REVIEW, owner, node)
 

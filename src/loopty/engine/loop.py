@@ -22,6 +22,7 @@ from loopty.engine.open_questions import OpenQuestions, Pace, Question, ReadyAns
 from loopty.engine.protocols import CommittedFiles, Proposer, Purse, Trial, Workspaces
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.trial_runner import TrialRunner
+from loopty.judge.revisions import ask_again, undecided_nodes
 from loopty.judge.tuning import promised_nodes
 from loopty.record.fold import Event
 from loopty.record.history import History
@@ -203,15 +204,31 @@ class Loop:
         return None
 
     async def _search_and_confirm(self) -> Finish:
-        """Search, then measure the best beside the baseline; if it loses its place, judge what is open again."""
+        """Search, ask again what is undecided, then measure the best beside the baseline.
+
+        If one is kept, or the best loses its place, the search goes on with what is open.
+        """
         while True:
             finish = await self._search()
             if self._cancel.is_set():
                 return finish
+            if await self._ask_again():
+                continue
             runner, pairs = self.trial_runner, self.trial_runner.judging.noise.confirm
             await runner.confirm_best(self._run, pairs, self._prune_watch.watch, self._cancel)
             if self._cancel.is_set() or not next_undecided(self.history, self._run, Pool.ATTEMPT):
                 return finish
+
+    async def _ask_again(self) -> bool:
+        """Measure undecided nodes again, now that it is quiet, until one is kept or the budget ends."""
+        for node in undecided_nodes(self.history, self._run):
+            if self._cancel.is_set() or not self._limits.can_ask_again():
+                break
+            self._recorder.record(lambda history, node=node: ask_again(history, node))  # type: ignore[misc]
+            await self._run_trials(self._start_trial(self.history[node]))
+            if self.history[node].verdict is Verdict.KEPT:
+                return True
+        return False
 
     async def _search(self) -> Finish:
         # A pause, a limit or a stop changes what may start.

@@ -22,6 +22,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.trial import Ending, Machine, Outcome
 from loopty.engine.protocols import OnMetrics, Trial
 from loopty.kit.kept_files import is_own, make_own_folder, user_cache
+from loopty.kit.machine_load import load_now
 from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import temporary_top
@@ -166,8 +167,10 @@ class LocalExecutor:
         async with self._own_turn, hold_place(self._slots, self._resources, cancel) as refusal:
             if refusal:
                 return Outcome(Ending.CANCELLED, reason=refusal)
+            before = load_now()
             outcome = await self._evaluate(trial, on_metrics, cancel)
-            return replace(outcome, fingerprint=self._fingerprint)
+            stalled = round(before.share_until(load_now()), 3)
+            return replace(outcome, fingerprint=self._fingerprint, stalled=stalled)
 
 
 @contextlib.asynccontextmanager

@@ -1,4 +1,4 @@
-"""Keep, discard, hold for a person, or measure again.
+"""Keep, discard, or measure again.
 
 The share of false keeps among all keeps is expected to stay below the rate of the run if the t-th candidate that
 is compared in pairs gets the rate `run_rate · share(t) · (keeps so far + 1)`, and the shares sum to 1: the e-LOND
@@ -12,16 +12,15 @@ from collections.abc import Sequence
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric, Metrics, score_metric
-from loopty.domain.proposal import BY_HAND
 from loopty.domain.task import Noise
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.judge.pairs import MeasureAgain, Rules, judge_first_result, judge_pairs
 from loopty.kit.records import replace
 from loopty.record.history import History
-from loopty.record.node_record import ENOUGH_TO_VARY, Node
+from loopty.record.node_record import ENOUGH_TO_VARY, Node, recent_noise
 from loopty.record.run_record import Run
-from loopty.record.trials import Cohorts
-from loopty.record.verdicts import Incumbents, NodeJudged, ScoreGain, score_gain
+from loopty.record.trials import Cohorts, was_busy
+from loopty.record.verdicts import Incumbents, NodeJudged
 
 # Slow enough to leave something for the hundredth candidate, fast enough to have a finite sum.
 _DECAY = 1.1
@@ -35,56 +34,6 @@ def candidate_error_rate(error_rate: float, run_rate: float | None, compared: in
         return error_rate
     share = math.pow(compared + 2, -_DECAY) / _SUM
     return min(error_rate, run_rate * share * (kept + 1))
-
-
-_TIMES_THE_LARGEST = 10.0
-_TIMES_THE_SCORE = 10.0
-_TIMES_THE_BASELINE = 100.0
-"""For the first gain of a run: a naive baseline honestly becomes ten or fifty times as fast in one step."""
-
-
-def hold_leap(history: History, ruling: NodeJudged) -> NodeJudged:
-    """Hold the node if it would become the best by a leap while its integrity is weak; else keep the ruling.
-
-    A leap is a gain ten times as large as any before in this run, to a score ten times as high or as low; or the
-    first gain, to a score a hundred times as high or as low. A node that only sets parameters cannot cheat; one
-    that a person made, or that the verifier passed, was looked at.
-    """
-    node, run = history[ruling.node], history.runs[ruling.node.run]
-    is_attempt = ruling.verdict is Verdict.KEPT and node.id.parent is not None and node.pool is Pool.ATTEMPT
-    if not is_attempt or ruling.against is None or node.outcome is None:
-        return ruling
-    could_cheat = bool(node.outcome.weakness) and node.tree != history[run.root].tree
-    if not could_cheat or node.operator == BY_HAND or (node.review and node.review.passed):
-        return ruling
-    largest, found = Incumbents.of(run, node.pool).largest_gain, score_gain(history, node, ruling.against)
-    if found is None or not (leap := _leap(found, largest)):
-        return ruling
-    why = (
-        f"{leap}, and {node.outcome.weakness}; "
-        f"look at `loopty diff {node.name}`, then `loopty accept {node.name} --why TEXT`"
-    )
-    return replace(ruling, verdict=Verdict.HELD, reason=why)
-
-
-def _leap(found: ScoreGain, largest: float) -> str:
-    """Tell what makes this gain a leap, or "". `largest` is the largest gain so far, 0 without one."""
-    times = _ratio(found)
-    if not largest:
-        # A baseline of zero, or of the other sign, has no scale to measure a first gain by.
-        if not math.isfinite(times) or times < _TIMES_THE_BASELINE:
-            return ""
-        return f"the first gain, from {found.older:.4g} to {found.score:.4g}"
-    if times < _TIMES_THE_SCORE or found.amount <= _TIMES_THE_LARGEST * largest:
-        return ""
-    return f"{found.amount / largest:.3g} times the largest gain so far"
-
-
-def _ratio(found: ScoreGain) -> float:
-    """Compute how many times as high or as low the score is; infinite from zero or to another sign."""
-    if found.score * found.older <= 0:
-        return math.inf
-    return max(found.score / found.older, found.older / found.score)
 
 
 def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = True) -> NodeJudged | MeasureAgain:
@@ -114,8 +63,9 @@ def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = Tr
     )
     if node.pairing and node.pairing.incumbent == incumbent:
         return judge_pairs(subject, node.pairing, history.name(incumbent), rules)
-    known_noise = Cohorts.of(run).noise.get(outcome.fingerprint, {})
-    return judge_first_result(node, history[incumbent], result, known_noise, rules)
+    noise_beside = recent_noise(result, Cohorts.of(run).noise.get(outcome.fingerprint, {}))
+    rules = replace(rules, is_busy=was_busy(run, outcome))
+    return judge_first_result(node, history[incumbent], result, noise_beside, rules)
 
 
 def apply_review(node: Node, ruling: NodeJudged, review: str) -> NodeJudged | None:

@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 
-from loopty.domain.evidence import Evidence, evidence, median, noise_floor
+from loopty.domain.evidence import Evidence, evidence, is_futile, median, noise_floor
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import WEIGHTED_SUM, Gain, Metric, Metrics, gain, gains_beyond_tolerance, is_weighted
 from loopty.domain.task import Noise
@@ -17,6 +17,7 @@ from loopty.record.verdicts import NodeJudged
 
 MAX_FAULTS = 3
 """An incumbent that fails its repeats so many times loses its place; a baseline cannot."""
+_LARGEST_LOG = 300.0
 _CERTAIN = 1e3
 """A difference in a metric that never varied, in units of noise."""
 
@@ -39,6 +40,8 @@ class Rules(Record):
     """What the order within pairs is drawn from: no candidate may foresee it."""
     steady_keeps: int = 0
     """How many nodes in a row were kept whose results never varied."""
+    is_busy: bool = False
+    """Whether others used the machine during the node's first trial."""
 
     @property
     def repeats(self) -> bool:
@@ -48,23 +51,25 @@ class Rules(Record):
 
 def judge_pairs(subject: NodeId, pairing: Pairing, rival: str, rules: Rules) -> NodeJudged | MeasureAgain:
     """Return the verdict that the pairs allow, or which node to measure next; `rival` names the incumbent."""
-    incumbent = pairing.incumbent
+    incumbent, effect = pairing.incumbent, None
     if pairing.mine and len(pairing.mine) == len(pairing.theirs):
         effect, found = _weigh(pairing, rules)
-        amount, details = _amount_text(effect), _details_text(effect)
-        better = f"better than {rival} by {amount} ({details})"
+        measured = f"{_amount_text(effect)} ({_details_text(effect)})"
         if found.better:
-            return NodeJudged(subject, Verdict.KEPT, better, incumbent, effect)
-        if found.futile:
-            reason = f"the first result did not hold in pairs ({amount} against {rival}, {details})"
-            return NodeJudged(subject, Verdict.DISCARDED, reason, incumbent, effect)
-        if found.exhausted:
-            return NodeJudged(subject, Verdict.INCONCLUSIVE, f"perhaps {better}", incumbent, effect)
+            return NodeJudged(subject, Verdict.KEPT, f"better than {rival} by {measured}", incumbent, effect)
+        if found.futile or found.exhausted:
+            verdict, reason = Verdict.INCONCLUSIVE, f"undecided: better than {rival} by {measured}"
+            if effect.amount <= 0:
+                verdict, reason = Verdict.DISCARDED, f"worse than {rival} by {measured}"
+            elif found.refuted:
+                verdict, reason = Verdict.DISCARDED, f"not better than {rival}: {measured}"
+            return NodeJudged(subject, verdict, reason, incumbent, effect)
     if pairing.faults >= MAX_FAULTS:
         why = f"{pairing.faults} measurements beside {rival} gave nothing to compare"
-        return NodeJudged(subject, Verdict.INCONCLUSIVE, why, incumbent)
+        return NodeJudged(subject, Verdict.INCONCLUSIVE, why, incumbent, effect)
     if not rules.affordable:
-        return NodeJudged(subject, Verdict.INCONCLUSIVE, "no repeat measurement is left to decide", incumbent)
+        why = "no repeat measurement is left to decide"
+        return NodeJudged(subject, Verdict.INCONCLUSIVE, why, incumbent, effect)
     return MeasureAgain(_next_to_measure(subject, pairing, rules.secret), incumbent)
 
 
@@ -89,7 +94,10 @@ def _weigh(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
     effect, best = next((one for one in found if one[1].better), max(found, key=lambda one: one[1].wealth))
     futile = all(weighed.futile for _, weighed in found)
     over = all(weighed.futile or weighed.exhausted for _, weighed in found)
-    return effect, replace(best, futile=not best.better and futile, exhausted=not best.better and over)
+    refuted = all(weighed.refuted for _, weighed in found)
+    return effect, replace(
+        best, futile=not best.better and futile, exhausted=not best.better and over, refuted=refuted
+    )
 
 
 def _weigh_gains(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
@@ -97,6 +105,8 @@ def _weigh_gains(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
     deciding = {difference.metric for difference in gains if difference.amount} or {rules.metrics[0]}
     if len(deciding) == 1:
         (metric,) = deciding
+        if metric and (ratio_noise := pairing.ratio_noise.get(metric.name)):
+            return _weigh_ratios(pairing, metric, ratio_noise, rules)
         name = metric.name if metric else WEIGHTED_SUM
         noise = noise_of(Gain(0.0, metric), rules.metrics, pairing.noise)
         amounts = [difference.amount for difference in gains]
@@ -105,6 +115,29 @@ def _weigh_gains(pairing: Pairing, rules: Rules) -> tuple[Effect, Evidence]:
         amounts = [_in_units_of_noise(difference, rules.metrics, pairing.noise) for difference in gains]
     found = evidence(amounts, noise, rules.noise.error_rate, rules.noise.pairs)
     return _effect(name, found, rules.noise.error_rate), found
+
+
+def _weigh_ratios(pairing: Pairing, metric: Metric, noise: float, rules: Rules) -> tuple[Effect, Evidence]:
+    """Weigh the logarithms of the ratios of a positive metric; the effect is stated in its own unit again."""
+    pairs = [(mine[metric.name], theirs[metric.name]) for mine, theirs in pairing.pairs]
+    sign, level = metric.direction.sign, median([theirs for _, theirs in pairs])
+    found = evidence(
+        gains=[sign * (_log(mine) - _log(theirs)) for mine, theirs in pairs],
+        sigma=noise,
+        error_rate=rules.noise.error_rate,
+        most_pairs=rules.noise.pairs,
+    )
+
+    def amount(log_gain: float) -> float:
+        return sign * level * math.expm1(min(sign * log_gain, _LARGEST_LOG))
+
+    low, high = (amount(bound) if math.isfinite(bound) else None for bound in (found.low, found.high))
+    return Effect(metric.name, amount(found.stated), low, high, found.pairs, rules.noise.error_rate), found
+
+
+def _log(value: float) -> float:
+    """Return the logarithm; of what is not positive, one below all others: the scale of a bet never changes."""
+    return math.log(value) if value > 0 else -_LARGEST_LOG
 
 
 def _effect(name: str, found: Evidence, error_rate: float, tolerance: float = 0.0) -> Effect:
@@ -136,7 +169,7 @@ def coin(secret: str, *toss: object) -> bool:
 
 
 def _amount_text(effect: Effect) -> str:
-    return f"{effect.amount:.3g} " + (
+    return f"{abs(effect.amount):.3g} " + (
         f"in {effect.metric}" if effect.metric else "units of noise over all metrics"
     )
 
@@ -161,11 +194,12 @@ _DIGITS = range(6, 10)
 
 
 def judge_first_result(
-    node: Node, rival: Node, result: Result, known_noise: Mapping[str, float], rules: Rules
+    node: Node, rival: Node, result: Result, noise: Mapping[str, float], rules: Rules
 ) -> NodeJudged | MeasureAgain:
     """Discard if worse. Repeat if better: the node alone if nothing varies, else in pairs with the incumbent.
 
     `result` is that of the incumbent, `rival`. Before it discards, it makes sure that the record is of today.
+    Before pairs begin, it looks once at the incumbent right after the node.
     """
     assert node.outcome is not None
     incumbent, mine, theirs = rival.id, node.outcome.metrics, result.outcome.metrics
@@ -176,17 +210,23 @@ def judge_first_result(
         if over_fresh.amount > difference.amount:
             difference, theirs = over_fresh, fresh
     reason = _comparison(difference, mine, theirs, rival.name)
-    noise = _largest_noise(known_noise, node.samples, result.samples)
     sigma = noise_of(difference, rules.metrics, noise)
-    if difference.amount <= max(sigma * _bar(node, rules), 0.0):
-        if rules.repeats and rules.affordable and _is_stale(node, rival, result, noise, rules):
+    is_worse = difference.amount <= max(sigma * _bar(node, rules), 0.0)
+    if is_worse and not (rules.is_busy and node.pairing):  # asked again: the record is of that busy moment
+        # A result of a busy moment is compared with one of the same moment, not with the record.
+        is_alone = rules.is_busy and not (node.fresh_rival or node.pairing)
+        if rules.repeats and rules.affordable and (is_alone or _is_stale(node, rival, result, noise, rules)):
             return MeasureAgain(incumbent)
+        if is_alone and rules.repeats:
+            why = f"undecided: {reason}, while others used the machine"
+            return NodeJudged(node.id, Verdict.INCONCLUSIVE, why, incumbent)
         if difference.amount > 0:
             reason += f", which is less than {_bar(node, rules):g} times the noise"
         return NodeJudged(node.id, Verdict.DISCARDED, reason, incumbent)
     if not rules.repeats:
         return NodeJudged(node.id, Verdict.KEPT, reason, incumbent)
-    varies = sigma > 0
+    # The candidate may vary where nothing else does.
+    varies = sigma > 0 or noise_of(difference, rules.metrics, noise_floor(node.samples)) > 0
     if not varies and len(node.samples) >= _equal_results_needed(rules):
         return NodeJudged(node.id, Verdict.KEPT, reason, incumbent)
     if not rules.affordable:
@@ -194,8 +234,16 @@ def judge_first_result(
         return NodeJudged(node.id, Verdict.INCONCLUSIVE, why, incumbent)
     if not varies:
         return MeasureAgain(node.id)  # the benchmark does not vary, but the candidate may draw random numbers
-    own_turn = node.pairing or (node.fresh_rival and coin(rules.secret, node.id, incumbent, 1))
-    return MeasureAgain(node.id if own_turn else incumbent, incumbent)
+    if not (node.pairing or node.fresh_rival):
+        return MeasureAgain(incumbent)
+    if node.fresh_rival:
+        # This pair has selected the node, so no bet is on it: it only says whether pairs are worth their cost.
+        fresh = {**result.outcome.metrics, **node.fresh_rival[0]}
+        looked = gain(node.samples[-1], fresh, rules.metrics)
+        if is_futile([looked.amount], noise_of(looked, rules.metrics, noise)):
+            reason = _comparison(looked, node.samples[-1], fresh, rival.name) + ", measured right after it"
+            return NodeJudged(node.id, Verdict.DISCARDED, reason, incumbent)
+    return MeasureAgain(_next_to_measure(node.id, Pairing(incumbent), rules.secret), incumbent)
 
 
 def _equal_results_needed(rules: Rules) -> int:
@@ -231,15 +279,6 @@ def _is_stale(node: Node, rival: Node, result: Result, noise: Mapping[str, float
 
 def _medians(samples: Sequence[Metrics]) -> dict[str, float]:
     return {name: median([sample[name] for sample in samples]) for name in samples[0]}
-
-
-def _largest_noise(known: Mapping[str, float], *samples: Sequence[Metrics]) -> dict[str, float]:
-    """Return the largest noise of each metric: a candidate may add some to a benchmark that had none.
-
-    It decides whether to compare in pairs, never how to bet on them: bets must not depend on the pairs' results.
-    """
-    observed = [known, *map(noise_floor, samples)]
-    return {name: max(one.get(name, 0.0) for one in observed) for name in {**observed[1], **known}}
 
 
 def _comparison(difference: Gain, mine: Metrics, theirs: Metrics, incumbent: str) -> str:

@@ -117,6 +117,35 @@ def _reopen_losers(history: History, node: NodeId) -> Iterator[Event]:
             yield NodeReopened(other.id, reason, node)
 
 
+def undecided_nodes(history: History, run: int) -> list[NodeId]:
+    """List what could not be told apart and still measures better than the best, the most promising first.
+
+    The run itself asks once about each: another bet is another chance to keep something that is no better.
+    """
+    best = Incumbents.of(history.runs[run], Pool.ATTEMPT).best
+    result = history[best].result(Cohorts.of(history.runs[run]).fingerprint) if best else None
+    if result is None:
+        return []
+    metrics, gains = history.counting_metrics(run), dict[NodeId, float]()
+    for node in history.nodes(run, Pool.ATTEMPT):
+        here = node.outcome and node.outcome.fingerprint == result.outcome.fingerprint and not node.fault
+        if may_ask_again(node) and here and node.outcome and node.id not in node.reopened_for:
+            gains[node.id] = gain(node.outcome.metrics, result.outcome.metrics, metrics).amount
+    return sorted((node for node in gains if gains[node] > 0), key=lambda node: -gains[node])
+
+
+def may_ask_again(node: Node) -> bool:
+    """Say whether the node is undecided, and can be measured again."""
+    is_open = node.verdict is Verdict.INCONCLUSIVE and not (node.withdrawn or node.files_removed)
+    return is_open and node.outcome is not None and node.outcome.is_finished
+
+
+def ask_again(history: History, node: NodeId) -> Iterator[Event]:
+    """Let an undecided node wait for a verdict again, by a new bet; nothing if it has one by now."""
+    if may_ask_again(history[node]):
+        yield NodeReopened(node, "undecided: it is measured again", node)
+
+
 def _require_change(history: History, node: NodeId) -> None:
     if history[node].id.parent is None:
         name = history.name(node)
@@ -162,10 +191,15 @@ def seconds_to_confirm(history: History, run: Run, noise: Noise) -> float:
     best = _best_to_confirm(history, run, noise, noise.confirm)
     if best is None:
         return 0.0
+    missing = max(noise.confirm - len(_fresh_pairs(run, best).pairs_so_far), 0)
+    return missing * seconds_of_pair(run)
+
+
+def seconds_of_pair(run: Run) -> float:
+    """Estimate the time of two measurements."""
     counts = [TrialCounts.of(run, pool) for pool in (Pool.ATTEMPT, Pool.REPEAT, Pool.CONFIRM)]
     ended = sum(sum(count.endings.values()) for count in counts)
-    missing = max(noise.confirm - len(_fresh_pairs(run, best).pairs_so_far), 0)
-    return 2 * missing * sum(count.busy_seconds for count in counts) / max(ended, 1)
+    return 2 * sum(count.busy_seconds for count in counts) / max(ended, 1)
 
 
 def _best_to_confirm(history: History, run: Run, noise: Noise, pairs: int) -> NodeId | None:

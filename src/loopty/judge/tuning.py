@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, score_metric
-from loopty.domain.proposal import BY_HAND, complete_params, identity, join_space
+from loopty.domain.proposal import BY_AGENT, BY_HAND, complete_params, identity, join_space
 from loopty.domain.space import Params, Space, Value
 from loopty.domain.task import Noise, Pools
 from loopty.domain.task_tables import Tune
@@ -131,10 +131,12 @@ class Judging(Record):
     """What happens to a winner that the verifier objects to, as in the task."""
     tuning: Tuning | None = None
     """How the parameters of a code change are tuned before its first judging trial; None where they are not."""
+    editable_share: float | None = None
+    """The share of a trial's time that a change can save, where it is known."""
 
     def noise_for(self, node: Node) -> Noise:
         """Return the task's rules; if time is the limit and proposals are free, only what promises gets pairs."""
-        is_free = not node.calls and node.operator != BY_HAND and self.pools.wall_seconds is not None
-        if self.noise.first_look is not None or not is_free:
+        is_free = not node.calls and node.operator not in (BY_HAND, BY_AGENT)
+        if self.noise.first_look is not None or not is_free or self.pools.wall_seconds is None:
             return self.noise
         return replace(self.noise, first_look=FIRST_LOOK_OF_FREE_PROPOSALS)

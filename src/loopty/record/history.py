@@ -163,7 +163,7 @@ def read_event(number: int, at: object, kind: object, body: object) -> Recorded:
 # histories compare. Pages of an older format are rebuilt.
 
 
-FOLD_VERSION = 26
+FOLD_VERSION = 27
 """Increases when the fold changes, so that a ledger knows that its saved pages come from an older one."""
 _UNKNOWN = -1
 

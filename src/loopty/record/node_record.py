@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from loopty.domain.access import ObjectName, TreePath
@@ -18,6 +19,8 @@ MAX_SAMPLES = 32
 """Per node and fingerprint; older samples are dropped."""
 RECENT_SAMPLES = 5
 """How many of the newest samples make a result: the older ones are of a machine that may have changed since."""
+NOISE_SAMPLES = 12
+"""How many of the newest samples tell the noise: a noisy hour must not blind the judge for the whole night."""
 
 
 class Pairing(Record):
@@ -25,7 +28,9 @@ class Pairing(Record):
 
     incumbent: NodeId
     noise: Mapping[str, float] = field(default_factory=dict)
-    """How much the incumbent varied before the pairing began, by metric."""
+    """How much results varied before the pairing began, by metric."""
+    ratio_noise: Mapping[str, float] = field(default_factory=dict)
+    """The same of their logarithms, for metrics that are judged by ratios."""
     mine: tuple[Metrics, ...] = ()
     theirs: tuple[Metrics, ...] = ()
     faults: int = 0
@@ -161,7 +166,7 @@ class Node(Record):
     handle: int = 0
     """1 for the first node of the ledger, in the order in which nodes were added to any run: its short name."""
     reopened_for: tuple[NodeId, ...] = ()
-    """The nodes that this one had lost to when their own verdicts were withdrawn: one judgement more for each."""
+    """One judgement more for each: a node that it had lost to and that lost its place; itself, if undecided."""
     author: str = ""
     """The client that opened it; empty for a person or a proposer."""
     surface: str = ""
@@ -211,7 +216,8 @@ class Node(Record):
     @property
     def repeats(self) -> int:
         """Count how often the node and the incumbent beside it were measured again."""
-        return len(self.samples) - 1 + len(self.pairing.theirs) if self.pairing else 0
+        beside = len(self.fresh_rival) + (len(self.pairing.theirs) if self.pairing else 0)
+        return len(self.samples) - 1 + beside if beside else 0
 
     @property
     def task_params(self) -> Mapping[str, Value]:
@@ -259,22 +265,42 @@ def add_sample(node: Node, outcome: Outcome, sample: Metrics) -> Node:
     return replace(node, other_fingerprints={**node.other_fingerprints, outcome.fingerprint: result})
 
 
+def recent_noise(incumbent: Result, known: Metrics) -> dict[str, float]:
+    """Compute the noise of one measurement from the incumbent's newest; `known` if they are few or equal."""
+    newest = incumbent.samples[-NOISE_SAMPLES:]
+    recent = noise_floor(newest) if len(newest) >= ENOUGH_TO_VARY else {}
+    return {name: recent.get(name) or known.get(name, 0.0) for name in {**known, **recent}}
+
+
+_MOST_RATIO_NOISE = 0.3
+
+
+def ratio_noise(incumbent: Result) -> dict[str, float]:
+    """Compute the noise of logarithms, of metrics that are judged by ratios.
+
+    Times and rates are ratios: what slows a machine down multiplies them, their noise too. So are all positive
+    metrics whose noise is far smaller than they are, as differences and ratios say the same of those.
+    """
+    newest = incumbent.samples[-NOISE_SAMPLES:]
+    if len(newest) < ENOUGH_TO_VARY:
+        return {}
+    positive = [name for name in newest[0] if all(sample.get(name, 0.0) > 0 for sample in newest)]
+    found = noise_floor([{name: math.log(sample[name]) for name in positive} for sample in newest])
+    return {name: noise for name, noise in found.items() if 0 < noise < _MOST_RATIO_NOISE}
+
+
 def pairing_with(node: Node, incumbent: Node, noise_by_fingerprint: Mapping[str, Mapping[str, float]]) -> Pairing:
     """Return the node's pairing with this incumbent: the one under way, or a new one.
 
-    The measurement that made the node look better is its half of the first pair, the one of the incumbent right
-    after it the other half; against a later incumbent these are stale.
+    No measurement before it is part of it: those have selected the node.
     """
     if node.pairing and node.pairing.incumbent == incumbent.id:
         return node.pairing
     fingerprint = node.outcome.fingerprint if node.outcome else ""
-    known = incumbent.result(fingerprint)
-    noise = noise_by_fingerprint.get(fingerprint, {})
-    if known and len(known.samples) >= ENOUGH_TO_VARY:
-        noise = noise_floor(known.samples)
-    if node.pairing:
+    known, noise = incumbent.result(fingerprint), noise_by_fingerprint.get(fingerprint, {})
+    if known is None:
         return Pairing(incumbent.id, noise)
-    return Pairing(incumbent.id, noise, node.samples[-1:], node.fresh_rival[:1])
+    return Pairing(incumbent.id, recent_noise(known, noise), ratio_noise(known))
 
 
 def add_repeat(node: Node, outcome: Outcome, samples: tuple[Metrics, ...], own: bool) -> Node:
@@ -289,8 +315,10 @@ def add_repeat(node: Node, outcome: Outcome, samples: tuple[Metrics, ...], own: 
     if own:
         node = add_sample(node, outcome, samples[0])
     pairing = node.pairing
-    if pairing is None and same and not own:
-        node = replace(node, fresh_rival=node.fresh_rival + samples)
+    if pairing is None and not own:
+        # Without a fresh result of the incumbent there is no second look: pairs begin, which count such faults.
+        fresh = node.fresh_rival + (samples if same else ())
+        return replace(node, fresh_rival=fresh, pairing=None if fresh else Pairing(node.id))
     if pairing and samples and same:
         mine, theirs = (samples, ()) if own else ((), samples)
         pairing = replace(pairing, mine=pairing.mine + mine, theirs=pairing.theirs + theirs)

@@ -139,6 +139,8 @@ class NodeSealed(Event):
     declared: Declared = field(default_factory=dict)
     params: Mapping[str, Value] | None = None
     """Its values from now on; None where they stay as they were."""
+    operator: str = ""
+    """Who made it, where that is another than who opened it: an agent can submit a person's draft."""
 
 
 class DraftDropped(Event):
@@ -193,6 +195,7 @@ def _seal(state: FoldState, event: NodeSealed, _at: float) -> None:
     node = replace(state[event.node], commit=event.commit, tree=event.tree, draft=False, declared=event.declared)
     if event.params is not None:
         node = replace(node, params=event.params)
+    node = replace(node, operator=event.operator or node.operator)
     state.put(node)
     state.seal_in_index(node)
 

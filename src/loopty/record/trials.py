@@ -48,6 +48,17 @@ class Cohorts(RunPart):
     """The facts behind each fingerprint."""
     noise: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Standard deviation of each metric by fingerprint, 0 where nothing varied."""
+    quiet: Mapping[str, float] = field(default_factory=dict)
+    """The least that trials had to wait for a CPU, by fingerprint: a benchmark can keep all CPUs busy itself."""
+
+
+_BUSY = 0.2
+"""With so much more waiting than in the quietest trial, as a share of the time, a result may be worth nothing."""
+
+
+def was_busy(run: Run, outcome: Outcome) -> bool:
+    """Say whether others used the machine during a trial."""
+    return outcome.stalled > Cohorts.of(run).quiet.get(outcome.fingerprint, 0.0) + _BUSY
 
 
 def _note_machine(state: FoldState, event: MachineSeen, _at: float) -> None:
@@ -224,7 +235,16 @@ def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
             if state[event.node].verdict is None:  # it may have been withdrawn meanwhile
                 undecided = (*undecided, event.node)
     run = run.with_pool_part(trial.pool, counts).with_part(Trials(still_running, undecided))
+    if outcome.is_finished:
+        run = run.with_part(_with_load(Cohorts.of(run), outcome))
     state.put_run(run)
+
+
+def _with_load(cohorts: Cohorts, outcome: Outcome) -> Cohorts:
+    least = cohorts.quiet.get(outcome.fingerprint, 1.0)
+    if outcome.stalled >= least:
+        return cohorts
+    return replace(cohorts, quiet={**cohorts.quiet, outcome.fingerprint: outcome.stalled})
 
 
 def _repeat(state: FoldState, subject: NodeId, node: NodeId, outcome: Outcome) -> None:

@@ -50,12 +50,12 @@ class NodeRestored(Event):
 
 
 class NodeReopened(Event):
-    """A node waits for a verdict again, because the incumbent that it lost to has lost its own place."""
+    """A node waits for a verdict again: it was undecided, or the incumbent that it lost to has lost its place."""
 
     node: NodeId
     reason: str
     cause: NodeId | None = None
-    """That incumbent."""
+    """That incumbent; the node itself if it was undecided."""
 
 
 class Incumbents(PoolPart):
@@ -74,6 +74,8 @@ class Incumbents(PoolPart):
     """Nodes kept in a row whose results never varied."""
     largest_gain: float = 0.0
     """The largest gain in the most important metric by which a node was kept."""
+    expected_false: float = 0.0
+    """At most so many of the kept are expected to be false: the sum of the error rates of all bets."""
 
 
 def has_failed(state: FoldState, run: Run) -> bool:
@@ -136,8 +138,14 @@ def _judge_node(state: FoldState, event: NodeJudged, _at: float) -> None:
     for pool in SEARCH_POOLS if is_baseline else (node.pool,):
         incumbents = Incumbents.of(run, pool)
         if event.effect:
-            kept = incumbents.kept + (event.verdict is Verdict.KEPT)
-            incumbents = replace(incumbents, compared=incumbents.compared + 1, kept=kept, steady_keeps=0)
+            is_new = before is None  # a person's yes to a held node is no bet
+            incumbents = replace(
+                incumbents,
+                compared=incumbents.compared + is_new,
+                kept=incumbents.kept + (event.verdict is Verdict.KEPT),
+                steady_keeps=0,
+                expected_false=incumbents.expected_false + is_new * event.effect.error_rate,
+            )
         if event.verdict is Verdict.KEPT:
             by_fingerprint = {**incumbents.by_fingerprint, fingerprint: node.id}
             gained = score_gain(state, node, event.against) if event.against else None
@@ -208,8 +216,8 @@ def _restore(state: FoldState, event: NodeRestored, _at: float) -> None:
 
 def _open_again(state: FoldState, node: Node, reason: str, cause: NodeId | None) -> None:
     """Let the node wait for a verdict again."""
-    # An old pairing marks the node's measurements as stale: it begins with a new one.
-    pairing = Pairing(node.against or node.id)
+    # A pairing with nothing marks the node's measurements as stale: it begins with a new one.
+    pairing = Pairing(node.id)
     state.put(
         replace(
             node,

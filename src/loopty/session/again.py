@@ -13,6 +13,7 @@ from loopty.domain.task import Noise
 from loopty.domain.trial import Ending, Pool, Verdict
 from loopty.engine.trial_runner import TrialRunner
 from loopty.judge.judge import is_noise_known
+from loopty.judge.revisions import ask_again, may_ask_again
 from loopty.kit.records import Record
 from loopty.record.fold import Event
 from loopty.record.history import History
@@ -144,14 +145,16 @@ def remeasure(context: CampaignContext, run: int, node: NodeId | None, unsafe: b
     """Judge the reopened nodes of a run, or this one, against the present incumbent; each as it is then."""
     if driver := Session.of(context.history.runs[run]).driver:
         raise Misuse(f"run {run} is being driven by `loopty optimize` ({driver}): it measures them itself")
-    if node:
+    if node and not may_ask_again(context.history[node]):
         # Other verdicts are final: code that is measured until it is lucky would be kept sooner or later.
         _require_reopened(context.history[node])
-    elif not nodes_to_judge_again(context.history, run):
+    elif not node and not nodes_to_judge_again(context.history, run):
         return []
     context = context_of_run(context, run)
     require_same_criteria(context, context.history[context.history.runs[run].root])
     runner = context.trial_runner(run, context.executor(unsafe, run))
+    if node:
+        context.recorder.record(lambda history: ask_again(history, node))
     judged: list[Node] = []
     while waiting := [node] if node else nodes_to_judge_again(context.history, run):
         judged.append(run_to_verdict(runner, context.history[waiting[0]]))

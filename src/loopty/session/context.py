@@ -218,7 +218,13 @@ class CampaignContext(Record):
         self.recorder.record(lambda history: note_machine(history, run, machine.fingerprint, machine.facts))
         task, reviewer = self.task, None if anywhere else self._reviewer(run)
         review = reviewer.mode if reviewer else "off"
-        judging = Judging(task.pools, task.noise, review, None if anywhere else self.tuning())
+        judging = Judging(
+            pools=task.pools,
+            noise=task.noise,
+            review=review,
+            tuning=None if anywhere else self.tuning(),
+            editable_share=task.profile.editable_share,
+        )
         return TrialRunner(
             recorder=self.recorder,
             judging=judging,

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.proposal import BY_HAND, Edits, Proposal, carry_params, join_space
+from loopty.domain.proposal import BY_AGENT, BY_HAND, Edits, Proposal, carry_params, join_space
 from loopty.domain.space import Params, Space, Value
 from loopty.domain.trial import Pool
 from loopty.engine import decisions
@@ -67,7 +67,13 @@ def new_draft(
     above = context.history[parent]
     point = point_with(params, above.params, join_space(context.task.space, above.declared))
     proposal = Proposal(
-        BY_HAND, parent, message, point, author=claim.author, surface=claim.surface, merged=claim.merged
+        operator=BY_AGENT if claim.author else BY_HAND,
+        parent=parent,
+        summary=message,
+        params=point,
+        author=claim.author,
+        surface=claim.surface,
+        merged=claim.merged,
     )
     files = CommittedFiles(above.commit, above.tree, above.declared)
 

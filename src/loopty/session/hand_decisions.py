@@ -9,6 +9,7 @@ from loopty.domain.proposal import carry_params, identity
 from loopty.domain.space import Params
 from loopty.domain.trial import SEARCH_POOLS, Verdict
 from loopty.engine.protocols import CommittedFiles
+from loopty.judge.revisions import may_ask_again
 from loopty.record.fold import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node, refuse_dropped
@@ -16,8 +17,10 @@ from loopty.record.nodes import DraftDropped, GateAdded, NodeGates, NodeSealed
 from loopty.record.verdicts import Incumbents, NodeJudged
 
 
-def seal_node(history: History, node: NodeId, files: CommittedFiles, params: Params | None = None) -> list[Event]:
-    """End a draft, with these values of its parameters; by default its own.
+def seal_node(
+    history: History, node: NodeId, files: CommittedFiles, params: Params | None = None, operator: str = ""
+) -> list[Event]:
+    """End a draft, with these values of its parameters; by default its own. `operator` says who does that.
 
     Refuses one that is no new experiment, before it costs an attempt.
     """
@@ -28,7 +31,8 @@ def seal_node(history: History, node: NodeId, files: CommittedFiles, params: Par
     point = carry_params(found.declared, files.declared, found.params if params is None else params)
     if reason := _repetition(history, found, files, point):
         raise Misuse(f"{found.name} {reason}; edit it, or drop it with `loopty drop {found.name}`")
-    return [NodeSealed(node, files.commit, files.tree, files.declared, point if point != found.params else None)]
+    given = point if point != found.params else None
+    return [NodeSealed(node, files.commit, files.tree, files.declared, given, operator)]
 
 
 def _repetition(history: History, draft: Node, files: CommittedFiles, params: Params) -> str | None:
@@ -38,6 +42,8 @@ def _repetition(history: History, draft: Node, files: CommittedFiles, params: Pa
         return f"changes nothing of {parent.name}"
     twins = (history.twin(draft.id.run, pool, identity(files.tree, params)) for pool in SEARCH_POOLS)
     if twin := next((history[node] for node in twins if node), None):
+        if may_ask_again(twin):
+            return f"is the same as {twin.name}, which is undecided: `loopty remeasure {twin.name}` asks again"
         verdict = twin.verdict or "no verdict yet"
         return f"is the same as {twin.name} ({verdict}), which `loopty replay {twin.name}` measures again"
     return None

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from loopty.domain.declared_types import cut_words
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.proposal import join_space
+from loopty.domain.proposal import BY_AGENT, join_space
 from loopty.domain.space import Params, Space, Value
 from loopty.domain.trial import Pool
 from loopty.engine.budget import trial_refusal
@@ -120,7 +120,7 @@ def open_ticket(
             if attempt_of(history, node):
                 return  # another client was faster
             _require_budget(context, history, node)
-            yield from hand_decisions.seal_node(history, node.id, files, subject.params)
+            yield from hand_decisions.seal_node(history, node.id, files, subject.params, BY_AGENT)
         elif mode is TicketMode.TUNE:
             require_limit(trial_refusal(history.runs[run], context.task.pools, Pool.TUNE))
         _refuse_flood(tickets, client)

@@ -15,7 +15,7 @@ from loopty.kit.records import Record
 from loopty.record.calls import Spend
 from loopty.record.directives import AuditAnchors
 from loopty.record.history import History
-from loopty.record.node_record import Node
+from loopty.record.node_record import NOISE_SAMPLES, Node, recent_noise
 from loopty.record.run_record import Run
 from loopty.record.search_summary import FrozenPool, LadderState, SearchSummary
 from loopty.record.sessions import Session, pools_in_force
@@ -142,7 +142,9 @@ class NoiseFloor(Record):
     percent: float | None
     """Of the baseline's score; None if that score is too close to zero."""
     measurements: int
-    """Number of baseline measurements so far."""
+    """How many of the newest results tell it."""
+    node: str = ""
+    """The node that they are of."""
 
 
 class RunStatus(Record):
@@ -366,10 +368,14 @@ def _held(history: History, run: Run) -> Iterator[HeldNode]:
 
 
 def _noise_floor(history: History, run: Run, metric: Metric) -> NoiseFloor | None:
-    fingerprint = Cohorts.of(run).fingerprint
-    baseline = history[run.root].result(fingerprint)
-    noise = Cohorts.of(run).noise.get(fingerprint, {}).get(metric.name)
-    if baseline is None or noise is None or len(baseline.samples) < _FEWEST_SAMPLES:
-        return None
-    score = baseline.outcome.metrics[metric.name]
-    return NoiseFloor(noise, percent_of(noise, score, noise), len(baseline.samples))
+    """Return the noise that the judge goes by: that of the best node's newest results, or of the baseline's."""
+    fingerprint, found = Cohorts.of(run).fingerprint, None
+    known = Cohorts.of(run).noise.get(fingerprint, {})
+    for node in map(history.__getitem__, filter(None, (run.root, Incumbents.of(run, Pool.ATTEMPT).best))):
+        result = node.result(fingerprint)
+        noise = recent_noise(result, known).get(metric.name) if result else None
+        if result is None or noise is None or len(result.samples) < _FEWEST_SAMPLES or (found and not noise):
+            continue
+        share = percent_of(noise, result.outcome.metrics[metric.name], noise)
+        found = NoiseFloor(noise, share, min(len(result.samples), NOISE_SAMPLES), node.name)
+    return found

@@ -234,7 +234,7 @@ def _verification(summary: RunSummary) -> Iterator[Part]:
         if node.review:
             facts.append(f"verifier: {one_line(review_text(node.review), _LINE)}")
     if status.noise:
-        facts.append(f"the baseline was measured {plural(status.noise.measurements, 'time')} to know the noise")
+        facts.append(f"the noise is that of the newest {status.noise.measurements} results of {status.noise.node}")
     if tally.over_control:
         facts.append(f"against the random baseline: {uplift_text(tally.over_control)}")
     if kept := false_keeps_text(tally.false_keeps):

@@ -335,8 +335,7 @@ def _text_alone(node: AgainstBaseline) -> ScoreText:
 def _noise(noise: NoiseFloor, metric: str) -> str:
     if not noise.sigma:
         return f"none seen in {plural(noise.measurements, 'measurement')}"
-    measurements = plural(noise.measurements, "measurement")
-    return f"{metric} {deviation(noise.sigma, noise.percent)} ({measurements} of the baseline)"
+    return f"{metric} {deviation(noise.sigma, noise.percent)} (newest {noise.measurements} of {noise.node})"
 
 
 def _remaining_text(left: Remaining) -> str:

@@ -16,7 +16,7 @@ from loopty.record.node_record import Review
 from loopty.record.nodes import NodeCount
 from loopty.record.run_record import Run
 from loopty.record.trials import Cohorts, TrialCounts
-from loopty.record.verdicts import Reviews
+from loopty.record.verdicts import Incumbents, Reviews
 from loopty.show.comparisons import score_change
 from loopty.show.figures import node_name, plural, rough_figure, three_digits
 from loopty.show.rated_nodes import RatedKind, RatedNode, RatedNodes, rated_nodes
@@ -31,18 +31,19 @@ class FalseKeeps(Record):
     compared: int
     """Nodes that were compared in pairs."""
     expected: float
-    """At most so many of the kept ones are expected to be false: the sum of the error rates of all compared."""
+    """At most so many of the kept ones are expected to be false: the sum of the error rates of all bets."""
 
 
 def false_keeps(history: History, run: int, rated: RatedNodes | None = None) -> FalseKeeps:
     """Estimate the false keeps among the attempts of a run; `rated` are its nodes, if they are known."""
     compared = [
-        (node.error_rate, node.kind.verdict)
+        node.kind.verdict
         for node in (rated or rated_nodes(history, run)).nodes
         if node.error_rate is not None and node.kind.pool is Pool.ATTEMPT
     ]
-    kept = sum(verdict == Verdict.KEPT for _, verdict in compared)
-    return FalseKeeps(kept, len(compared), min(kept, math.fsum(error_rate for error_rate, _ in compared)))
+    kept = sum(verdict == Verdict.KEPT for verdict in compared)
+    expected = Incumbents.of(history.runs[run], Pool.ATTEMPT).expected_false
+    return FalseKeeps(kept, len(compared), min(kept, expected))
 
 
 # All attempts are compared with all control trials. The worth of a trial is its improvement on the baseline; one

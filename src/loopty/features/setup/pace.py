@@ -52,14 +52,20 @@ def _ticks_and_pages(pid: int) -> tuple[int, int]:
     return 0, 0
 
 
-def profile_of(noise: MeasuredNoise) -> ResourceProfile:
-    """Say what a run uses, from runs that were watched; the first was not."""
+_SHARE_SLACK = 1.2
+_MOST_SHARE = 0.99
+"""More is not told from everything by one run."""
+
+
+def profile_of(noise: MeasuredNoise, share: float | None = None) -> ResourceProfile:
+    """Say what a run uses, from runs that were watched; the first was not. `share` of the time is editable code."""
     seconds = noise.seconds[1:]
     return ResourceProfile(
         seconds=max(round(statistics.median(seconds), 3), 0.001),
         cores=round(noise.usage.cpu_seconds / max(sum(seconds), 0.001), 2),
         memory_mb=noise.usage.memory_mb,
         steady=len(set(noise.values)) == 1,
+        editable_share=None if share is None else round(min(_SHARE_SLACK * share, _MOST_SHARE), 3),
     )
 
 

@@ -312,7 +312,8 @@ class TaskProver:
         noise, draft = proven.noise, proven.draft
         if noise is None:
             return proven
-        draft = replace(draft, profile=profile_of(noise))
+        share = proven.sensitivity.share if proven.sensitivity and proven.is_speed else None
+        draft = replace(draft, profile=profile_of(noise, share))
         seconds = max(noise.seconds)
         can_be_warm = WARM_COMMAND.fullmatch(draft.command) and not (draft.writable_copy or draft.network)
         if can_be_warm and seconds < MOST_SECONDS_TO_WARM and self._time.left > 4 * seconds:

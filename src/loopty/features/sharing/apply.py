@@ -10,6 +10,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import score_metric
 from loopty.domain.space import Value
+from loopty.domain.trial import Verdict
 from loopty.git.command import GitError
 from loopty.kit.records import Record
 from loopty.kit.safe_folder import SafeFile, SafeFolder
@@ -103,6 +104,8 @@ def applicable_node(record: SavedRecord, node: NodeId, say: Say) -> tuple[Node, 
     require_files(found)
     if found.draft:
         raise Misuse(f"{found.name} is a draft: run `loopty run {found.name}` first")
+    if found.verdict is Verdict.HELD:
+        raise Misuse(f"{found.name} is held ({found.reason}): accept it first")
     if flaw := record.flaw():
         say(f"warning: {flaw}")
     if found.verdict is None or not found.outcome or not found.outcome.is_finished:
