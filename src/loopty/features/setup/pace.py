@@ -58,7 +58,7 @@ _MOST_SHARE = 0.99
 
 
 def profile_of(noise: MeasuredNoise, share: float | None = None) -> ResourceProfile:
-    """Say what a run uses, from runs that were watched; the first was not. `share` of the time is editable code."""
+    """Say what a run uses, from runs that were watched; the first was not. `share` is that of editable code."""
     seconds = noise.seconds[1:]
     return ResourceProfile(
         seconds=max(round(statistics.median(seconds), 3), 0.001),
