@@ -5,7 +5,7 @@ import pytest
 from loopty import Campaign
 from loopty.domain.objective import Direction
 from loopty.features.setup.edited_tree import EditedTree
-from loopty.features.setup.sensitivity import CheckCost, SensitivityProof
+from loopty.features.setup.sensitivity import CheckCost, FaultEnd, SensitivityProof
 
 LIBRARY = """\
 import time
@@ -17,6 +17,7 @@ def total(numbers):
         result = result + number
     return result
 """
+LAZY = LIBRARY.replace("result = result + number", "yield number")
 TASK = """\
 [benchmark]
 command = "python3 bench.py"
@@ -33,6 +34,7 @@ kind = "mutate"
 attempts = 3
 """
 GATE = '[[gates]]\nname = "sums"\ncommand = "python3 -c \'import library; assert library.total([1, 2]) == 3\'"\n'
+LAZY_GATE = GATE.replace("library.total([1, 2])", "sum(library.total([1, 2]))")
 BENCH = """\
 import json, os, time
 import library
@@ -44,10 +46,17 @@ json.dump({{"score": {score}}}, open(os.environ["EVO_RESULT_PATH"], "w"))
 
 
 def proof(
-    place, work="library.total(range(9))", score="seconds", direction="min", gate=GATE, usual=None, speed=True
+    place,
+    work="library.total(range(9))",
+    score="seconds",
+    direction="min",
+    gate=GATE,
+    usual=None,
+    speed=True,
+    library=LIBRARY,
 ):
     """Prove the task; its score is what a run gives, unless `usual` says it."""
-    place.write("library.py", LIBRARY)
+    place.write("library.py", library)
     place.write("bench.py", BENCH.format(work=work, score=score))
     place.write("loopty.toml", TASK.format(direction=direction, gate=gate))
     place.commit()
@@ -75,7 +84,7 @@ def test_a_benchmark_of_the_code_is_proven(place):
     assert found.share is not None
     assert found.share > 0.5
     assert found.still is not None
-    assert found.caught >= 1
+    assert found.count(FaultEnd.CAUGHT) >= 1
 
 
 def test_a_score_that_is_about_something_else_is_refused(place):
@@ -97,13 +106,26 @@ def test_a_delay_shows_the_direction(place):
 
 def test_without_a_gate_a_wrong_result_is_not_noticed(place):
     found = proof(place, gate="", work="try: library.total(range(9))\nexcept Exception: time.sleep(0.02)")
-    assert "no gate tells" in found.problem
+    assert "no check noticed any" in found.problem
+
+
+def test_a_crash_does_not_show_that_a_check_works(place):
+    found = proof(place, gate="")
+    assert "crashed" in found.problem or "no check noticed" in found.problem
+    assert found.count(FaultEnd.CAUGHT) == 0
+
+
+def test_a_generator_is_lengthened_too(place):
+    found = proof(place, work="sum(library.total(range(9)))", gate=LAZY_GATE, library=LAZY)
+    assert not found.problem
+    assert found.highest_share is not None
+    assert found.highest_share > 0.5
 
 
 def test_a_quality_is_proven_by_faults(place):
     found = proof(place, score="library.total([1, 2, 3])", direction="max", gate="", speed=False)
     assert not found.problem
-    assert found.moved + found.caught >= 1
+    assert found.count(FaultEnd.MOVED) + found.count(FaultEnd.CAUGHT) >= 1
     assert found.share is None
 
 

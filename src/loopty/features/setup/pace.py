@@ -52,7 +52,6 @@ def _ticks_and_pages(pid: int) -> tuple[int, int]:
     return 0, 0
 
 
-_SHARE_SLACK = 1.2
 _MOST_SHARE = 0.99
 """More is not told from everything by one run."""
 
@@ -65,7 +64,7 @@ def profile_of(noise: MeasuredNoise, share: float | None = None) -> ResourceProf
         cores=round(noise.usage.cpu_seconds / max(sum(seconds), 0.001), 2),
         memory_mb=noise.usage.memory_mb,
         steady=len(set(noise.values)) == 1,
-        editable_share=None if share is None else round(min(_SHARE_SLACK * share, _MOST_SHARE), 3),
+        editable_share=None if share is None else min(share, _MOST_SHARE),
     )
 
 

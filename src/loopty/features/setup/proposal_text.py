@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from loopty.features.setup.builds import scripts_of_command
 from loopty.features.setup.causes.results import CPU_TIMER
 from loopty.features.setup.repository_facts import RepositoryFacts, repository_facts
+from loopty.features.setup.sensitivity import FaultEnd, Sensitivity
 from loopty.features.setup.task_draft import TaskDraft
 from loopty.features.setup.task_proposal import propose_tasks
 from loopty.kit.installation import extra_command
@@ -203,9 +204,7 @@ def sensitivity_text(found: Sensitivity) -> str:
     if found.slowed == found.usual:
         said.append(f"a delay does not change {found.metric}")
     elif found.slowed is not None and found.times:
-        share = (
-            "" if found.share is None else f": about {100 * found.share:.0f} % of what is measured is this code"
-        )
+        share = f": {_share_text(found)} of what is measured is this code" if found.share is not None else ""
         said.append(
             f"with the editable code {found.times + 1} times as slow, {found.metric} went from "
             f"{figure(found.usual)} to {figure(found.slowed)}{share}"
@@ -215,13 +214,23 @@ def sensitivity_text(found: Sensitivity) -> str:
     if found.still is not None:
         said.append("a comment changed nothing")
     if found.faults:
-        seen = f", and {found.moved} more changed the score" if found.moved else ""
-        said.append(f"{found.caught} of {found.faults} planted faults were caught{seen}")
+        ends = (f"{found.count(end)} {end}" for end in FaultEnd if found.count(end))
+        said.append(f"of {len(found.faults)} planted faults {', '.join(ends)}")
+    unseen = [fault.what for fault in found.faults if fault.end is FaultEnd.UNSEEN]
+    if unseen and not found.count(FaultEnd.CAUGHT):
+        said.append(f"not noticed: {'; '.join(unseen[:_MOST_NAMES])}")
     if found.unknown:
         said.append(found.unknown)
     return f"proof: {'; '.join(said)}"
 
 
+def _share_text(found: Sensitivity) -> str:
+    """Say the share, with what noise makes of it."""
+    share, highest = 100 * (found.share or 0.0), 100 * (found.highest_share or 0.0)
+    return f"about {share:.0f} %" if highest - share < _CLOSE else f"{share:.0f} to {highest:.0f} %"
+
+
+_CLOSE = 5.0
 _NIGHT_SECONDS = 8 * 3600.0
 _GAINS = (10.0, 5.0, 1.0)
 _SURE = 2.5

@@ -312,7 +312,7 @@ class TaskProver:
         noise, draft = proven.noise, proven.draft
         if noise is None:
             return proven
-        share = proven.sensitivity.share if proven.sensitivity and proven.is_speed else None
+        share = proven.sensitivity.highest_share if proven.sensitivity else None
         draft = replace(draft, profile=profile_of(noise, share))
         seconds = max(noise.seconds)
         can_be_warm = WARM_COMMAND.fullmatch(draft.command) and not (draft.writable_copy or draft.network)

@@ -7,19 +7,39 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from pathlib import PurePosixPath
 
 from loopty.domain.objective import Direction
 from loopty.domain.trial import Ending, Outcome
 from loopty.features.setup.edited_tree import EditedTree
-from loopty.features.setup.planting import can_plant, commented, planted_files
+from loopty.features.setup.planting import can_plant, commented, left_out_share, planted_files
 from loopty.kit.records import Record, replace
 from loopty.proposers.mutation import mutate
 from loopty.proposers.mutation.languages import is_code
 from loopty.session.by_hand import CheckResult
+
+
+class FaultEnd(StrEnum):
+    """What became of a planted fault."""
+
+    CAUGHT = "caught"
+    """A gate or the benchmark refused it."""
+    CRASHED = "crashed"
+    """The program broke down by itself: that says nothing about the checks."""
+    MOVED = "changed the score"
+    UNSEEN = "not noticed"
+
+
+class Fault(Record):
+    """A fault that was planted."""
+
+    what: str
+    end: FaultEnd
 
 
 class Sensitivity(Record):
@@ -35,17 +55,19 @@ class Sensitivity(Record):
     """The score with that delay; None if the run then took too long."""
     share: float | None = None
     """The share of what is measured that is spent in the code that candidates may change; None if not known."""
-    faults: int = 0
-    caught: int = 0
-    """How many of the planted faults a gate or the benchmark refused."""
-    moved: int = 0
-    """How many others changed the score."""
+    highest_share: float | None = None
+    """The most that this share can be, with the noise of the score."""
+    faults: tuple[Fault, ...] = ()
     better: Direction | None = None
     """The direction, where the delay shows another one than the task has."""
     problem: str = ""
     """Why the task would measure something else; empty if nothing speaks against it."""
     unknown: str = ""
     """What could not be tried, and why."""
+
+    def count(self, end: FaultEnd) -> int:
+        """Count the faults that ended so."""
+        return sum(fault.end is end for fault in self.faults)
 
 
 class CheckCost(Record):
@@ -66,10 +88,13 @@ _PLAIN = math.log(1.5)
 _LEAST_SHARE = 0.1
 """Where the editable code is less, most of a night goes into something else."""
 _MOST_REPAIRS = 3
-_MOST_FAULTS = 6
+_MOST_FAULTS = 8
 _ENOUGH_CAUGHT = 2
-_GROSS_EDITS = 20
+_TIMES_COMPARED = 3
+_MOST_LEFT_OUT = 0.5
 _MOST_FILES = 2000
+_ASSERTS = re.compile(r"assert|\bFAIL|\bfailed\b|expected", re.IGNORECASE)
+"""What a check says; a program that breaks down says where."""
 
 
 class SensitivityProof:
@@ -93,7 +118,7 @@ class SensitivityProof:
         self._label = label
         self._direction = direction
         self._is_speed = is_speed
-        self._usual = statistics.median(usual)
+        self._usual, self._lowest, self._highest = statistics.median(usual), min(usual), max(usual)
         span = (max(usual) - min(usual)) / abs(self._usual) if self._usual else 0.0
         self._tolerance = max(span, _LEAST_CHANGE if len(usual) >= _FEWEST_RUNS else _UNKNOWN_NOISE)
         self._cost = cost
@@ -130,10 +155,12 @@ class SensitivityProof:
             slowed = self._score(result.outcome)
             if slowed is None:
                 return replace(found, unknown="with a delay planted, the benchmark reports no score")
-            found = replace(found, times=times, slowed=slowed, share=self._share(slowed, times))
+            found = self._with_share(found, slowed, times)
             is_plain = abs(math.log(slowed / self._usual)) > _PLAIN if slowed > 0 and self._usual > 0 else False
             if self._is_moved(slowed) and (is_plain or times == _DELAYS[-1]):
                 return self._judged(found, slowed)
+        if self._is_speed and left_out_share(texts) > _MOST_LEFT_OUT:
+            return replace(found, share=None, unknown="most of the code is in functions that cannot be lengthened")
         if self._is_speed:
             most = 100 * self._tolerance / _DELAYS[-1]
             return replace(
@@ -146,28 +173,31 @@ class SensitivityProof:
 
     def _judged(self, found: Sensitivity, slowed: float) -> Sensitivity:
         """Judge a delay that was seen: by its direction, and by the share that it shows."""
+        self._is_speed = True
         is_worse = self._direction.sign * (slowed - self._usual) < 0
         if not is_worse:
-            opposite = Direction.MIN if self._direction is Direction.MAX else Direction.MAX
-            self._direction = opposite
-            found = replace(found, better=opposite, share=self._share(slowed, found.times))
-        share = found.share
-        if share is not None and share < _LEAST_SHARE:
-            rest = 100 * (1 - share)
+            self._direction = Direction.MIN if self._direction is Direction.MAX else Direction.MAX
+            found = self._with_share(replace(found, better=self._direction), slowed, found.times)
+        if found.highest_share is not None and found.highest_share < _LEAST_SHARE:
+            rest = 100 * (1 - found.highest_share)
             return replace(
                 found,
-                problem=f"the code that candidates may change is about {100 * share:.2g} % of what is measured: "
-                f"{rest:.3g} % is something else",
+                problem=f"the code that candidates may change is at most {100 * found.highest_share:.2g} % of "
+                f"what is measured: {rest:.3g} % is something else",
             )
         return found
 
-    def _share(self, slowed: float, times: int) -> float | None:
-        """Compute the share of what is measured that became slower: of a time it is added, a rate is divided."""
-        if self._usual <= 0 or slowed <= 0:
-            return None
+    def _with_share(self, found: Sensitivity, slowed: float, times: int) -> Sensitivity:
+        """Add the share of what is measured that became slower: of a time it is added, a rate is divided."""
+        found = replace(found, times=times, slowed=slowed)
+        if min(self._lowest, slowed) <= 0:
+            return found
         is_time = self._direction is Direction.MIN
-        grown = slowed / self._usual if is_time else self._usual / slowed
-        return round(min(max((grown - 1) / times, 0.0), 1.0), 3)
+        shares = [
+            min(max(((slowed / usual if is_time else usual / slowed) - 1) / times, 0.0), 1.0)
+            for usual in (self._usual, self._lowest, self._highest)
+        ]
+        return replace(found, share=round(shares[0], 3), highest_share=round(max(shares), 3))
 
     def _with_comment(self, found: Sensitivity) -> Sensitivity:
         edits = {path: commented(path, text) for path, text in self._texts.items()}
@@ -175,60 +205,64 @@ class SensitivityProof:
         if not edits or not self._has_time(1):
             return found
         still = self._score(self._tree.run(edits).outcome)
-        if still is not None and self._is_speed and self._is_moved(still) and self._has_time(2):
-            # Once more, beside the files as they are: the machine may have changed, not the code.
-            usual, again = (self._score(self._tree.run(one).outcome) for one in ({}, edits))
-            if usual and again and self._is_moved(again, usual):
-                change = 100 * abs(again / usual - 1)
-                why = f"a comment alone changed {self._label} by {change:.2g} %, so it measures something else"
-                return replace(found, still=again, problem=why)
-            still = again
-        return replace(found, still=still)
+        if still is None or not (self._is_speed and self._is_moved(still)):
+            return replace(found, still=still)
+        changes = [still / self._usual if self._usual else 1.0]
+        while len(changes) < _TIMES_COMPARED and self._has_time(2):
+            # Beside the files as they are: the machine may have changed, not the code.
+            usual, still = (self._score(self._tree.run(one).outcome) for one in ({}, edits))
+            if not (usual and still and self._is_moved(still, usual) and (still > usual) == (changes[0] > 1)):
+                return replace(found, still=self._usual)
+            changes.append(still / usual)
+        change = 100 * abs(statistics.median(changes) - 1)
+        why = f"a comment alone changed {self._label} by {change:.2g} %, so it measures something else"
+        return replace(found, problem=why)
 
     def _with_faults(self, found: Sensitivity) -> Sensitivity:
-        """Plant one fault after another, until enough are caught; then all at once, if none was."""
-        faults = caught = moved = 0
-        for edits in self._single_faults():
-            if faults == _MOST_FAULTS or caught == _ENOUGH_CAUGHT or not self._has_time(1, gates=True):
+        """Plant one fault after another, until checks have caught enough of them."""
+        for what, edits in self._single_faults():
+            enough = len(found.faults) == _MOST_FAULTS or found.count(FaultEnd.CAUGHT) == _ENOUGH_CAUGHT
+            if enough or not self._has_time(1, gates=True):
                 break
-            faults += 1
             outcome = self._tree.run(edits, self._tree.gates).outcome
             if outcome.ending is Ending.CANCELLED:
                 return replace(found, unknown="it was stopped")
-            caught += not outcome.is_finished
-            score = self._score(outcome)
-            moved += score is not None and self._is_moved(score)
-        found = replace(found, faults=faults, caught=caught, moved=moved)
-        if not faults:
+            found = replace(found, faults=(*found.faults, Fault(what, self._end_of(outcome, [*edits]))))
+        tried, crashed = len(found.faults), found.count(FaultEnd.CRASHED)
+        is_moved = found.count(FaultEnd.MOVED) and not self._is_speed
+        if not tried or found.count(FaultEnd.CAUGHT) or is_moved:
             return found
-        if caught or (moved and not self._is_speed):
-            return found
-        if not self._has_time(1, gates=True):
-            return replace(found, unknown="there was no time left to plant more faults")
-        if not self._tree.run(self._gross_fault(), self._tree.gates).outcome.is_finished:
-            return found  # what is far off is seen
-        why = f"none of {faults} planted faults was noticed, nor many at once"
-        if self._is_speed or found.share:
-            return replace(found, problem=f"{why}: no gate tells a wrong result from a right one")
-        return replace(found, problem=f"{why}, and a delay changed nothing: the score is not about this code")
+        words = f"{tried} planted faults" + (f", of which {crashed} crashed" if crashed else "")
+        if not (self._is_speed or crashed):
+            why = f"none of {words} was noticed, and a delay changed nothing: the score is not about this code"
+            return replace(found, problem=why)
+        if self._tree.gates:
+            return replace(
+                found, unknown=f"none of {words} was noticed by a check: the gates may not reach this code"
+            )
+        return replace(found, problem=f"no check noticed any of {words}: name a gate that compares results")
 
-    def _single_faults(self) -> Iterator[Mapping[str, str]]:
+    def _end_of(self, outcome: Outcome, paths: Sequence[str]) -> FaultEnd:
+        if outcome.is_finished:
+            score = self._score(outcome)
+            return FaultEnd.MOVED if score is not None and self._is_moved(score) else FaultEnd.UNSEEN
+        said = "\n".join((*outcome.error_lines, outcome.reason))
+        is_crash = any(PurePosixPath(path).name in said for path in paths) and not _ASSERTS.search(said)
+        return FaultEnd.CRASHED if is_crash else FaultEnd.CAUGHT
+
+    def _single_faults(self) -> Iterator[tuple[str, Mapping[str, str]]]:
+        """Draw faults: an operator, a number or a statement is changed."""
         rng = random.Random(0)
         paths = list(self._texts)
         weights = [len(self._texts[path]) for path in paths]
         for _ in range(4 * _MOST_FAULTS if paths else 0):
             (path,) = rng.choices(paths, weights)
-            if text := _with_fault(path, self._texts[path], rng):
-                yield {path: text}
-
-    def _gross_fault(self) -> dict[str, str]:
-        rng, edits = random.Random(1), dict[str, str]()
-        for path, text in self._texts.items():
-            changed = text
-            for _ in range(_GROSS_EDITS):
-                changed = _with_fault(path, changed, rng) or changed
-            edits[path] = changed
-        return edits
+            try:
+                mutation = mutate(self._texts[path], path, rng, lambda kind: 4.0 if kind == "operator" else 1.0)
+            except ValueError:
+                continue  # markers that are not paired
+            if mutation:
+                yield f"{path}, {mutation.summary}", {path: mutation.text}
 
     def _run_planted(self, texts: Mapping[str, str], times: int) -> CheckResult | None:
         """Run with the delay planted, without the files that a failing build names; None if it cannot run."""
@@ -258,12 +292,3 @@ class SensitivityProof:
         """Say whether a run that takes so many times as long as the usual one still fits."""
         needed = times * self._cost.run_seconds + gates * self._cost.gate_seconds
         return self._ends_at - self._now() > needed
-
-
-def _with_fault(path: str, text: str, rng: random.Random) -> str:
-    """Change an operator, a number or a statement; empty if nothing can be changed."""
-    try:
-        mutation = mutate(text, path, rng, lambda kind: 4.0 if kind == "operator" else 1.0)
-    except ValueError:
-        return ""
-    return mutation.text if mutation else ""

@@ -53,9 +53,9 @@ if __name__ == "__main__":
     items = inputs()
     best = float("inf")
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()  # of the processor: others keep it busy, too
         results = [work(item) for item in items]
-        best = min(best, time.perf_counter() - started)
+        best = min(best, time.process_time() - started)
     if not check(items, results):
         raise SystemExit("the results are wrong")
     print("seconds:", best)
@@ -73,9 +73,10 @@ const check = (items, results) => results.length === items.length; // here
 const items = inputs();
 let best = Infinity, results = [];
 for (let round = 0; round < 5; round++) {{
-  const started = performance.now();
+  const started = process.cpuUsage(); // of the processor: others keep it busy, too
   results = items.map(work);
-  best = Math.min(best, (performance.now() - started) / 1000);
+  const used = process.cpuUsage(started);
+  best = Math.min(best, (used.user + used.system) / 1e6);
 }}
 if (!check(items, results)) throw new Error("the results are wrong");
 console.log("seconds:", best);
@@ -91,7 +92,7 @@ _C = """\
 
 static double now(void) {{
   struct timespec at;
-  clock_gettime(CLOCK_MONOTONIC, &at);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at);
   return at.tv_sec + 1e-9 * at.tv_nsec;
 }}
 
