@@ -22,6 +22,7 @@ from loopty.domain.task import Audit, Noise, PluginChoice, Pools, SandboxSpec, T
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.fold import Event, Recorded
 from loopty.record.history import History
 from loopty.record.trials import TrialStarted
@@ -113,7 +114,7 @@ class JudgedNight:
 
     def __init__(self, world: World, effects: Effects, noise: Noise, rng: random.Random) -> None:
         self.world, self.effects, self.rng = world, effects, rng
-        self.history = History()
+        self.history = MemoryLedger().history()
         self.levels: dict[str, float] = {"1": BASELINE}
         self.numbers: dict[str, int] = {"1": 0}
         self.judging = Judging(Pools(attempts=10**9), noise)

@@ -18,7 +18,7 @@ from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.kit import codec
 from loopty.kit.records import replace
-from loopty.record.history import History
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.trials import Cohorts, TrialCounts, Trials, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
 from loopty.testing.fakes import ScriptedProposer, object_name
@@ -273,7 +273,7 @@ async def test_the_saved_pages_equal_the_fold_of_the_events(bench):
     run = bench(Noisy(effect=3.0), pools=Pools(attempts=6))
     await run.drive()
     opened = run.ledger.history()
-    folded = History()
+    folded = MemoryLedger().history()
     for recorded in run.ledger.read():
         folded.apply(recorded)
     assert codec.plain(opened.runs) == codec.plain(folded.runs)

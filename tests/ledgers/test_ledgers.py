@@ -14,18 +14,17 @@ from urllib.parse import quote
 
 import apsw
 import pytest
+from loopty.record.pages import facts_key
 
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.trial import Pool
 from loopty.kit import codec
 from loopty.kit.safe_folder import UnsafePath
-from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.open_ledger import open_ledger
-from loopty.ledgers.sqlite import SqliteDatabase, SqliteLedger
+from loopty.ledgers.sqlite import MemoryLedger, SqliteDatabase, SqliteLedger
 from loopty.record import recorder as recorders
 from loopty.record.history import unreadable_text
-from loopty.record.pages import facts_key
 from loopty.record.recorder import Recorder
 from loopty.record.trials import TrialStarted
 from loopty.testing.ledger_suite import LedgerConformance, child_events, run_events
@@ -186,7 +185,7 @@ def test_a_session_saves_pages_twice_a_second_and_at_its_end(tmp_path, monkeypat
     late.record(lambda _: run_events())
 
     async def session() -> None:
-        async with late.saving_rarely():
+        async with late.gathering():
             late.record(child_events)
             assert late.history.saved_number == 2
             while late.history.saved_number == 2:  # noqa: ASYNC110

@@ -3,11 +3,11 @@
 import random
 
 import pytest
+from loopty.record.pages import BLOCK_SIZE, LONG, RunPages
 
 from loopty.kit import codec
 from loopty.kit.records import replace
 from loopty.record.calls import Reservation, Spend
-from loopty.record.pages import BLOCK_SIZE, LONG, RunPages
 from loopty.record.workers import WorkerRecord, Workers
 
 from ..show.story import random_story

@@ -9,6 +9,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.trial import Pool
 from loopty.kit import codec
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.fold import Event, Recorded
 from loopty.record.history import History
 from loopty.record.ledger import Ledger
@@ -145,7 +146,7 @@ class LedgerConformance:
 
 
 def _fold(events: Sequence[Recorded]) -> History:
-    history = History()
+    history = MemoryLedger().history()
     for recorded in events:
         history.apply(recorded)
     return history
