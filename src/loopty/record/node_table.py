@@ -117,7 +117,7 @@ class NodeTable:
         self._db = db
         self._sum = total
         self._edited: dict[str, None] = {}
-        """The nodes whose rows were read and do not match their digests."""
+        """The names of the nodes whose rows were read and do not match their digests."""
 
     @property
     def is_writing(self) -> bool:
@@ -223,7 +223,7 @@ class NodeTable:
         """Yield the facts of the nodes of one pool of one run, oldest first."""
         for _, *row, digest in self._of_pool(f"{_FACTS}, facts_digest", run, pool, count):
             if row_digest(run, *row) != digest:
-                self._edited[self.of_handles(row[:1])[row[0]]] = None
+                self._edited[f"node {self.of_handles(row[:1])[row[0]]}"] = None
             yield NodeFacts._make(row)
 
     def labels(self, run: int, pool: Pool, count: int) -> Iterator[NodeLabel]:
@@ -238,18 +238,15 @@ class NodeTable:
         return batches(self._db, query, (run, pool.value, self.pool_size(run, pool.value, count)))
 
     def first_edit_seen(self) -> str | None:
-        """Return the first node that was read and does not match its digest."""
+        """Name the first node that was read and does not match its digest."""
         return next(iter(self._edited), None)
 
-    def sum_digests(self, total: DigestSum) -> str | None:
-        """Add up the digests of all rows; the first node that does not match its own, or None."""
+    def sum_digests(self, total: DigestSum) -> None:
+        """Add up the digests of all rows, and look for edits in them."""
         query = f"SELECT {_ROW}, {_DIGESTS} FROM nodes WHERE handle > ? ORDER BY handle LIMIT ?"
         for row in batches(self._db, query):
             self._body_after_check(row)
-            if row[1] in self._edited:
-                return str(row[1])
             total.replace(NOTHING, row[-1])
-        return None
 
     def check_newest(self, count: int) -> None:
         """Look for edits in so many of the newest nodes."""
@@ -266,7 +263,7 @@ class NodeTable:
         *columns, facts_digest, digest = row
         found = NodeRow._make(columns)
         if _digests(found) != (facts_digest, digest):
-            self._edited[found.id] = None
+            self._edited[f"node {found.id}"] = None
         return str(found.body)
 
 

@@ -87,11 +87,15 @@ class RunRows:
         return row.value if row else None
 
     def _save_part(self, run: int, name: str, part: Any) -> None:
-        if isinstance(part, dict) or self._value(run, name) is part:  # plain data is as it was read
+        known, kind = self._value(run, name), type(part)
+        if known is part or (known is not None and kind is dict):  # plain data is as it was read
             return
-        kind: type = type(part)
-        mappings = _mappings(kind)
-        rest = {field: value for field, value in codec.stated_fields(part) if field not in mappings}
+        mappings = _mappings(kind) if kind is not dict else ()
+        rest = (
+            {field: item for field, item in codec.stated_fields(part) if field not in mappings}
+            if mappings
+            else part
+        )
         self._put((run, name, ""), "", part, codec.text(rest))
         for field in mappings:
             self._save_entries((run, name, field), getattr(part, field))
@@ -129,6 +133,8 @@ class RunRows:
 
 def _add(run: dict[str, Any], part: str, entry: str, name: str, value: Any) -> None:
     """Add what one row says to the plain data of its run."""
+    if not isinstance(value, dict):
+        raise TypeError("no part")
     if part == _HEAD:
         run.update(value)
         return
