@@ -120,7 +120,7 @@ async def test_what_lost_only_to_such_an_incumbent_comes_back(bench):
     assert best(run) == "1.2"
 
 
-async def test_the_fold_of_such_a_night_is_the_same_from_events_and_from_pages(bench):
+async def test_the_fold_of_such_a_night_is_the_same_from_events_and_from_tables(bench):
     run = bench(UnbeatableIncumbent(), proposer=proposals(6), pools=Pools(attempts=6))
     await run.drive()
     opened, folded = run.ledger.history(), MemoryLedger().history()

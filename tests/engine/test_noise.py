@@ -269,7 +269,7 @@ async def test_at_any_width_every_kept_node_was_compared_with_the_one_kept_befor
         assert event.effect.low > 0
 
 
-async def test_the_saved_pages_equal_the_fold_of_the_events(bench):
+async def test_the_tables_equal_the_fold_of_the_events(bench):
     run = bench(Noisy(effect=3.0), pools=Pools(attempts=6))
     await run.drive()
     opened = run.ledger.history()

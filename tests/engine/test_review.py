@@ -294,7 +294,7 @@ async def test_a_replay_of_a_reviewed_node_is_not_reviewed():
     assert run.history[best.id].verdict is Verdict.KEPT
 
 
-async def test_the_saved_pages_have_the_reviews():
+async def test_the_tables_have_the_reviews():
     run = ReviewedRun(x_of, mode="flag", answer=FAIL)
     await run.drive()
     opened, folded = run.ledger.history(), MemoryLedger().history()

@@ -160,7 +160,7 @@ def test_the_baseline_and_a_discarded_node_have_nothing_to_withdraw(tree):
         tree.withdraw(revisions.discard_node, "1.3")
 
 
-def test_the_fold_is_the_same_from_events_and_from_pages(tree):
+def test_the_fold_is_the_same_from_events_and_from_tables(tree):
     tree.withdraw(revisions.invalidate_node, "1.2")
     opened, folded = tree.bench.ledger.history(), MemoryLedger().history()
     for recorded in tree.bench.ledger.read():
