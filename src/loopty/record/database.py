@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
+from msgspec import msgpack
+
 from loopty.domain.errors import Misuse
 from loopty.kit.contents import blake2b
 
@@ -111,6 +113,7 @@ def batches(db: Database, query: str, parameters: Sequence[Any] = (), at_once: i
 NOTHING = b"\0" * 16
 """The digest before the first event, and the sum of no rows."""
 _MODULUS = 1 << 128
+_encode = msgpack.Encoder().encode
 
 
 def event_digest(before: bytes, number: int, at: float, kind: str, body: str) -> bytes:
@@ -119,8 +122,8 @@ def event_digest(before: bytes, number: int, at: float, kind: str, body: str) ->
 
 
 def row_digest(*columns: object) -> bytes:
-    text = "\n".join(map(str, columns))
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    # No two rows have the same bytes in MessagePack, and making them takes a tenth of the time of a text.
+    return blake2b(_encode(columns), digest_size=16).digest()
 
 
 def seal_digest(last_event: bytes, total: bytes) -> bytes:

@@ -218,7 +218,7 @@ class FoldState:
         error_rate = node.effect.error_rate if node.effect else None
         return NodeRow(
             handle=node.handle,
-            id=node.id,
+            id=str(node.id),
             run=node.id.run,
             pool=node.pool.value,
             place_in_run=node.order,
