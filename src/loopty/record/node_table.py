@@ -114,6 +114,8 @@ class NodeTable:
     def __init__(self, db: Database, total: DigestSum) -> None:
         self._db = db
         self._sum = total
+        self._listed: dict[tuple[int, Pool], int] = {}
+        """The pools whose facts were listed, up to which handle."""
         self._edited: dict[str, None] = {}
         """The names of the nodes whose rows were read and do not match their digests."""
 
@@ -220,11 +222,8 @@ class NodeTable:
 
     def facts(self, run: int, pool: Pool, count: int) -> Iterator[NodeFacts]:
         """Yield the facts of the nodes of one pool of one run, oldest first."""
-        for row in self._of_pool(f"{_FACTS}, facts_digest", run, pool, count):
-            facts = NodeFacts._make(row[1:-1])
-            if row_digest(run, *facts) != row[-1]:
-                self._edited[f"node {self.of_handles([facts.handle])[facts.handle]}"] = None
-            yield facts
+        self._listed[run, pool] = count
+        return (NodeFacts._make(row[1:]) for row in self._of_pool(_FACTS, run, pool, count))
 
     def labels(self, run: int, pool: Pool, count: int) -> Iterator[NodeLabel]:
         """Yield the labels of the nodes of one pool of one run, oldest first."""
@@ -238,7 +237,12 @@ class NodeTable:
         return batches(self._db, query, (run, pool.value, self.pool_size(run, pool.value, count)))
 
     def first_edit_seen(self) -> str | None:
-        """Name the first node that was read and does not match its digest."""
+        """Name the first node that was read, by itself or in a list, and does not match its digest."""
+        # Here and not while a list is made: it takes as long as the list, and few verbs ask.
+        for (run, pool), count in self._listed.items():
+            for _, *facts, digest in self._of_pool(f"{_FACTS}, facts_digest", run, pool, count):
+                if row_digest(run, *facts) != digest:
+                    self._edited[f"node {self.of_handles(facts[:1])[facts[0]]}"] = None
         return next(iter(self._edited), None)
 
     def sum_digests(self, total: DigestSum) -> None:

@@ -123,20 +123,9 @@ class _Rating:
                 yield rate_whole(self._history, node, self._present)
                 continue
             fingerprint, is_comparable, is_foreign, _ = look
-            yield RatedNode(
-                order=order,
-                handle=handle,
-                pool=pool,
-                verdict=verdict,
-                ending=ending,
-                fingerprint=fingerprint,
-                own_score=own,
-                score=own if is_comparable else None,
-                error_rate=rate,
-                repeats=repeats,
-                is_comparable=is_comparable,
-                is_foreign=is_foreign,
-            )
+            score = own if is_comparable else None
+            what = order, handle, pool, verdict, ending, fingerprint
+            yield RatedNode(*what, own, score, rate, repeats, is_comparable, is_foreign)
 
     def _look(self, facts: NodeFacts) -> _Look:
         fingerprint, metric = json.loads(facts.basis)
