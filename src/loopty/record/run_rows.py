@@ -87,15 +87,14 @@ class RunRows:
         return row.value if row else None
 
     def _save_part(self, run: int, name: str, part: Any) -> None:
-        known, kind = self._value(run, name), type(part)
+        known = self._value(run, name)
+        kind: type = type(part)
         if known is part or (known is not None and kind is dict):  # plain data is as it was read
             return
-        mappings = _mappings(kind) if kind is not dict else ()
-        rest = (
-            {field: item for field, item in codec.stated_fields(part) if field not in mappings}
-            if mappings
-            else part
-        )
+        mappings: tuple[str, ...] = () if kind is dict else _mappings(kind)
+        rest = part
+        if mappings:
+            rest = {field: item for field, item in codec.stated_fields(part) if field not in mappings}
         self._put((run, name, ""), "", part, codec.text(rest))
         for field in mappings:
             self._save_entries((run, name, field), getattr(part, field))
