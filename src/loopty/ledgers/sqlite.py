@@ -87,6 +87,8 @@ PRAGMA user_version = {VERSION};
 
 
 BUSY_TIMEOUT_MS = 120_000
+_MOST_TRIES = 100
+_SECONDS_BETWEEN_TRIES = 0.01
 _FILES = ("", "-wal", "-shm", "-journal")
 """The suffixes of the files that SQLite makes for one ledger."""
 
@@ -131,7 +133,7 @@ class LedgerFile:
             name = f"{self.path.stem}-{os.getpid()}-{int(time.time())}{self.path.suffix}"
         with self.explain_errors():
             temporary = f"{name}.making-{os.getpid()}"
-            target = apsw.Connection(str(self._folder.make().path_for_programs() / temporary))
+            target = self._open_new(temporary)
             with target.backup("main", db, "main") as backup:
                 backup.step()
             target.close()
@@ -140,6 +142,16 @@ class LedgerFile:
             self.path = self.path.with_name(name)
             self._path_text = str(self.path)
         return self.open()
+
+    def _open_new(self, name: str) -> apsw.Connection:
+        """Open a new file in the folder, again where somebody who clears up removes it, still empty, meanwhile."""
+        for _ in range(_MOST_TRIES):
+            try:
+                return apsw.Connection(str(self._folder.make().path_for_programs() / name))
+            except apsw.CantOpenError as error:
+                last = error
+                time.sleep(_SECONDS_BETWEEN_TRIES)
+        raise last
 
     @contextmanager
     def explain_errors(self) -> Iterator[None]:
@@ -226,7 +238,6 @@ def _exists(name: str, folder: int) -> bool:
 
 T = TypeVar("T")
 _MS_OF_A_SHORT_WAIT = 1_000
-_SECONDS_BETWEEN_TRIES = 0.01
 
 
 class SqliteDatabase:
