@@ -21,6 +21,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.space import Parameter, ParameterKind, Space
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.fold import Recorded
 from loopty.record.history import History
 from loopty.record.nodes import NodeAdded
@@ -50,7 +51,7 @@ def search_space() -> Space:
 
 def make_history(points: list[dict], losses: list[float]) -> History:
     """A search over these points, in which each published its own predictions."""
-    history, name, root = History(), ObjectName("c0" * 20), NodeId("1")
+    history, name, root = MemoryLedger().history(), ObjectName("c0" * 20), NodeId("1")
     events: list = [RunStarted(1, "c", Objective(), 0, "")]
     for number, (point, loss) in enumerate(zip(points, losses, strict=True)):
         node = root.child(number) if number else root

@@ -24,6 +24,7 @@ from loopty.engine.loop import next_undecided
 from loopty.engine.protocols import CommittedFiles
 from loopty.judge import revisions
 from loopty.judge.tuning import Judging
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.fold import Event, Recorded
 from loopty.record.history import History
 from loopty.record.trials import TrialStarted
@@ -131,7 +132,7 @@ class JudgedNight:
     ) -> None:
         """With the direction `min` the levels are times."""
         self.world, self.effects, self.rng = world, effects, rng
-        self.history = History()
+        self.history = MemoryLedger().history()
         self.levels: dict[str, float] = {"1": BASELINE}
         self.numbers: dict[str, int] = {"1": 0}
         self.judging = Judging(Pools(attempts=10**9), noise)

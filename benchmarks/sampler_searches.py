@@ -22,7 +22,7 @@ from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.trial_runner import TrialRunner
 from loopty.judge.tuning import Judging
 from loopty.kit.records import replace
-from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.models.purse import RunPurse
 from loopty.proposers.parameters.optuna_samplers import STATELESS_SAMPLERS, StatefulProposer, StatelessProposer
 from loopty.proposers.parameters.points import GridOptions, GridProposer, RandomProposer

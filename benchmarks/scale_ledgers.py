@@ -20,6 +20,7 @@ from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.fold import Event
 from loopty.record.ledger import Ledger
+from loopty.record.node_table import NodeRow
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 from loopty.record.trials import TrialEnded, TrialStarted
@@ -36,8 +37,9 @@ _PAGE = 50
 _REPEATS = 30
 _WRITES = 200
 _TABLES = {
-    "events": "number, at, kind, body, digest, page_sum, seal",
-    "pages": "place, key, body, handle, run, pool, waits, identity, facts, digest",
+    "events": "number, at, kind, body, digest, row_sum, seal",
+    "runs": "place, run, part, entry, body, digest",
+    "nodes": f"{', '.join(NodeRow._fields)}, facts_digest, digest",
     "fold": "version",
 }
 
@@ -120,7 +122,6 @@ def _copy_rows(file: Path, url: str) -> None:
             with target.cursor().copy(f"COPY {table} ({columns}) FROM STDIN") as copy:
                 for row in source.execute(f"SELECT {columns} FROM {table} ORDER BY 1"):
                     copy.write_row(row)
-        target.execute("SELECT setval(pg_get_serial_sequence('pages', 'place'), (SELECT max(place) FROM pages))")
     with psycopg.connect(address, options=f"-c search_path={schema}", autocommit=True) as target:
         target.execute("VACUUM ANALYZE")
     source.close()

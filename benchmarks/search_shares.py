@@ -19,10 +19,10 @@ from search_roles import BUDGET, FIRST_SEED, HEAD, Candidate, RolePolicy, RoleSi
 from loopty.domain.model import Roles
 from loopty.domain.objective import Objective
 from loopty.domain.trial import Pool
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.models.purse import next_shares
 from loopty.record.calls import RoleShares
 from loopty.record.fold import Recorded
-from loopty.record.history import History
 from loopty.record.nodes import Proposals
 from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialCounts
@@ -45,7 +45,7 @@ class ShareSimulation(RoleSimulation):
         self._nodes = self._failed = self._since_best = self._pairs = self._kept = 0
         self._division = policy
         self._shares = policy.shares
-        history = History()
+        history = MemoryLedger().history()
         history.apply(Recorded(1, 1.0, RunStarted(1, "c", Objective(), 0, "simulated")))
         self._run = history.runs[1]
         super().__init__(seed, RolePolicy(4, races=True), 0.0)

@@ -22,12 +22,12 @@ from loopty.domain.objective import Objective
 from loopty.domain.proposal import Objection
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine.protocols import Ask
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.proposers.code.options import CodeOptions, Policy
 from loopty.proposers.code.plan import Plan, make_plan
 from loopty.proposers.code.search_moves import next_move
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.fold import Event, Recorded
-from loopty.record.history import History
 from loopty.record.nodes import NodeAdded, ProposalRefused
 from loopty.record.search_learning import SearchMoved
 from loopty.record.sessions import RunStarted
@@ -73,7 +73,7 @@ class Simulation:
         self._models = tuple(ModelOption(skill.name, price=skill.price) for skill in skills)
         self._rng = random.Random(seed * 7919 + 13)
         self._seed = seed
-        self._history = History()
+        self._history = MemoryLedger().history()
         self._numbers = count(1)
         self._genomes: dict[NodeId, Genome] = {_ROOT: land.root}
         self._broken: set[NodeId] = set()

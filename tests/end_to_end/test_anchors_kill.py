@@ -7,11 +7,10 @@ import sys
 from loopty.domain.ids import NodeId
 from loopty.domain.trial import Ending, Pool
 from loopty.engine.protocols import Ask
-from loopty.ledgers.sqlite import SqliteLedger
+from loopty.ledgers.sqlite import MemoryLedger, SqliteLedger
 from loopty.proposers.selectors.choices import BestSelector
 from loopty.proposers.selectors.judged_nodes import SteeredSelector
 from loopty.record.directives import AuditAnchors, AuditConcluded
-from loopty.record.history import History
 from loopty.record.nodes import NodeAdded
 from loopty.record.trials import SplitShown, TrialEnded, TrialStarted
 from loopty.record.verdicts import NodeJudged
@@ -75,7 +74,7 @@ def versions_judged(place: Place) -> int:
 
 def replay_parents(place: Place) -> list[tuple[NodeId, str]]:
     """The parent of each attempt with the reason, chosen again from the events before it."""
-    history, selector, found = History(), SteeredSelector(BestSelector()), []
+    history, selector, found = MemoryLedger().history(), SteeredSelector(BestSelector()), []
     for item in SqliteLedger(place.state / "ledger.sqlite").read():
         if isinstance(item.event, NodeAdded) and item.event.pool is Pool.ATTEMPT and item.event.node.parent:
             selection = selector.select(Ask(history, 1, Pool.ATTEMPT, random.Random, ()))

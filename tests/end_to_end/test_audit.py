@@ -180,7 +180,7 @@ def test_results_of_an_audit_are_in_nothing_that_the_search_reads(split_place):
     before = set((split_place.top / ".loopty/nodes").rglob("*"))
     found = [row["held_out"] for row in json.loads(split_place.loopty("audit", node, "--json").stdout)]
     history = split_place.history()
-    seen = [history.page(each) for each in history.ids] + [codec.text(run) for run in history.runs.values()]
+    seen = [history.body(each) for each in history.ids] + [codec.text(run) for run in history.runs.values()]
     for verb in (
         ["tree"],
         ["report"],

@@ -43,7 +43,7 @@ def test_reading_verbs_name_the_event_and_show_the_rest_and_nothing_is_added(pla
     "statement",
     [
         "UPDATE events SET body = json_set(body, '$.summary', 'forged') WHERE kind = 'node-added'",
-        "UPDATE pages SET body = json_set(body, '$.summary', 'forged') WHERE key = '1'",
+        "UPDATE nodes SET body = json_set(body, '$.summary', 'forged') WHERE id = '1'",
         "DELETE FROM events WHERE number = 3",
     ],
 )
@@ -55,9 +55,9 @@ def test_a_check_of_an_edited_ledger_exits_with_1(place, statement):
     assert json.loads(place.loopty("report", "--check", "--json", code=1).stdout)["flaw"]
 
 
-@pytest.mark.parametrize("key", ["run 1", "1"])
-def test_a_check_of_a_ledger_that_cannot_be_shown_exits_with_1_and_names_the_edit(place, key):
-    edit(place, f"UPDATE pages SET body = 'nothing' WHERE key = '{key}'")
+@pytest.mark.parametrize("named", ["run 1", "node 1"])
+def test_a_check_of_a_ledger_that_cannot_be_shown_exits_with_1_and_names_the_edit(place, named):
+    edit(place, f"UPDATE {named[:-2]}s SET body = 'nothing' WHERE {'id' if named == 'node 1' else 'place'} = '1'")
     assert "changed by hand" in place.loopty("report", code=2).stderr
     output = place.loopty("report", "--check", code=1).stderr
-    assert f"the record of {'node ' * (key == '1')}{key} was changed" in output
+    assert f"the record of {named} was changed" in output

@@ -17,7 +17,7 @@ from loopty.engine.protocols import CommittedFiles
 from loopty.engine.prune_watch import PruneWatch
 from loopty.engine.trial_runner import TrialRunner
 from loopty.judge.tuning import Judging
-from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.models.purse import RunPurse
 from loopty.proposers.parameters.points import RandomProposer
 from loopty.record.recorder import Recorder

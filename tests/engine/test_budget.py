@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from loopty.domain.errors import Exhausted
 from loopty.domain.task import Pools
 from loopty.engine import decisions
-from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.models.purse import RunPurse
 from loopty.record.calls import Spend
 from loopty.record.recorder import Recorder

@@ -10,7 +10,7 @@ from loopty.domain.proposal import Proposal
 from loopty.domain.task import Noise, Pools
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.kit import codec
-from loopty.record.history import History
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.trials import TrialCounts, TrialStarted
 from loopty.record.verdicts import Confirmation, Incumbents
 from loopty.show.comparisons import against_baseline
@@ -133,7 +133,7 @@ async def test_stopped_in_the_middle_it_goes_on_with_whole_pairs(bench):
     assert headline(run).pairs < 10 or headline(run).is_confirmed is False
     await run.drive()
     assert headline(run).pairs == 10
-    opened, folded = run.ledger.history(), History()
+    opened, folded = run.ledger.history(), MemoryLedger().history()
     for recorded in run.ledger.read():
         folded.apply(recorded)
     assert codec.plain(opened.runs) == codec.plain(folded.runs)

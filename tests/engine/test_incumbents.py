@@ -12,7 +12,7 @@ from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.judge.pairs import coin
 from loopty.kit import codec
-from loopty.record.history import History
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.trials import TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged, NodeReopened, VerdictWithdrawn
 from loopty.session.runs import start_run
@@ -120,10 +120,10 @@ async def test_what_lost_only_to_such_an_incumbent_comes_back(bench):
     assert best(run) == "1.2"
 
 
-async def test_the_fold_of_such_a_night_is_the_same_from_events_and_from_pages(bench):
+async def test_the_fold_of_such_a_night_is_the_same_from_events_and_from_tables(bench):
     run = bench(UnbeatableIncumbent(), proposer=proposals(6), pools=Pools(attempts=6))
     await run.drive()
-    opened, folded = run.ledger.history(), History()
+    opened, folded = run.ledger.history(), MemoryLedger().history()
     for recorded in run.ledger.read():
         folded.apply(recorded)
     assert codec.plain(opened.runs) == codec.plain(folded.runs)
@@ -169,7 +169,7 @@ async def test_the_order_within_pairs_is_drawn_from_the_secret_of_the_run(bench)
 def test_each_run_draws_a_secret_of_its_own(bench):
     def started(secret):
         task, files = bench(lambda _: 1.0).task, CommittedFiles("c0", "t0")
-        return start_run(History(), task, "", "", files, "first", secret=secret)[0].secret
+        return start_run(MemoryLedger().history(), task, "", "", files, "first", secret=secret)[0].secret
 
     assert len({started(None) for _ in range(5)}) == 5
     assert all(len(started(None)) == 32 for _ in range(2))

@@ -19,7 +19,7 @@ from loopty.engine.protocols import CommittedFiles
 from loopty.judge.pairs import Rules, judge_pairs
 from loopty.kit import codec
 from loopty.kit.records import replace
-from loopty.record.history import History
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.node_record import Pairing, Result, ratio_noise
 from loopty.record.trials import Cohorts, TrialCounts, Trials, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
@@ -272,11 +272,11 @@ async def test_at_any_width_every_kept_node_was_compared_with_the_one_kept_befor
         assert event.effect.low > 0
 
 
-async def test_the_saved_pages_equal_the_fold_of_the_events(bench):
+async def test_the_tables_equal_the_fold_of_the_events(bench):
     run = bench(Noisy(effect=3.0), pools=Pools(attempts=6))
     await run.drive()
     opened = run.ledger.history()
-    folded = History()
+    folded = MemoryLedger().history()
     for recorded in run.ledger.read():
         folded.apply(recorded)
     assert codec.plain(opened.runs) == codec.plain(folded.runs)

@@ -10,9 +10,9 @@ from loopty.domain.objective import Direction
 from loopty.domain.trial import Ending, Outcome, Pool, Row
 from loopty.engine.protocols import Trial
 from loopty.engine.prune_watch import PruneWatch
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.proposers.pruners import MedianPruner
 from loopty.record.fold import Recorded
-from loopty.record.history import History
 from loopty.record.nodes import NodeAdded
 from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
@@ -35,7 +35,7 @@ class Search:
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self):
-        self.history, self.number = History(), 0
+        self.history, self.number = MemoryLedger().history(), 0
         self.add(RunStarted(1, "", make_task().objective, 0, ""))
         for place, score in enumerate(self.scores):
             node = NodeId("1") if place == 0 else NodeId(f"1.{place}")

@@ -19,9 +19,9 @@ from loopty.engine import decisions
 from loopty.engine.loop import next_undecided
 from loopty.engine.protocols import Ask, CommittedFiles
 from loopty.kit import codec
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.proposers.parameters.optuna_samplers import StatelessProposer
 from loopty.proposers.selectors.judged_nodes import population
-from loopty.record.history import History
 from loopty.record.trials import TrialCounts, TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged, Reviews
 from loopty.show.goodput import goodput
@@ -294,10 +294,10 @@ async def test_a_replay_of_a_reviewed_node_is_not_reviewed():
     assert run.history[best.id].verdict is Verdict.KEPT
 
 
-async def test_the_saved_pages_have_the_reviews():
+async def test_the_tables_have_the_reviews():
     run = ReviewedRun(x_of, mode="flag", answer=FAIL)
     await run.drive()
-    opened, folded = run.ledger.history(), History()
+    opened, folded = run.ledger.history(), MemoryLedger().history()
     for recorded in run.ledger.read():
         folded.apply(recorded)
     assert codec.plain(opened.runs) == codec.plain(folded.runs)

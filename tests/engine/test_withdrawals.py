@@ -12,7 +12,7 @@ from loopty.engine import decisions
 from loopty.engine.protocols import CommittedFiles
 from loopty.judge import revisions
 from loopty.kit import codec
-from loopty.record.history import History
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.nodes import ProposalRefused
 from loopty.record.trials import Trials
 from loopty.record.verdicts import Incumbents, NodeReopened, VerdictWithdrawn
@@ -160,9 +160,9 @@ def test_the_baseline_and_a_discarded_node_have_nothing_to_withdraw(tree):
         tree.withdraw(revisions.discard_node, "1.3")
 
 
-def test_the_fold_is_the_same_from_events_and_from_pages(tree):
+def test_the_fold_is_the_same_from_events_and_from_tables(tree):
     tree.withdraw(revisions.invalidate_node, "1.2")
-    opened, folded = tree.bench.ledger.history(), History()
+    opened, folded = tree.bench.ledger.history(), MemoryLedger().history()
     for recorded in tree.bench.ledger.read():
         folded.apply(recorded)
     assert codec.plain(opened.runs) == codec.plain(folded.runs)

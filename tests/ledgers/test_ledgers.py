@@ -1,6 +1,5 @@
 """Both ledgers pass the conformance suite; SQLite also survives disk faults and other processes."""
 
-import asyncio
 import os
 import signal
 import sqlite3
@@ -20,14 +19,13 @@ from loopty.domain.ids import NodeId
 from loopty.domain.trial import Pool
 from loopty.kit import codec
 from loopty.kit.safe_folder import UnsafePath
-from loopty.ledgers.memory import MemoryLedger
 from loopty.ledgers.open_ledger import open_ledger
-from loopty.ledgers.sqlite import SqliteDatabase, SqliteLedger
-from loopty.record import recorder as recorders
+from loopty.ledgers.sqlite import MemoryLedger, SqliteLedger
 from loopty.record.history import unreadable_text
-from loopty.record.pages import facts_key
+from loopty.record.node_table import NodeRow
 from loopty.record.recorder import Recorder
 from loopty.record.trials import TrialStarted
+from loopty.record.workers import Workers
 from loopty.testing.ledger_suite import LedgerConformance, child_events, run_events
 
 
@@ -53,20 +51,18 @@ _WRITER = (
     "import sys, time; from pathlib import Path; from loopty.record.recorder import Recorder\n"
     "from loopty.ledgers.sqlite import SqliteLedger; from loopty.testing.ledger_suite import child_events\n"
     "recorder = Recorder(SqliteLedger(Path(sys.argv[1])), time.time); print('go', flush=True)\n"
-    "recorder.saves_rarely = len(sys.argv) > 3\n"
     "for _ in range(int(sys.argv[2])): recorder.record(child_events)\n"
 )
 
 
-def _writer(path: Path, times: int, *options: str) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, "-c", _WRITER, path, str(times), *options], stdout=subprocess.PIPE)
+def _writer(path: Path, times: int) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-c", _WRITER, path, str(times)], stdout=subprocess.PIPE)
 
 
-@pytest.mark.parametrize("rarely", [0, 5, 8])
-def test_eight_processes_write_one_ledger_and_no_number_is_lost_or_given_twice(tmp_path, rarely):
+def test_eight_processes_write_one_ledger_and_no_number_is_lost_or_given_twice(tmp_path):
     path = tmp_path / "ledger.sqlite"
     Recorder(SqliteLedger(path), time.time).record(lambda _: run_events())
-    writers = [_writer(path, 25, *["rarely"] * (number < rarely)) for number in range(8)]
+    writers = [_writer(path, 25) for _ in range(8)]
     for writer in writers:
         writer.communicate()
     assert [writer.returncode for writer in writers] == [0] * 8
@@ -79,8 +75,8 @@ def test_eight_processes_write_one_ledger_and_no_number_is_lost_or_given_twice(t
 def test_a_writer_killed_at_any_moment_leaves_only_whole_decisions(tmp_path):
     path = tmp_path / "ledger.sqlite"
     Recorder(SqliteLedger(path), time.time).record(lambda _: run_events())
-    for pause, *rarely in ((0.01,), (0.03, "rarely"), (0.05,), (0.08, "rarely"), (0.3, "rarely")):
-        with _writer(path, 10**9, *rarely) as writer:
+    for pause in (0.01, 0.03, 0.05, 0.08, 0.3):
+        with _writer(path, 10**9) as writer:
             writer.stdout.readline()
             time.sleep(pause)
             os.kill(writer.pid, signal.SIGKILL)
@@ -89,115 +85,19 @@ def test_a_writer_killed_at_any_moment_leaves_only_whole_decisions(tmp_path):
         assert [recorded.number for recorded in events] == list(range(1, len(events) + 1))
         assert ledger.history().number == len(events)
         assert len(list(ledger.history().ids)) == len(events) - 1
-        assert ledger.history().number - ledger.history().saved_number <= recorders._MOST_UNSAVED_EVENTS
         assert ledger.flaw() is None
 
 
-def _with_unsaved_events(path: Path) -> Recorder:
-    """Events 1 to 3 with their pages, 4 and 5 without."""
-    late = Recorder(SqliteLedger(path), lambda: 12.5)
-    late.record(lambda _: run_events())
-    late.record(child_events)
-    late.saves_rarely = True
-    late.record(child_events)
-    late.record(child_events)
-    assert (late.history.saved_number, late.history.number) == (3, 5)
-    return late
-
-
-UNSAVED_EDITS = {
-    "UPDATE events SET body = json_set(body, '$.summary', 'x') WHERE number = 4": "event 4 was changed",
-    "DELETE FROM events WHERE number = 4": "event 5 was changed, or one before it removed",
-    "UPDATE pages SET body = json_set(body, '$.verdict', 'kept') WHERE key = '1.1'": "node 1.1 was changed",
-    "UPDATE events SET seal = NULL, page_sum = NULL WHERE number = 3": "added or removed",
-    "UPDATE events SET seal = NULL, page_sum = NULL": "added or removed",
-    "DELETE FROM pages": "added or removed",
-}
-
-
-@pytest.mark.parametrize("edit", UNSAVED_EDITS)
-def test_an_edit_by_hand_beside_unsaved_events_is_noticed(tmp_path, edit):
+def test_events_that_do_not_fit_the_tables_are_folded_from_the_first_one(tmp_path):
     path = tmp_path / "ledger.sqlite"
-    _with_unsaved_events(path)
-    assert SqliteLedger(path).flaw() is None
+    recorder = Recorder(SqliteLedger(path), lambda: 12.5)
+    recorder.record(lambda _: run_events())
+    recorder.record(child_events)
     with sqlite3.connect(path) as db:
-        db.execute(edit)
-    assert UNSAVED_EDITS[edit] in SqliteLedger(path).flaw()
-
-
-def test_events_that_do_not_fit_the_saved_pages_are_an_error_in_one_line(tmp_path):
-    path = tmp_path / "ledger.sqlite"
-    _with_unsaved_events(path)
-    with sqlite3.connect(path) as db:
-        db.execute("DELETE FROM pages")
-    with pytest.raises(Misuse, match="changed by hand: the record of event 4 is damaged") as caught:
-        SqliteLedger(path).history()
-    assert "\n" not in str(caught.value)
-
-
-def test_whoever_writes_next_saves_the_pages_of_earlier_events(tmp_path):
-    path = tmp_path / "ledger.sqlite"
-    late = _with_unsaved_events(path)
-    Recorder(SqliteLedger(path), lambda: 13.0).record(child_events)
-    assert SqliteLedger(path).history().saved_number == 6
-    late.record(child_events)
-    assert sorted(late.history.ids) == ["1", "1.1", "1.2", "1.3", "1.4", "1.5"]
-    assert SqliteLedger(path).flaw() is None
-
-
-def test_pages_that_another_process_saved_without_an_event_leave_no_flaw(tmp_path):
-    path = tmp_path / "ledger.sqlite"
-    late = _with_unsaved_events(path)
-    other = Recorder(SqliteLedger(path), lambda: 13.0)
-    other.save()
-    late.record(child_events)
-    late.save()
-    assert SqliteLedger(path).flaw() is None
-    assert SqliteLedger(path).history().saved_number == 6
-
-
-def test_the_last_event_is_asked_for_only_where_somebody_else_has_written(tmp_path):
-    path = tmp_path / "ledger.sqlite"
-    mine, other = (Recorder(SqliteLedger(path), lambda: 13.0) for _ in range(2))
-    mine.record(lambda _: run_events())
-    asked = []
-    database = mine._ledger._database
-
-    def row(query, parameters=()):
-        asked.append("FROM fold" in query)
-        return SqliteDatabase.row(database, query, parameters)
-
-    database.row = row
-
-    for _ in range(3):
-        mine.record(child_events)
-    assert not any(asked)
-    other.record(child_events)
-    mine.record(child_events)
-    assert any(asked)
-    assert sorted(mine.history.ids) == ["1", "1.1", "1.2", "1.3", "1.4", "1.5"]
-    assert SqliteLedger(path).flaw() is None
-
-
-def test_a_session_saves_pages_twice_a_second_and_at_its_end(tmp_path, monkeypatch):
-    path = tmp_path / "ledger.sqlite"
-    monkeypatch.setattr(recorders, "_SECONDS_BETWEEN_SAVES", 0.01)
-    late = Recorder(SqliteLedger(path), lambda: 12.5)
-    late.record(lambda _: run_events())
-
-    async def session() -> None:
-        async with late.saving_rarely():
-            late.record(child_events)
-            assert late.history.saved_number == 2
-            while late.history.saved_number == 2:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            late.record(child_events)
-            assert late.history.saved_number == 3
-
-    asyncio.run(session())
-    assert SqliteLedger(path).history().saved_number == 4
-    late.record(child_events)
-    assert SqliteLedger(path).history().saved_number == 5, "after the session, each event with its pages"
+        db.execute("DELETE FROM nodes")
+        db.execute("UPDATE events SET seal = NULL, row_sum = NULL WHERE number = 3")
+    assert "added or removed" in SqliteLedger(path).flaw()
+    assert set(SqliteLedger(path).history().ids) == {"1", "1.1"}
     assert SqliteLedger(path).flaw() is None
 
 
@@ -228,13 +128,13 @@ def test_an_event_of_an_unknown_kind_is_named_with_a_remedy_and_nothing_comes_af
         recorder.record(child_events)
 
 
-def test_pages_of_an_older_fold_are_rebuilt_from_the_events(tmp_path):
+def test_tables_of_an_older_fold_are_made_again_from_the_events(tmp_path):
     path = tmp_path / "ledger.sqlite"
     recorder = Recorder(SqliteLedger(path), time.time)
     recorder.record(lambda _: run_events())
     recorder.record(child_events)
     with apsw.Connection(str(path)) as db:
-        db.execute('UPDATE fold SET version = 0; UPDATE pages SET body = \'{"of": "another time"}\'')
+        db.execute('UPDATE fold SET version = 0; UPDATE nodes SET body = \'{"of": "another time"}\'')
     history = SqliteLedger(path).history()
     assert history["1.1"] == recorder.history["1.1"]
     assert codec.plain(history.runs) == codec.plain(recorder.history.runs)
@@ -287,16 +187,18 @@ def test_a_ledger_that_is_replaced_while_it_is_open_is_saved_beside_the_other(tm
     assert list(SqliteLedger(path).history().runs) == [7]
 
 
-SET = "UPDATE pages SET body = json_set(body, "
+SET = "UPDATE nodes SET body = json_set(body, "
 EDITS = {
     "UPDATE events SET body = json_set(body, '$.summary', 'x') WHERE number = 2": "event 2 was changed",
     "UPDATE events SET at = at + 1 WHERE number = 3": "event 3 was changed",
     "DELETE FROM events WHERE number = 2": "event 3 was changed, or one before it removed",
     "DELETE FROM events WHERE number = 4": "added or removed",
-    "INSERT INTO events SELECT 5, at, kind, body, digest, page_sum, seal FROM events WHERE number = 4": "event 5",
-    f"{SET}'$.verdict', 'kept') WHERE key = '1.1'": "the record of node 1.1 was changed",
-    f"{SET}'$.seed', 9) WHERE key = 'run 1'": "the record of run 1 was changed",
-    "DELETE FROM pages WHERE key = '1.1'": "added or removed",
+    "INSERT INTO events SELECT 5, at, kind, body, digest, row_sum, seal FROM events WHERE number = 4": "event 5",
+    f"{SET}'$.verdict', 'kept') WHERE id = '1.1'": "the record of node 1.1 was changed",
+    "UPDATE runs SET body = json_set(body, '$.seed', 9) WHERE part = 'run'": "the record of run 1 was changed",
+    "UPDATE runs SET body = '{}' WHERE part = 'NodeCount'": "the record of run 1 NodeCount was changed",
+    "DELETE FROM nodes WHERE id = '1.1'": "added or removed",
+    "DELETE FROM runs WHERE part = 'NodeCount'": "added or removed",
 }
 
 
@@ -336,99 +238,73 @@ def test_a_look_at_the_newest_nodes_notices_what_was_changed_in_them_and_in_all_
     assert SqliteLedger(path).flaw(1, 2) is None
     for node, is_seen_at_once in (("1.4", True), ("1.1", False)):
         with sqlite3.connect(path) as db:
-            before = db.execute("SELECT body FROM pages WHERE key = ?", (node,)).fetchone()
-            db.execute(f"{SET}'$.summary', 'x') WHERE key = ?", (node,))
+            before = db.execute("SELECT body FROM nodes WHERE id = ?", (node,)).fetchone()
+            db.execute(f"{SET}'$.summary', 'x') WHERE id = ?", (node,))
         ledger, named = SqliteLedger(path), f"the record of node {node} was changed"
         assert (ledger.flaw(1, 2) == named) == is_seen_at_once
         assert ledger.history()[NodeId(node)].summary == "x"
         assert ledger.flaw(1, 2) == named, "it was read"
         assert ledger.flaw() == named
         with sqlite3.connect(path) as db:
-            db.execute("UPDATE pages SET body = ? WHERE key = ?", (*before, node))
+            db.execute("UPDATE nodes SET body = ? WHERE id = ?", (*before, node))
 
 
-@pytest.mark.parametrize(
-    "column", ["handle = 9", "pool = 'control'", "waits = 1", "identity = 'x'", "facts = '[]'"]
-)
-def test_an_edit_of_what_a_node_is_found_by_is_noticed(tmp_path, column):
+@pytest.mark.parametrize("column", [name for name in NodeRow._fields if name != "body"])
+def test_an_edit_of_any_column_of_a_node_is_noticed(tmp_path, column):
     path = tmp_path / "ledger.sqlite"
     recorder = Recorder(SqliteLedger(path), lambda: 12.5)
     recorder.record(lambda _: [*run_events(), TrialStarted(NodeId("1"), 1, Pool.ATTEMPT, "me")])
     with sqlite3.connect(path) as db:
-        db.execute(f"UPDATE pages SET {column} WHERE key = '1'")
-    assert SqliteLedger(path).flaw() == "the record of node 1 was changed"
+        db.execute(f"UPDATE nodes SET {column} = 9")
+    assert SqliteLedger(path).flaw() == f"the record of node {9 if column == 'id' else 1} was changed"
 
 
 def test_an_edit_of_the_facts_of_old_nodes_is_noticed_once_they_are_read(tmp_path):
     path = tmp_path / "ledger.sqlite"
     recorder = Recorder(SqliteLedger(path), lambda: 12.5)
     recorder.record(lambda _: run_events())
-    for _ in range(70):
+    for _ in range(9):
         recorder.record(child_events)
     with sqlite3.connect(path) as db:
-        db.execute(f"UPDATE pages SET body = replace(body, 'attempt', 'control') WHERE key = '{facts_key(0)}'")
+        db.execute("UPDATE nodes SET score = 7 WHERE id = '1.2'")
     ledger = SqliteLedger(path)
     assert ledger.flaw(1, 2) is None, "nothing of them was shown yet"
-    assert len(list(ledger.history().facts())) == 2
-    assert ledger.flaw(1, 2) == ledger.flaw() == "the record of the nodes #1 to #64 was changed"
+    assert len(list(ledger.history().facts(1, Pool.ATTEMPT))) == 10
+    assert ledger.flaw(1, 2) == ledger.flaw() == "the record of node 1.2 was changed"
 
 
 @pytest.mark.parametrize(
-    "damage",
+    ("part", "entry", "damage"),
     [
-        "nothing",
-        "7",
-        "[]",
-        "[[1],[],{},[],[]]",
-        "[[1],[1],{},[[]],[0]]",
-        '[[1],[1],{"7":1},[],[0]]',
-        '[[1],["x"],{},[[1,"attempt",null,null,"",null,0,true]],[0]]',
-        '[["x"],[1],{},[[1,"attempt",null,null,"",null,0,true]],[0]]',
-        '[[1],[1],{},[[1,["attempt"],null,null,"",null,0,true]],[0]]',
-        '[[1],[1],{},[[1,"attempt",null,null,"",null,0,true]],[1]]',
+        ("run", "", "nothing"),
+        ("run", "", "[]"),
+        ("run", "", "[" * 100_000),
+        ("Workers", "members", '["a",{}]'),
+        ("NodeCount", "x", "{}"),
+        ("NodeCount", "x", '["a"]'),
+        ("Workers", "", "7"),
     ],
 )
-def test_damaged_facts_are_an_error_in_one_line(tmp_path, damage):
+def test_damaged_runs_are_an_error_in_one_line(tmp_path, part, entry, damage):
     path = tmp_path / "ledger.sqlite"
     Recorder(SqliteLedger(path), lambda: 12.5).record(lambda _: run_events())
     with sqlite3.connect(path) as db:
-        db.execute("UPDATE pages SET body = ? WHERE key = ?", (damage, facts_key(0)))
-    with pytest.raises(Misuse, match="what it says about the nodes from #1 on is damaged"):
-        list(SqliteLedger(path).history().facts())
-
-
-@pytest.mark.parametrize(
-    ("key", "damage"),
-    [
-        ("run 1", "nothing"),
-        ("run 1", "[]"),
-        ("run 1", "[" * 100_000),
-        ("run 9 Workers.members 0", '{"a":[1,{}]}'),
-        ("run 1 Workers.members x", "{}"),
-        ("run 1 Workers.members 0", '{"a":7}'),
-        ("run 1 Workers", "{}"),
-    ],
-)
-def test_damaged_runs_are_an_error_in_one_line(tmp_path, key, damage):
-    path = tmp_path / "ledger.sqlite"
-    Recorder(SqliteLedger(path), lambda: 12.5).record(lambda _: run_events())
-    with sqlite3.connect(path) as db:
-        db.execute("DELETE FROM pages WHERE key = ?", (key,))
-        db.execute("INSERT INTO pages (key, body, digest) VALUES (?, ?, zeroblob(32))", (key, damage))
+        db.execute("DELETE FROM runs WHERE part = ? AND entry = ?", (part, entry))
+        db.execute("INSERT INTO runs VALUES (99, 1, ?, ?, ?, zeroblob(16))", (part, entry, damage))
     with pytest.raises(Misuse, match=r"the record of its runs is damaged\. Put back a copy"):
-        SqliteLedger(path).history()
+        Workers.of(SqliteLedger(path).history().runs[1])
 
 
 def test_a_damaged_node_is_an_error_in_one_line(tmp_path):
     path = tmp_path / "ledger.sqlite"
     Recorder(SqliteLedger(path), lambda: 12.5).record(lambda _: run_events())
     with sqlite3.connect(path) as db:
-        db.execute("UPDATE pages SET body = '{}' WHERE key = '1'")
+        db.execute("UPDATE nodes SET body = '{}' WHERE id = '1'")
     with pytest.raises(Misuse, match=r"the record of node 1 is damaged\. Put back a copy"):
         SqliteLedger(path).history()[NodeId("1")]
 
 
-def test_writers_in_turn_and_rebuilt_pages_leave_no_flaw(tmp_path):
+def test_writers_in_turn_and_tables_that_are_made_again_leave_no_flaw(tmp_path):
     path = tmp_path / "ledger.sqlite"
     one, other = (Recorder(SqliteLedger(path), lambda: 12.5) for _ in range(2))
     one.record(lambda _: run_events())
@@ -450,7 +326,7 @@ def test_eight_that_make_the_same_ledger_wait_for_each_other(tmp_path):
 
         def make(path: Path = folder / "ledger.sqlite", ready: threading.Barrier = ready) -> None:
             ready.wait()
-            SqliteDatabase(path).close()
+            SqliteLedger(path).close()
 
         with ThreadPoolExecutor(8) as pool:
             for made in [pool.submit(make) for _ in range(8)]:

@@ -6,7 +6,7 @@ import random
 from loopty.domain.model import ModelSpec, Role
 from loopty.domain.task import Pools
 from loopty.kit.safe_folder import SafeFolder
-from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.models.archive import Archive
 from loopty.models.meter import Meter, MeteredModel, Settlements
 from loopty.models.prices import rates_of

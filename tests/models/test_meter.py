@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from loopty.domain.errors import Misuse
 from loopty.domain.model import Message, ModelFault, ModelSpec, Prompt, Reply, Role, Speaker, Usage
 from loopty.domain.task import Pools
-from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.models.meter import Meter, RequestSize, Subject
 from loopty.models.prices import rates_of
 from loopty.models.retry import Throttle

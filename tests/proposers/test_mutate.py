@@ -12,7 +12,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine.protocols import Ask
-from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.proposers.mutate import MutateProposer
 from loopty.proposers.selectors.choices import BestSelector
 from loopty.record.nodes import NodeAdded

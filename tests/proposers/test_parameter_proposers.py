@@ -21,7 +21,7 @@ from loopty.domain.proposal import Proposal
 from loopty.domain.space import Parameter, ParameterKind, Space, Value
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine.protocols import Ask, Proposer
-from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.proposers.parameters.optuna_samplers import (
     STATEFUL_SAMPLERS,
     STATELESS_SAMPLERS,

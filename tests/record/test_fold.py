@@ -1,4 +1,4 @@
-"""Whatever happens in a run, the history in its saved pages equals the fold of its events."""
+"""Whatever happens in a run, the history in the ledger's tables equals the fold of its events."""
 
 import random
 import tempfile
@@ -19,12 +19,11 @@ from loopty.engine.protocols import CommittedFiles
 from loopty.judge.tuning import Judging
 from loopty.kit import codec
 from loopty.kit.records import replace
-from loopty.ledgers.memory import MemoryLedger
-from loopty.ledgers.sqlite import SqliteLedger
+from loopty.ledgers.sqlite import MemoryLedger, SqliteLedger
 from loopty.record.calls import CallReserved, CallSettled, Spend
 from loopty.record.directives import DirectiveSeen, DirectiveSet, NoteAdded
 from loopty.record.fold import Recorded
-from loopty.record.history import History, decode_event, encode_event
+from loopty.record.history import decode_event, encode_event
 from loopty.record.nodes import ProposalRefused
 from loopty.record.recorder import Recorder
 from loopty.record.search_learning import SearchLearning, SearchMoved
@@ -175,12 +174,16 @@ def content(history):
         [(node, history[node]) for node in history.ids],
         {pool: list(history.nodes_of_pool(1, pool)) for pool in Pool},
         {pool: [node.id for node in history.waiting_nodes(1, pool)] for pool in Pool},
-        [node for block in history.facts() for node in block.nodes],
+        {pool: list(history.facts(1, pool)) for pool in Pool},
+        {pool: list(history.labels(1, pool)) for pool in Pool},
+        [list(history.newest_nodes(1, pools)) for pools in (tuple(Pool), [Pool.ATTEMPT], [Pool.CONTROL])],
+        history.children(1),
+        list(history.bodies()),
     )
 
 
 def fold(ledger):
-    history = History()
+    history = MemoryLedger().history()
     for recorded in ledger.read():
         event = decode_event(*encode_event(recorded.event))
         history.apply(Recorded(recorded.number, recorded.at, event))
@@ -189,7 +192,7 @@ def fold(ledger):
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32), steps=st.integers(1, 120))
-def test_the_saved_pages_equal_the_fold_of_the_events(seed, steps):
+def test_the_tables_equal_the_fold_of_the_events(seed, steps):
     ledger = MemoryLedger()
     run = RandomRun(ledger, seed)
     for _ in range(steps):
@@ -201,7 +204,7 @@ def test_the_saved_pages_equal_the_fold_of_the_events(seed, steps):
 
 @settings(max_examples=5, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_rebuilt_pages_are_in_the_order_of_the_events(seed):
+def test_tables_that_are_made_again_are_the_same(seed):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "ledger.db")
         ledger = SqliteLedger(path)

@@ -9,9 +9,9 @@ import pytest
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.fold import Event, Recorded
-from loopty.record.history import History
 from loopty.record.nodes import NodeAdded, ProposalRefused
 from loopty.record.search_learning import ArmCredit, OperatorCredit
 from loopty.record.sessions import RunStarted
@@ -23,7 +23,7 @@ class Story:
     """A run whose events a test writes."""
 
     def __init__(self) -> None:
-        self.history = History()
+        self.history = MemoryLedger().history()
         self._numbers = itertools.count(1)
         self.record(RunStarted(1, "criteria", Objective(), 0, "why"))
         self.add("1", "baseline")

@@ -9,11 +9,11 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.trial import Ending, Outcome
 from loopty.kit import codec
-from loopty.ledgers.memory import MemoryLedger
-from loopty.ledgers.row_pages import RowPages
-from loopty.ledgers.sqlite import SqliteLedger
+from loopty.ledgers.sqlite import MemoryLedger, SqliteLedger
 from loopty.record.calls import CallReserved, CallSettled, Spend
+from loopty.record.node_table import NodeTable
 from loopty.record.recorder import Recorder
+from loopty.record.run_rows import RunRows
 from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialEnded
 from loopty.testing.ledger_suite import child_events, run_events
@@ -58,7 +58,7 @@ def test_events_that_wait_come_before_the_next_ones_and_decisions_know_them(ledg
         return [reserved("d")]
 
     async def session():
-        async with recorder.saving_rarely():
+        async with recorder.gathering():
             recorder.record_soon(settled("a"))
             recorder.record_soon(settled("b"))
             assert calls(ledger) == []
@@ -74,7 +74,7 @@ def test_events_that_wait_come_before_the_next_ones_and_decisions_know_them(ledg
 
 def test_an_event_waits_for_a_moment_only(ledger, recorder):
     async def session():
-        async with recorder.saving_rarely():
+        async with recorder.gathering():
             recorder.record_soon(settled("a"))
             await asyncio.sleep(0.1)
             assert calls(ledger) == ["CallSettled a"]
@@ -90,7 +90,7 @@ def test_a_decision_that_is_refused_loses_nothing_that_waits(ledger, recorder):
         raise Exhausted("nothing is left")
 
     async def session():
-        async with recorder.saving_rarely():
+        async with recorder.gathering():
             recorder.record_soon(settled("a"))
             history = recorder.history
             with pytest.raises(Exhausted):
@@ -108,7 +108,7 @@ def test_a_ledger_that_cannot_be_written_is_told_to_the_next_who_records(ledger,
         raise Misuse("the disk is full")
 
     async def session():
-        async with recorder.saving_rarely():
+        async with recorder.gathering():
             recorder.record_soon(settled("a"))
             with monkeypatch.context() as full:
                 full.setattr(ledger, "write_lock", fail)
@@ -123,7 +123,7 @@ def test_a_ledger_that_cannot_be_written_is_told_to_the_next_who_records(ledger,
 
 def test_each_session_of_a_recorder_has_its_own_moment(ledger, recorder):
     async def session(call, seconds):
-        async with recorder.saving_rarely():
+        async with recorder.gathering():
             recorder.record_soon(settled(call))
             await asyncio.sleep(seconds)
             assert bool(calls(ledger)[-1:] == [f"CallSettled {call}"]) == bool(seconds)
@@ -138,7 +138,7 @@ def test_what_waits_fits_behind_events_of_another_process(tmp_path):
     first.record(lambda _: [RunStarted(1, "criteria", Objective(), 0, "first"), *map(reserved, "abc")])
 
     async def session():
-        async with first.saving_rarely():
+        async with first.gathering():
             first.record_soon(settled("a"))
             second.record(lambda _: [settled("b")])
             first.record(lambda _: [settled("c")])
@@ -148,7 +148,7 @@ def test_what_waits_fits_behind_events_of_another_process(tmp_path):
     assert SqliteLedger(path).flaw() is None
 
 
-@pytest.mark.parametrize("broken", ["count", "runs"])
+@pytest.mark.parametrize("broken", [(NodeTable, "count"), (RunRows, "read")])
 def test_a_reader_that_was_broken_off_halfway_reads_again_and_gives_no_id_twice(broken, tmp_path, monkeypatch):
     first, second = (Recorder(SqliteLedger(tmp_path / "ledger.sqlite"), lambda: 1.0) for _ in range(2))
     first.record(lambda _: run_events())
@@ -159,7 +159,7 @@ def test_a_reader_that_was_broken_off_halfway_reads_again_and_gives_no_id_twice(
         raise ConnectionError("the server was killed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(RowPages, broken, break_off)
+        patch.setattr(*broken, break_off)
         with pytest.raises(ConnectionError):
             second.record(child_events)
     assert second.record(child_events)[0].event.node == "1.3"
@@ -192,7 +192,7 @@ def test_an_event_that_could_not_be_read_back_is_refused_and_nothing_changes(led
 
 def test_such_an_event_does_not_wait_and_stop_others(ledger, recorder):
     async def session():
-        async with recorder.saving_rarely():
+        async with recorder.gathering():
             recorder.record_soon(settled("a"))
             with pytest.raises(Misuse, match="was not recorded: tokens is "):
                 recorder.record_soon(CallSettled(1, "b", True, 0.0))

@@ -5,8 +5,8 @@ import pytest
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.trial import Pool
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.fold import Recorded
-from loopty.record.history import History
 from loopty.record.nodes import NodeAdded
 from loopty.record.sessions import RunStarted
 from loopty.session import lookup
@@ -17,7 +17,7 @@ from ..engine.conftest import make_task
 @pytest.fixture
 def history():
     """Two runs whose nodes were added in turns."""
-    history = History()
+    history = MemoryLedger().history()
     task = make_task()
     names = ["1", "1.1", "2", "1.2", "2.1", "1.1.1"]
     events = [RunStarted(1, "", task.objective, 0, ""), RunStarted(2, "", task.objective, 0, "")]

@@ -5,7 +5,7 @@ from collections import Counter
 from loopty.domain.ids import NodeId
 from loopty.domain.model import Message, Prompt, Role, Speaker
 from loopty.kit.safe_folder import SafeFolder
-from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.models.purse import RunPurse
 from loopty.record.calls import CallReserved
 from loopty.record.recorder import Recorder

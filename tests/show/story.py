@@ -14,13 +14,12 @@ from loopty.domain.task import Noise
 from loopty.domain.trial import Ending, Integrity, Outcome, Pool
 from loopty.judge.judge import MeasureAgain, judge
 from loopty.judge.revisions import start_confirmation
-from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.calls import CallReserved
 from loopty.record.fold import Event, Recorded
 from loopty.record.history import History
 from loopty.record.nodes import GateAdded, NodeAdded, ProposalRefused
 from loopty.record.recorder import Recorder
-from loopty.record.saved_nodes import NodesInMemory
 from loopty.record.sessions import RunStarted, SessionEnded, SessionStarted
 from loopty.record.trials import MachineSeen, RunRebaselined, TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents
@@ -28,20 +27,6 @@ from loopty.record.verdicts import Incumbents
 OWNER = "host:4711:99"
 TREE = "f0" * 20
 """Of the baseline."""
-
-
-class _NodesWithReads(NodesInMemory):
-    def __init__(self) -> None:
-        super().__init__()
-        self.read: list[NodeId] = []
-
-    def page(self, node: NodeId) -> str | None:
-        self.read.append(node)
-        return super().page(node)
-
-    def tree_facts(self, node: NodeId) -> str | None:
-        self.read.append(node)
-        return super().tree_facts(node)
 
 
 Measured = Callable[[NodeId], float]
@@ -173,15 +158,17 @@ class Story:
         self.tell(SessionEnded(1, reason))
 
     def history_and_reads(self) -> tuple[History, list[NodeId]]:
-        """The history as another process opens it, and the nodes that are read from its pages, as they are."""
-        saved, folded = _NodesWithReads(), History()
-        for recorded in self.ledger.read():
-            folded.apply(recorded)
-        pages = folded.take_changed_pages()
-        saved.save(pages)
-        history = History(saved)
-        history.catch_up(folded.number, folded.number, lambda: {"run 1": pages["run 1"].body}, lambda _: ())
-        return history, saved.read
+        """The history as another process opens it, and the nodes whose records are read, as they are."""
+        history, read = self.history, list[NodeId]()
+        table = history._table
+        body = table.body
+
+        def note(node: NodeId) -> str | None:
+            read.append(node)
+            return body(node)
+
+        table.body = note  # type: ignore[method-assign]
+        return history, read
 
     def _finished(self, metrics: Mapping[str, float]) -> Outcome:
         metrics = with_weighted_sum(metrics, self.metrics)

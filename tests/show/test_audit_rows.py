@@ -13,7 +13,7 @@ from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.judge.tuning import Judging
 from loopty.kit import codec
-from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.history import History
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
@@ -273,6 +273,6 @@ def test_the_history_contains_no_audit_result():
     run.audits("1", 0.123456)
     run.audits(better, 0.654321)
     history: History = run.ledger.history()
-    pages = [history.page(node) for node in history.ids] + [codec.text(run) for run in history.runs.values()]
+    pages = [history.body(node) for node in history.ids] + [codec.text(run) for run in history.runs.values()]
     assert not any("123456" in page or "654321" in page for page in pages)
     assert history[NodeId(better)].outcome.metrics == {"score": 0.9}

@@ -4,8 +4,8 @@ from loopty.domain.access import ObjectName
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.fold import Recorded
-from loopty.record.history import History
 from loopty.record.nodes import NodeAdded
 from loopty.record.sessions import RunStarted
 from loopty.record.trials import TrialEnded, TrialStarted
@@ -26,7 +26,7 @@ def make_history(*nodes):
             TrialEnded(NodeId(node), 1, Outcome(Ending.FINISHED, {"score": score}, artifacts=artifacts)),
             NodeJudged(NodeId(node), verdict, "", NodeId("1")),
         ]
-    history = History()
+    history = MemoryLedger().history()
     for number, event in enumerate(events, start=1):
         history.apply(Recorded(number, float(number), event))
     return history

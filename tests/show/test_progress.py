@@ -14,8 +14,8 @@ from loopty.domain.model import Usage
 from loopty.domain.task import Noise, Pools
 from loopty.domain.trial import Ending, Pool, Row
 from loopty.judge.revisions import discard_node
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.calls import CallReserved, CallSettled
-from loopty.record.history import History
 from loopty.record.sessions import SessionStalled
 from loopty.record.verdicts import Incumbents
 from loopty.show.figures import duration
@@ -206,7 +206,7 @@ def test_a_recorder_that_has_to_catch_up_leaves_the_display_alone() -> None:
     story, screen = Story(), Screen()
     shown = live(story, screen)
     lines = PlainProgress(story.recorder, 1, POOLS, screen.stream, Terminal(), lambda: story.now)
-    story.recorder.history = History()
+    story.recorder.history = MemoryLedger().history()
     story.now += 60
     shown.tick()
     lines.tick()

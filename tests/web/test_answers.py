@@ -249,7 +249,7 @@ async def test_a_record_of_an_older_version_is_folded_with_progress(story):
     ledger = SqliteLedger(story.state.ledger.path_for_programs())
     ledger._database.execute("UPDATE fold SET version = 1")
     seen = []
-    import loopty.ledgers.row_ledger as module
+    import loopty.record.ledger as module
 
     before, module._EVENTS_PER_SAVE = module._EVENTS_PER_SAVE, 10
     try:

@@ -1,4 +1,4 @@
-"""Columns of a run: filled from blocks of facts at once, they equal those that nodes one by one make."""
+"""Columns of a run: what queries fill at once equals what the nodes say one by one."""
 
 import pytest
 
@@ -6,8 +6,9 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.trial import Verdict
 from loopty.record.sessions import RunStarted
+from loopty.record.trials import Cohorts
 from loopty.record.verdicts import NodeJudged
-from loopty.show.rated_nodes import rated_nodes
+from loopty.show.rated_nodes import rate_whole
 from loopty.web.columns import NodeColumns
 from loopty.web.record import RecordFeed
 
@@ -15,19 +16,36 @@ from .story import commit
 
 
 def columns_from_nodes(history, run):
-    columns = NodeColumns()
-    for node in rated_nodes(history, run).nodes:
-        columns.put(node)
+    columns, present = NodeColumns(), Cohorts.of(history.runs[run]).fingerprint
+    for node in (history[node] for node in history.ids if node.run == run):
+        place = columns.put(rate_whole(history, node, present))
+        parent, seconds = (
+            (history.handle(node.id.parent) if node.id.parent else 0),
+            getattr(node.outcome, "seconds", 0),
+        )
+        columns.put_label(place, parent, node.added_at, seconds, node.operator, node.summary)
     return columns
 
 
 def shown(columns):
-    rows = zip(columns.handles, columns.marks, columns.pools, map(repr, columns.scores), strict=True)
+    operators = map(columns.operator, range(len(columns)))
+    rows = zip(
+        columns.handles,
+        columns.marks,
+        columns.pools,
+        map(repr, columns.scores),
+        columns.times,
+        columns.parents,
+        columns.seconds,
+        columns.summaries,
+        operators,
+        strict=True,
+    )
     return list(rows), +columns.counts
 
 
 @pytest.mark.parametrize("run", [1, 2])
-def test_blocks_and_single_nodes_fill_the_same_columns(story, top, run):
+def test_queries_and_single_nodes_fill_the_same_columns(story, top, run):
     changed = commit(top, "x.txt", "three\n")
     story.record(NodeJudged(NodeId("1.4"), Verdict.DISCARDED, "taken back", NodeId("1")))
     story.record(RunStarted(2, "c", Objective(), 0, "the second run", secret="s"))

@@ -14,7 +14,7 @@ from loopty.domain.objective import Objective
 from loopty.domain.proposal import Edits, Proposal
 from loopty.domain.trial import Pool, Verdict
 from loopty.kit.records import replace
-from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder
 from loopty.record.sessions import RunStarted

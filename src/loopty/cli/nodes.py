@@ -61,9 +61,9 @@ def tree_verb(node: NodeId | None, everything: bool, controls: bool, run: int | 
     say_run_without_result(campaign, top.run, top.run if node else run)
     say_unreadable(campaign)
     if as_json:
-        for each, page in campaign.history.pages():
+        for each, body in campaign.history.bodies():
             if each.is_within(top):
-                print_json_text(page)
+                print_json_text(body)
         return
     from loopty.show.tree_rows import LIMIT
     from loopty.show.tree_text import tree_lines
@@ -98,7 +98,7 @@ def show_verb(node: NodeId, prompt: bool, refused: bool, as_json: bool) -> None:
         more = {"branch": node.branch, "folder": str(folder), "gates": codec.plain(detail.gates)}
         more |= {"workspace": str(draft)} if draft else {}
         more |= {"explanation": found.plain()} if found else {}
-        print_json({**json.loads(campaign.history.page(node)), **more})
+        print_json({**json.loads(campaign.history.body(node)), **more})
         return
     from loopty.show.node import node_text
 

@@ -159,7 +159,7 @@ class Loop:
 
     async def drive(self) -> Finish:
         """Run trials until something says stop. Whatever happens, the session is closed in the ledger."""
-        async with self._recorder.saving_rarely():
+        async with self._recorder.gathering():
             return await self._drive()
 
     async def _drive(self) -> Finish:

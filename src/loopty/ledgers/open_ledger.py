@@ -62,7 +62,7 @@ def _join(place: str, path: str, options: list[tuple[str, str]]) -> str:
 
 LEDGERS = {
     "sqlite": "loopty.ledgers.sqlite:open_url",
-    "memory": "loopty.ledgers.memory:open_url",
+    "memory": "loopty.ledgers.sqlite:open_in_memory",
 }
 """Scheme of the URL → `module:function` that opens it, given the path of the URL."""
 SERVERS = {

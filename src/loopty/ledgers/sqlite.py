@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,9 +17,10 @@ from loopty.kit.paths import quote_path
 from loopty.kit.process import at_work_end
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.temporary_folder import make_temporary_folder
-from loopty.ledgers.row_ledger import RowLedger
-from loopty.ledgers.rows import LedgerBusy
-from loopty.record.ledger import LocalOwners, Owners
+from loopty.record.database import LedgerBusy
+from loopty.record.fold import Recorded
+from loopty.record.history import FOLD_VERSION, History
+from loopty.record.ledger import Ledger, OnProgress
 
 CALL_EVENTS = (
     "kind IN ('call-reserved', 'call-settled', 'proposal-refused') "
@@ -27,10 +28,10 @@ CALL_EVENTS = (
 )
 """Which events are about model calls. A partial index has them: a long record without calls costs nothing."""
 
-VERSION = 4
+VERSION = 5
 """The file's user_version. No release wrote another one, so there is nothing to migrate from."""
 
-# Handle, run and pool of a node never change, so that an update of its page touches none of their indexes.
+# What has an index hardly ever changes, so that an update of a node touches no index.
 LAYOUT = f"""
 CREATE TABLE events (
     number INTEGER PRIMARY KEY,
@@ -38,33 +39,56 @@ CREATE TABLE events (
     kind TEXT NOT NULL,
     body TEXT NOT NULL,
     digest BLOB NOT NULL,
-    page_sum BLOB,
+    row_sum BLOB,
     seal BLOB
 );
-CREATE TABLE pages (
+CREATE TABLE runs (
     place INTEGER PRIMARY KEY,
-    key TEXT NOT NULL UNIQUE,
+    run INTEGER NOT NULL,
+    part TEXT NOT NULL,
+    entry TEXT NOT NULL,
     body TEXT NOT NULL,
-    digest BLOB NOT NULL,
-    handle INTEGER,
-    run INTEGER,
-    pool TEXT,
-    waits INTEGER,
+    digest BLOB NOT NULL
+);
+CREATE TABLE nodes (
+    handle INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    run INTEGER NOT NULL,
+    pool TEXT NOT NULL,
+    place_in_run INTEGER NOT NULL,
+    place_in_pool INTEGER NOT NULL,
+    parent INTEGER NOT NULL,
+    added_at REAL NOT NULL,
+    waits INTEGER NOT NULL,
     identity TEXT,
-    facts TEXT
+    verdict TEXT,
+    ending TEXT,
+    basis TEXT NOT NULL,
+    score REAL,
+    error_rate REAL,
+    repeats INTEGER NOT NULL,
+    judged INTEGER NOT NULL,
+    is_plain INTEGER NOT NULL,
+    seconds REAL NOT NULL,
+    label TEXT NOT NULL,
+    body TEXT NOT NULL,
+    facts_digest BLOB NOT NULL,
+    digest BLOB NOT NULL
 );
 CREATE TABLE fold (version INTEGER NOT NULL);
-INSERT INTO fold VALUES (0);
-CREATE UNIQUE INDEX nodes_by_handle ON pages (handle) WHERE handle IS NOT NULL;
-CREATE INDEX nodes_by_pool ON pages (run, pool, handle, key) WHERE handle IS NOT NULL;
-CREATE INDEX nodes_by_identity ON pages (identity) WHERE identity IS NOT NULL;
-CREATE INDEX waiting_nodes ON pages (run, pool, handle) WHERE waits = 1;
+INSERT INTO fold VALUES ({FOLD_VERSION});
+CREATE UNIQUE INDEX nodes_by_pool ON nodes (run, pool, place_in_pool);
+CREATE INDEX nodes_by_parent ON nodes (run, parent, pool);
+CREATE INDEX nodes_by_identity ON nodes (identity) WHERE identity IS NOT NULL;
+CREATE INDEX waiting_nodes ON nodes (run, pool, handle) WHERE waits = 1;
 CREATE INDEX call_events ON events (number) WHERE {CALL_EVENTS};
 PRAGMA user_version = {VERSION};
 """
 
 
 BUSY_TIMEOUT_MS = 120_000
+_MOST_TRIES = 100
+_SECONDS_BETWEEN_TRIES = 0.01
 _FILES = ("", "-wal", "-shm", "-journal")
 """The suffixes of the files that SQLite makes for one ledger."""
 
@@ -109,7 +133,7 @@ class LedgerFile:
             name = f"{self.path.stem}-{os.getpid()}-{int(time.time())}{self.path.suffix}"
         with self.explain_errors():
             temporary = f"{name}.making-{os.getpid()}"
-            target = apsw.Connection(str(self._folder.make().path_for_programs() / temporary))
+            target = self._open_new(temporary)
             with target.backup("main", db, "main") as backup:
                 backup.step()
             target.close()
@@ -118,6 +142,16 @@ class LedgerFile:
             self.path = self.path.with_name(name)
             self._path_text = str(self.path)
         return self.open()
+
+    def _open_new(self, name: str) -> apsw.Connection:
+        """Open a new file in the folder, again where somebody who clears up removes it, still empty, meanwhile."""
+        for _ in range(_MOST_TRIES):
+            try:
+                return apsw.Connection(str(self._folder.make().path_for_programs() / name))
+            except apsw.CantOpenError as error:
+                last = error
+                time.sleep(_SECONDS_BETWEEN_TRIES)
+        raise last
 
     @contextmanager
     def explain_errors(self) -> Iterator[None]:
@@ -175,6 +209,21 @@ class LedgerFile:
         return status.st_dev, status.st_ino
 
 
+class _NoFile(LedgerFile):
+    """No file: the database is in memory, and gone with its connection."""
+
+    def __init__(self) -> None:
+        self.path = Path(":memory:")
+        self.reads_only = False
+
+    @property
+    def is_gone(self) -> bool:
+        return False
+
+    def open(self) -> apsw.Connection:
+        return apsw.Connection(":memory:")
+
+
 def _exists(name: str, folder: int) -> bool:
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -189,18 +238,18 @@ def _exists(name: str, folder: int) -> bool:
 
 T = TypeVar("T")
 _MS_OF_A_SHORT_WAIT = 1_000
-_SECONDS_BETWEEN_TRIES = 0.01
 
 
 class SqliteDatabase:
-    """The database in one file."""
+    """The database in one file, or in memory."""
 
     call_events = CALL_EVENTS
 
-    def __init__(self, path: Path) -> None:
-        self._file = LedgerFile(path)
+    def __init__(self, file: LedgerFile | None) -> None:
+        self._file = file or _NoFile()
         self._db = self._file.open()
         self.reads_only = self._file.reads_only
+        self.is_writing = file is None
         with self._file.explain_errors():
             self._prepare()
 
@@ -242,13 +291,15 @@ class SqliteDatabase:
     def write(self) -> Iterator[None]:
         if self.reads_only:
             raise Misuse(f"{self._file.path} is read-only: make it and its folder writable")
+        was_writing = self.is_writing
         with self._transaction("IMMEDIATE"):
-            yield
+            self.is_writing = True
+            try:
+                yield
+            finally:
+                self.is_writing = was_writing
         if self._file.is_gone:
             self._save_again()
-
-    def content_mark(self) -> int | None:
-        return self._db.data_version()
 
     @contextmanager
     def short_waits(self) -> Iterator[None]:
@@ -290,7 +341,7 @@ class SqliteDatabase:
             if not self._has_layout():
                 raise Misuse(f"{self._file.path} is empty and read-only: make it writable once")
             return
-        if self._switch_to_wal() != "wal":
+        if self._switch_to_wal() not in ("wal", "memory"):
             raise Misuse(
                 f"{self._file.path} is on a file system without shared memory (a network drive?): "
                 "keep the repository on a local disk"
@@ -323,20 +374,38 @@ class SqliteDatabase:
         raise Misuse(f"{self._file.path} was written by {age} loopty (schema {version}): {remedy}")
 
 
-class SqliteLedger(RowLedger):
-    """A ledger whose writers are processes of this machine: lock files say whether they live."""
+class SqliteLedger(Ledger):
+    """A ledger in a file, whose writers are processes of this machine: lock files say whether they live."""
 
     def __init__(self, path: Path) -> None:
-        self._file_database = SqliteDatabase(path)
-        super().__init__(self._file_database)
+        super().__init__(SqliteDatabase(LedgerFile(path)))
 
-    def close(self) -> None:
-        self._file_database.close()
+    def history(self, on_progress: OnProgress | None = None) -> History:
+        if self._database.reads_only and self.is_behind():
+            return fold_in_memory(self.read())
+        return super().history(on_progress)
 
-    def owners(self, local: LocalOwners) -> Owners:
-        return local
+
+class MemoryLedger(Ledger):
+    """A ledger in memory, for tests and for use as a library."""
+
+    def __init__(self) -> None:
+        super().__init__(SqliteDatabase(None))
+
+
+def fold_in_memory(events: Iterable[Recorded]) -> History:
+    """Fold these events without a look at any table."""
+    history = MemoryLedger().history()
+    for recorded in events:
+        history.apply_read(recorded)
+    return history
 
 
 def open_url(path: str) -> SqliteLedger:
     """Open the ledger in the file at this path."""
     return SqliteLedger(Path(path))
+
+
+def open_in_memory(_path: str) -> MemoryLedger:
+    """Make a new ledger, gone with the process."""
+    return MemoryLedger()

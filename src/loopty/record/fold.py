@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,19 +12,10 @@ from loopty.domain.objective import Metric, Objective, score_metric
 from loopty.domain.trial import Outcome, Pool
 from loopty.kit import codec
 from loopty.kit.records import Record, field
-from loopty.record.node_facts import (
-    FactsBlock,
-    FactsKind,
-    NodeFacts,
-    block_number,
-    read_block,
-    tree_facts_text,
-    with_nodes,
-)
+from loopty.record.database import UNREADABLE, damaged
 from loopty.record.node_record import Node
-from loopty.record.pages import RUN_KEY, UNREADABLE, NodePlace, Page, RunPages, SavedNodes, damaged_page, facts_key
+from loopty.record.node_table import LONGEST_SUMMARY, NodeFacts, NodeLabel, NodeRow, NodeTable, PoolNodes, basis
 from loopty.record.run_record import Run
-from loopty.record.saved_nodes import KnownPools, NodesInMemory, UnsavedNodes
 
 
 class Event(Record):
@@ -45,7 +35,7 @@ class Recorded(Record):
 
 
 _MOST_DECODED = 500_000
-"""Characters of the pages whose nodes are kept decoded; with more, all are read again when they are asked for.
+"""Characters of the nodes that are kept decoded; with more, all are read again when they are asked for.
 
 Decoded, a node takes some nine times as much. A process that drives a run has the same memory after any number.
 """
@@ -54,34 +44,22 @@ Decoded, a node takes some nine times as much. A process that drives a run has t
 class FoldState:
     """Every run and node as the events so far leave them. Families read it and put new records into it."""
 
-    def __init__(self, saved: SavedNodes | None = None) -> None:
-        if saved is None:
-            saved = NodesInMemory()
+    def __init__(self, table: NodeTable) -> None:
         self.number = 0
         """The number of the last event folded in."""
-        self.saved_number = 0
-        """The number of the last event whose changes are in the saved pages."""
         self.runs: dict[int, Run] = {}
-        self._saved: SavedNodes = saved
-        self._saved_count = 0
-        """How many of its nodes belong to that event: another process may have saved more since."""
+        self.count = 0
+        """How many nodes all runs have. The table may have more: another process may have added some since."""
+        self._table = table
+        self._unsaved: dict[NodeId, Node] = {}
+        """Nodes that have changed and are not written yet."""
         self._decoded: dict[NodeId, Node] = {}
         """Some of the saved nodes."""
-        self._decoded_sizes: dict[NodeId, int] = {}
-        """The characters of their pages, which grow with what is known about them."""
         self._decoded_size = 0
-        """The sum of these."""
-        self._unsaved: dict[NodeId, Node] = {}
-        """Nodes that changed since the last save."""
-        self._index = UnsavedNodes()
-        self._pools = KnownPools()
+        """The characters of what they were decoded from."""
         self._counting: dict[int, tuple[Objective, Outcome | None, tuple[Metric, ...]]] = {}
         """The counting metrics of each run, with what they follow from."""
-        self._blocks: dict[int, FactsBlock] = {}
-        """Blocks of facts that were just saved: the next node of a block need not read it again."""
-        self._run_pages = RunPages()
-        self._changed: dict[str, None] = {}
-        """In the order in which pages first changed: a ledger keeps them so, and nodes in their order."""
+        self._changed_runs: dict[int, None] = {}
 
     @property
     def run(self) -> Run | None:
@@ -89,14 +67,16 @@ class FoldState:
         return self.runs[max(self.runs)] if self.runs else None
 
     @property
-    def ids(self) -> Iterator[NodeId]:
-        """Yield all node ids, in the order in which they were added."""
-        return itertools.chain(itertools.islice(self._saved.ids(), self._saved_count), self._index)
+    def _nodes(self) -> NodeTable:
+        """Return the table with all changes so far, so that a decision finds what it has just done."""
+        if self._unsaved and self._table.is_writing:
+            self._save_nodes()
+        return self._table
 
     @property
-    def count(self) -> int:
-        """Count the nodes of all runs."""
-        return self._saved_count + len(self._index)
+    def ids(self) -> Iterator[NodeId]:
+        """Yield all node ids, in the order in which they were added."""
+        return self._nodes.ids(self.count)
 
     def handle(self, node: NodeId) -> int:
         """Return the node's place among all nodes, from 1: its short name, which never changes."""
@@ -108,98 +88,83 @@ class FoldState:
 
     def node_of_handle(self, handle: int) -> NodeId:
         """Look up the node with this short name."""
-        new = (node for node in self._index if self._unsaved[node].handle == handle)
-        found = self._saved.node_of_handle(handle) or next(new, None)
+        found = self.nodes_of_handles([handle]).get(handle)
         if found is None:
             newest = f"the newest is {handle_name(self.count)}" if self.count else "nothing has run here yet"
             raise Misuse(f"there is no node {handle_name(handle)}: {newest} (see `loopty tree`)")
         return found
+
+    def nodes_of_handles(self, handles: Sequence[int]) -> Mapping[int, NodeId]:
+        """Look up the nodes with these short names."""
+        return self._nodes.of_handles(handles)
 
     def __getitem__(self, node: NodeId) -> Node:
         found = self._unsaved.get(node) or self._decoded.get(node)
         return self._read(node) if found is None else found
 
     def _read(self, node: NodeId) -> Node:
-        """Decode the page of a saved node."""
-        page = self._saved.page(node)
-        if page is None:
+        """Decode a saved node."""
+        body = self._table.body(node)
+        if body is None:
             raise Misuse(f"there is no node {node}: `loopty tree` lists them")
         try:
-            found = codec.build(Node, json.loads(page))
+            found = codec.build(Node, json.loads(body))
         except UNREADABLE as error:
-            raise damaged_page(f"node {node}") from error
+            raise damaged(f"node {node}") from error
         if found.id != node:
             raise Misuse(f"the record of node {node} is that of {found.id}: it was changed by hand")
-        self._keep_decoded(found, len(page))
+        self._keep_decoded(found, len(body))
         return found
 
     def _keep_decoded(self, node: Node, size: int) -> None:
         if self._decoded_size >= _MOST_DECODED:
             self._forget_decoded()
-        self._decoded_size += size - self._decoded_sizes.get(node.id, 0)
-        self._decoded_sizes[node.id] = size
+        self._decoded_size += size
         self._decoded[node.id] = node
 
     def _forget_decoded(self) -> None:
         self._decoded.clear()
-        self._decoded_sizes.clear()
         self._decoded_size = 0
 
-    def page(self, node: NodeId) -> str:
+    def body(self, node: NodeId) -> str:
         """Return the node as one line of JSON."""
-        page = None if node in self._unsaved else self._saved.page(node)
-        return codec.text(self[node]) if page is None else page
+        body = None if node in self._unsaved else self._table.body(node)
+        return codec.text(self[node]) if body is None else body
 
-    def pages(self) -> Iterator[tuple[NodeId, str]]:
+    def bodies(self) -> Iterator[tuple[NodeId, str]]:
         """Yield every node of all runs as one line of JSON, in the order in which they were added."""
-        for node, page in itertools.islice(self._saved.pages(), self._saved_count):
-            yield node, codec.text(self._unsaved[node]) if node in self._unsaved else page
-        yield from ((node, codec.text(self._unsaved[node])) for node in self._index)
-
-    def tree_facts(self, node: NodeId) -> str:
-        """Return what a line of the tree needs of the node, as one line of JSON."""
-        facts = None if node in self._unsaved else self._saved.tree_facts(node)
-        return tree_facts_text(self[node]) if facts is None else facts
-
-    def all_tree_facts(self) -> Iterator[tuple[NodeId, str]]:
-        """Yield the tree facts of every node of all runs, in the order in which they were added."""
-        unsaved, all_saved = self._unsaved, itertools.islice(self._saved.all_tree_facts(), self._saved_count)
-        if not unsaved:
-            return all_saved
-        saved = ((node, tree_facts_text(unsaved[node]) if node in unsaved else facts) for node, facts in all_saved)
-        return itertools.chain(saved, ((node, tree_facts_text(unsaved[node])) for node in self._index))
+        return self._nodes.bodies(self.count)
 
     def nodes_of_pool(self, run: int, pool: Pool) -> Sequence[NodeId]:
         """List the nodes of one pool of one run, oldest first; the baseline is among the attempts."""
-        return self._pools.nodes(self._saved, self._saved_count, run, pool, self._index.of_pool)
+        return PoolNodes(self._nodes, run, pool, self.count)
+
+    def newest_nodes(self, run: int, pools: Sequence[Pool]) -> Iterator[NodeId]:
+        """Yield the ids of the nodes of a run in these pools, the newest first."""
+        return self._nodes.newest(run, pools, self.count)
 
     def nodes(self, run: int, pool: Pool) -> Iterator[Node]:
         return map(self.__getitem__, self.nodes_of_pool(run, pool))
 
     def waiting_nodes(self, run: int, pool: Pool) -> Iterator[Node]:
         """Yield the nodes of this run and pool that wait for a trial, oldest first, without the baseline."""
-        ids = (*self._saved.waiting_nodes(run, pool), *self._unsaved)
-        nodes = sorted({self[node].handle: self[node] for node in ids}.items())
-        return (node for _, node in nodes if node.id.run == run and node.pool is pool and _waits(node))
+        return (node for node in map(self.__getitem__, self._nodes.waiting(run, pool)) if _waits(node))
 
-    def facts(self) -> Iterator[FactsBlock]:
-        """Yield the facts of every node of all runs, oldest first."""
-        changed = self._changed_facts()
-        for number, text in self._saved.facts_pages():
-            block = read_block(number, text)
-            yield with_nodes(number, block, changed.pop(number)) if number in changed else block
-        yield from (with_nodes(number, None, nodes) for number, nodes in sorted(changed.items()))
+    def facts(self, run: int, pool: Pool) -> Iterator[NodeFacts]:
+        """Yield the facts of every node of a pool, oldest first."""
+        return self._nodes.facts(run, pool, self.count)
 
-    def nodes_of_handles(self, handles: Sequence[int]) -> Mapping[int, NodeId]:
-        """Look up the nodes with these short names."""
-        return {
-            **self._saved.nodes_of_handles(handles),
-            **{self._unsaved[node].handle: node for node in self._index},
-        }
+    def labels(self, run: int, pool: Pool) -> Iterator[NodeLabel]:
+        """Yield the labels of every node of a pool, oldest first."""
+        return self._nodes.labels(run, pool, self.count)
+
+    def children(self, run: int) -> list[tuple[int, str, int]]:
+        """Return how many children there are, by the handle of their parent and their pool; parents by age."""
+        return self._nodes.children(run, self.count)
 
     def twin(self, run: int, pool: Pool, identity: str) -> NodeId | None:
         """Find the node of this run and pool that is the same experiment, or None; all pools have the baseline."""
-        twins = (*self._saved.twins(run, identity), *self._index.twins(run, identity))
+        twins = self._nodes.twins(run, identity)
         return next((node for node, other in twins if other is pool or node.parent is None), None)
 
     def metrics(self, node: Node) -> tuple[Metric, ...]:
@@ -233,81 +198,47 @@ class FoldState:
 
     def put_run(self, run: Run) -> None:
         self.runs[run.number] = run
-        self._changed[f"{RUN_KEY}{run.number}"] = None
+        self._changed_runs[run.number] = None
 
     def put(self, node: Node) -> None:
+        self.count = max(self.count, node.handle)
         self._unsaved[node.id] = node
-        self._changed[node.id] = None
 
-    def add_to_index(self, node: Node) -> None:
-        """Index a node that was just put for the first time."""
-        self._index.add(node)
-        self._pools.add(node.id, node.pool)
-
-    def seal_in_index(self, node: Node) -> None:
-        """Index the files of a node that was a draft until now."""
-        self._index.seal(node)
-
-    def take_changed_pages(self) -> dict[str, Page]:
-        """Take the pages that changed since the last call, to save them: from then on they are read back."""
-        pages: dict[str, Page] = {}
-        for key in self._changed:
-            if key.startswith(RUN_KEY):
-                pages |= self._run_pages.changed_pages(self.runs[int(key.removeprefix(RUN_KEY))])
-            else:
-                pages[key] = self._page(NodeId(key))
-        pages |= self._facts_pages()
-        for node in self._unsaved.values():
-            self._keep_decoded(node, len(pages[node.id].body))
-        self.saved_number, self._saved_count = self.number, self.count
-        self._forget_unsaved()
-        return pages
-
-    def _forget_unsaved(self) -> None:
-        self._changed.clear()
+    def _save_nodes(self) -> None:
+        rows = list(map(self._row, self._unsaved.values()))
+        self._table.save(rows)
+        for row in rows:
+            self._keep_decoded(self._unsaved[NodeId(row.id)], len(row.body))
         self._unsaved.clear()
-        self._index.clear()
 
-    def _page(self, key: NodeId) -> Page:
-        node = self._unsaved[key]
-        place = NodePlace(
-            node.handle, key.run, node.pool, _waits(node), self._index.identity(key), tree_facts_text(node)
-        )
-        return Page(codec.text(node), place)
-
-    def _facts_pages(self) -> dict[str, Page]:
-        """Return the blocks of facts after the changes since the last save."""
-        known, self._blocks = self._blocks, {}
-        for number, nodes in self._changed_facts().items():
-            block = known.get(number)
-            if block is None and (text := self._saved.facts_page(number)):
-                block = read_block(number, text)
-            self._blocks[number] = with_nodes(number, block, nodes)
-        return {facts_key(number): Page(block.text) for number, block in self._blocks.items()}
-
-    def _changed_facts(self) -> dict[int, dict[int, NodeFacts]]:
-        """Return the facts of the nodes that changed since the last save, by block and handle."""
-        changed: dict[int, dict[int, NodeFacts]] = {}
-        for node in self._unsaved.values():
-            changed.setdefault(block_number(node.handle), {})[node.handle] = self._facts(node)
-        return changed
-
-    def _facts(self, node: Node) -> NodeFacts:
-        outcome, verdict = node.outcome, node.verdict
-        metrics = self.metrics(node) if outcome else ()
-        kind = FactsKind(
+    def _row(self, node: Node) -> NodeRow:
+        outcome, metrics = node.outcome, self.metrics(node) if node.outcome else ()
+        metric = score_metric(metrics).name if metrics else None
+        score = outcome.metrics.get(metric) if outcome and metric else None
+        error_rate = node.effect.error_rate if node.effect else None
+        return NodeRow(
+            handle=node.handle,
+            id=str(node.id),
             run=node.id.run,
             pool=node.pool.value,
-            verdict=verdict.value if verdict else None,
+            place_in_run=node.order,
+            place_in_pool=0,
+            parent=self[node.id.parent].handle if node.id.parent else 0,
+            added_at=float(node.added_at),
+            waits=int(_waits(node)),
+            identity=None if node.draft else node.identity,
+            verdict=node.verdict.value if node.verdict else None,
             ending=outcome.ending.value if outcome else None,
-            fingerprint=outcome.fingerprint if outcome else "",
-            metric=score_metric(metrics).name if metrics else None,
+            basis=basis(outcome.fingerprint if outcome else "", metric),
+            score=None if score is None else float(score),
+            error_rate=None if error_rate is None else float(error_rate),
             repeats=node.repeats,
-            is_plain=not (node.other_fingerprints or node.withdrawn or node.reopened_for),
+            judged=node.judged,
+            is_plain=int(not (node.other_fingerprints or node.withdrawn or node.reopened_for)),
+            seconds=float(outcome.seconds) if outcome else 0.0,
+            label=codec.text([node.operator, node.summary[:LONGEST_SUMMARY]]),
+            body=codec.text(node),
         )
-        score = outcome.metrics.get(score_metric(metrics).name) if outcome and metrics else None
-        rate = node.effect.error_rate if node.effect else None
-        return NodeFacts(node.order, score, rate, node.judged, kind)
 
 
 def _waits(node: Node) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 
 from loopty.domain.declared_types import cut_words, misfit
 from loopty.domain.errors import Misuse
@@ -11,11 +11,13 @@ from loopty.kit import codec
 from loopty.kit.records import field, replace
 from loopty.record.agent_accounts import AGENT_ACCOUNTS
 from loopty.record.calls import CALLS, REPLY_FORMS, ROLE_SHARES
+from loopty.record.database import LEDGER_REMEDY, UNREADABLE, damaged
 from loopty.record.directives import ACKNOWLEDGEMENTS, AUDIT_ANCHORS, DIRECTIVES, NOTES
 from loopty.record.fold import Event, FoldState, Recorded
+from loopty.record.node_table import NodeTable
 from loopty.record.nodes import NODE_GATES, NODES, PROPOSALS, REMOVED_FILES, STORED_FILES
-from loopty.record.pages import LEDGER_REMEDY, UNREADABLE, damaged_page
 from loopty.record.run_record import RunPart
+from loopty.record.run_rows import RunRows
 from loopty.record.search_learning import OPERATOR_CREDIT, SEARCH_LEARNING
 from loopty.record.search_summary import FROZEN_POOLS, RUNGS, SEARCH_SUMMARY
 from loopty.record.sessions import BUDGETS, RUNS, SESSIONS
@@ -51,7 +53,7 @@ def set_aside(state: FoldState, recorded: Recorded, fault: str) -> None:
     """Note an event that cannot be read. Raises Misuse before the first run: then nothing can be shown."""
     run = state.run
     if run is None:
-        raise damaged_page(f"event {recorded.number}")
+        raise damaged(f"event {recorded.number}")
     known = Unreadable.of(run)
     more = {str(recorded.number): cut_words(fault, _LONGEST_FAULT)} if known.count < _MOST_NAMED else {}
     state.put_run(run.with_part(replace(known, faults={**known.faults, **more}, count=known.count + 1)))
@@ -156,49 +158,45 @@ def read_event(number: int, at: object, kind: object, body: object) -> Recorded:
 
 # Constant work per event.
 #
-# The fold is kept as pages (one per run and some for its long mappings, one per node, one for the facts of each
-# block of nodes) that the ledger saves, so that a reader opens a long history without replaying it, and reads only
-# the nodes that it asks for. Pages may be some events behind: whoever opens the history folds these in. The events
-# stay the truth: `History` folded from all events equals `History` opened from the pages, as tests with random
-# histories compare. Pages of an older format are rebuilt.
+# The fold is kept in tables, which are written with the events: a reader opens a long history without replaying
+# it, and reads only the nodes that it asks for. The events stay the truth: `History` folded from all events equals
+# `History` opened from the tables, as tests with random histories compare. Tables of an older fold are made again.
 
 
-FOLD_VERSION = 27
-"""Increases when the fold changes, so that a ledger knows that its saved pages come from an older one."""
+FOLD_VERSION = 28
+"""Increases when the fold changes, so that a ledger knows that its tables come from an older one."""
 _UNKNOWN = -1
 
 
 class History(FoldState):
     """Every run and node; grows by `apply`."""
 
-    def catch_up(
-        self,
-        number: int,
-        saved_number: int,
-        runs: Callable[[], Mapping[str, str]],
-        events: Callable[[int], Iterable[Recorded]],
-    ) -> None:
-        """Go on to event `number`: from the saved pages where they know more, then by the events after them.
+    def __init__(self, table: NodeTable, rows: RunRows) -> None:
+        super().__init__(table)
+        self._rows = rows
 
-        `runs` reads the saved pages of the runs; nodes are read when they are asked for. Where reading breaks off,
-        half of a step may be done: the next call starts from what is saved.
-        """
-        try:
-            if saved_number > self.saved_number or number < self.number:  # a server may have lost events
-                self._take_saved(saved_number, runs())
-            if number != self.number:
-                self._apply_all(events(self.number))
-        except BaseException:
-            self.start_over()
-            raise
+    def read_tables(self, number: int) -> None:
+        """Go on from the tables, which are at this event. Nodes are read when they are asked for."""
+        self.start_over()  # where reading breaks off, half of a step is done
+        self.runs.update((run.number, run) for run in self._rows.read())
+        self.count = self._table.count()
+        self.number = number
 
     def start_over(self) -> None:
-        """Let the next `catch_up` start from what is saved."""
-        self.number = self.saved_number = _UNKNOWN
+        """Forget everything: it holds what was never written, or is behind."""
+        self.number, self.count = _UNKNOWN, 0
+        self.runs.clear()
+        self._forget_decoded()
+        self._unsaved.clear()
+        self._changed_runs.clear()
 
-    def _apply_all(self, events: Iterable[Recorded]) -> None:
-        for recorded in events:
-            self.apply_read(recorded)
+    def save(self) -> None:
+        """Write all changes to the tables, inside a write."""
+        if self._unsaved:
+            self._save_nodes()
+        for number in self._changed_runs:
+            self._rows.save(self.runs[number])
+        self._changed_runs.clear()
 
     def apply_read(self, recorded: Recorded) -> None:
         """Fold in an event that the ledger holds: one that cannot be is set aside, and hides no other.
@@ -213,17 +211,6 @@ class History(FoldState):
             self.apply(recorded)
         except (*UNREADABLE, Misuse) as error:
             set_aside(self, recorded, f"it does not fit the events before it: {error}")
-
-    def _take_saved(self, number: int, runs: Mapping[str, str]) -> None:
-        """Start from what is saved, up to this event."""
-        self.number = self.saved_number = number
-        self._saved_count = self._saved.count()
-        self._forget_decoded()
-        self._forget_unsaved()
-        self._blocks.clear()
-        self._pools.clear()
-        self.runs.clear()
-        self.runs.update((run.number, run) for run in self._run_pages.read(runs))
 
     def apply(self, recorded: Recorded) -> None:
         """Fold one event in: each family that subscribes to its type, in the order of the table."""

@@ -188,7 +188,6 @@ def _add_node(state: FoldState, event: NodeAdded, at: float) -> None:
         state.put(replace(state[parent], children=state[parent].children + 1))
     state.put_run(run.with_part(NodeCount(count)))
     state.put(node)
-    state.add_to_index(node)
 
 
 def _seal(state: FoldState, event: NodeSealed, _at: float) -> None:
@@ -197,7 +196,6 @@ def _seal(state: FoldState, event: NodeSealed, _at: float) -> None:
         node = replace(node, params=event.params)
     node = replace(node, operator=event.operator or node.operator)
     state.put(node)
-    state.seal_in_index(node)
 
 
 def _drop(state: FoldState, event: DraftDropped, _at: float) -> None:

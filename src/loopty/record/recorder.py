@@ -19,10 +19,7 @@ Decide = Callable[[History], Iterable[Event]]
 """Makes events from the history. A generator finds the events that it has yielded already folded in."""
 _MOST_LOST_WRITES = 10
 """In a row, before the recorder gives up."""
-_SECONDS_BETWEEN_SAVES = 0.5
 _SECONDS_TO_WAIT = 0.02
-_MOST_UNSAVED_EVENTS = 128
-"""Whoever opens the ledger meanwhile folds them in: a fifth of a millisecond for each."""
 
 
 class Recorder:
@@ -38,22 +35,17 @@ class Recorder:
         self.on_wait: Callable[[str], None] = lambda _: None
         """Called with a line for a person when the ledger is away, and when it is back."""
         self._return: asyncio.Task[None] | None = None
-        self.saves_rarely = False
-        """Whether the pages of the fold wait for a later record, or for `save`."""
+        self._gathers = False
+        """Whether events may wait for the next ones."""
         self._waiting: list[Event] = []
         """Events that are recorded with the next ones."""
         self._timer: asyncio.TimerHandle | None = None
-        self._failed_save: Misuse | None = None
-        """What the next record raises: only there somebody hears it."""
 
     def record(self, decide: Decide) -> Sequence[Recorded]:
         """Record the events that `decide` makes from the present history. Nobody else writes in between.
 
         Where the connection to the ledger breaks before the events are durable, it decides again.
         """
-        if error := self._failed_save:
-            self._failed_save = None
-            raise error
         for _ in range(_MOST_LOST_WRITES):
             try:
                 events, refusal = self._write(decide)
@@ -75,7 +67,7 @@ class Recorder:
         Only where nobody relies on it meanwhile; outside a session it is recorded now.
         """
         _refuse_misfit(event)  # here, because one that waited would stop all that come after it
-        if not self.saves_rarely:
+        if not self._gathers:
             self.record(lambda _: [event])
             return
         self._waiting.append(event)
@@ -121,7 +113,7 @@ class Recorder:
                         raise
                     refusal = error  # what waited is recorded all the same
                 if events:
-                    lock.write(events, self.history.take_changed_pages() if self._must_save() else None)
+                    lock.write(events, self.history)
         except BaseException:
             if events:  # it holds events that were never written, and asking for another may fail
                 self.history.start_over()
@@ -130,54 +122,19 @@ class Recorder:
         self._waiting.clear()
         return events, refusal
 
-    def _must_save(self) -> bool:
-        """Say whether to save the pages of the fold with these events, so that no one has to fold them again."""
-        unsaved = self.history.number - self.history.saved_number
-        return not self.saves_rarely or unsaved >= _MOST_UNSAVED_EVENTS
-
     @asynccontextmanager
-    async def saving_rarely(self) -> AsyncIterator[None]:
-        """Save the pages of the fold twice a second at most: they take a sixth of the time of a short trial."""
-        import asyncio  # here: verbs that only read do not need it
-
-        async def save_regularly() -> None:
-            while True:
-                await asyncio.sleep(_SECONDS_BETWEEN_SAVES)
-                if self._ledger.is_away():
-                    continue
-                try:
-                    self.save()
-                except Misuse as error:
-                    self._failed_save = error
-
-        saving = asyncio.create_task(save_regularly())
-        self.saves_rarely = True
+    async def gathering(self) -> AsyncIterator[None]:
+        """Let events wait for the next ones inside the block: see `record_soon`."""
+        self._gathers = True
         try:
             yield
         finally:
-            self.saves_rarely = False
-            saving.cancel()
+            self._gathers = False
             if self._timer:
                 self._timer.cancel()
                 self._timer = None
             if self._waiting:
                 self.record(lambda _: ())
-            self.save()
-
-    def save(self) -> None:
-        """Save the pages of the fold, where events came after them."""
-        if self.history.number == self.history.saved_number:
-            return
-        try:
-            with self._ledger.write_lock() as lock:
-                self._ledger.update(self.history)
-                if self.history.number > self.history.saved_number:
-                    lock.write((), self.history.take_changed_pages())
-        except WriteLost:
-            self.history = self._ledger.history()  # nothing is lost: the events are there
-        except BaseException:
-            self.history = self._ledger.history()
-            raise
 
     async def wait_for_ledger(self) -> None:
         """Wait while the ledger's server is away, and let everything else go on. Raises Misuse after minutes.

@@ -32,7 +32,7 @@ class Run(Record):
     secret: str = ""
     """What the order within pairs is drawn from."""
     parts: Mapping[str, Any] = field(default_factory=dict)
-    """By the name of the part's class. In a saved page, plain data, from which `of` builds the part."""
+    """By the name of the part's class. As it is read, plain data, from which `of` builds the part."""
     pools: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By pool, then by the name of the part's class."""
 

@@ -70,7 +70,7 @@ class CampaignReader:
     def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:
         """Say what is wrong with the record, or None: edits by hand, and events that cannot be read.
 
-        Looks at every event and node or at the newest ones, and at every page that was read before.
+        Looks at every event and node or at the newest ones, and at every node that was read before.
         """
         return self.record.flaw(newest_events, newest_nodes)
 

@@ -98,7 +98,7 @@ class SavedRecord:
     def flaw(self, newest_events: int | None = None, newest_nodes: int | None = None) -> str | None:
         """Say what is wrong with the record and what to do, or None: edits by hand, and unreadable events.
 
-        Looks at every event and node or at the newest ones, and at every page that was read before.
+        Looks at every event and node or at the newest ones, and at every node that was read before.
         """
         flaw = self.ledger.flaw(newest_events, newest_nodes)
         remedy = "its claims are not loopty's own: measure what you rely on with `loopty replay`"

@@ -114,7 +114,7 @@ def _candidates(history: History, run: Run, under: str, metric: Metric, top: int
         return
     rated = [node for node in rated_nodes(history, run.number).nodes if node.score is not None]
     rated.sort(key=lambda node: (-metric.direction.sign * (node.score or 0.0), node.order))
-    found = (history[history.node_of_handle(one.handle)] for one in rated if one.kind.pool in SEARCH_POOLS)
+    found = (history[history.node_of_handle(one.handle)] for one in rated if one.pool in SEARCH_POOLS)
     # No edit that was not kept: the best of many single measurements is the luckiest.
     yield from itertools.islice((node for node in found if node.tree == root.tree and node.id not in kept), top)
 
@@ -153,11 +153,11 @@ def other_cohorts(history: History, run: int, top: int, rated: RatedNodes | None
     """
     record = history.runs[run]
     seen: dict[str, None] = {}
-    for kind in (rated or rated_nodes(history, run)).kinds:
-        if kind.ending is not None:
-            seen[kind.fingerprint] = None
-            if kind.record:
-                seen |= dict.fromkeys(kind.record.other_fingerprints)
+    for node in (rated or rated_nodes(history, run)).nodes:
+        if node.ending is not None:
+            seen[node.fingerprint] = None
+            if node.record:
+                seen |= dict.fromkeys(node.record.other_fingerprints)
     cohorts = (
         Cohort(
             fingerprint,

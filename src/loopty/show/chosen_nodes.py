@@ -73,7 +73,7 @@ def _candidates(history: History, run: int, patches: bool) -> tuple[list[_Candid
     scored = [
         (direction.sign * node.score, -node.order, node.handle)
         for node in rated_nodes(history, run).nodes
-        if node.score is not None and node.kind.is_comparable and node.kind.pool is Pool.ATTEMPT
+        if node.score is not None and node.is_comparable and node.pool is Pool.ATTEMPT
     ]
     found = []
     for score, _, handle in heapq.nlargest(_MOST_CANDIDATES, scored):

@@ -79,7 +79,7 @@ def goodput(
     `rated` are the nodes of the run, where they are known.
     """
     rated = rated or rated_nodes(history, run.number)
-    results = sum(count for kind, count in rated.kinds.items() if kind.is_comparable and not kind.is_baseline)
+    results = sum(node.is_comparable and not node.is_baseline for node in rated.nodes)
     tokens = Spend.of(run).total_tokens
     kept = frozenset(
         history[node].handle
@@ -88,7 +88,6 @@ def goodput(
     )
     counts = [TrialCounts.of(run, pool) for pool in BUDGETED_POOLS]
     repeats = TrialCounts.of(run, Pool.REPEAT)
-    repeated = {kind for kind in rated.kinds if kind.repeats and not kind.is_baseline}
     busy_seconds, asked_seconds = sum(count.busy_seconds for count in counts), Spend.of(run).seconds
     finished = repeats.endings.get(Ending.FINISHED, 0), repeats.seconds.get(Ending.FINISHED, 0.0)
     return Goodput(
@@ -101,7 +100,7 @@ def goodput(
         refused=sum(Proposals.of(run, pool).refused for pool in BUDGETED_POOLS),
         repeats=TrialCost("repeat measurements", *finished),
         repeats_of_discarded=sum(
-            node.kind.repeats for node in rated.nodes if node.kind in repeated and node.handle not in kept
+            node.repeats for node in rated.nodes if not node.is_baseline and node.handle not in kept
         ),
         trial_slots_busy=_share(busy_seconds, seconds, trial_slots),
         model_slots_busy=_share(asked_seconds[Role.EVOLVER], seconds, model_slots)

@@ -129,7 +129,7 @@ def _kept_count(history: History, run: int, names: frozenset[str]) -> int:
     if not names:
         return 0
     rated = rated_nodes(history, run)
-    kept = [node for node in rated.nodes if node.kind.verdict == Verdict.KEPT and not node.kind.is_baseline]
+    kept = [node for node in rated.nodes if node.verdict == Verdict.KEPT and not node.is_baseline]
     return sum(node in names for node in rated.ids(kept))
 
 

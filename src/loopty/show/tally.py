@@ -19,7 +19,7 @@ from loopty.record.trials import Cohorts, TrialCounts
 from loopty.record.verdicts import Incumbents, Reviews
 from loopty.show.comparisons import score_change
 from loopty.show.figures import node_name, plural, rough_figure, three_digits
-from loopty.show.rated_nodes import RatedKind, RatedNode, RatedNodes, rated_nodes
+from loopty.show.rated_nodes import RatedNode, RatedNodes, rated_nodes
 from loopty.show.terminal import printable_line
 
 
@@ -37,9 +37,9 @@ class FalseKeeps(Record):
 def false_keeps(history: History, run: int, rated: RatedNodes | None = None) -> FalseKeeps:
     """Estimate the false keeps among the attempts of a run; `rated` are its nodes, if they are known."""
     compared = [
-        node.kind.verdict
+        node.verdict
         for node in (rated or rated_nodes(history, run)).nodes
-        if node.error_rate is not None and node.kind.pool is Pool.ATTEMPT
+        if node.error_rate is not None and node.pool is Pool.ATTEMPT
     ]
     kept = sum(verdict == Verdict.KEPT for verdict in compared)
     expected = Incumbents.of(history.runs[run], Pool.ATTEMPT).expected_false
@@ -110,14 +110,12 @@ def uplift(history: History, run: int, rated: RatedNodes | None = None) -> Uplif
     metric = score_metric(metrics)
     start = baseline.outcome.metrics[metric.name]
     rated = rated or rated_nodes(history, run)
-    of_trials = {kind for kind in rated.kinds if _had_trial(kind)}
-    if not {kind.pool for kind in of_trials}.issuperset(_COMPARED):
-        return None
-    trials = [node for node in rated.nodes if node.kind in of_trials]
+    trials = [node for node in rated.nodes if _had_trial(node)]
     attempts, control = (
-        [_gain(node, fingerprint, metric, start) for node in trials if node.kind.pool is pool]
-        for pool in _COMPARED
+        [_gain(node, fingerprint, metric, start) for node in trials if node.pool is pool] for pool in _COMPARED
     )
+    if not (attempts and control):
+        return None
     return uplift_from_gains(metric.name, attempts, control)
 
 
@@ -144,16 +142,16 @@ def _count_above(mine: Sequence[float], theirs: Sequence[float]) -> int:
     return sum(gain > best for gain in mine)
 
 
-def _had_trial(kind: RatedKind) -> bool:
+def _had_trial(node: RatedNode) -> bool:
     """Say whether a trial took place: quarantined nodes had none, and the baseline is none of the proposer's."""
-    return not kind.is_baseline and kind.verdict not in (None, Verdict.QUARANTINED)
+    return not node.is_baseline and node.verdict not in (None, Verdict.QUARANTINED)
 
 
 def _gain(node: RatedNode, fingerprint: str, metric: Metric, baseline: float) -> float | None:
     # Only its own trial counts: on another machine only winners are measured again, and only those of one pool.
-    if node.kind.ending is None or node.kind.fingerprint != fingerprint:
+    if node.ending is None or node.fingerprint != fingerprint:
         return None
-    if node.kind.ending != Ending.FINISHED or node.own_score is None or node.kind.verdict == Verdict.REJECTED:
+    if node.ending != Ending.FINISHED or node.own_score is None or node.verdict == Verdict.REJECTED:
         return 0.0
     return max(score_change(node.own_score, baseline, metric.direction).amount, 0.0)
 
@@ -213,10 +211,8 @@ def tally(history: History, run: int, rated: RatedNodes | None = None) -> Tally:
 
 
 def _verdicts(rated: RatedNodes, pool: Pool) -> dict[Verdict, int]:
-    counts: Counter[str] = Counter()
-    for kind, count in rated.kinds.items():
-        if kind.pool is pool and kind.verdict and not kind.is_baseline:
-            counts[kind.verdict] += count
+    judged = (node.verdict for node in rated.nodes if node.pool is pool and not node.is_baseline)
+    counts = Counter(judged)
     return {verdict: counts[verdict] for verdict in Verdict if counts[verdict]}
 
 

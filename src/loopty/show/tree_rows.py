@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
+
+import msgspec
 
 from loopty.domain.ids import NodeId, handle_name
 from loopty.domain.objective import score_metric
 from loopty.domain.space import Value
 from loopty.domain.trial import Effect, Ending, Pool, Verdict
-from loopty.kit import codec
 from loopty.kit.records import Record
+from loopty.record.database import damaged
 from loopty.record.history import History
 from loopty.record.node_record import Node, Withdrawal
-from loopty.record.pages import UNREADABLE, damaged_page
 from loopty.record.run_record import Run
 from loopty.record.trials import Cohorts, Trials, trial_parts
 from loopty.record.verdicts import Incumbents
@@ -31,68 +30,46 @@ from loopty.show.comparisons import (
     sigma,
 )
 
-_AT_ONCE = 2_000
-_POOLS = {pool.value: pool for pool in Pool}
-_VERDICTS: dict[str | None, Verdict | None] = {None: None, **{verdict.value: verdict for verdict in Verdict}}
-_ENDINGS: dict[str | None, Ending | None] = {None: None, **{ending.value: ending for ending in Ending}}
+
+class TreeOutcome(Record):
+    """What a line needs of the judging trial."""
+
+    ending: Ending
+    metrics: Mapping[str, Any] = {}
+    fingerprint: str = ""
 
 
-class TreeNode:
-    """What a line needs of a node; the names are those of `Node`."""
+class TreeNode(Record):
+    """What a line needs of a node: it is read many times as fast as all of it. The names are the same."""
 
-    # Few nodes have these, so that most take the values of the class.
-    edits: Sequence[str] = ()
-    draft = False
-    dropped = False
-    running = False
-    files_removed = False
-    merged: Sequence[str] = ()
-    reopened_for: Sequence[str] = ()
-    has_other_results = False
+    handle: int
+    id: str
+    pool: Pool
+    operator: str
+    summary: str
+    params: Mapping[str, Any] = {}
+    edits: tuple[str, ...] = ()
+    draft: bool = False
+    dropped: bool = False
+    running: bool = False
+    files_removed: bool = False
+    merged: tuple[str, ...] = ()
+    reopened_for: tuple[str, ...] = ()
+    other_fingerprints: Mapping[str, Any] = {}
     withdrawn: Withdrawal | None = None
     effect: Effect | None = None
-
-    def __init__(
-        self,
-        node: NodeId,
-        handle: int,
-        pool: str,
-        operator: str,
-        summary: str,
-        params: Mapping[str, Value],
-        verdict: str | None,
-        against: str | None,
-        ending: str | None,
-        fingerprint: str,
-        metrics: Mapping[str, float],
-        rare: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.id = node
-        self.handle = handle
-        self.pool = _POOLS[pool]
-        self.operator = operator
-        self.summary = summary
-        self.params = params
-        self.verdict = _VERDICTS[verdict]
-        self.against = against
-        self.ending = _ENDINGS[ending]
-        """How the judging trial ended; None before that."""
-        self.fingerprint = fingerprint
-        self.metrics = metrics
-        if rare:
-            self._add(**rare)
-
-    def _add(
-        self, withdrawn: Mapping[str, Any] | None = None, effect: Mapping[str, Any] | None = None, **others: Any
-    ) -> None:
-        """Add what few nodes have."""
-        self.__dict__.update(others)
-        self.withdrawn = codec.build(Withdrawal, withdrawn) if withdrawn else None
-        self.effect = codec.build(Effect, effect) if effect else None
+    verdict: Verdict | None = None
+    against: str | None = None
+    outcome: TreeOutcome | None = None
 
     @property
     def name(self) -> str:
         return handle_name(self.handle)
+
+    @property
+    def ending(self) -> Ending | None:
+        """Tell how the judging trial ended; None before that."""
+        return self.outcome.ending if self.outcome else None
 
     @property
     def is_pending(self) -> bool:
@@ -100,23 +77,15 @@ class TreeNode:
         return not (self.draft or self.running or self.verdict)
 
 
-def read_tree_node(node: NodeId, facts: str) -> TreeNode:
-    """Read the node that these facts are about. Raises Misuse if they are damaged."""
+_DECODER = msgspec.json.Decoder(TreeNode)
+
+
+def read_tree_node(node: NodeId, body: str) -> TreeNode:
+    """Read the node from its record. Raises Misuse if that is damaged."""
     try:
-        return TreeNode(node, *json.loads(facts))
-    except UNREADABLE as error:
-        raise damaged_page(f"node {node}") from error
-
-
-def read_tree_nodes(facts: Iterable[tuple[NodeId, str]]) -> Iterator[TreeNode]:
-    """Read all of these nodes; many are decoded together, in half the time."""
-    facts = iter(facts)
-    while some := list(islice(facts, _AT_ONCE)):
-        try:
-            rows = json.loads(f"[{','.join([text for _, text in some])}]")
-            yield from [TreeNode(node, *row) for (node, _), row in zip(some, rows, strict=True)]
-        except UNREADABLE:
-            yield from (read_tree_node(node, text) for node, text in some)  # one of them says which is damaged
+        return _DECODER.decode(body)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise damaged(f"node {node}") from error
 
 
 def param_changes(node: Node | TreeNode, parent: Node | TreeNode | None) -> dict[str, Value | None]:
@@ -127,7 +96,7 @@ def param_changes(node: Node | TreeNode, parent: Node | TreeNode | None) -> dict
     return {name: older for name, value in node.params.items() if (older := before.get(name)) != value}
 
 
-# A limited tree reads only the nodes it shows; the ids alone say which nodes there are.
+# A limited tree reads only the nodes that it shows: the database counts the others.
 
 
 LIMIT = 200
@@ -182,70 +151,79 @@ def tree(history: History, top: NodeId, limit: int | None = LIMIT, controls: boo
     top = history[top].id
     run = history.runs[top.run]
     nodes = _TreeNodes(history, run)
+    best = Incumbents.of(run, Pool.ATTEMPT).best
+
+    def is_wanted(node: NodeId) -> bool:
+        return node == top or (node.is_within(top) and (controls or nodes[node].pool is not Pool.CONTROL))
+
     if limit is None:
         nodes.read_all()
-    below = _descendants(nodes.ids if limit is None else history.ids, top)
-    control = set() if controls else set(history.nodes_of_pool(top.run, Pool.CONTROL)) - {top}
-    left_out = [node for node in below if node in control] if control else []
-    best = Incumbents.of(run, Pool.ATTEMPT).best
-    path = frozenset(best.lineage if best else ())
-    above = dict(below)
-    for node in left_out:
-        del below[node]
-    shown: Collection[NodeId] = below.keys()
-    if limit is not None:
-        shown = _nodes_to_show(history, run, best, below, limit)
-    if left_out or limit is not None:
-        above = _nearest_shown(above, shown)
+        shown: Collection[NodeId] = dict.fromkeys(filter(is_wanted, nodes.ids))
+    else:
+        shown = _nodes_to_show(history, top, best, is_wanted, limit)
+    nearest = _NearestShown(shown)
     children: dict[NodeId, list[NodeId]] = {}
     for node in shown:
         if node != top:
-            children.setdefault(above[node], []).append(node)
-    hidden = Counter(above[node] for node in below if node not in shown)
-    rows = _walk(nodes, top, children, hidden, path)
-    return itertools.chain(rows, [_hidden_controls(history, run, left_out)]) if left_out else rows
+            children.setdefault(nearest[node.rpartition(".")[0]], []).append(node)
+    hidden = Counter({above: -len(found) for above, found in children.items()})
+    left_out = 0
+    for parent, pool, count in _children(history, top):
+        if pool == Pool.CONTROL and not controls:
+            left_out += count
+        else:
+            hidden[nearest[parent]] += count
+    rows = _walk(nodes, top, children, hidden, frozenset(best.lineage if best else ()))
+    return itertools.chain(rows, [_hidden_controls(history, top, left_out)]) if left_out else rows
 
 
-def _hidden_controls(history: History, run: Run, left_out: list[NodeId]) -> HiddenControls:
+def _children(history: History, top: NodeId) -> Iterator[tuple[NodeId, str, int]]:
+    """Yield how many children each node from `top` downwards has in each pool."""
+    rows = history.children(top.run)
+    ids = history.nodes_of_handles([parent for parent, *_ in rows if parent])
+    found = ((ids[parent], pool, count) for parent, pool, count in rows if parent)
+    return (row for row in found if row[0].is_within(top))
+
+
+def _hidden_controls(history: History, top: NodeId, count: int) -> HiddenControls:
+    run = history.runs[top.run]
     best = Incumbents.of(run, Pool.CONTROL).best
-    if best not in left_out:
-        return HiddenControls(len(left_out), None, None)
-    return HiddenControls(len(left_out), history[best], _score(history, history[best], run))
-
-
-def _descendants(ids: Iterable[NodeId], top: NodeId) -> dict[NodeId, NodeId]:
-    """Map every node from `top` downwards to its parent, oldest first; parents come before children."""
-    parents, known = {top: top}, {str(top): top}
-    for node in ids:
-        parent = known.get(node.rpartition(".")[0])
-        if parent is not None:
-            parents[node] = parent
-            known[node] = node
-    return parents
+    if best is None or best == top or not best.is_within(top) or history[best].pool is not Pool.CONTROL:
+        return HiddenControls(count, None, None)
+    return HiddenControls(count, history[best], _score(history, history[best], run))
 
 
 def _nodes_to_show(
-    history: History, run: Run, best: NodeId | None, below: dict[NodeId, NodeId], limit: int
+    history: History, top: NodeId, best: NodeId | None, is_wanted: Callable[[NodeId], bool], limit: int
 ) -> set[NodeId]:
     """Choose the nodes most worth a row: the top, the path to the best, then running, kept and new nodes."""
+    run = history.runs[top.run]
     path = best.lineage[-max(limit // 2, 1) :] if best else []
     running = [trial_parts(name)[0] for name in Trials.of(run).running]
     kept = itertools.islice(incumbents(history, run, Cohorts.of(run).fingerprint), limit)
+    newest = history.newest_nodes(top.run, tuple(Pool))
     chosen: set[NodeId] = set()
-    for node in itertools.chain(itertools.islice(below, 1), reversed(path), running, kept, reversed(below)):
+    for node in itertools.chain([top], reversed(path), running, kept, newest):
         if len(chosen) >= limit:
             break
-        if node in below:
+        if node not in chosen and is_wanted(node):
             chosen.add(node)
     return chosen
 
 
-def _nearest_shown(below: dict[NodeId, NodeId], shown: Collection[NodeId]) -> dict[NodeId, NodeId]:
-    """Find, for every node, the closest shown node above it."""
-    above: dict[NodeId, NodeId] = {}
-    for node, parent in below.items():
-        above[node] = parent if parent in shown else above[parent]
-    return above
+class _NearestShown(dict[str, NodeId]):
+    """The closest shown node above each node, or itself."""
+
+    def __init__(self, shown: Iterable[NodeId]) -> None:
+        super().__init__({str(node): node for node in shown})
+
+    def __missing__(self, node: str) -> NodeId:
+        passed = []
+        while node not in self:  # not by recursion: a chain may be thousands of nodes deep
+            passed.append(node)
+            node = node.rpartition(".")[0]
+        self.update(dict.fromkeys(passed, self[node]))
+        return self[node]
 
 
 def _walk(
@@ -292,7 +270,7 @@ class _TreeNodes:
     def __init__(self, history: History, run: Run) -> None:
         self._history = history
         self.run = run
-        self._nodes: dict[str, TreeNode] = {}
+        self._nodes: dict[NodeId, TreeNode] = {}
         self._fingerprint = Cohorts.of(run).fingerprint
         metrics = history.counting_metrics(run.number)
         self._metric = score_metric(metrics) if metrics else None
@@ -302,22 +280,22 @@ class _TreeNodes:
 
     def read_all(self) -> None:
         """Read all nodes together, in one pass."""
-        self._nodes = {node.id: node for node in read_tree_nodes(self._history.all_tree_facts())}
+        self._nodes = {node: read_tree_node(node, body) for node, body in self._history.bodies()}
 
     @property
     def ids(self) -> Iterable[NodeId]:
         """List the nodes that were read, in the order in which they were added."""
-        return (node.id for node in self._nodes.values())
+        return iter(self._nodes)
 
     def __getitem__(self, node: NodeId) -> TreeNode:
         found = self._nodes.get(node)
         if found is None:
-            found = self._nodes[node] = read_tree_node(node, self._history.tree_facts(node))
+            found = self._nodes[node] = read_tree_node(node, self._history.body(node))
         return found
 
     def parent(self, node: NodeId) -> TreeNode | None:
         above = node.rpartition(".")[0]
-        return (self._nodes.get(above) or self[NodeId(above)]) if above else None
+        return self[NodeId(above)] if above else None
 
     def compare(
         self, node: TreeNode, parent: TreeNode | None
@@ -325,13 +303,13 @@ class _TreeNodes:
         """Return the node's score under the run's fingerprint, else another's; and its change over its parent."""
         metric = self._metric
         if metric is None or not self._is_plain(node):
-            return self._compare_whole(self._history[node.id])
-        score = node.metrics.get(metric.name)
-        if parent is None or node.ending is None:
+            return self._compare_whole(self._history[NodeId(node.id)])
+        score = node.outcome.metrics.get(metric.name) if node.outcome else None
+        if parent is None or node.outcome is None:
             return score, None, None
         if not self._is_plain(parent):
-            return score, None, over_parent(self._history, self._history[node.id], self._fingerprint)
-        older = parent.metrics.get(metric.name)
+            return score, None, over_parent(self._history, self._history[NodeId(node.id)], self._fingerprint)
+        older = parent.outcome.metrics.get(metric.name) if parent.outcome else None
         if node.ending is not Ending.FINISHED or score is None or older is None:
             return score, None, None
         if node.effect and node.against == parent.id:
@@ -350,7 +328,8 @@ class _TreeNodes:
 
     def _is_plain(self, node: TreeNode) -> bool:
         """Say whether all results of the node are under the run's fingerprint."""
-        return not node.has_other_results and (node.ending is None or node.fingerprint == self._fingerprint)
+        outcome = node.outcome
+        return not node.other_fingerprints and (outcome is None or outcome.fingerprint == self._fingerprint)
 
 
 def _score(history: History, node: Node, run: Run) -> float | None:

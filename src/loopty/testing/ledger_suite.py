@@ -9,6 +9,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.trial import Pool
 from loopty.kit import codec
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.fold import Event, Recorded
 from loopty.record.history import History
 from loopty.record.ledger import Ledger
@@ -88,7 +89,7 @@ class LedgerConformance:
         history.apply(event)
         try:
             with ledger.write_lock() as lock:
-                lock.write([event], history.take_changed_pages())
+                lock.write([event], history)
                 raise KeyError("something went wrong")
         except KeyError:
             pass
@@ -118,18 +119,6 @@ class LedgerConformance:
             assert list(Workers.of(history.runs[1]).members) == [f"worker-{number}" for number in range(30, 0, -1)]
         assert ledger.flaw() is None
 
-    def test_two_writers_that_save_pages_now_and_then_see_each_other(self, ledger: Ledger) -> None:
-        one, two = Recorder(ledger, lambda: 0.0), Recorder(ledger, lambda: 0.0)
-        one.record(lambda _: run_events())
-        for number in range(12):
-            for recorder in (one, two):
-                recorder.saves_rarely = number % 4 < 3 or recorder is one
-                recorder.record(child_events)
-        expected = _comparable_form(_fold(list(ledger.read())))
-        for history in (ledger.history(), one.refresh(), two.refresh()):
-            assert _comparable_form(history) == expected
-        assert ledger.flaw() is None
-
     def test_a_decision_that_raises_records_nothing_and_the_recorder_goes_on(self, ledger: Ledger) -> None:
         recorder = Recorder(ledger, lambda: 0.0)
         recorder.record(lambda _: run_events())
@@ -145,7 +134,7 @@ class LedgerConformance:
 
 
 def _fold(events: Sequence[Recorded]) -> History:
-    history = History()
+    history = MemoryLedger().history()
     for recorded in events:
         history.apply(recorded)
     return history

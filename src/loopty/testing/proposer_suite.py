@@ -12,7 +12,7 @@ from loopty.domain.proposal import Proposal
 from loopty.domain.space import Parameter, ParameterKind, Space
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine.protocols import Ask, Proposer
-from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.record.fold import Event
 from loopty.record.nodes import NodeAdded
 from loopty.record.recorder import Recorder

@@ -89,7 +89,7 @@ def _twin_check(hypothesis: str, now: float) -> Callable[[History, Node], None]:
                 )
         for number in range(parent.children, max(parent.children - _MOST_SIBLINGS, 0), -1):
             # Decoded as far as needed: there may be a hundred of them.
-            known = json.loads(history.page(parent.id.child(number)))
+            known = json.loads(history.body(parent.id.child(number)))
             if known.get("verdict") and _normal(known.get("summary", "")) == words:
                 child = history[parent.id.child(number)]
                 raise Misuse(

@@ -37,7 +37,7 @@ def agents_answer(
     busy = {} if status.state is RunState.LOST else _busy_operators(history, fold)
     agents = [_agent_row(history, fold, row, busy, now) for row in status.agents]
     known = {row["name"] for row in agents}
-    operators = Counter(fold.columns.operators[place] for place in range(1, fold.columns.detailed))
+    operators = Counter(fold.columns.operators[1:])
     for place, nodes in operators.items():
         name = fold.columns.operator_names[place]
         if not any(name.endswith(each) or each in name for each in known):

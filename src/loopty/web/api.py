@@ -186,7 +186,9 @@ class DashboardApi:
             fold = self.feed.whole_fold(fold.run_number)
         status, now = self._status(fold.run_number), self.feed.clock()
         # Audits are read from the events: of a long run after its first view.
-        audits = (self.read_audits if fold.is_whole else self._known_audits)(fold.run_number)
+        audits = (self.read_audits if self.feed.progress(fold.run_number).is_ready else self._known_audits)(
+            fold.run_number
+        )
         task = self._task_of(fold.run_number)
         made = Overview(
             history=self.feed.history,

@@ -6,7 +6,6 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -329,7 +328,7 @@ def _credits(history: History, fold: RunFold) -> dict[tuple[str, bool], _Credit]
     best = columns.score(0) if len(columns) else None
     known: dict[int, _Credit] = {}
     rows = zip(columns.operators, columns.pools, columns.marks, columns.seconds, columns.times, strict=True)
-    for place, (operator, pool, mark, seconds, at) in enumerate(islice(rows, columns.detailed)):
+    for place, (operator, pool, mark, seconds, at) in enumerate(rows):
         if not place or pool == POOLS[Pool.VERSION]:  # the baseline, and what no operator made
             continue
         is_control = pool == POOLS[Pool.CONTROL]

@@ -322,7 +322,7 @@ def call_answers(reader: CampaignReader, node: NodeId) -> dict[str, Any]:
 
 
 def raw_record(reader: CampaignReader, node: NodeId) -> dict[str, Any]:
-    return {"text": json.dumps(json.loads(reader.history.page(node)), indent=2, ensure_ascii=False)}
+    return {"text": json.dumps(json.loads(reader.history.body(node)), indent=2, ensure_ascii=False)}
 
 
 def _folder(reader: CampaignReader, node: NodeId) -> NodeFolder:

@@ -232,7 +232,7 @@ class Overview:
         node = self.history[NodeId(self.history.node_of_handle(self.columns.handles[place]))]
         score, against = self.columns.score(place), None
         if node.id.parent:
-            parent = self.columns.place_of(node.id.parent)
+            parent = self.columns.place_of(self.history, node.id.parent)
             against = self.columns.score(parent) if parent is not None else None
         gain = None if score is None or against is None else self.metric.direction.sign * (score - against)
         return {

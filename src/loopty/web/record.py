@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from array import array
 from bisect import bisect_right
@@ -21,12 +20,13 @@ from loopty.record.calls import CallReserved, CallSettled
 from loopty.record.fold import Recorded
 from loopty.record.history import History
 from loopty.record.node_record import Node
+from loopty.record.node_table import LONGEST_SUMMARY
 from loopty.record.nodes import NodeAdded, ProposalRefused
 from loopty.record.run_record import Run
 from loopty.record.trials import Cohorts, TrialEnded, TrialStarted
 from loopty.session.reader import CampaignReader
 from loopty.show.comparisons import run_metric
-from loopty.show.rated_nodes import rate_whole, rated_blocks
+from loopty.show.rated_nodes import rate_whole
 from loopty.web.columns import KEPT, NodeColumns, counts_by_mark
 
 _DURATIONS = 999
@@ -134,7 +134,6 @@ class CallFold:
         return money if self.costs_money else tokens
 
 
-_SLICE = 1_000
 _MOST_CHANGES = 4_000
 _NODE_FIELDS = ("node", "subject", "incumbent", "against", "cause")
 
@@ -156,23 +155,7 @@ class RunFold:
         """Which event changed which place; newest last."""
         self.basis = _basis(history, number)
         """What all scores rest on: when it changes, everything is folded anew."""
-        self.columns.fill(rated_blocks(history, number))
-
-    @property
-    def is_whole(self) -> bool:
-        """Say whether details of all nodes are known."""
-        return self.columns.detailed >= len(self.columns)
-
-    def read_details(self, history: History, count: int = _SLICE) -> None:
-        """Read the pages of some more nodes, the oldest first."""
-        columns = self.columns
-        start = columns.detailed
-        stop = min(start + count, len(columns))
-        ids = columns.ids(history, range(start, stop))
-        for place in range(start, stop):
-            if place in ids:
-                columns.put_details(place, json.loads(history.page(ids[place])))
-        columns.detailed = stop
+        self.columns.fill(history, number)
 
     def read_calls(self, events: Iterator[Recorded], count: int) -> bool:
         """Fold some more events about calls; False when there are no more."""
@@ -201,9 +184,10 @@ class RunFold:
 
     def _put(self, history: History, node: Node) -> int:
         place = self.columns.put(rate_whole(history, node, Cohorts.of(history.runs[self.run_number]).fingerprint))
-        if place <= self.columns.detailed:
-            self.columns.put_details(place, json.loads(history.page(node.id)))
-            self.columns.detailed = max(self.columns.detailed, place + 1)
+        parent = history.handle(node.id.parent) if node.id.parent else 0
+        seconds = node.outcome.seconds if node.outcome else 0.0
+        summary = node.summary[:LONGEST_SUMMARY]
+        self.columns.put_label(place, parent, node.added_at, seconds, node.operator, summary)
         return place
 
     def _note_trial(self, history: History, recorded: Recorded) -> None:
@@ -329,18 +313,15 @@ class RecordFeed:
         return self._folds[run]
 
     def whole_fold(self, number: int | None = None) -> RunFold:
-        """Return the fold with all its details."""
+        """Return the fold with all its calls."""
         fold = self.fold(number)
         while self.read_more(fold.run_number):
             pass
         return fold
 
     def read_more(self, number: int | None = None) -> bool:
-        """Read some more details of a run; False when all are known. Between two calls others are answered."""
+        """Read some more model calls of a run; False when all are known. Between two calls others are answered."""
         fold = self.fold(number)
-        if not fold.is_whole:
-            fold.read_details(self.history)
-            return True
         events = self._call_events.get(fold.run_number)
         if events is not None and not fold.read_calls(events, _CALLS_AT_ONCE):
             del self._call_events[fold.run_number]
@@ -349,10 +330,9 @@ class RecordFeed:
 
     def progress(self, number: int | None = None) -> FoldProgress:
         fold = self.fold(number)
-        if fold.is_whole and fold.run_number not in self._call_events:
+        if fold.run_number not in self._call_events:
             return READY
-        what = "reading nodes" if not fold.is_whole else "reading model calls"
-        return FoldProgress(what, fold.columns.detailed, len(fold.columns))
+        return FoldProgress("reading model calls", fold.calls_number, fold.number)
 
     def update(self) -> dict[int, list[int]]:
         """Take in what was recorded since: the places that changed, by run."""

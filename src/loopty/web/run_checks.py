@@ -86,7 +86,7 @@ def ends_first(rows: list[dict[str, Any]], now: float) -> dict[str, Any] | None:
 def burn_samples(fold: RunFold) -> list[dict[str, Any]]:
     """Sample what was spent, at up to sixty moments of the run."""
     columns = fold.columns
-    count = columns.detailed
+    count = len(columns)
     if not count:
         return []
     places = sorted({round(number * (count - 1) / (_BURN_SAMPLES - 1)) for number in range(_BURN_SAMPLES)})

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from loopty.domain.errors import Misuse
+from loopty.domain.ids import NodeId
 from loopty.domain.trial import Pool
 from loopty.record.history import History
 from loopty.record.verdicts import Incumbents
@@ -32,7 +33,7 @@ def find_nodes(history: History, fold: RunFold, query: str, limit: int) -> dict[
         operators = [name.lower() for name in columns.operator_names]
         places = [
             place
-            for place in range(columns.detailed - 1, -1, -1)
+            for place in range(len(columns) - 1, -1, -1)
             if (not marks or columns.marks[place] in marks)
             and all(
                 word in columns.summaries[place].lower() or word in operators[columns.operators[place]]
@@ -70,7 +71,7 @@ def _named(history: History, fold: RunFold, words: list[str]) -> list[int]:
     if word.lstrip("#@").isdecimal() and len(word) < 12 and not is_path:
         place = columns.place_of_handle(int(word.lstrip("#@")))
         return [] if place is None else [place]
-    found = columns.place_of(word)
+    found = columns.place_of(history, NodeId(word))
     if found is None:
         return []
     return [found] if history.runs.get(fold.run_number) else []
@@ -99,7 +100,7 @@ class KeptTree:
                 group = self.kept_children if self.columns.marks[place] in BRANCHES else self.tries
                 group[parent].append(place)
         best = Incumbents.of(history.runs[fold.run_number], Pool.ATTEMPT).best
-        self.best = self.columns.place_of(best) if best else None
+        self.best = self.columns.place_of(history, best) if best else None
         self.best_path: set[int] = set()
         place = -1 if self.best is None else self.best
         while place >= 0:
@@ -139,7 +140,7 @@ def log_rows(history: History, fold: RunFold, after: int, limit: int, branch: st
     for place in tree.kept:
         branches[tree.branch_of(place)].append(place)
     if branch:
-        top = tree.columns.place_of(branch)
+        top = tree.columns.place_of(history, NodeId(branch))
         heads = sorted(branches.get(-1 if top is None else tree.branch_of(top), []), reverse=True)
         folded = dict.fromkeys(heads, 0)
     elif len(tree.kept) <= _FEW_KEPT:
@@ -249,7 +250,7 @@ def _row(tree: KeptTree, place: int, node: str, lane: int, folded: int, low: flo
 def map_nodes(history: History, fold: RunFold, top: str) -> dict[str, Any]:
     """Return kept, held and open nodes below one, breadth first; other children as counts by mark."""
     tree, columns = KeptTree(history, fold), fold.columns
-    start = columns.place_of(top) if top else 0
+    start = columns.place_of(history, NodeId(top)) if top else 0
     if start is None or not len(columns):
         raise Misuse(f"there is no node {top} in run {fold.run_number}")
     found: list[int] = []

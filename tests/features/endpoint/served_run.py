@@ -11,7 +11,7 @@ from loopty.domain.model import ModelSpec, RoleBudget, Roles
 from loopty.domain.task import Pools
 from loopty.features.endpoint.endpoint import make_endpoint
 from loopty.kit.safe_folder import SafeFolder
-from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.models.archive import Archive
 from loopty.models.catalogue import Catalogue
 from loopty.models.purse import RunPurse

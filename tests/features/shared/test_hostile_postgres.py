@@ -9,6 +9,7 @@ import pytest
 from loopty.domain.errors import Misuse
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.history import FOLD_VERSION
+from loopty.record.node_table import NodeRow
 
 from ...servers.postgres_talker import BYTES, CLEARTEXT, REAL, TEXT, WHOLE, error, message, postgres_talker, result
 
@@ -19,13 +20,25 @@ FOLD = str(FOLD_VERSION).encode()
 SOUND = {
     "clock_timestamp.*set_config": result((REAL, *FOUR), (b"1700000000.5", b"", b"", b"", b"")),
     "to_regclass": result((TEXT,), (b"layout",)),
-    "FROM layout": result((WHOLE,), (b"1",)),
+    "FROM layout": result((WHOLE,), (b"2",)),
     "FROM fold": result((WHOLE,), (FOLD,)),
     "coalesce": result((WHOLE,), (b"5",)),
     "^BEGIN": message(b"C", b"BEGIN\0"),
     "": result((TEXT,)),
 }
-NINE = (TEXT, TEXT, WHOLE, WHOLE, TEXT, WHOLE, TEXT, TEXT, BYTES)
+HINTS = [hint.__forward_arg__.split(" ")[0] for hint in NodeRow.__annotations__.values()]
+_KINDS = {"int": WHOLE, "float": REAL, "str": TEXT}
+ROW = (*(_KINDS[hint] for hint in HINTS), BYTES, BYTES)
+
+
+def node_row(**changes: bytes) -> bytes:
+    """A row of the table of nodes, with some columns changed."""
+    sound = {WHOLE: b"1", REAL: b"1.5", TEXT: b"{}"}
+    row = {name: sound[kind] for name, kind in zip(NodeRow._fields, ROW, strict=False)}
+    values = {**row, "id": b"1", "pool": b"attempt", **changes}.values()
+    return result(ROW, (*values, b"\\x00", b"\\x00"))
+
+
 EVENT = result((WHOLE, REAL, TEXT, TEXT), (b"1", b"1.5", b"painted", b"{}"))
 LIES = [
     *(
@@ -52,8 +65,8 @@ LIES = [
     ("LIMIT 1$", result((WHOLE,), (b"1",))),
     ("LIMIT 1$", result((WHOLE, TEXT), (None, None))),
     ("LIMIT 1 OFFSET", result((WHOLE, TEXT), (b"1", b"digest"))),
-    ("handle DESC", result(NINE, (b"../../home", b"{}", *[None] * 6, b"\\x00"))),
-    ("handle DESC", result(NINE, (b"1", b"{}", None, None, b"no pool", *[None] * 3, b"\\x00"))),
+    ("handle DESC", node_row(id=b"../../home")),
+    ("handle DESC", node_row(pool=b"no pool")),
     ("FROM events WHERE", result((WHOLE, REAL, TEXT), (b"1", b"1.5", b"painted"))),
     ("FROM events WHERE", EVENT),
     ("FROM events WHERE", result(FOUR, (b"x", b"y", b"z", b"\x1b"))),

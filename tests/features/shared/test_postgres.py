@@ -78,11 +78,11 @@ def test_an_edit_by_hand_is_found(ledger):
     recorder.record(lambda _: run_events())
     recorder.record(child_events)
     assert ledger.flaw() is None
-    execute(ledger, "UPDATE pages SET body = replace(body, 'a change', 'a gain') WHERE key = '1.1'")
+    execute(ledger, "UPDATE nodes SET body = replace(body, 'a change', 'a gain') WHERE id = '1.1'")
     assert ledger.flaw() == "the record of node 1.1 was changed"
 
 
-def test_pages_of_an_older_fold_are_rebuilt(open_here):
+def test_tables_of_an_older_fold_are_made_again(open_here):
     recorder = Recorder(open_here(), time.time)
     recorder.record(lambda _: run_events())
     execute(recorder._ledger, "UPDATE fold SET version = 0")

@@ -18,7 +18,7 @@ from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine import decisions
 from loopty.engine.protocols import Ask
 from loopty.git.repository import Repository
-from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.models.purse import RunPurse
 from loopty.proposers.code.code_proposer import CodeProposer
 from loopty.proposers.code.options import CodeOptions, Operator

@@ -12,10 +12,10 @@ from loopty.domain.proposal import Proposal, SearchConfig, SearchMove
 from loopty.domain.trial import Pool
 from loopty.engine.protocols import Ask
 from loopty.kit.records import replace
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.proposers.code.arms import choose_arm, draft_share, drought_spread, gain_bias
 from loopty.proposers.code.options import CodeOptions, Operator, Policy
 from loopty.proposers.code.search_moves import WINDOW, next_move
-from loopty.record.history import History
 from loopty.record.search_learning import GainSum, SearchLearning, SearchMoved
 from loopty.show.operators import operator_report, operators_text
 
@@ -106,7 +106,7 @@ def test_a_move_that_two_processes_made_counts_once(world):
 def test_all_of_it_follows_from_the_record(world):
     begin(world)
     fail_often(world, WINDOW)
-    again = History()
+    again = MemoryLedger().history()
     for recorded in world.ledger.read():
         again.apply(recorded)
     there = Ask(again, 1, Pool.ATTEMPT, lambda at: random.Random(f"0 {at}"), ())

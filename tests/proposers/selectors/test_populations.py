@@ -13,7 +13,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Objective
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine.protocols import Ask
-from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.proposers.selectors.choices import IslandsSelector, MapElitesSelector, ParetoSelector, RestartSelector
 from loopty.proposers.selectors.judged_nodes import MOST, population
 from loopty.record.nodes import NodeAdded

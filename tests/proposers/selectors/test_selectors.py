@@ -11,7 +11,7 @@ from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
 from loopty.engine.protocols import Ask
-from loopty.ledgers.memory import MemoryLedger
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.proposers.selectors.choices import BestSelector, RootSelector
 from loopty.record.fold import Event
 from loopty.record.nodes import NodeAdded

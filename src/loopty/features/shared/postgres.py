@@ -19,11 +19,9 @@ from loopty.domain.trial import Pool
 from loopty.features.shared.postgres_line import PATIENCE_SECONDS, PostgresLine, is_lost, sound_answers
 from loopty.kit.process import at_work_end
 from loopty.ledgers.open_ledger import PostgresAddress
-from loopty.ledgers.row_ledger import RowLedger
-from loopty.ledgers.rows import LedgerBusy
+from loopty.record.database import LedgerBusy
 from loopty.record.history import FOLD_VERSION, History
-from loopty.record.ledger import LocalOwners, OnProgress, Owners, WriteLost
-from loopty.record.pages import FACTS_KEY, RUN_KEY
+from loopty.record.ledger import Ledger, LocalOwners, OnProgress, Owners, WriteLost
 
 CALL_EVENTS = (
     "kind IN ('call-reserved', 'call-settled', 'proposal-refused') "
@@ -31,7 +29,7 @@ CALL_EVENTS = (
 )
 """Which events may be about model calls. Not by JSON operators: PostgreSQL's refuse an escaped zero byte."""
 
-VERSION = 1
+VERSION = 2
 """What the table `layout` says. No release wrote another one, so there is nothing to migrate from."""
 
 LAYOUT = f"""
@@ -43,49 +41,76 @@ CREATE TABLE events (
     kind text NOT NULL,
     body text NOT NULL,
     digest bytea NOT NULL,
-    page_sum bytea,
+    row_sum bytea,
     seal bytea
 );
-CREATE TABLE pages (
-    place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    key text COLLATE "C" NOT NULL UNIQUE,
+CREATE TABLE runs (
+    place bigint PRIMARY KEY,
+    run bigint NOT NULL,
+    part text NOT NULL,
+    entry text NOT NULL,
     body text NOT NULL,
-    handle bigint,
-    run bigint,
-    pool text,
-    waits integer,
+    digest bytea NOT NULL
+);
+CREATE TABLE nodes (
+    handle bigint PRIMARY KEY,
+    id text COLLATE "C" NOT NULL UNIQUE,
+    run bigint NOT NULL,
+    pool text NOT NULL,
+    place_in_run bigint NOT NULL,
+    place_in_pool bigint NOT NULL,
+    parent bigint NOT NULL,
+    added_at double precision NOT NULL,
+    waits bigint NOT NULL,
     identity text,
-    facts text,
+    verdict text,
+    ending text,
+    basis text NOT NULL,
+    score double precision,
+    error_rate double precision,
+    repeats bigint NOT NULL,
+    judged bigint NOT NULL,
+    is_plain bigint NOT NULL,
+    seconds double precision NOT NULL,
+    label text NOT NULL,
+    body text NOT NULL,
+    facts_digest bytea NOT NULL,
     digest bytea NOT NULL
 ) WITH (fillfactor = 80);
 CREATE TABLE fold (version integer NOT NULL);
-INSERT INTO fold VALUES (0);
+INSERT INTO fold VALUES ({FOLD_VERSION});
 CREATE TABLE leases (
     token bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     owner text UNIQUE,
     expires timestamptz NOT NULL,
     writes bigint NOT NULL DEFAULT 0
 );
-CREATE UNIQUE INDEX nodes_by_handle ON pages (handle) WHERE handle IS NOT NULL;
-CREATE INDEX nodes_by_pool ON pages (run, pool, handle) INCLUDE (key) WHERE handle IS NOT NULL;
-CREATE INDEX nodes_by_identity ON pages (identity) WHERE identity IS NOT NULL;
-CREATE INDEX waiting_nodes ON pages (run, pool, handle) WHERE waits = 1;
+CREATE UNIQUE INDEX nodes_by_pool ON nodes (run, pool, place_in_pool);
+CREATE INDEX nodes_by_parent ON nodes (run, parent, pool) INCLUDE (handle);
+CREATE INDEX nodes_by_identity ON nodes (identity) WHERE identity IS NOT NULL;
+CREATE INDEX waiting_nodes ON nodes (run, pool, handle) WHERE waits = 1;
 CREATE INDEX call_events ON events (number) WHERE {CALL_EVENTS};
 """
 
 
-_SELECTED = re.compile(r"SELECT ([a-z_., ]+) FROM")
-"""Columns only: what is counted or compared is checked where it is used."""
-_TYPES = {
-    **dict.fromkeys(("number", "last.number", "place", "handle", "run", "waits", "version"), int),
-    **dict.fromkeys(("kind", "body", "key", "pool", "identity", "facts"), str),
-    **dict.fromkeys(("digest", "page_sum", "seal"), bytes),
-    "at": float,
+_NAME = r"(?:[a-z_]+|count\(\*\))"
+_SELECTED = re.compile(rf"SELECT ({_NAME}(?:, {_NAME})*) FROM (?:events|runs|nodes|fold)")
+"""Columns only: what is computed is checked where it is used."""
+_WHOLE = (
+    "number, place, run, handle, place_in_run, place_in_pool, parent, waits, repeats, judged, is_plain, version, "
+    "count(*)"
+)
+_TYPES: dict[str, type] = {
+    **dict.fromkeys(_WHOLE.split(", "), int),
+    **dict.fromkeys(("kind", "part", "entry", "body", "id", "pool", "identity", "basis", "label"), str),
+    **dict.fromkeys(("verdict", "ending"), str),
+    **dict.fromkeys(("digest", "facts_digest", "row_sum", "seal"), bytes),
+    **dict.fromkeys(("at", "added_at", "score", "error_rate", "seconds"), float),
 }
-_NEVER_NULL = {"number", "at", "kind", "body", "key", "digest", "version"}
-_KEY = re.compile(rf"{RUN_KEY}[0-9A-Za-z_. ]+|{FACTS_KEY}[0-9]+|[1-9][0-9]*(\.[1-9][0-9]*)*")
-"""Of a run, of facts or of a node, whose folder it names."""
-_POOLS = {None, *(pool.value for pool in Pool)}
+_MAY_BE_NULL = {"row_sum", "seal", "identity", "verdict", "ending", "score", "error_rate"}
+_ID = re.compile(r"[1-9][0-9]*(\.[1-9][0-9]*)*")
+"""Of a node, whose folder it names."""
+_POOLS = {pool.value for pool in Pool}
 
 
 def refuse_misfits(query: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -94,9 +119,9 @@ def refuse_misfits(query: str, rows: Sequence[Sequence[Any]]) -> None:
     if not names or not rows:
         return
     for name, values in zip(names, zip(*rows, strict=True), strict=True):
-        is_sound = set(map(type, values)) <= {_TYPES[name], *(() if name in _NEVER_NULL else (type(None),))}
-        if is_sound and name == "key":
-            is_sound = all(map(_KEY.fullmatch, values))
+        is_sound = set(map(type, values)) <= {_TYPES[name], *((type(None),) if name in _MAY_BE_NULL else ())}
+        if is_sound and name == "id":
+            is_sound = all(map(_ID.fullmatch, values))
         if not is_sound or (name == "pool" and not _POOLS.issuperset(values)):
             raise ValueError(name)
 
@@ -137,6 +162,7 @@ class PostgresDatabase:
         self.line = PostgresLine(address, patience_seconds)
         self._transaction: psycopg.Connection[Any] | None = None
         """The connection of the transaction that is open, which must not be exchanged."""
+        self.is_writing = False
         self._has_changes = False
         """Whether the write that is open has anything to commit: many decisions are to do nothing."""
         self.owner: str | None = None
@@ -214,9 +240,6 @@ class PostgresDatabase:
         finally:
             self._end_transaction()
 
-    def content_mark(self) -> int | None:
-        return None
-
     @contextmanager
     def short_waits(self) -> Iterator[None]:
         self._limit_waits(_SHORT_WAIT)
@@ -255,6 +278,7 @@ class PostgresDatabase:
         try:
             connection.execute(_LOCK)
             self._count_write(connection)
+            self.is_writing = True
         except errors.LockNotAvailable as error:
             self._end_transaction()
             raise LedgerBusy(str(self.line.explanation(error))) from error
@@ -323,6 +347,7 @@ class PostgresDatabase:
 
     def _end_transaction(self) -> None:
         connection, self._transaction = self._transaction, None
+        self.is_writing = False
         if connection is None or connection.closed:
             return
         try:
@@ -348,9 +373,9 @@ class PostgresDatabase:
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"loopty {ledger}",))
             version = self._layout_version(connection)  # again: another process may have been faster
-            if version > VERSION:
-                place = self.line.address.shown
-                raise Misuse(f"{place} was written by a newer loopty (layout {version}): update loopty")
+            if version not in (0, VERSION):
+                age, remedy = ("newer", "update loopty") if version > VERSION else ("older", "take another one")
+                raise Misuse(f"{self.line.address.shown} is of {age} loopty (layout {version}): {remedy}")
             if not version:
                 connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{ledger}"')
                 connection.execute(LAYOUT)
@@ -436,16 +461,13 @@ class LeaseRenewal(threading.Thread):
         return bool(self._line.repeat(lambda: self._line.connection().execute(query, parameters).fetchall()))
 
 
-class PostgresLedger(RowLedger):
+class PostgresLedger(Ledger):
     """A ledger whose writers are on many machines: leases say whether they live."""
 
     def __init__(self, address: PostgresAddress) -> None:
         self._server = PostgresDatabase(address)
         super().__init__(self._server)
         at_work_end(self.close)
-
-    def close(self) -> None:
-        self._server.close()
 
     def is_away(self) -> bool:
         return self._server.line.is_away()
@@ -457,7 +479,7 @@ class PostgresLedger(RowLedger):
         return PostgresLeases(self._server, local)
 
     def history(self, on_progress: OnProgress | None = None) -> History:
-        if (version := self._fold_version()) > FOLD_VERSION:  # drivers on other machines need those pages
+        if (version := self._fold_version()) > FOLD_VERSION:  # drivers on other machines need those tables
             raise Misuse(
                 f"a newer loopty works on this ledger (fold {version}, here {FOLD_VERSION}): update loopty here"
             )

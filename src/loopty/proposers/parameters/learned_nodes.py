@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -11,7 +10,7 @@ from loopty.domain.objective import Metric
 from loopty.domain.trial import Ending, Pool, Verdict
 from loopty.kit.records import Record
 from loopty.record.history import History
-from loopty.record.node_facts import FactsKind
+from loopty.record.node_table import is_about
 
 T = TypeVar("T")
 _JudgedNode = tuple[int, int, float]
@@ -53,20 +52,19 @@ def learned_nodes(
         return None
     verdicts: list[_JudgedNode] = []
     undecided: list[int] = []
-    for block in history.facts():
-        wanted = [kind.run == run and kind.pool == pool.value for kind in block.kinds]
-        if any(map(_is_of_other_metric, itertools.compress(block.kinds, wanted), itertools.repeat(metric.name))):
-            return None
-        rows = zip(block.judged, itertools.count(block.first), block.scores, block.kind_places, strict=False)
-        factors = [_factor(kind, metric) for kind in block.kinds]
-        for event, handle, score, place in rows:
-            if not wanted[place] or handle == left_out:
-                continue
-            if block.kinds[place].verdict is None:
-                undecided.append(handle)
-                continue
-            factor = factors[place]
-            verdicts.append((event, handle, factor * score if factor and score is not None else _WORST))
+    for facts in history.facts(run, pool):
+        if facts.handle == left_out:
+            continue
+        if facts.verdict is None:
+            undecided.append(facts.handle)
+            continue
+        value = _WORST
+        if facts.ending == Ending.FINISHED:
+            if not is_about(facts.basis, metric.name):
+                return None
+            if facts.score is not None and facts.verdict != Verdict.REJECTED:
+                value = metric.direction.sign * facts.score
+        verdicts.append((facts.judged, facts.handle, value))
     verdicts.sort()
     handles = [handle for _, handle, _ in _remembered(verdicts)]
     ids = history.nodes_of_handles([*handles, *undecided])
@@ -84,13 +82,3 @@ def _remembered(verdicts: Sequence[_JudgedNode]) -> list[_JudgedNode]:
         if is_too_long(judged):
             judged = best_and_newest(judged, lambda entry: entry[2])
     return judged
-
-
-def _is_of_other_metric(kind: FactsKind, metric: str) -> bool:
-    return kind.ending == Ending.FINISHED and kind.verdict is not None and kind.metric != metric
-
-
-def _factor(kind: FactsKind, metric: Metric) -> int:
-    """Return what makes a larger score of this kind the better one; 0 if there is nothing to learn from it."""
-    is_learned = kind.ending == Ending.FINISHED and kind.verdict != Verdict.REJECTED
-    return metric.direction.sign if is_learned else 0

@@ -20,6 +20,7 @@ from loopty.kit.model_text import lines_within, schema
 from loopty.proposers.context.nodes import result_words
 from loopty.record.history import History
 from loopty.record.node_record import Node
+from loopty.record.node_table import is_about
 
 _SYSTEM = (
     "You choose the parameters of a program so that its benchmark gives better results. You see what was tried "
@@ -204,21 +205,16 @@ class Ranking:
         if metric is None or metric.tolerance or (metric.weight is not None and metric.weight <= 0):
             return None
         wanted, scored, judged = set[int](), list[tuple[float, int, int]](), list[tuple[int, int]]()
-        for block in history.facts():
-            for handle, facts in enumerate(block.nodes, block.first):
-                kind = facts.kind
-                if kind.run != self._run or kind.pool != self._pool.value:
-                    continue
-                if kind.ending == Ending.FINISHED and kind.metric != metric.name:
-                    return None
-                if kind.verdict is None or kind.verdict == Verdict.KEPT:
-                    wanted.add(handle)
-                elif (
-                    kind.ending == Ending.FINISHED and kind.verdict != Verdict.REJECTED and facts.score is not None
-                ):
-                    scored.append((-metric.direction.sign * facts.score, facts.order, handle))
-                if kind.verdict is not None:
-                    judged.append((-facts.order, handle))
+        for facts in history.facts(self._run, self._pool):
+            is_finished, handle = facts.ending == Ending.FINISHED, facts.handle
+            if is_finished and not is_about(facts.basis, metric.name):
+                return None
+            if facts.verdict is None or facts.verdict == Verdict.KEPT:
+                wanted.add(handle)
+            elif is_finished and facts.verdict != Verdict.REJECTED and facts.score is not None:
+                scored.append((-metric.direction.sign * facts.score, facts.place_in_run, handle))
+            if facts.verdict is not None:
+                judged.append((-facts.place_in_run, handle))
         for handles in ([row[-1] for row in sorted(scored)], [row[-1] for row in sorted(judged)]):
             wanted.update(self._first_with_these_files(history, handles))
         found = history.nodes_of_handles(sorted(wanted))
