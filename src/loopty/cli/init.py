@@ -33,6 +33,7 @@ from loopty.kit.process import processes_per_core
 from loopty.kit.records import replace
 from loopty.proposers.agent.driver import installed_agents
 from loopty.show.explanation import Reach
+from loopty.show.terminal import printable_line
 from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
         print_json({"task_file": str(path), **_plain(proven)})
     name, value = proven.score
     say_paragraph(score_text(name, value, proven.direction, proven.why_direction, proven.other_numbers))
-    seconds = proven.check.outcome.seconds
+    seconds = draft.profile.seconds if draft.profile else proven.check.outcome.seconds
     say_paragraph(f"wrote {path.name}; a run takes {seconds:.2g} s{editable_text(draft.write)}")
     if failed := proven.instead_of:
         say_paragraph(f"not used: {failed.draft.command} ({failed.problem})")
@@ -151,6 +152,7 @@ def print_failed(proven: ProvenTask, path: Path, other: tuple[str, str], as_json
     say_paragraph(f"the checked run of {proven.draft.command} failed: {proven.check.problem}")
     print_explanation(proven.check.explanation)
     say(f"wrote {path.name}; fix the benchmark or this file, then retry: loopty run 1 --check")
+    say("or begin another benchmark: loopty init --skeleton")
     if line:
         say(f"or measure {measures} instead: {line}")
 
@@ -163,6 +165,8 @@ def print_insensitive(proven: ProvenTask, other: tuple[str, str], as_json: bool)
     if as_json:
         print_json({**_plain(proven), **({"line": line} if line else {})})
     say_paragraph(f"{proven.draft.command} runs, but {proven.problem}")
+    if said := proven.check.output.strip():
+        say_paragraph(f"it printed: {printable_line(said.rpartition('\n')[2])}")
     if proven.sensitivity:
         say_paragraph(sensitivity_text(proven.sensitivity))
     say_paragraph(
@@ -189,7 +193,7 @@ def write_skeleton(top: Path, facts: RepositoryFacts, force: bool, as_json: bool
         raise Misuse(f"there is already a {started.path}: fill it in, or start over with --force")
     path.parent.mkdir(exist_ok=True)
     path.write_text(started.text)
-    proof = f"loopty init --yes --command {shlex.quote(started.command)}"
+    proof = f"loopty init --yes --force --command {shlex.quote(started.command)}"
     if as_json:
         print_json({"skeleton": str(path), "line": proof})
     say_paragraph(f"wrote {started.path}: its first lines say what is missing")
@@ -360,7 +364,7 @@ def init_verb(
     path = repository.top / TASK_FILE
     if path.is_dir():
         raise Misuse(f"{path} is a directory: the task file goes there")
-    if path.exists() and not force:
+    if path.exists() and not (force or skeleton):
         raise Misuse(f"there is already a {TASK_FILE}: edit it, or start over with --force")
     if folders := environment_folders(repository.working_tree.untracked_paths()):
         repository.working_tree.ignore_here(folders)
@@ -445,9 +449,9 @@ def init_verb(
         name, value = proven.score
         say_paragraph(f"the score is {name} {value:g}")
         proven = prover.with_direction(proven, questions.direction(proven.direction))
-    print_proven(proven, path, scored_by_itself(facts, proven.draft.command, write), as_json)
     if is_write_given:
         _warn_of_unloaded_files(write, proven, unsafe)
+    print_proven(proven, path, scored_by_itself(facts, proven.draft.command, write), as_json)
 
 
 def _restore(path: Path, former: bytes | None) -> None:
