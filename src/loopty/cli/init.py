@@ -12,13 +12,18 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from loopty.cli.init_output import (
+    print_failed,
+    print_insensitive,
+    print_nothing_found,
+    print_proven,
+    write_skeleton,
+)
 from loopty.cli.output import (
     here,
     json_option,
-    print_explanation,
     print_json,
     say,
-    say_own_path,
     say_paragraph,
     unsafe_option,
 )
@@ -26,25 +31,19 @@ from loopty.cli.time_span import TimeSpan
 from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.objective import Direction, Metric, direction_of
-from loopty.executors.this_machine import this_capacity
-from loopty.kit import codec
 from loopty.kit.contents import write_atomically
 from loopty.kit.process import processes_per_core
 from loopty.kit.records import replace
-from loopty.proposers.agent.driver import installed_agents
 from loopty.show.explanation import Reach
-from loopty.show.terminal import printable_line
 from loopty.workspaces.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from loopty.features.setup.proven_task import ProvenTask
-    from loopty.features.setup.repository_facts import RepositoryFacts
     from loopty.features.setup.task_draft import TaskDraft
     from loopty.show.explanation import Cause
 
 
 T = TypeVar("T")
-_MOST_SOURCES = 5
 DIRECTIONS = click.Choice(["max", "min"])
 
 
@@ -93,160 +92,6 @@ class Questions:
             return self._yes and cause.reach is not Reach.OUTSIDE
         say_paragraph(f"{cause.sentence}; {cause.remedy}")
         return click.confirm("Do this?", err=True)
-
-
-def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ...], as_json: bool) -> None:
-    """Print the task that works; first which number is the score, which values are better, and why.
-
-    `scored_by_itself` are files that score candidates, and that the user lets them write.
-    """
-    from loopty.features.setup.proposal_text import (
-        TESTS_TEXT,
-        agents_text,
-        editable_text,
-        last_resort_text,
-        night_text,
-        noise_text,
-        proposer_text,
-        score_text,
-        sensitivity_text,
-    )
-    from loopty.taskfile import read
-
-    draft, noise = proven.draft, proven.noise
-    if as_json:
-        print_json({"task_file": str(path), **_plain(proven)})
-    name, value = proven.score
-    say_paragraph(score_text(name, value, proven.direction, proven.why_direction, proven.other_numbers))
-    seconds = draft.profile.seconds if draft.profile else proven.check.outcome.seconds
-    say_paragraph(f"wrote {path.name}; a run takes {seconds:.2g} s{editable_text(draft.write)}")
-    if failed := proven.instead_of:
-        say_paragraph(f"not used: {failed.draft.command} ({failed.problem})")
-        print_explanation(failed.check.explanation)
-    for own in scored_by_itself:
-        say_paragraph(f"candidates may write {own}, which reports their score: move what measures to another file")
-    if draft.last_resort:
-        say_paragraph(last_resort_text(draft.last_resort))
-    if draft.times_the_tests:
-        say_paragraph(TESTS_TEXT)
-    if noise:
-        say_paragraph(noise_text(noise.metric, noise.values, noise.percent, draft.is_cpu_time))
-    if proven.sensitivity:
-        say_paragraph(sensitivity_text(proven.sensitivity))
-    if noise and draft.profile:
-        size = read.load(path.parent).round_size(this_capacity())
-        say_paragraph(f"trials at once: {size.width}, because {size.reason}")
-        say_paragraph(night_text(draft.profile.seconds, noise.percent, size.width))
-    say_paragraph(proposer_text(draft.proposer))
-    if draft.write and (agents := installed_agents()):
-        say_paragraph(agents_text(agents))
-    say("next: loopty optimize")
-    say_own_path()
-
-
-def print_failed(proven: ProvenTask, path: Path, other: tuple[str, str], as_json: bool) -> None:
-    """Print why the benchmark does not work; `other` is a line that measures something else, and what that is."""
-    line, measures = other
-    if as_json:
-        print_json({"task_file": str(path), **_plain(proven), **({"line": line} if line else {})})
-    say_paragraph(f"the checked run of {proven.draft.command} failed: {proven.check.problem}")
-    print_explanation(proven.check.explanation)
-    say(f"wrote {path.name}; fix the benchmark or this file, then retry: loopty run 1 --check")
-    say("or begin another benchmark: loopty init --skeleton")
-    if line:
-        say(f"or measure {measures} instead: {line}")
-
-
-def print_insensitive(proven: ProvenTask, other: tuple[str, str], as_json: bool) -> None:
-    """Print why a night on this task would be of no use, and that nothing was written."""
-    from loopty.features.setup.proposal_text import sensitivity_text
-
-    line, measures = other
-    if as_json:
-        print_json({**_plain(proven), **({"line": line} if line else {})})
-    say_paragraph(f"{proven.draft.command} runs, but {proven.problem}")
-    if said := proven.check.output.strip():
-        say_paragraph(f"it printed: {printable_line(said.rpartition('\n')[2])}")
-    if proven.sensitivity:
-        say_paragraph(sensitivity_text(proven.sensitivity))
-    say_paragraph(
-        "nothing was written: name another benchmark with --command, other files with --write or a --gate that "
-        "compares results; --unproven writes this task as it is"
-    )
-    say("or begin a benchmark: loopty init --skeleton")
-    if line:
-        say(f"or measure {measures} instead: {line}")
-
-
-def write_skeleton(top: Path, facts: RepositoryFacts, force: bool, as_json: bool) -> None:
-    """Write the beginning of a benchmark, and say how it goes on."""
-    from loopty.features.setup.build_facts import PythonBuild
-    from loopty.features.setup.skeleton import begin_benchmark
-
-    python = facts.root_package or PythonBuild(top).import_name
-    node = f"./{facts.node_entry}" if facts.node_entry else facts.package
-    is_python = facts.languages[:1] == ("python",)
-    module = (python if is_python else node) or top.name.replace("-", "_")
-    started = begin_benchmark(facts, top.name, module, facts.sources[:_MOST_SOURCES])
-    path = top / started.path
-    if path.exists() and not force:
-        raise Misuse(f"there is already a {started.path}: fill it in, or start over with --force")
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(started.text)
-    proof = f"loopty init --yes --force --command {shlex.quote(started.command)}"
-    if as_json:
-        print_json({"skeleton": str(path), "line": proof})
-    say_paragraph(f"wrote {started.path}: its first lines say what is missing")
-    if agents := installed_agents():
-        say_paragraph(
-            f"or let your coding agent ({agents[0]}) do that: 'Do what the first lines of {started.path} ask'"
-        )
-    say("then let loopty prove it:")
-    say(proof)
-
-
-def print_nothing_found(why: str, other: tuple[str, str], as_json: bool) -> None:
-    """Print why there is nothing to measure; `other` is what is left, for the user to choose."""
-    line, measures = other
-    if as_json:
-        print_json({"ok": False, "reason": why, **({"line": line} if line else {})})
-    say_paragraph(why)
-    say("or begin a benchmark: loopty init --skeleton")
-    if line:
-        say(f"or, as a last resort, measure {measures}: {line}")
-
-
-def _plain(proven: ProvenTask) -> dict[str, object]:
-    """Return the result for programs."""
-    from loopty.features.setup.proposal_text import proposer_text
-
-    check, draft, noise, failed = proven.check, proven.draft, proven.noise, proven.instead_of
-    score = {} if check.problem else {"score": proven.score[0], "why_direction": proven.why_direction}
-    return {
-        "ok": not proven.problem,
-        "reason": proven.problem,
-        "command": draft.command,
-        "result": draft.result,
-        **score,
-        "direction": proven.direction,
-        "write": list(draft.write),
-        "gates": [one.command for one in draft.gates],
-        "scratch": list(draft.scratch),
-        "mounts": list(draft.mounts),
-        "timeout_seconds": draft.timeout_seconds,
-        "last_resort": draft.last_resort,
-        "instead_of": {"command": failed.draft.command, "reason": failed.problem} if failed else None,
-        "changes": [codec.plain(change) for change in proven.changes],
-        "check": codec.plain(check.outcome),
-        "noise": {"metric": noise.metric, "values": list(noise.values), "percent": noise.percent}
-        if noise
-        else None,
-        "sensitivity": codec.plain(proven.sensitivity) if proven.sensitivity else None,
-        "profile": codec.plain(draft.profile) if draft.profile else None,
-        "proposer": {"kind": draft.proposer, "about": proposer_text(draft.proposer)},
-        "agents": installed_agents(),
-        **({"explanation": check.explanation.plain()} if check.explanation else {}),
-    }
 
 
 @click.command("init")
