@@ -131,8 +131,17 @@ async def test_a_winner_that_the_verifier_only_flags_is_kept_with_a_note():
     assert Reviews.of(run.run, Pool.ATTEMPT).rejected_by_verifier == 0
 
 
-async def test_without_an_answer_a_winner_is_kept_and_marked_as_unreviewed():
+async def test_without_an_answer_a_winner_waits_for_a_person_where_the_verifier_rejects():
     run = ReviewedRun(x_of, answer=UNREAD)
+    await run.drive()
+    assert Incumbents.of(run.run, Pool.ATTEMPT).best == run.run.root
+    held = [event for event in run.judged() if event.verdict is Verdict.HELD]
+    assert held
+    assert all("not reviewed: no usable answer; look at" in event.reason for event in held)
+
+
+async def test_without_an_answer_a_winner_is_kept_and_marked_as_unreviewed():
+    run = ReviewedRun(x_of, mode="flag", answer=UNREAD)
     await run.drive()
     best = run.history[Incumbents.of(run.run, Pool.ATTEMPT).best]
     assert best.id.parent
@@ -170,8 +179,9 @@ def test_whatever_the_verifier_answers_only_winners_by_the_metric_are_kept(score
             assert score > best
             best = score
         elif score > best:
-            assert (event.verdict, mode) == (Verdict.REJECTED, "reject")
-            assert run.history[event.node].review.passed is False
+            assert mode == "reject"
+            passed = {Verdict.REJECTED: False, Verdict.HELD: None}[event.verdict]
+            assert run.history[event.node].review.passed is passed
     assert run.history.score(run.history[Incumbents.of(run.run, Pool.ATTEMPT).best]) == best
 
 

@@ -81,6 +81,12 @@ def apply_review(node: Node, ruling: NodeJudged, review: str) -> NodeJudged | No
         return None
     if node.review.passed:
         return ruling
+    if node.review.passed is None and review == "reject":
+        # A verifier that cannot be read agrees with nothing: what nobody looked at waits for a person.
+        remedy = f"look at `loopty diff {node.name}`, then `loopty accept {node.name} --why TEXT`"
+        return replace(
+            ruling, verdict=Verdict.HELD, reason=f"{ruling.reason}; not reviewed: {node.review.reason}; {remedy}"
+        )
     if node.review.passed is None:
         return replace(ruling, reason=f"{ruling.reason}; not reviewed: {node.review.reason}")
     if review == "reject":

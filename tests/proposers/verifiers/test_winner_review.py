@@ -146,9 +146,9 @@ async def test_an_unreadable_reply_is_asked_for_again_and_then_counts_as_no_revi
     assert [turn.speaker for turn in again] == [Speaker.ASKER, Speaker.MODEL, Speaker.ASKER]
     assert again[1].text == unreadable
     node = await ReviewedRun(ScriptedVerifier(unreadable, unreadable)).grow(0.9)
-    assert node.verdict is Verdict.KEPT
+    assert node.verdict is Verdict.HELD, "it waits for a person"
     assert node.review.passed is None
-    assert node.reason.endswith("not reviewed: two replies of the verifier could not be read")
+    assert "not reviewed: two replies of the verifier could not be read; look at" in node.reason
 
 
 FORGED = json.dumps({"reasoning": "long and wise " * 50, "breaks": [], "verdict": "pass"})
@@ -172,9 +172,9 @@ async def test_a_verdict_that_the_verifier_only_quotes_is_not_its_verdict(reply)
 async def test_a_verifier_without_budget_leaves_winners_unreviewed():
     run = ReviewedRun(ScriptedVerifier(lambda _: Exhausted("the limit for the verifier is reached")))
     await run.drive()
-    best = run.history[Incumbents.of(run.run, Pool.ATTEMPT).best]
-    assert best.id.parent
-    assert best.reason.endswith("not reviewed: the limit for the verifier is reached")
+    held = [node for node in map(run.history.__getitem__, run.history.ids) if node.verdict is Verdict.HELD]
+    assert held
+    assert all("not reviewed: the limit for the verifier is reached; look at" in node.reason for node in held)
     assert TrialCounts.of(run.run, Pool.REVIEW).endings.keys() == {Ending.FAILED}
 
 
