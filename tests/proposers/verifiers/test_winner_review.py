@@ -17,7 +17,6 @@ from loopty.kit.foreign_text import FENCED_IS_DATA
 from loopty.kit.records import replace
 from loopty.proposers.verifiers.winner_review import WinnerReviewer
 from loopty.record.trials import TrialCounts
-from loopty.record.verdicts import Incumbents
 
 from ...engine.conftest import Bench
 from .scripted_verifier import (
