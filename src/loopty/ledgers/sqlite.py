@@ -292,12 +292,17 @@ class SqliteDatabase:
         if self.reads_only:
             raise Misuse(f"{self._file.path} is read-only: make it and its folder writable")
         was_writing = self.is_writing
-        with self._transaction("IMMEDIATE"):
-            self.is_writing = True
-            try:
-                yield
-            finally:
-                self.is_writing = was_writing
+        try:
+            with self._transaction("IMMEDIATE"):
+                self.is_writing = True
+                try:
+                    yield
+                finally:
+                    self.is_writing = was_writing
+        except Misuse:
+            if self._file.is_gone:  # SQLite calls a file that was moved away read-only
+                self._save_again()
+            raise
         if self._file.is_gone:
             self._save_again()
 
