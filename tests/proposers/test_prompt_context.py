@@ -17,6 +17,7 @@ from loopty.domain.trial import Ending, Leftovers, Outcome, Pool, Verdict
 from loopty.engine.protocols import Ask
 from loopty.kit.model_text import tokens
 from loopty.kit.records import replace
+from loopty.ledgers.sqlite import fold_in_memory
 from loopty.proposers.context.prompt_context import PromptContext, PromptContextOptions, PromptLimits
 from loopty.proposers.context.search import objective_text
 from loopty.record.directives import Directive, DirectiveSet, NoteAdded
@@ -52,7 +53,9 @@ def context_text(story: Story, parent: str = "", context: PromptContext | None =
 class CountingHistory(History):
     """A history that counts the lookups of nodes."""
 
-    lookups = 0
+    def __init__(self, folded: History) -> None:
+        vars(self).update(vars(folded))
+        self.lookups = 0
 
     def __getitem__(self, node: NodeId) -> Node:
         self.lookups += 1
@@ -60,10 +63,7 @@ class CountingHistory(History):
 
 
 def counting_history(story: Story) -> CountingHistory:
-    history = CountingHistory()
-    for recorded in story.ledger.read():
-        history.apply(recorded)
-    return history
+    return CountingHistory(fold_in_memory(story.ledger.read()))
 
 
 def test_the_context_has_the_task_the_objective_the_rules_and_the_state_of_the_search():

@@ -22,7 +22,7 @@ from loopty.domain.trial import Pool
 from loopty.engine.protocols import Trial
 from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
-from loopty.record.history import History
+from loopty.ledgers.sqlite import MemoryLedger
 from loopty.workspaces.exports import export_commit
 from loopty.workspaces.stages import BENCHMARK, OUTBOX, TREE, Stages
 from loopty.workspaces.state_folder import StateFolder
@@ -109,7 +109,7 @@ def test_leftovers_of_dead_processes_are_swept_and_those_of_living_ones_are_not(
     for name in ("1-aa", "999999999-bb", f"{os.getpid()}-cc", "1.7-1"):
         (trials / name / "out").mkdir(parents=True)
     with stages.stage(trial):
-        stages.sweep(History)
+        stages.sweep(MemoryLedger().history)
         assert {path.name for path in trials.iterdir()} == {"1-aa", f"{os.getpid()}-{trial.token}"}
 
 

@@ -1,12 +1,13 @@
 """A planted delay lengthens what a function takes, and changes nothing else."""
 
-import shutil
 import subprocess
 import sys
 
 import pytest
 
 from loopty.features.setup.planting import can_plant, commented, planted_files
+
+from ...needs import require
 
 PYTHON = '''\
 """Doc."""
@@ -88,8 +89,7 @@ def ran(folder, name, text, *commands):
     ids=["python", "c", "c++", "javascript", "rust"],
 )
 def test_a_planted_program_says_the_same_and_takes_longer(tmp_path, name, text, commands):
-    if not shutil.which(commands[0][0]):
-        pytest.skip(f"there is no {commands[0][0]}")
+    require(commands[0][0])
     words, seconds = ran(tmp_path, name, text, *commands)
     planted = planted_files({name: text}, 3)
     same, longer = ran(tmp_path, name, planted[name], *commands)

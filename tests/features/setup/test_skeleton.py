@@ -1,13 +1,15 @@
 """A repository without a benchmark gets the beginning of one, which runs as far as its first gap."""
 
-import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from loopty.features.setup.repository_facts import repository_facts
 from loopty.features.setup.skeleton import begin_benchmark
+
+from ...needs import require
 
 
 def skeleton(folder, name, text=""):
@@ -25,8 +27,7 @@ def skeleton(folder, name, text=""):
     ],
 )
 def test_it_is_a_program_that_says_what_is_missing(tmp_path, name, command):
-    if not shutil.which(command[0]) or (name.endswith(".rs") and not shutil.which("rustc")):
-        pytest.skip(f"there is no {command[0]}")
+    require({".py": "python3", ".js": "node", ".c": "cc", ".rs": "rustc"}[Path(name).suffix])
     started = skeleton(tmp_path, name)
     path = tmp_path / started.path
     path.parent.mkdir(exist_ok=True)
