@@ -39,6 +39,8 @@ class Rules(Record):
     """What the order within pairs is drawn from: no candidate may foresee it."""
     steady_keeps: int = 0
     """How many nodes in a row were kept whose results never varied."""
+    floor: float = 0.0
+    """The smallest gain that counts of instructions show."""
 
     @property
     def repeats(self) -> bool:
@@ -178,10 +180,12 @@ def judge_first_result(
     reason = _comparison(difference, mine, theirs, rival.name)
     noise = _largest_noise(known_noise, node.samples, result.samples)
     sigma = noise_of(difference, rules.metrics, noise)
-    if difference.amount <= max(sigma * _bar(node, rules), 0.0):
+    if difference.amount <= max(sigma * _bar(node, rules), rules.floor):
         if rules.repeats and rules.affordable and _is_stale(node, rival, result, noise, rules):
             return MeasureAgain(incumbent)
-        if difference.amount > 0:
+        if 0 < difference.amount <= rules.floor:
+            reason += ", which is too little for a count to show"
+        elif difference.amount > 0:
             reason += f", which is less than {_bar(node, rules):g} times the noise"
         return NodeJudged(node.id, Verdict.DISCARDED, reason, incumbent)
     if not rules.repeats:
