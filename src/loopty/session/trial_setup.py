@@ -255,6 +255,12 @@ class TrialSetup(Record, dict=True):
         """Name the counter of instructions, as trials find it; another one counts a little differently."""
         if sandbox.startswith("container"):
             return "valgrind of the image"
+        if sandbox in ("landlock", "unsafe"):
+            # They have no mounts: a pipe that the candidate can write, but neither read nor replace, is one.
+            raise Misuse(
+                f'measure = "instructions" needs a sandbox with mounts, which {sandbox} is not: set kind = '
+                '"namespaces" or "bubblewrap" under [sandbox], or measure = "clock" under [benchmark]'
+            )
         if not shutil.which("valgrind"):
             raise Misuse(
                 'measure = "instructions" needs valgrind: install it (apt-get install valgrind), or set '
