@@ -203,8 +203,6 @@ class CountProof(Record):
     counts: tuple[float, ...] = ()
     seconds: float = 0.0
     """What a counted run takes."""
-    share: float | None = None
-    """How much of the count is of the editable code, as the planted delay shows."""
     is_better: bool = False
     """Whether the clock is so noisy, and counting so cheap, that the task should count."""
 
