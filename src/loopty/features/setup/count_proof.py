@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from loopty.domain import counting
 from loopty.domain.objective import SCORE, Direction
+from loopty.features.setup.causes.results import CPU_TIMER
+from loopty.features.setup.pace import WARM_COMMAND
 from loopty.features.setup.proven_task import CountProof, MeasuredNoise
 from loopty.features.setup.sensitivity import CheckCost, SensitivityProof
 from loopty.features.setup.task_draft import TaskDraft
@@ -71,18 +73,19 @@ def count_text(found: CountProof, noise: MeasuredNoise) -> str:
         if found.is_better
         else 'to do so, uncomment measure = "instructions" in loopty.toml'
     )
+    start = f" ({100 * found.start / found.counts[0]:.2g} % of it Python's start)" if found.start else ""
     return (
-        f"instructions can be counted: {figure(found.counts[0])}, twice {same}, and more with a planted delay; "
+        f"instructions can be counted: {figure(found.counts[0])}{start}, twice {same}, more with a planted delay; "
         f"one run of {found.seconds:.2g} s decides, instead of many of {clock}: {done}"
     )
 
 
 def prove_count(
-    open_tree: Callable[[], EditedTree], noise: MeasuredNoise, seconds: Callable[[], float], runs: int = 2
+    open_tree: Callable[[str], EditedTree], command: str, noise: MeasuredNoise, seconds: Callable[[], float]
 ) -> CountProof:
-    """Count the files as they are, and once more with a planted delay."""
-    tree = open_tree()
-    outcomes = tree.runs(runs)
+    """Count the files as they are, and once more with a planted delay. `open_tree` takes the command."""
+    tree = open_tree(command)
+    outcomes = tree.runs(2)
     if failed := next((one for one in outcomes if not one.is_finished), None):
         return CountProof(refusal=failed.reason)
     counts, took = _counts(outcomes), max(one.seconds for one in outcomes)
@@ -105,7 +108,16 @@ def prove_count(
     if found.slowed < _LEAST_MOVE * max(counts):
         return CountProof(refusal=f"a planted delay leaves {figure(counts[0])} instructions as they are")
     is_better = noise.percent > _MUCH_NOISE_PERCENT and took < _LONGEST_SECONDS
-    return CountProof(counts=counts, seconds=took, is_better=is_better)
+    return CountProof(counts=counts, seconds=took, start=_start(open_tree, command), is_better=is_better)
+
+
+def _start(open_tree: Callable[[str], EditedTree], command: str) -> float:
+    """Count what Python executes for an empty program, where the command is one call of Python; else 0."""
+    timer = f"{CPU_TIMER} " if command.startswith(f"{CPU_TIMER} ") else ""
+    if not WARM_COMMAND.fullmatch(command.removeprefix(timer)):
+        return 0.0
+    (outcome,) = open_tree(f"{timer}python3 -c pass").runs(1)
+    return outcome.metrics.get(SCORE, 0.0)
 
 
 def with_count(draft: TaskDraft, found: CountProof, noise: MeasuredNoise, may_set: bool) -> TaskDraft:

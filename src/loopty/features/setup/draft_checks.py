@@ -149,13 +149,14 @@ class DraftChecks:
         """Score the draft by counted instructions, for so many seconds at most."""
         ends_at = time.monotonic() + seconds
         limit = max(draft.timeout_seconds, float(round(seconds)))
-        self.write(replace(draft, is_counted=True, gates=(), metrics=(), warm=False, timeout_seconds=limit))
+        counted = replace(draft, is_counted=True, gates=(), metrics=(), warm=False, timeout_seconds=limit)
+
+        def open_tree(command: str) -> EditedTree:
+            self.write(replace(counted, command=command))
+            return EditedTree(self._campaign().context, self._unsafe)
+
         try:
-            return prove_count(
-                lambda: EditedTree(self._campaign().context, self._unsafe),
-                noise,
-                lambda: ends_at - time.monotonic(),
-            )
+            return prove_count(open_tree, draft.command, noise, lambda: ends_at - time.monotonic())
         except Misuse as refusal:
             return CountProof(refusal=str(refusal))
         finally:

@@ -203,6 +203,8 @@ class CountProof(Record):
     counts: tuple[float, ...] = ()
     seconds: float = 0.0
     """What a counted run takes."""
+    start: float = 0.0
+    """How many of the instructions are Python's start; 0 where that is not known."""
     is_better: bool = False
     """Whether the clock is so noisy, and counting so cheap, that the task should count."""
 
