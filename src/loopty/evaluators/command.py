@@ -222,7 +222,7 @@ class CommandEvaluator:
             may_be_warm=True,
         )
         if self._benchmark.is_counted:
-            outcome = await self._measure_instructions(trial, stage, command, on_metrics, cancel)
+            outcome = await self._measure_instructions(trial, stage, command, cancel)
             return await _with_artifacts(trial, stage, outcome)
         if self._serve_model is None:
             outcome = await self._run_command(trial, stage, command, on_metrics, cancel)
@@ -235,17 +235,20 @@ class CommandEvaluator:
         return await _with_artifacts(trial, stage, model_access.adjust_outcome(access, outcome))
 
     async def _measure_instructions(
-        self, trial: Trial, stage: Stage, command: Command, on_metrics: OnMetrics, cancel: asyncio.Event
+        self, trial: Trial, stage: Stage, command: Command, cancel: asyncio.Event
     ) -> Outcome:
-        """Count the instructions of the command; time it where fresh pairs confirm what was counted."""
+        """Count the instructions of the command; time it where fresh pairs confirm what was counted.
+
+        Nothing is pruned: the curve of a benchmark says nothing about its count.
+        """
         from loopty.evaluators import counting
 
         if trial.pool is Pool.CONFIRM:
             command = counting.timed(command, self._benchmark, self._paths)
-            outcome = await self._run_command(trial, stage, command, on_metrics, cancel)
+            outcome = await self._run_command(trial, stage, command, steps.watch_nothing, cancel)
             return counting.with_cpu_time(stage, outcome, self._benchmark)
         async with counting.open_counter(stage, command, self._benchmark, self._paths) as (command, log):
-            outcome = await self._run_command(trial, stage, command, on_metrics, cancel)
+            outcome = await self._run_command(trial, stage, command, steps.watch_nothing, cancel)
         return counting.with_count(trial, outcome, log, self._benchmark)
 
     async def _run_command(

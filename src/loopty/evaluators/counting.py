@@ -133,7 +133,7 @@ def _counted(command: Command, benchmark: Benchmark, paths: SandboxPaths, mount:
 def with_count(trial: Trial, outcome: Outcome, log: CountLog, benchmark: Benchmark) -> Outcome:
     """Make the count the score of a trial that finished."""
     if not outcome.is_finished:
-        return outcome
+        return replace(outcome, metrics={}, directions={}, step=None)  # what it reported is no count
     first = trial.root.outcome.metrics if trial.root.outcome else {}
     if fault := log.fault(first.get(PROGRAMS)):
         return replace(outcome, ending=Ending.FAILED, reason=f"not counted: {fault}", metrics={}, directions={})
@@ -156,7 +156,7 @@ def timed(command: Command, benchmark: Benchmark, paths: SandboxPaths) -> Comman
 def with_cpu_time(stage: Stage, outcome: Outcome, benchmark: Benchmark) -> Outcome:
     """Make the CPU time of a trial that finished the metric that confirms counts. It has no score."""
     if not outcome.is_finished:
-        return outcome
+        return replace(outcome, metrics={}, directions={}, step=None)
     seconds, others = outcome.metrics.get(SCORE), dict[str, float]()
     if not _times_itself(benchmark):
         others = _reported(outcome.metrics)

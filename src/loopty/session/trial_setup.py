@@ -253,12 +253,10 @@ class TrialSetup(Record, dict=True):
 
     def _counter(self, sandbox: str) -> str:
         """Name the counter of instructions, as trials find it; another one counts a little differently."""
-        if sandbox.startswith("container"):
-            return "valgrind of the image"
-        if sandbox in ("landlock", "unsafe"):
-            # They have no mounts: a pipe that the candidate can write, but neither read nor replace, is one.
+        if sandbox not in ("namespaces", "bubblewrap"):
+            # A pipe that the candidate can write, but neither read nor replace, takes mounts of ours.
             raise Misuse(
-                f'measure = "instructions" needs a sandbox with mounts, which {sandbox} is not: set kind = '
+                f'measure = "instructions" does not work in the sandbox {sandbox.partition(" ")[0]}: set kind = '
                 '"namespaces" or "bubblewrap" under [sandbox], or measure = "clock" under [benchmark]'
             )
         if not shutil.which("valgrind"):

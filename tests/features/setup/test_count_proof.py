@@ -73,19 +73,38 @@ def test_what_was_found_is_said_with_its_cost_beside_the_clock():
     assert count_text(CountProof(refusal="why"), NOISY) == "instructions are not counted: why"
 
 
-PROGRAM = "def work(n):\n    return sum(i * i % 7 for i in range(n))\n"
+PROGRAM = """
+long work(long n)
+{
+    long sum = 0;
+    for (long i = 0; i < n; i++) sum += i * i % 7;
+    return sum;
+}
+"""
+MAIN = "long work(long);\nint main(void) { return work(300000) == 1; }\n"
 
 
+@needs("cc")
+@needs("bwrap")
 @needs("valgrind")
 def test_a_program_is_counted_twice_and_with_a_planted_delay(place):
-    place.write("src/work.py", PROGRAM)
-    place.write("bench.py", "import sys\nsys.path.insert(0, 'src')\nfrom work import work\nwork(20000)\n")
+    place.write("src/work.c", PROGRAM)
+    place.write("main.c", MAIN)
     place.commit()
     checks = DraftChecks(lambda: Campaign(place.top), place.top, unsafe=False)
-    draft = TaskDraft(f"{CPU_TIMER} python3 bench.py", ("src/**",))
+    draft = TaskDraft(f"cc -o $TMPDIR/b main.c src/work.c && {CPU_TIMER} $TMPDIR/b", ("src/work.c",))
     checks.write(draft)
-    found = checks.count(draft, NOISY, 200.0)
+    found = checks.count(draft, NOISY, 500.0)
     assert not found.refusal
     assert found.counts[0] == pytest.approx(found.counts[1], rel=1e-3)
-    assert 0 < found.start < found.counts[0]
+    assert found.counts[0] < 20_000_000, "neither the compiler nor the timer is counted"
     assert not load(place.top).benchmark.is_counted, "the file is as it was"
+
+
+def test_a_sandbox_without_mounts_is_refused_with_the_remedy(place):
+    place.write("src/work.py", PROGRAM)
+    place.write("bench.py", "")
+    place.commit()
+    checks = DraftChecks(lambda: Campaign(place.top), place.top, unsafe=True)
+    found = checks.count(TaskDraft("python3 bench.py", ("src/**",)), NOISY, 200.0)
+    assert 'does not work in the sandbox unsafe: set kind = "namespaces"' in found.refusal
