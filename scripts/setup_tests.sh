@@ -1,5 +1,5 @@
 #!/bin/sh
-# Install what only the tests need, where this user may: a C compiler, Node, podman, PostgreSQL, sshd, and a browser. What is
+# Install what only the tests need, where this user may: a C compiler, valgrind, Node, podman, PostgreSQL, sshd, and a browser. What is
 # still missing afterwards is skipped by the tests that need it, and they say so.
 set -eu
 cd "$(dirname "$0")/.."
@@ -14,6 +14,7 @@ want() { # want PROGRAM PACKAGE…
 }
 
 want cc gcc libc6-dev
+want valgrind valgrind
 want node nodejs
 want chromium chromium
 [ -x /usr/sbin/sshd ] || want sshd openssh-server # not on the path of every user

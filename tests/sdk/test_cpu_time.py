@@ -59,3 +59,11 @@ def test_without_a_command_it_says_how_it_is_used(trial: Any) -> None:
     done = run(trial)
     assert done.returncode == 2
     assert "usage" in done.stderr
+
+
+def test_the_time_can_go_beside_the_result_of_the_command(trial: Any, tmp_path: Any) -> None:
+    place = tmp_path / "time.json"
+    place.write_text("left by the command")
+    assert run(trial, "--to", str(place), "sh", "-c", "echo '{\"score\": 7}' > $EVO_RESULT_PATH").returncode == 0
+    assert trial.result()["score"] == 7
+    assert json.loads(place.read_text())["score"] >= 0

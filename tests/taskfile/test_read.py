@@ -422,3 +422,27 @@ def test_a_task_file_is_written_as_a_whole_and_not_through_a_link(tmp_path):
     assert other.read_text() == "mine"
     assert parse((place / "loopty.toml").read_text()).benchmark.command == "bench"
     assert [path.name for path in place.iterdir()] == ["loopty.toml"]
+
+
+COUNTED = f'{BENCHMARK}measure = "instructions"\n'
+
+
+def test_fewer_instructions_are_better_whatever_the_direction() -> None:
+    assert parse(COUNTED + WRITE).objective.direction is Direction.MIN
+    assert parse(f'{COUNTED}[objective]\ndirection = "max"\n{WRITE}').objective.direction is Direction.MIN
+    assert parse(BENCHMARK + WRITE).objective.direction is Direction.MAX
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f'{COUNTED}isolated = true\nfiles = ["evaluate.py"]\n{WRITE}', 'must be "clock" with isolated'),
+        (f"{COUNTED}warm = true\n{WRITE}", 'must be "clock" with warm'),
+        (f"{COUNTED}network = true\n{WRITE}", 'must be "clock" with network'),
+        (f'{COUNTED}devices = ["gpu"]\n{WRITE}', 'must be "clock" with devices'),
+        (f'{COUNTED}[[objective.metrics]]\nname = "score"\n{WRITE}', "wants more instructions"),
+        (f'{BENCHMARK}measure = "cycles"\n{WRITE}', "measure"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused_with_the_reason(text: str, words: str) -> None:
+    assert words in "\n".join(faults(text))

@@ -109,7 +109,7 @@ def test_every_agent_of_a_fleet_asks_with_what_it_shares(tmp_path):
 def test_every_key_of_the_schema_was_considered():
     """A new key fails here until somebody has decided whether it reaches outside: see task_requests."""
     harmless_or_asked = {
-        Benchmark: "command timeout_seconds files result score_key rows scratch caches writable_copy warm "
+        Benchmark: "command timeout_seconds files result score_key rows measure scratch caches writable_copy warm "
         "isolated data env mounts network resources devices share_devices grace_seconds cascade",
         CascadeStage: "name command timeout_seconds metric minimum maximum",
         SandboxSpec: "kind require engine image gpus",

@@ -25,6 +25,7 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
 
     `scored_by_itself` are files that score candidates, and that the user lets them write.
     """
+    from loopty.features.setup.count_proof import count_text
     from loopty.features.setup.proposal_text import (
         TESTS_TEXT,
         agents_text,
@@ -58,10 +59,12 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
         say_paragraph(noise_text(noise.metric, noise.values, noise.percent, draft.is_cpu_time))
     if proven.sensitivity:
         say_paragraph(sensitivity_text(proven.sensitivity))
+    if noise and proven.count:
+        say_paragraph(count_text(proven.count, noise))
     if noise and draft.profile:
         size = read.load(path.parent).round_size(this_capacity())
         say_paragraph(f"trials at once: {size.width}, because {size.reason}")
-        say_paragraph(night_text(draft.profile.seconds, noise.percent, size.width))
+        say_paragraph(night_text(draft.profile.seconds, 0.0 if draft.is_counted else noise.percent, size.width))
     say_paragraph(proposer_text(draft.proposer))
     if draft.write and (agents := installed_agents()):
         say_paragraph(agents_text(agents))

@@ -89,6 +89,12 @@ class Benchmark(Table):
         ' `["!*lodash*"]`. Default: all.',
         (),
     )
+    measure: str = option(
+        "`clock`: the score is what the benchmark reports; `instructions`: it is the number of instructions that "
+        "the command executes, counted by valgrind, and the clock confirms the best (`docs/benchmarks.md`).",
+        "clock",
+        choices=("clock", "instructions"),
+    )
     scratch: tuple[str, ...] = option(
         "Directories that start empty and writable, for build output.", (), glob=True
     )
@@ -135,6 +141,11 @@ class Benchmark(Table):
         "Cheap commands that run first and stop weak candidates, one `[[benchmark.cascade]]` table each.",
         (),
     )
+
+    @property
+    def is_counted(self) -> bool:
+        """Say whether the score is the number of executed instructions."""
+        return self.measure == "instructions"
 
     @property
     def commands(self) -> tuple[str | tuple[str, ...], ...]:

@@ -211,7 +211,9 @@ class Task(Record):
         devices = () if self.benchmark.share_devices else self.benchmark.devices
         evolver = self.models.get(self.roles.evolver.model)
         rate = evolver.requests_per_minute if evolver else None
-        return choose_round_size(self.profile, machine, ExclusiveUse((*self.benchmark.resources, *devices), rate))
+        # Counts are the same on a busy machine, whatever the clock said when the profile was measured.
+        profile = replace(self.profile, steady=self.profile.steady or self.benchmark.is_counted)
+        return choose_round_size(profile, machine, ExclusiveUse((*self.benchmark.resources, *devices), rate))
 
     def without_held_out(self) -> Task:
         """Return the task as the search sees it: the held-out split is hidden."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from loopty.domain.access import ObjectName, TreePath
 from loopty.domain.benchmark import metric_refusal
+from loopty.domain.counting import CLOCK
 from loopty.domain.errors import Misuse, Taken
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import metrics_fault, with_weighted_sum
@@ -180,12 +181,13 @@ def end_trial(history: History, node: NodeId, number: int, outcome: Outcome, jud
     trial = Trials.of(history.runs[node.run]).running.get(trial_name(node, number))
     if trial is None:
         return  # another process took this one for dead and closed it
-    fault = metrics_fault(outcome.metrics, history.counting_metrics(node.run))
+    by_clock = CLOCK in outcome.metrics  # it confirms a count, and has no score
+    fault = None if by_clock else metrics_fault(outcome.metrics, history.counting_metrics(node.run))
     if outcome.is_finished and fault and trial.pool.rules.scored:
         outcome = replace(outcome, ending=Ending.FAILED, reason=fault)
     elif outcome.is_finished:
         outcome = replace(outcome, metrics=with_weighted_sum(outcome.metrics, history.counting_metrics(node.run)))
-    if refusal := _late_refusal(history, node, trial.pool, outcome):
+    if not by_clock and (refusal := _late_refusal(history, node, trial.pool, outcome)):
         outcome = replace(outcome, ending=Ending.REFUSED, reason=refusal)
     yield TrialEnded(node, number, outcome)
     if trial.pool is Pool.TUNE and outcome.ending is not Ending.CANCELLED and not history[node].verdict:

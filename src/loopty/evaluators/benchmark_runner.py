@@ -48,6 +48,8 @@ class Command(Record):
     """In the same folder. A log is there where something was printed."""
     may_be_warm: bool = False
     """Whether it may start as a copy of a warm process."""
+    needs_result: bool = True
+    """Whether it has to publish a result."""
 
 
 class CommandEnd(Record):

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from loopty.domain.benchmark import Benchmark, Gate, Limits, When, command_gates, metric_refusal
+from loopty.domain.counting import CLOCK
 from loopty.domain.launch import Exit, Mount, Sandbox, SandboxError, Stop, WarmProcessLost
-from loopty.domain.trial import KNOWN_INPUTS, NOT_FROZEN, Ending, GateScope, Integrity, Outcome
+from loopty.domain.objective import SCORE
+from loopty.domain.trial import KNOWN_INPUTS, NOT_FROZEN, Ending, GateScope, Integrity, Outcome, Pool
 from loopty.engine.protocols import MakeStage, OnMetrics, Stage, Trial
 from loopty.evaluators import contract, harvest, steps
 from loopty.evaluators.benchmark_runner import BenchmarkRunner, Command, FindTampering, TamperingFound
@@ -156,7 +158,9 @@ class CommandEvaluator:
         outcome = replace(outcome, seconds=round(outcome.seconds + climb.seconds, 6), cascade=climb.results)
         if not outcome.is_finished:
             return outcome
-        if reason := metric_refusal(trial.gates, outcome.metrics):
+        # A bound on the score is one on the count, which a run by the clock does not have.
+        gates = [gate for gate in trial.gates if gate.metric != SCORE or CLOCK not in outcome.metrics]
+        if reason := metric_refusal(gates, outcome.metrics):
             return replace(outcome, ending=Ending.REFUSED, reason=reason)
         refusal = await self._gate_refusal(When.AFTER, trial, stage, cancel)
         if refusal and refusal.ending is Ending.REFUSED:
@@ -217,6 +221,9 @@ class CommandEvaluator:
             stderr=stage.folder.file("stderr.log"),
             may_be_warm=True,
         )
+        if self._benchmark.is_counted:
+            outcome = await self._measure_instructions(trial, stage, command, cancel)
+            return await _with_artifacts(trial, stage, outcome)
         if self._serve_model is None:
             outcome = await self._run_command(trial, stage, command, on_metrics, cancel)
             return await _with_artifacts(trial, stage, outcome)
@@ -226,6 +233,23 @@ class CommandEvaluator:
         async with context as (command, access):
             outcome = await self._run_command(trial, stage, command, on_metrics, cancel)
         return await _with_artifacts(trial, stage, model_access.adjust_outcome(access, outcome))
+
+    async def _measure_instructions(
+        self, trial: Trial, stage: Stage, command: Command, cancel: asyncio.Event
+    ) -> Outcome:
+        """Count the instructions of the command; time it where fresh pairs confirm what was counted.
+
+        Nothing is pruned: the curve of a benchmark says nothing about its count.
+        """
+        from loopty.evaluators import counting
+
+        if trial.pool is Pool.CONFIRM:
+            command = counting.timed(command, self._benchmark, self._paths)
+            outcome = await self._run_command(trial, stage, command, steps.watch_nothing, cancel)
+            return counting.with_cpu_time(stage, outcome, self._benchmark)
+        async with counting.open_counter(stage, command, self._benchmark, self._paths) as (command, log):
+            outcome = await self._run_command(trial, stage, command, steps.watch_nothing, cancel)
+        return counting.with_count(trial, outcome, log, self._benchmark)
 
     async def _run_command(
         self, trial: Trial, stage: Stage, command: Command, on_metrics: OnMetrics, cancel: asyncio.Event
@@ -246,7 +270,7 @@ class CommandEvaluator:
         async with watch.follow():
             end = await self._runner.run(trial, stage, command, watch.kill)
         watch.read_new()
-        outcome = self._outcome(stage, watch, end.exit, command.seconds, cancel.is_set())
+        outcome = self._outcome(stage, watch, end.exit, command, cancel.is_set())
         outcome = replace(
             outcome,
             seconds=round(end.exit.seconds, 6),
@@ -255,7 +279,7 @@ class CommandEvaluator:
         )
         return _with_conduct(trial, outcome, end.conduct)
 
-    def _outcome(self, stage: Stage, watch: MetricsWatch, end: Exit, seconds: float, cancelled: bool) -> Outcome:
+    def _outcome(self, stage: Stage, watch: MetricsWatch, end: Exit, command: Command, cancelled: bool) -> Outcome:
         metrics = watch.last_metrics
         directions = watch.stream.directions if metrics else {}
         if watch.prune_reason:
@@ -264,7 +288,7 @@ class CommandEvaluator:
             return Outcome(Ending.CANCELLED, reason="stopped on request")
         logs = stage.folder.file("stdout.log"), stage.folder.file("stderr.log")
         if end.stop is not None:
-            reason = self._runner.stop_reason(end.stop, seconds)
+            reason = self._runner.stop_reason(end.stop, command.seconds)
             outcome = Outcome(Ending.FAILED, reason=reason)
             if end.stop is Stop.TIME:
                 outcome = Outcome(Ending.TIMED_OUT, metrics, directions, reason)
@@ -274,12 +298,12 @@ class CommandEvaluator:
             reason = f"exit code {end.code}" + (f": {printed.cause}" if printed.cause else "")
             return _with_lines(Outcome(Ending.FAILED, reason=reason), printed)
         try:
-            parsed = self._result(stage, watch)
+            parsed = self._result(stage, watch, command.needs_result)
         except Unreadable as error:
             return _with_lines(Outcome(Ending.FAILED, reason=str(error)), harvest.last_lines(*logs))
         return Outcome(Ending.FINISHED, parsed.metrics, {**watch.stream.directions, **parsed.directions})
 
-    def _result(self, stage: Stage, watch: MetricsWatch) -> ParsedResult:
+    def _result(self, stage: Stage, watch: MetricsWatch, is_needed: bool) -> ParsedResult:
         """Read the result, else the last row of metrics; with both, the row's metrics come after the score."""
         if watch.fault:
             raise Unreadable(f"the metrics CSV {watch.fault}")
@@ -290,7 +314,7 @@ class CommandEvaluator:
         if rows and parsed is not None:
             parsed = choose_score(result_of_rows(parsed, rows), key)
         if parsed is None:
-            if row:
+            if row or not is_needed:
                 return ParsedResult(row)
             raise Unreadable(result_format.missing)
         is_small = len(parsed.document) <= _SMALL_RESULT

@@ -27,6 +27,8 @@ class SandboxPaths(Record):
     """The package that benchmarks report with, and that serves a candidate's functions."""
     model: str = "/loopty/model"
     """The socket through which the benchmark reaches the user role's model."""
+    count: str = "/loopty/count"
+    """The pipe to which the counter of instructions reports."""
     host_top: str = ""
     """The repository's path on the host."""
     links_host_top: bool = False

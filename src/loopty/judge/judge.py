@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from loopty.domain import counting
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metric, Metrics, score_metric
 from loopty.domain.task import Noise
@@ -52,6 +53,9 @@ def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = Tr
     metrics = metrics or run.objective.counting_metrics(outcome.metrics, outcome.directions)
     if subject == run.root:
         return _judge_baseline(node, score_metric(metrics), noise, affordable)
+    floor = _count_floor(history, run, outcome.fingerprint, metrics)
+    if floor:
+        noise = replace(noise, repeat="never")  # the next run would count the same
     incumbents = Incumbents.of(run, node.pool)
     incumbent = incumbents.by_fingerprint.get(outcome.fingerprint)
     result = history[incumbent].result(outcome.fingerprint) if incumbent else None
@@ -59,7 +63,12 @@ def judge(history: History, subject: NodeId, noise: Noise, affordable: bool = Tr
         return NodeJudged(subject, Verdict.INCONCLUSIVE, _why_incomparable(run, outcome))
     rate = candidate_error_rate(noise.error_rate, noise.run_error_rate, incumbents.compared, incumbents.kept)
     rules = Rules(
-        metrics, replace(noise, error_rate=rate), affordable, run.secret or str(run.seed), incumbents.steady_keeps
+        metrics=metrics,
+        noise=replace(noise, error_rate=rate),
+        affordable=affordable,
+        secret=run.secret or str(run.seed),
+        steady_keeps=incumbents.steady_keeps,
+        floor=floor,
     )
     if node.pairing and node.pairing.incumbent == incumbent:
         return judge_pairs(subject, node.pairing, history.name(incumbent), rules)
@@ -94,10 +103,12 @@ def apply_review(node: Node, ruling: NodeJudged, review: str) -> NodeJudged | No
     return replace(ruling, reason=f"{ruling.reason}; the verifier objects: {node.review.reason}")
 
 
-def is_noise_known(samples: Sequence[Metrics], noise: Noise) -> bool:
+def is_noise_known(samples: Sequence[Metrics], noise: Noise, is_counted: bool = False) -> bool:
     """Say whether these samples are enough to know how much results vary."""
     if noise.repeat == "never":
         return bool(samples)
+    if is_counted and counting.repeats(samples):
+        return True
     return len(samples) >= (ENOUGH_TO_VARY if _are_equal(samples) else noise.baseline)
 
 
@@ -109,7 +120,8 @@ def _judge_without_result(subject: NodeId, outcome: Outcome, when: str = "") -> 
 
 def _judge_baseline(node: Node, metric: Metric, noise: Noise, affordable: bool) -> NodeJudged | MeasureAgain:
     """Keep a baseline that has a result, once its noise is known."""
-    if affordable and not is_noise_known(node.samples, noise):
+    is_counted = node.outcome is not None and counting.is_counted(node.outcome.metrics)
+    if affordable and not is_noise_known(node.samples, noise, is_counted):
         return MeasureAgain(node.id)
     values = [sample[metric.name] for sample in node.samples]
     measured = f"{values[0]:g}"
@@ -118,6 +130,16 @@ def _judge_baseline(node: Node, metric: Metric, noise: Noise, affordable: bool) 
     elif len(values) > 1:
         measured += f", the same {len(values)} times"
     return NodeJudged(node.id, Verdict.KEPT, f"the first result: {metric.name} {measured}")
+
+
+def _count_floor(history: History, run: Run, fingerprint: str, metrics: Sequence[Metric]) -> float:
+    """Return the smallest difference that one count shows; 0 where results are not counted, or counts vary."""
+    root = history[run.root]
+    known = root.result(fingerprint)
+    is_counted = known is not None and counting.is_counted(known.outcome.metrics)
+    if known is None or not is_counted or len(metrics) > 1 or not counting.repeats(known.samples):
+        return 0.0
+    return counting.TOLERANCE * known.outcome.metrics.get(metrics[0].name, 0.0)
 
 
 def _are_equal(samples: Sequence[Metrics]) -> bool:

@@ -42,6 +42,8 @@ class Rules(Record):
     """How many nodes in a row were kept whose results never varied."""
     is_busy: bool = False
     """Whether others used the machine during the node's first trial."""
+    floor: float = 0.0
+    """The smallest gain that counts of instructions show."""
 
     @property
     def repeats(self) -> bool:
@@ -211,7 +213,7 @@ def judge_first_result(
             difference, theirs = over_fresh, fresh
     reason = _comparison(difference, mine, theirs, rival.name)
     sigma = noise_of(difference, rules.metrics, noise)
-    is_worse = difference.amount <= max(sigma * _bar(node, rules), 0.0)
+    is_worse = difference.amount <= max(sigma * _bar(node, rules), rules.floor)
     if is_worse and not (rules.is_busy and node.pairing):  # asked again: the record is of that busy moment
         # A result of a busy moment is compared with one of the same moment, not with the record.
         is_alone = rules.is_busy and not (node.fresh_rival or node.pairing)
@@ -220,7 +222,9 @@ def judge_first_result(
         if is_alone and rules.repeats:
             why = f"undecided: {reason}, while others used the machine"
             return NodeJudged(node.id, Verdict.INCONCLUSIVE, why, incumbent)
-        if difference.amount > 0:
+        if 0 < difference.amount <= rules.floor:
+            reason += ", which is too little for a count to show"
+        elif difference.amount > 0:
             reason += f", which is less than {_bar(node, rules):g} times the noise"
         return NodeJudged(node.id, Verdict.DISCARDED, reason, incumbent)
     if not rules.repeats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from loopty.domain.counting import CLOCK_METRIC, is_counted
 from loopty.domain.errors import Misuse
 from loopty.domain.evidence import paired_estimate
 from loopty.domain.ids import NodeId
@@ -203,13 +204,18 @@ def seconds_of_pair(run: Run) -> float:
 
 
 def _best_to_confirm(history: History, run: Run, noise: Noise, pairs: int) -> NodeId | None:
-    """Find the best node, if its gain over the baseline is to be confirmed: not if nothing varies."""
+    """Find the best node, if its gain over the baseline is to be confirmed: not if nothing varies.
+
+    Counts do not vary, and the clock that confirms them does.
+    """
     best, fingerprint = Incumbents.of(run, Pool.ATTEMPT).best, Cohorts.of(run).fingerprint
     if noise.repeat == "never" or not pairs or best is None or best == run.root:
         return None
     mine, theirs = (history[node].result(fingerprint) for node in (best, run.root))
     if mine is None or theirs is None:
         return None
+    if is_counted(theirs.outcome.metrics):
+        return best
     metrics = history.counting_metrics(run.number)
     deciding = gain(mine.outcome.metrics, theirs.outcome.metrics, metrics).metric
     names = [metric.name for metric in ((deciding,) if deciding else metrics)]
@@ -233,11 +239,17 @@ def _refutation(history: History, pairing: Pairing) -> str:
     """Tell why the best node is not what it was kept for; empty if it may be."""
     if pairing.failures >= MAX_FAULTS:
         return f"failed {MAX_FAULTS} measurements beside the baseline"
-    metrics = history.counting_metrics(pairing.incumbent.run)
+    by_clock = any(CLOCK_METRIC.name in sample for sample in pairing.mine)
+    metrics = (CLOCK_METRIC,) if by_clock else history.counting_metrics(pairing.incumbent.run)
     found = paired_estimate([gain(mine, theirs, metrics).amount for mine, theirs in pairing.pairs_so_far])
-    if found and found.high < 0:
-        return f"is worse than the baseline in {found.pairs} fresh pairs"
-    return ""
+    if not (found and found.high < 0):
+        return ""
+    if by_clock:
+        remedy = 'set measure = "clock" under [benchmark]'
+        return (
+            f"executes less, and by the clock is slower than the baseline in {found.pairs} fresh pairs: {remedy}"
+        )
+    return f"is worse than the baseline in {found.pairs} fresh pairs"
 
 
 def _next_to_measure(run: Run, best: NodeId, pairing: Pairing) -> NodeId:

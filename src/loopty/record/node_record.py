@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from loopty.domain.access import ObjectName, TreePath
+from loopty.domain.counting import CLOCK
 from loopty.domain.errors import Misuse
 from loopty.domain.evidence import median, noise_floor
 from loopty.domain.ids import NodeId, handle_name
@@ -251,6 +252,8 @@ def counting_sample(outcome: Outcome, counting: Iterable[Metric]) -> tuple[Metri
     """Return the counting metrics of one measurement; empty if it gave no result."""
     if not outcome.is_finished:
         return ()
+    if CLOCK in outcome.metrics:
+        return ({CLOCK: outcome.metrics[CLOCK]},)
     names = (*(metric.name for metric in counting), WEIGHTED_SUM)
     return ({name: outcome.metrics[name] for name in names if name in outcome.metrics},)
 

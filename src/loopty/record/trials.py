@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from loopty.domain.counting import CLOCK
 from loopty.domain.evidence import noise_floor
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Metrics
@@ -221,7 +222,9 @@ def _end(state: FoldState, event: TrialEnded, _at: float) -> None:
     if cancelled and (event.node.parent or trial.subject):
         counts = replace(counts, started=counts.started - 1)
     undecided = trials.undecided
-    if trial.pool in (Pool.REBASE, Pool.CONFIRM) and (sample := _counting_sample(state, event.node, outcome)):
+    if CLOCK in outcome.metrics:
+        pass  # it confirms a count, and is no result of the node
+    elif trial.pool in (Pool.REBASE, Pool.CONFIRM) and (sample := _counting_sample(state, event.node, outcome)):
         state.put(node_record.add_sample(state[event.node], outcome, sample[0]))
     elif trial.pool.rules.judging and trial.pool is not Pool.REVIEW:
         state.put(node_record.stop_running(state[trial.subject or event.node], cancelled, event.lost))

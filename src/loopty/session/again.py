@@ -6,9 +6,10 @@ import asyncio
 import functools
 from collections.abc import Mapping, Sequence
 
+from loopty.domain.counting import is_counted
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
-from loopty.domain.objective import Metrics, gain
+from loopty.domain.objective import gain
 from loopty.domain.task import Noise
 from loopty.domain.trial import Ending, Pool, Verdict
 from loopty.engine.trial_runner import TrialRunner
@@ -133,12 +134,11 @@ def _contenders(run: Run, fingerprint: str) -> list[NodeId]:
 def contenders_to_measure(history: History, run: int, fingerprint: str, noise: Noise) -> list[NodeId]:
     """List the contenders whose noise here is not known yet."""
 
-    def samples(node: NodeId) -> tuple[Metrics, ...]:
+    def is_known(node: NodeId) -> bool:
         result = history[node].result(fingerprint)
-        return result.samples if result else ()
+        return result is not None and is_noise_known(result.samples, noise, is_counted(result.outcome.metrics))
 
-    contenders = _contenders(history.runs[run], fingerprint)
-    return [node for node in contenders if not is_noise_known(samples(node), noise)]
+    return [node for node in _contenders(history.runs[run], fingerprint) if not is_known(node)]
 
 
 def remeasure(context: CampaignContext, run: int, node: NodeId | None, unsafe: bool) -> list[Node]:

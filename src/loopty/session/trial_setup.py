@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import loopty_sdk
+from loopty.domain.errors import Misuse
 from loopty.domain.launch import Mount, Sandbox
 from loopty.domain.task import Rig
 from loopty.domain.trial import Machine
@@ -241,6 +242,7 @@ class TrialSetup(Record, dict=True):
             "environments": ", ".join(f"{one.path} {one.digest}" for one in tools.environments),
             "devices": find_devices(self.rig.benchmark.devices).fact,
             "installations": ", ".join(tools.toolchain.installations),
+            "counter": self._counter(sandbox) if self.rig.benchmark.is_counted else "",
         }
         called = {name for name in ("node", "rustc", "go") if name in tools.programs}
         called |= {"rustc"} if "cargo" in tools.programs else set()
@@ -248,6 +250,21 @@ class TrialSetup(Record, dict=True):
         python, compiler, *others = (shutil.which(name, path=tools.path) if tools.path else None for name in names)
         known = list(filter(None, others))
         return this_machine(sandbox, python, facts, compiler=compiler, others=known, answers=self._answers)
+
+    def _counter(self, sandbox: str) -> str:
+        """Name the counter of instructions, as trials find it; another one counts a little differently."""
+        if sandbox not in ("namespaces", "bubblewrap"):
+            # A pipe that the candidate can write, but neither read nor replace, takes mounts of ours.
+            raise Misuse(
+                f'measure = "instructions" does not work in the sandbox {sandbox.partition(" ")[0]}: set kind = '
+                '"namespaces" or "bubblewrap" under [sandbox], or measure = "clock" under [benchmark]'
+            )
+        if not shutil.which("valgrind"):
+            raise Misuse(
+                'measure = "instructions" needs valgrind: install it (apt-get install valgrind), or set '
+                'measure = "clock" under [benchmark]'
+            )
+        return self._answers.first_line("valgrind", "--version")
 
 
 class _TrialPrograms(Record):

@@ -213,6 +213,10 @@ def _behind(rows: Sequence[LeaderboardRow]) -> dict[str, list[str]]:
 
 def _remark(row: LeaderboardRow) -> str:
     is_claimed = row.over_baseline is not None and row.node.verdict is Verdict.KEPT
+    if is_claimed and row.over_baseline and row.over_baseline.by_clock:
+        if row.over_baseline.is_refuted:
+            return "not by the clock"
+        return "also by the clock" if row.over_baseline.by_clock.is_certain else "not certain by the clock"
     return "unconfirmed" if is_claimed and row.over_baseline and row.over_baseline.is_confirmed is False else ""
 
 

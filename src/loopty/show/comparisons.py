@@ -6,13 +6,14 @@ import math
 import sys
 from collections.abc import Iterator, Mapping
 
+from loopty.domain.counting import CLOCK_METRIC, is_counted
 from loopty.domain.evidence import median, paired_estimate
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, score_metric
 from loopty.domain.space import Value
 from loopty.domain.trial import SEARCH_POOLS, Effect, Integrity, Pool, Verdict
 from loopty.judge.revisions import is_varying
-from loopty.kit.records import Record
+from loopty.kit.records import Record, replace
 from loopty.record.history import History
 from loopty.record.node_record import Node, Result
 from loopty.record.run_record import Run
@@ -35,6 +36,13 @@ class ScoreChange(Record):
     pairs: int = 0
     is_confirmed: bool | None = None
     """Whether fresh pairs confirm the change; None where nothing varies, so that there is nothing to confirm."""
+    by_clock: ScoreChange | None = None
+    """Of counted instructions: the change of the CPU time in fresh pairs, once there are any."""
+
+    @property
+    def is_refuted(self) -> bool:
+        """Say whether the clock shows no gain where the count shows one."""
+        return self.by_clock is not None and self.amount > 0 >= self.by_clock.amount
 
     @property
     def is_certain(self) -> bool:
@@ -134,6 +142,10 @@ def over_baseline(history: History, node: NodeId, fingerprint: str, metric: Metr
         return None
     noise = sigma(run, fingerprint, metric.name)
     older = baseline.outcome.metrics[metric.name]
+    if is_counted(baseline.outcome.metrics):
+        change = score_change(result.outcome.metrics[metric.name], older, metric.direction, noise)
+        clock = _change_in_fresh_pairs(history, node, fingerprint, CLOCK_METRIC)
+        return replace(change, by_clock=clock, is_confirmed=None if clock else False)
     if not is_varying(history, node, fingerprint, metric.name):
         return score_change(result.outcome.metrics[metric.name], older, metric.direction, noise)
     if confirmed := _change_in_fresh_pairs(history, node, fingerprint, metric):

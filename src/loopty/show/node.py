@@ -344,7 +344,7 @@ def _over_parent(detail: NodeDetail) -> str:
 def _change_in_fresh_pairs(detail: NodeDetail) -> ScoreChange | None:
     """Return the change over the baseline in fresh pairs."""
     change = detail.metrics[0].over_baseline if detail.metrics else None
-    return change if change and change.is_confirmed else None
+    return change if change and (change.is_confirmed or change.by_clock) else None
 
 
 def _spread(detail: NodeDetail) -> str:

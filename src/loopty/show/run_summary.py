@@ -187,7 +187,12 @@ def _by_how_much(summary: RunSummary) -> Iterator[Part]:
         return
     yield Table(("metric", "baseline", "now", "change"), tuple(_metric_rows(winner)))
     first = winner.metrics[0].over_baseline if winner.metrics else None
-    if first and first.is_confirmed:
+    if first and first.by_clock:
+        yield Paragraph(
+            f"{_direction(status.direction)} In words: "
+            f"{ScoreText.of_run(status).change_words(first, 'the baseline')}."
+        )
+    elif first and first.is_confirmed:
         yield Paragraph(
             f"{_direction(status.direction)} The gain has a {ScoreText.of_run(status).interval(first)}."
         )

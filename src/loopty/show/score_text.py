@@ -76,12 +76,24 @@ class ScoreText(Record):
 
     def change_words(self, change: ScoreChange, than: str) -> str:
         """Say the change in words: `24.3 % better than the baseline`."""
+        if change.by_clock is not None:
+            return self._counted_words(change, change.by_clock, than)
         if not _has_size(amount := self._amount(change)):
             return f"no better than {than}"
         words = f"{amount} {'better' if change.amount > 0 else 'worse'} than {than}"
         if change.is_confirmed is False:
             return f"{words} (unconfirmed)"
         return f"{words} ({self.interval(change)})" if change.is_confirmed else words
+
+    def _counted_words(self, change: ScoreChange, clock: ScoreChange, than: str) -> str:
+        """Say what was counted and what the clock says of it. Where they disagree, the clock is right."""
+        counted = f"{self._amount(change)} {'fewer' if change.amount > 0 else 'more'} instructions than {than}"
+        text = ScoreText.of((), [clock])
+        speed = f"{text._amount(clock)} {'faster' if clock.amount > 0 else 'slower'}"
+        timed = f"by the clock {speed} ({text.interval(clock)})"
+        if change.is_refuted:
+            return f'no better than {than}: {counted}, but {timed}; set measure = "clock" under [benchmark]'
+        return f"{counted}; {timed}"
 
     def baseline_words(self, status: RunStatus) -> str:
         """Name the baseline with its score, for a sentence that has the best score, too."""

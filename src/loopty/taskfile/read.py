@@ -14,7 +14,7 @@ from loopty.domain.benchmark import Benchmark, Gate, Limits
 from loopty.domain.errors import Misuse
 from loopty.domain.evidence import can_win
 from loopty.domain.model import ModelSpec, Roles, VerifierSpec
-from loopty.domain.objective import Objective
+from loopty.domain.objective import SCORE, Direction, Objective
 from loopty.domain.space import Parameter, Space
 from loopty.domain.task import Audit, Noise, PluginChoice, Pools, SandboxSpec, Task
 from loopty.domain.task_tables import (
@@ -177,6 +177,7 @@ def _parse_task(data: Mapping[str, Any], user_models: Mapping[str, ModelSpec], c
             "has no effect on an isolated candidate: let it build in a directory of benchmark.scratch",
         )
     if tables["benchmark"] is not WRONG:
+        _check_count(tables, checker)
         _check_caches(tables["benchmark"], checker)
         _check_cascade(tables["benchmark"], checker)
     space = _parse_space(data.get("parameters", {}), checker)
@@ -272,6 +273,29 @@ def _parse_combination(data: Any, combine: Any, benchmark: Any, checker: Checker
             (*path, "proposer", "kind"), f"is {choice.kind}, which needs parameters: add [combine.parameters.NAME]"
         )
     return choice
+
+
+def _check_count(tables: dict[str, Any], checker: Checker) -> None:
+    """Refuse what a count of instructions leaves out; fewer instructions are better, whatever `direction` says."""
+    benchmark, objective = tables["benchmark"], tables["objective"]
+    if not benchmark.is_counted:
+        return
+    others = {
+        "isolated": "the candidate runs apart, and is not counted",
+        "warm": "a copy of a warm process is not counted",
+        "network": "waiting for the network is not counted",
+        "devices": "what a device does is not counted",
+    }
+    for key, why in others.items():
+        if getattr(benchmark, key):
+            checker.add_fault(("benchmark", "measure"), f'must be "clock" with {key}: {why}')
+    if tables["roles"] is not WRONG and tables["roles"].user.model:
+        checker.add_fault(("benchmark", "measure"), 'must be "clock" with a model under [roles.user]')
+    if objective is WRONG:
+        return
+    if any(metric.name == SCORE and metric.direction is Direction.MAX for metric in objective.metrics):
+        checker.add_fault(("objective", "metrics"), 'wants more instructions: say direction = "min" for score')
+    tables["objective"] = replace(objective, direction=Direction.MIN)
 
 
 def _check_caches(benchmark: Benchmark, checker: Checker) -> None:

@@ -16,9 +16,10 @@ from loopty.domain.trial import Outcome
 from loopty.features.setup.causes.builds import NO_TEST_RAN
 from loopty.features.setup.causes.results import NO_RESULT, has_built_nothing, has_run_no_tests, is_only_usage
 from loopty.features.setup.causes.this_host import known_cause
+from loopty.features.setup.count_proof import prove_count
 from loopty.features.setup.edited_tree import EditedTree
 from loopty.features.setup.pace import watched
-from loopty.features.setup.proven_task import MeasuredNoise, ProvenTask
+from loopty.features.setup.proven_task import CountProof, MeasuredNoise, ProvenTask
 from loopty.features.setup.sensitivity import CheckCost, Sensitivity, SensitivityProof
 from loopty.features.setup.task_draft import TaskDraft
 from loopty.features.setup.template import write_task_file
@@ -141,6 +142,23 @@ class DraftChecks:
         self.write(replace(draft, warm=True, gates=()))
         try:
             return EditedTree(self._campaign().context, self._unsafe).runs(_RUNS_TO_WARM)
+        finally:
+            self.write(draft)
+
+    def count(self, draft: TaskDraft, noise: MeasuredNoise, seconds: float) -> CountProof:
+        """Score the draft by counted instructions, for so many seconds at most."""
+        ends_at = time.monotonic() + seconds
+        limit = max(draft.timeout_seconds, float(round(seconds)))
+        counted = replace(draft, is_counted=True, gates=(), metrics=(), warm=False, timeout_seconds=limit)
+
+        def open_tree(command: str) -> EditedTree:
+            self.write(replace(counted, command=command))
+            return EditedTree(self._campaign().context, self._unsafe)
+
+        try:
+            return prove_count(open_tree, draft.command, noise, lambda: ends_at - time.monotonic())
+        except Misuse as refusal:
+            return CountProof(refusal=str(refusal))
         finally:
             self.write(draft)
 

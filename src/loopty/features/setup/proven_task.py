@@ -206,6 +206,20 @@ def with_better_score(draft: TaskDraft, outcome: Outcome, patience: float = 1.0,
     return with_own_rows(draft, metrics)
 
 
+class CountProof(Record):
+    """What was found out about counting instructions in place of the clock."""
+
+    refusal: str = ""
+    """Why instructions do not stand for time here; empty if they may."""
+    counts: tuple[float, ...] = ()
+    seconds: float = 0.0
+    """What a counted run takes."""
+    start: float = 0.0
+    """How many of the instructions are Python's start; 0 where that is not known."""
+    is_better: bool = False
+    """Whether the clock is so noisy, and counting so cheap, that the task should count."""
+
+
 class ProvenTask(Record):
     """The draft after its checks, and what the last check gave."""
 
@@ -218,6 +232,8 @@ class ProvenTask(Record):
     """The most promising of what failed before it; None where the first worked, and for a failure."""
     sensitivity: Sensitivity | None = None
     """What planted changes did to the score; None where none were planted."""
+    count: CountProof | None = None
+    """What counting instructions showed; None where the score is no time, or was not repeated."""
 
     @property
     def problem(self) -> str:

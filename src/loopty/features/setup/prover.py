@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from loopty.domain.objective import Direction
 from loopty.domain.trial import Ending
+from loopty.features.setup.count_proof import count_refusal, with_count
 from loopty.features.setup.draft_checks import DraftChecks, TimedCheck
 from loopty.features.setup.pace import MOST_SECONDS_TO_WARM, WARM_COMMAND, is_same_beside, profile_of, warm_gain
 from loopty.features.setup.proven_task import (
+    CountProof,
     ProvenTask,
     TaskChange,
     most_promising,
@@ -229,7 +231,7 @@ class TaskProver:
             self._say_start(draft, fixed)
             proven = self.prove(draft, fixed)
             if not proven.problem:
-                proven = self._with_pace(proven)
+                proven = self._with_count(self._with_pace(proven), fixed)
             if not proven.problem or proven.check.outcome.ending is Ending.CANCELLED:
                 return replace(proven, instead_of=most_promising(failed))
             failed.append(proven)
@@ -328,6 +330,22 @@ class TaskProver:
             draft = draft.with_note("profile", "two runs at once did not give the score that one gives alone")
             self._checks.write(draft)
         return replace(proven, draft=draft)
+
+    def _with_count(self, proven: ProvenTask, fixed: frozenset[str]) -> ProvenTask:
+        """Say whether counted instructions can choose in place of the clock; set it where the clock is noisy."""
+        noise, draft = proven.noise, proven.draft
+        if noise is None or not (proven.is_speed and self._proves and draft.write) or draft.last_resort:
+            return proven
+        if refusal := count_refusal(draft, noise, self._patience <= 1, self._time.left):
+            return replace(proven, count=CountProof(refusal=refusal))
+        self._say("counting instructions, twice and with a planted delay")
+        found = self._checks.count(draft, noise, self._time.left)
+        proven = replace(proven, count=found)
+        if found.refusal:
+            return proven
+        draft = with_count(draft, found, noise, may_set=not fixed & {_DIRECTION, _TIMEOUT})
+        self._checks.write(draft)
+        return replace(proven, draft=draft, count=replace(found, is_better=draft.is_counted))
 
     def _repair(self, draft: TaskDraft, fixed: frozenset[str]) -> RepairedDraft:
         """Check the draft, and again with each remedy that is found."""

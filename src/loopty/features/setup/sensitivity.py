@@ -136,6 +136,10 @@ class SensitivityProof:
             found = self._with_comment(found)
         return found if found.problem else self._with_faults(found)
 
+    def prove_delay(self) -> Sensitivity:
+        """Plant a delay alone, and say whether the score shows it."""
+        return self._with_delay(Sensitivity(self._label, self._usual))
+
     def _with_delay(self, found: Sensitivity) -> Sensitivity:
         texts = {path: text for path, text in self._texts.items() if can_plant(path)}
         if not texts:

@@ -55,6 +55,8 @@ class TaskDraft(Record):
     scratch: tuple[str, ...] = ()
     writable_copy: bool = False
     warm: bool = False
+    is_counted: bool = False
+    """Whether the score is the number of executed instructions."""
     mounts: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     network: bool = False

@@ -49,7 +49,7 @@ seed = 0    # the same seed repeats the same experiments
 {_line(draft, "command", draft.command)}
 {_line(draft, "timeout_seconds", _number(draft.timeout_seconds))}
 {_optional(draft, "result", draft.result if draft.result != "file" else "")}
-{_optional(draft, "score_key", draft.score_key)}\
+{_measure(draft)}{_optional(draft, "score_key", draft.score_key)}\
 {_optional(draft, "rows", draft.rows)}\
 {_optional(draft, "files", draft.files)}
 {_optional(draft, "scratch", draft.scratch)}
@@ -107,6 +107,13 @@ def _width(draft: TaskDraft) -> str:
     if draft.profile:
         return "# width = 1   # trials at the same time; by default what [profile] and the machine have room for"
     return "# width = 1   # trials at the same time; keep 1, which is the default, if the benchmark measures time"
+
+
+def _measure(draft: TaskDraft) -> str:
+    """Write how the score is measured, where counting was tried: a setting, or a proposal."""
+    if not (draft.is_counted or "measure" in draft.notes):
+        return ""
+    return f'{_comment(draft, "measure")}{"" if draft.is_counted else "# "}measure = "instructions"\n'
 
 
 def _profile(draft: TaskDraft) -> str:
