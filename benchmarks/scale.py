@@ -15,10 +15,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from from_tests import PostgresServer
 from scale_driver import DriverFigures, measure_driver
 from scale_ledgers import ledger_rows, measure_ledgers
-
-from loopty.testing.postgres_server import PostgresServer
 
 _PARTS = ("ledgers", "workers", "simulated")
 _TRIAL_SECONDS = 0.05

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from from_tests import PostgresServer
 
 from loopty.domain.ids import NodeId
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
@@ -27,7 +28,6 @@ from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.record.verdicts import Incumbents, NodeJudged
 from loopty.show.best import leaderboard
 from loopty.testing.ledger_suite import run_events
-from loopty.testing.postgres_server import PostgresServer
 
 SMALL = 1_000
 _NODES_PER_WRITE = 1_000

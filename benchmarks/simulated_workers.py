@@ -9,13 +9,14 @@ import random
 import resource
 import sys
 
+from from_tests import FunctionBench
+
 from loopty.domain.trial import Machine, Outcome
 from loopty.engine.protocols import OnMetrics, Trial
 from loopty.features.fleet.door import WorkerUrl, connect
 from loopty.features.fleet.messages import LinkLost
 from loopty.features.fleet.worker_client import WorkerClient
 from loopty.testing.fakes import outcome_of_score
-from loopty.testing.pool_harness import FunctionBench
 
 _AT_ONCE = 20
 """Workers that join at the same time: a handshake of TLS takes both ends some milliseconds."""

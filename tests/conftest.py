@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from loopty.features.attacks.runner import AttackStanding
-from loopty.testing.postgres_server import PostgresServer, find_programs
 
 from .clean_environment import Installed, build_wheel, copy_sources, install, make_venv
+from .servers.postgres_server import PostgresServer, find_programs
 from .servers.ray_cluster import RayCluster
 from .servers.s3_server import S3Server, find_rclone
 

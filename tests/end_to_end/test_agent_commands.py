@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from loopty.features.agents.tool_table import TOOLS
+from loopty.domain.errors import Misuse
+from loopty.tools.table import TOOLS, check_arguments
 from loopty_sdk.agent_tool import call_of_words
 
 from .test_agent_command import replies
@@ -93,15 +94,34 @@ def test_each_tool_says_what_it_takes(place):
     for tool, entry in TOOLS.items():
         said = place.loopty("tool", tool, "--help").stdout
         assert said.startswith(f"{tool}: ")
-        assert all(f"  {name}=  " in said for name in entry["inputSchema"]["properties"])
+        assert all(f"  {name}=  " in said for name in entry.arguments)
     assert "loopty tool NAME --help" in place.loopty("tool", "--help").stdout
 
 
+def example(schema: dict) -> tuple[str, object]:
+    """A text, and the value that it stands for."""
+    if "enum" in schema:
+        return schema["enum"][0], schema["enum"][0]
+    if "minimum" in schema:
+        return str(schema["minimum"]), schema["minimum"]
+    values = {"array": ("1.1,1.2", ["1.1", "1.2"]), "object": ('{"a": 1.0}', {"a": 1.0})}
+    return values.get(schema["type"], ("1.2", "1.2"))
+
+
 def test_words_become_what_the_tool_takes():
-    examples = {"string": ("1.2", "1.2"), "integer": ("5", 5), "array": ("1.1,1.2", ["1.1", "1.2"])}
-    examples["object"] = ('{"a": 1.0}', {"a": 1.0})
     for tool, entry in TOOLS.items():
-        for name, schema in entry["inputSchema"]["properties"].items():
-            word, value = examples[schema["type"]]
-            call = json.loads(call_of_words(tool, [f"{name}={word}"]))
-            assert call == {"tool": tool, "arguments": {name: value}}
+        needed = {name: example(entry.arguments[name]) for name in entry.needs}
+        for name, schema in entry.arguments.items():
+            given = needed | {name: example(schema)}
+            call = json.loads(call_of_words(tool, [f"{name}={word}" for name, (word, _) in given.items()]))
+            assert check_arguments(tool, call["arguments"]) == {name: value for name, (_, value) in given.items()}
+
+
+def test_a_word_alone_is_the_id():
+    assert json.loads(call_of_words("show", ["1.2", "what=diff"]))["arguments"] == {"id": "1.2", "what": "diff"}
+
+
+@pytest.mark.parametrize("text", ["{step: 2.0}", "[1]", "5", "{" * 100_000, '{"a": [1]}', '{"a": NaN}'])
+def test_a_text_that_is_no_object_is_refused(text):
+    with pytest.raises(Misuse, match="params of submit must"):
+        check_arguments("submit", {"id": "1.2", "params": text})

@@ -55,6 +55,10 @@ def test_an_agent_tries_checks_and_notes_its_own_tree(code_place):
         ("show id=1.1 what=diff", "is no finished node"),
         ("try command='cat secret.txt .git/config loopty.toml /loopty/home/*'", "exit code 1"),
         ("wait ticket=t1.1", "there is no ticket"),
+        ("wait", "there is no ticket"),
+        ("wait @1", "@1 kept"),
+        ("wait id=1.1", "is no finished node"),
+        ("""submit '{"mode": "tune", "params": "{}"}'""", "the task has no [tune] slice"),
     ],
 )
 def test_an_agent_reaches_no_other_draft_and_no_state(code_place, call, answer):

@@ -12,8 +12,8 @@ from loopty.domain.trial import Ending, Pool
 from loopty.ledgers.open_ledger import open_ledger
 from loopty.record.sessions import SessionEnded
 from loopty.record.trials import TrialEnded, TrialStarted
-from loopty.testing.postgres_server import PostgresServer
 
+from ..servers.postgres_server import PostgresServer
 from .conftest import ECHO_X, PARAMETER_TASK, Place
 
 _LIMIT_SECONDS = 120.0

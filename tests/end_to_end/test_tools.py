@@ -99,6 +99,17 @@ def test_an_agent_makes_an_experiment_by_tools_alone(tools):
     assert call(tools, "wait", "two", ticket=done["ticket"])["verdict"] == "kept"
 
 
+def test_a_client_waits_for_an_experiment_by_any_of_its_names(tools):
+    node = opened(tools, 9)
+    assert "has no open ticket: submit it" in call(tools, "wait", id=node)["error"]
+    assert "needs id" in call(tools, "wait")["error"]
+    assert call(tools, "submit", id=node, wait=0)["state"] == "running"
+    assert finished(tools, "wait", id=node)["verdict"] == "kept"
+    for name in ("1.1", "@2", "2", "best"):
+        assert call(tools, "wait", id=name)["verdict"] == "kept"
+    assert '"verdict": "kept"' in tools.loopty("tool", "wait", "@2").stdout
+
+
 def test_a_failed_gate_is_shown_in_few_words(tools):
     node = opened(tools, 500)
     checked = finished(tools, "check", id=node)
@@ -307,7 +318,7 @@ def test_a_wrong_call_is_answered_with_its_remedy_and_changes_nothing(tools):
 def test_what_is_no_call_is_answered(tools):
     for raw in (b"", b"[]", b"{" * 5_000, b'{"tool": 5}', b'{"a": 1, "a": 2}', b"\xff\xfe", b"[" * 100_000):
         replies: list[bytes] = []
-        answer_call(tools.top, raw, replies.append)
+        answer_call(tools.top, raw, replies.append, lambda *_: None)
         assert "error" in json.loads(replies[0])
 
 

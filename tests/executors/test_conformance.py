@@ -8,7 +8,8 @@ from loopty.domain.trial import Machine
 from loopty.executors.local_slots import LocalExecutor, SharedSlots
 from loopty.kit.safe_folder import SafeFolder
 from loopty.testing.executor_suite import ExecutorConformance
-from loopty.testing.pool_harness import PoolHarness
+
+from ..harnesses.pool_harness import PoolHarness
 
 
 class TestLocalSlots(ExecutorConformance):

@@ -25,7 +25,7 @@ from loopty.domain.launch import Bounds, Launch, Mount
 from loopty.sandboxes.bubblewrap.sandbox import Bubblewrap
 from loopty.sandboxes.namespaces.sandbox import Namespaces
 from loopty.kit.process import trial_owner
-from loopty.testing.warm_namespaces import WarmNamespaces
+from ..harnesses.warm_namespaces import WarmNamespaces
 
 kinds = {"bubblewrap": Bubblewrap, "namespaces": Namespaces, "warm": WarmNamespaces}
 root, sandbox = Path(sys.argv[1]), kinds[sys.argv[2]]()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from loopty.testing.sandbox_suite import BoundConformance, IsolationConformance, SandboxConformance
-from loopty.testing.warm_namespaces import WarmNamespaces
+
+from ..harnesses.warm_namespaces import WarmNamespaces
 
 
 class TestWarmNamespaces(SandboxConformance, IsolationConformance, BoundConformance):

@@ -484,7 +484,7 @@ async def test_a_command_that_ran_when_its_warm_process_was_killed_is_reported_a
 KEEP_STARTING = """
 import asyncio, sys
 from pathlib import Path
-from loopty.testing.warm_namespaces import WarmNamespaces
+from harnesses.warm_namespaces import WarmNamespaces
 from loopty.domain.launch import Bounds, Launch
 
 root, token = Path(sys.argv[1]), sys.argv[2]
@@ -507,7 +507,8 @@ asyncio.run(main())
 
 def test_loopty_can_be_killed_while_copies_start(tmp_path):
     token = f"trial-{secrets.token_hex(8)}"
-    env = {"PYTHONPATH": str(Path(loopty.__file__).parent.parent)}
+    folders = (Path(loopty.__file__).parents[1], Path(__file__).parents[1])
+    env = {"PYTHONPATH": ":".join(map(str, folders))}
     descendants = set()
     for _ in range(max(1, KILLS // 2)):
         command = [sys.executable, "-c", KEEP_STARTING, str(tmp_path), token]

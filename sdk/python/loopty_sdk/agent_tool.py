@@ -4,6 +4,7 @@
 loopty tool context
 loopty tool try command="pytest -q"
 loopty tool show id=1.2 what=diff
+loopty tool wait id=1.2
 
 The tools: context, open, try, check, submit, wait, show, note, manage. An agent that loopty started has one draft,
 its files: it needs no open, gives no id of a draft, and submits with mode=tune only.
@@ -21,42 +22,33 @@ import sys
 import time
 from pathlib import Path
 
-_NUMBERS = ("words", "wait", "lines")
-_LISTS = ("merge",)
-_OBJECTS = ("params",)
 _PATIENCE_SECONDS = 60.0
 _PAUSE_SECONDS = 0.02
 _MISUSE = 2
 
 
 def call_of_words(tool: str, words: list[str], client: str = "") -> bytes:
-    """Read a call from `NAME=VALUE` words, from one JSON object, or from standard input for `-`, as JSON."""
+    """Read a call from `NAME=VALUE` words, from one JSON object, or from standard input for `-`, as JSON.
+
+    A word alone is the id. Values stay texts: the tool reads them as what it takes.
+    """
     if words == ["-"]:
         words = [sys.stdin.read()]
     arguments: object
     if len(words) == 1 and words[0].lstrip().startswith("{"):
-        arguments = _json_value(words[0])
+        try:
+            arguments = json.loads(words[0])
+        except ValueError:
+            arguments = words[0]  # the tool refuses it, with a remedy
     else:
         arguments = dict(map(_argument, words))
     call = {"tool": tool, "arguments": arguments, **({"client": client} if client else {})}
     return json.dumps(call).encode()
 
 
-def _argument(word: str) -> tuple[str, object]:
-    name, _, value = word.partition("=")
-    if name in _LISTS:
-        return name, value.split(",")
-    if name in _OBJECTS or (name in _NUMBERS and value.isdecimal()):
-        return name, _json_value(value)
-    return name, value
-
-
-def _json_value(text: str) -> object:
-    """The value; the text itself where it is no JSON, so that the tool refuses it with a remedy."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+def _argument(word: str) -> tuple[str, str]:
+    name, equals, value = word.partition("=")
+    return (name, value) if equals or word.startswith("-") else ("id", word)
 
 
 def main(words: list[str]) -> int:

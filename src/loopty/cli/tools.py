@@ -12,9 +12,9 @@ import click
 
 from loopty.cli.output import NodeArgument, echo, here, json_option, print_json, say
 from loopty.domain.ids import NodeId
-from loopty.features.agents.tool_table import TOOLS, asks_for_help, tool_help
 from loopty.git.folders import GitFolders
 from loopty.kit.process import run_detached
+from loopty.tools.table import TOOLS, asks_for_help, tool_help
 from loopty.workspaces.state_folder import StateFolder
 from loopty_sdk.agent_tool import call_of_words
 
@@ -43,7 +43,9 @@ class ToolCall:
 
 def start_call(folder: Path, call: bytes) -> ToolCall:
     """Let a process of its own answer a call in the repository around a folder."""
-    from loopty.tools.calls import answer_call  # before the fork: the next call need not import it
+    # Before the fork: the next call need not import them.
+    from loopty.features.agents.hosts.hooks import require_subagent_edits
+    from loopty.tools.calls import answer_call
 
     reading, writing = os.pipe()
 
@@ -53,7 +55,7 @@ def start_call(folder: Path, call: bytes) -> ToolCall:
 
     def answer() -> None:
         try:
-            answer_call(folder, call, send)
+            answer_call(folder, call, send, require_subagent_edits)
         except Exception as error:  # its traceback goes nowhere, because a detached process has no terminal
             with contextlib.suppress(OSError):  # it may have been answered before
                 send(json.dumps({"error": f"loopty failed ({type(error).__name__}: {error})"}).encode())
@@ -74,14 +76,14 @@ def reply_to(folder: Path, call: bytes) -> bytes:
 
 @click.command("tool", context_settings={"help_option_names": [], "ignore_unknown_options": True})
 @click.argument("name", required=False, metavar="TOOL")
-@click.argument("words", nargs=-1, metavar="[KEY=VALUE… | JSON]")
+@click.argument("words", nargs=-1, metavar="[ID] [KEY=VALUE… | JSON]")
 @click.option("--mailbox", is_flag=True, help="Answer agents that write calls below .loopty/mail, until Ctrl-C.")
 def tool_verb(name: str | None, words: tuple[str, ...], mailbox: bool) -> None:
-    """Call a tool of agents from a shell: context, open, try, check, submit, wait, show, note, manage.
+    """Call a tool of agents from a shell; without a name, list the tools.
 
-    Prints its reply as JSON. Arguments are KEY=VALUE, one JSON object, or `-` for one from standard input;
-    `loopty tool NAME --help` lists them. Your client's name is $LOOPTY_CLIENT. Exits with 1 where the reply is an
-    error.
+    Prints its reply as JSON. `loopty tool NAME --help` lists the arguments: KEY=VALUE, one JSON object, or `-` for
+    one from standard input; a word alone is the id. Your client's name is $LOOPTY_CLIENT. Exits with 1 where the
+    reply is an error.
     """
     if mailbox:
         _serve_mailbox()
@@ -90,7 +92,7 @@ def tool_verb(name: str | None, words: tuple[str, ...], mailbox: bool) -> None:
         click.echo(click.get_current_context().get_help())
         return
     if name is None:
-        click.echo("\n".join(f"{tool:<8} {entry['description']}" for tool, entry in TOOLS.items()))
+        click.echo("\n".join(f"{tool:<8} {entry.words}" for tool, entry in TOOLS.items()))
         return
     if asks_for_help(name, dict.fromkeys(words)):
         click.echo(tool_help(name))

@@ -1,143 +1,47 @@
-"""The tools of agents: one JSON object in, one out. Every way in leads here, and all of it may be hostile."""
+"""The tools of clients from outside: hosts, shells and letters. All of a call may be hostile.
+
+Work is handed over as a ticket, and asked for: what takes longer than a call goes on without its client.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from loopty.campaign.campaign import Campaign
 from loopty.domain.errors import LooptyError, Misuse
-from loopty.domain.ids import NodeId, handle_name
 from loopty.domain.task_tables import AgentRight
-from loopty.features.agents.tool_arguments import (
-    DEFAULT_LINES,
-    DEFAULT_WORDS,
-    LONGEST_TEXT,
-    check_arguments,
-    cut_reply,
-    node_excerpt,
-)
-from loopty.features.agents.tool_table import LARGEST_CALL, asks_for_help, tool_help
-from loopty.kit.untrusted_files import Unreadable, json_object
-from loopty.record.directives import DirectiveSeen, NoteAdded, directive_digest, unseen_directive
-from loopty.record.history import History
+from loopty.kit.foreign_text import fence_text
+from loopty.record.directives import DirectiveSeen, directive_digest, unseen_directive
 from loopty.record.node_record import Node
-from loopty.record.tickets import Claims, TicketMode
-from loopty.session.drafts import Draft, DraftClaim, merge_drafts, new_draft
-from loopty.session.queries import search_context
+from loopty.record.recorder import Recorder
+from loopty.record.tickets import Claims, OpenTicket, TicketMode, Tickets, ticket_name, ticket_parts
+from loopty.session import lookup
+from loopty.session.context import CampaignContext
+from loopty.session.drafts import sealable_files
 from loopty.session.runs import enter_run
-from loopty.show.search_context import context_sections, context_text
-from loopty.tools.tickets import Reply, TicketTools
-
-_MOST_SIBLINGS = 100
-_MOST_NAMED = 12
-
-
-def open_draft(campaign: Campaign, client: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Open a draft below a node, or with the changes of two."""
-    hypothesis = " ".join(arguments["hypothesis"].split())
-    surface = " ".join(arguments.get("surface", "").split())
-    if not hypothesis:
-        raise Misuse("the hypothesis is empty: say what you change and why it helps")
-    if "merge" in arguments and ("parent" in arguments or "params" in arguments):
-        raise Misuse("give merge, or parent and params, not both")
-    claim = DraftClaim(client, surface, require_new=_twin_check(hypothesis, time.time()))
-    if "merge" in arguments:
-        return _merge(campaign, arguments["merge"], hypothesis, claim)
-    above = campaign.find_node(arguments["parent"]) if "parent" in arguments else None
-    draft = new_draft(campaign.context, above, hypothesis, arguments.get("params", {}), claim=claim)
-    return _reply(campaign, draft, "")
-
-
-def _merge(campaign: Campaign, nodes: Sequence[str], hypothesis: str, claim: DraftClaim) -> dict[str, Any]:
-    first, second = map(campaign.find_node, nodes)
-    merged = merge_drafts(campaign.context, first, second, hypothesis, claim)
-    ours, other, since = map(campaign.history.name, (merged.parent, merged.other, merged.ancestor))
-    said = f"It holds the changes of {ours} and {other} since {since}. "
-    if merged.conflicts:
-        said += f"Conflicts, marked with <<<<<<< in the files: {', '.join(merged.conflicts[:_MOST_NAMED])}. "
-    parents = {"parents": [merged.parent, merged.other], "conflicts": list(merged.conflicts)}
-    return _reply(campaign, merged.draft, said) | parents
-
-
-def _reply(campaign: Campaign, draft: Draft, said: str) -> dict[str, Any]:
-    writable = campaign.context.task.access.write
-    count, name = len(draft.files), handle_name(draft.handle)
-    text = (
-        f"Opened {name}: edit the files in {draft.folder} "
-        f"({count} writable: {', '.join(writable[:_MOST_NAMED]) or 'none'}). {said}"
-        f"Then check, and submit with id {name}; submit takes a patch where you cannot write."
-    )
-    return {"text": text, "id": draft.node, "handle": draft.handle, "folder": str(draft.folder)}
-
-
-def _twin_check(hypothesis: str, now: float) -> Callable[[History, Node], None]:
-    words = _normal(hypothesis)
-
-    def require_new(history: History, parent: Node) -> None:
-        for name, claim in Claims.of(history.runs[parent.id.run]).by_node.items():
-            node = NodeId(name)
-            if node.parent == parent.id and claim.is_fresh(now) and _normal(claim.summary) == words:
-                minutes = (now - claim.since) / 60
-                raise Misuse(
-                    f"{claim.author} has worked on this as {history.name(node)} for {minutes:.0f} min: "
-                    "take another one"
-                )
-        for number in range(parent.children, max(parent.children - _MOST_SIBLINGS, 0), -1):
-            # Decoded as far as needed: there may be a hundred of them.
-            known = json.loads(history.body(parent.id.child(number)))
-            if known.get("verdict") and _normal(known.get("summary", "")) == words:
-                child = history[parent.id.child(number)]
-                raise Misuse(
-                    f"this was tried on {parent.name} as {child.name}: {child.verdict} "
-                    f"({child.reason[:120]}); take another one, or say what is different"
-                )
-
-    return require_new
-
-
-def _normal(text: str) -> list[str]:
-    """Split a hypothesis into words, whatever their case and marks."""
-    return "".join(letter if letter.isalnum() else " " for letter in text.casefold()).split()
-
-
-def manage(campaign: Campaign, client: str, tickets: TicketTools, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Do what `action` says. Raises Misuse where it is not permitted."""
-    action, node = AgentRight(arguments["action"]), arguments["id"]
-    permitted = campaign.context.task.agents.may
-    if action not in permitted:
-        named = ", ".join(permitted) or "nothing of this kind"
-        raise Misuse(f"agents may not {action} here: they may {named} (`[agents] may` in loopty.toml)")
-    campaign.context.require_trust()  # the file may be a clone's: its rights count after the user's yes
-    why = f"{client}: {arguments.get('why', '')}".rstrip(": ")
-    if action is AgentRight.ABORT:
-        return {"text": campaign.abort(node, why), "id": node}
-    if action is AgentRight.REMEASURE:
-        return tickets.manage(node, TicketMode.REMEASURE)
-    if action is AgentRight.GATE:
-        gate = {"name": arguments.get("name", ""), "command": arguments.get("command", "")}
-        if not all(gate.values()):
-            raise Misuse("a gate needs a name and a command")
-        return tickets.manage(node, TicketMode.GATE, json.dumps(gate))
-    change = (campaign.discard if action is AgentRight.DISCARD else campaign.invalidate)(node, why)
-    name = campaign.history.name
-    withdrawn, reopened = (", ".join(map(name, nodes)) or "none" for nodes in (change.withdrawn, change.reopened))
-    best = name(change.best) if change.best else "none"
-    text = f"Withdrawn: {withdrawn}. Unjudged again: {reopened}. Best: {best}."
-    return {"text": text, "best": change.best}
-
+from loopty.session.ticket_work import TicketWorker, abort_node, abort_ticket
+from loopty.session.tickets import TicketFiles, TicketResult, attempt_of, open_ticket
+from loopty.session.verdicts import discard, invalidate
+from loopty.show.figures import figure
+from loopty.show.ticket_text import error_excerpt
+from loopty.tools.desk import Call, Desk, Reply, encode_reply
+from loopty.tools.drafts import apply_patch, open_draft
+from loopty.tools.table import DEFAULT_WAIT_SECONDS, Arguments
 
 _CLIENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,39}")
 
 Send = Callable[[bytes], None]
 """Sends a reply to the client, which may have gone."""
+RequireOwnEdits = Callable[[CampaignContext, Node], None]
+"""Raises Misuse where a draft holds edits of somebody who may not edit."""
 
 
-def answer_call(start: Path, raw: bytes, send: Send) -> None:
+def answer_call(start: Path, raw: bytes, send: Send, require_own_edits: RequireOwnEdits) -> None:
     """Answer one call: `{"tool": …, "arguments": {…}, "client": …}`, by at most 8,000 characters of JSON.
 
     A call that cannot be done is answered by `{"error": …}`, with the remedy. Work that was handed over may go on
@@ -145,18 +49,18 @@ def answer_call(start: Path, raw: bytes, send: Send) -> None:
     """
     was_sent = False
 
-    def reply_once(reply: Mapping[str, Any]) -> None:
+    def reply_once(reply: Reply) -> None:
         nonlocal was_sent
         if not was_sent:
             was_sent = True
-            send(json.dumps(cut_reply(reply), ensure_ascii=False).encode())
+            send(encode_reply(reply))
 
     try:
-        if len(raw) > LARGEST_CALL:
-            raise Misuse(f"the call has {len(raw):,} bytes, more than {LARGEST_CALL:,}")
-        reply_once(_answer(start, json_object(raw), reply_once))
-    except Unreadable as error:
-        reply_once({"error": f"the call {error}"})
+        call = Call.read(raw)
+        desk = ClientDesk(start, client_name(call.client), reply_once, require_own_edits)
+        reply = desk.answer(call.tool, call.arguments)
+        assert isinstance(reply, dict), "a client is answered at once"
+        reply_once(reply)
     except LooptyError as error:
         reply_once({"error": str(error)})
     except OSError as error:
@@ -168,69 +72,228 @@ def client_name(given: object) -> str:
     return given if isinstance(given, str) and _CLIENT.fullmatch(given) else "agent"
 
 
-def _answer(start: Path, call: Mapping[str, Any], reply: Reply) -> Mapping[str, Any]:
-    tool = call.get("tool")
-    if not isinstance(tool, str):
-        raise Misuse("the call names no tool")
-    given = call.get("arguments") or {}
-    if asks_for_help(tool, given):
-        return {"text": tool_help(tool)}
-    arguments = check_arguments(tool, given)
-    return _ClientTools(Campaign(start), client_name(call.get("client")), reply).call(tool, arguments)
+_GRACE_SECONDS = 0.2
+"""A process that does not work itself answers with more detail, and then in time."""
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
+_LOG_CHARS = 6_000
+_LINE_WORDS = 60
+_MOST_NAMED = 12
 
 
-class _ClientTools:
+class ClientDesk(Desk):
     """The tools of one client, for one call."""
 
-    def __init__(self, campaign: Campaign, client: str, reply: Reply) -> None:
-        self._campaign, self._client = campaign, client
-        self._tickets = TicketTools(campaign, client, reply)
+    noted = "Noted: everybody sees it in the context."
 
-    def call(self, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        tools: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-            "context": self._context,
-            "open": lambda given: open_draft(self._campaign, self._client, given),
-            "try": self._tickets.try_command,
-            "check": self._tickets.check,
-            "submit": self._tickets.submit,
-            "wait": self._tickets.wait,
-            "show": self._show,
-            "note": self._note,
+    def __init__(
+        self, start: Path, client: str, reply: Callable[[Reply], None], require_own_edits: RequireOwnEdits
+    ) -> None:
+        """`reply` answers the client; what is sent after its first call is dropped."""
+        super().__init__(start, client)
+        self._reply, self._require_own_edits = reply, require_own_edits
+        self._ended: Reply | None = None
+        """The result that was sent when the ticket had ended."""
+
+    @property
+    def tools(self) -> Mapping[str, Callable[[Arguments], Reply]]:
+        return {
+            "context": self.show_context,
+            "open": lambda given: open_draft(self, given),
+            "try": self._try,
+            "check": self._check,
+            "submit": self._submit,
+            "wait": self._wait,
+            "show": self.show,
+            "note": self.note,
             "manage": self._manage,
         }
-        return tools[tool](arguments)
 
-    def _context(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        run = self._run()
-        context = self._campaign.context
-        node = self._campaign.find_node(arguments["id"]) if "id" in arguments else None
-        of_run = node.run if node else run
-        found = search_context(context.state, context.owners, context.history, of_run, node)
-        text = context_text(context_sections(found, arguments.get("words", DEFAULT_WORDS)))
-        if directive := unseen_directive(context.history.runs[run], self._client, context.history.name):
-            seen = DirectiveSeen(run, self._client, directive_digest(directive))
-            context.recorder.record(lambda _: [seen])
-        return {"text": text, "run": run}
-
-    def _run(self) -> int:
+    def run(self) -> int:
         """Return the newest run; the first one begins here, because agents ask for the context first."""
-        campaign = self._campaign
-        return campaign.newest_run() if campaign.context.history.runs else enter_run(campaign.context)
+        history = self.context.history
+        return lookup.newest_run(history) if history.runs else enter_run(self.context)
 
-    def _show(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        node, what = self._campaign.node(arguments["id"]), arguments["what"]
-        lines = arguments.get("lines", DEFAULT_LINES)
-        text = node_excerpt(self._campaign, node, what, lines, LONGEST_TEXT)
-        return {"text": text, "id": node.id, "what": what}
+    def show_context(self, given: Arguments) -> Reply:
+        reply = super().show_context(given)
+        self._take_directive(reply["run"])
+        return reply
 
-    def _note(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        text, run = arguments["text"].strip(), self._run()
-        if not text:
-            raise Misuse("the note is empty")
-        node = self._campaign.node(arguments["id"]).id if "id" in arguments else None
-        added = NoteAdded(node.run if node else run, self._client, text, node)
-        self._campaign.context.recorder.record(lambda _: [added])
-        return {"text": "Noted: everybody sees it in the context.", "at": time.time()}
+    def _try(self, given: Arguments) -> Reply:
+        return self._hand_over(self._own_node(given["id"]), TicketMode.TRY, given, given["command"])
 
-    def _manage(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        return manage(self._campaign, self._client, self._tickets, arguments)
+    def _check(self, given: Arguments) -> Reply:
+        node = self._own_node(given["id"])
+        if node.draft:
+            sealable_files(self.context, node, lambda _: None)  # raises where submit would
+        return self._hand_over(node, TicketMode.CHECK, given)
+
+    def _submit(self, given: Arguments) -> Reply:
+        node, mode = self._own_node(given["id"]), TicketMode(given.get("mode", TicketMode.ATTEMPT))
+        self._require_own_edits(self.context, node)
+        if "patch" in given:
+            if not node.draft:
+                raise Misuse(f"{node.name} is no draft any more: a patch changes drafts alone")
+            apply_patch(self.context, node, given["patch"])
+        if node.verdict:
+            return self._decided(node)
+        return self._hand_over(node, mode, given)
+
+    def _wait(self, given: Arguments) -> Reply:
+        name = given.get("ticket") or given.get("id")
+        if not name:
+            raise Misuse("wait needs id, or ticket")
+        if name.startswith("t"):
+            return self._await(name, given)
+        end, recorder = time.monotonic() + _seconds(given), self.context.recorder
+        while not (node := self.node(name)).verdict:
+            if ticket := attempt_of(recorder.history, node):
+                return self._await(ticket, given)
+            reply = self.undecided_reply(node)
+            if time.monotonic() >= end:
+                return reply
+            time.sleep(_LONGEST_PAUSE)
+            recorder.refresh()
+        return self._decided(node)
+
+    def _manage(self, given: Arguments) -> Reply:
+        """Do what `action` says. Raises Misuse where it is not permitted."""
+        action, name, context = AgentRight(given["action"]), given["id"], self.context
+        permitted = context.task.agents.may
+        if action not in permitted:
+            named = ", ".join(permitted) or "nothing of this kind"
+            raise Misuse(f"agents may not {action} here: they may {named} (`[agents] may` in loopty.toml)")
+        context.require_trust()  # the file may be a clone's: its rights count after the user's yes
+        why = f"{self.client}: {given.get('why', '')}".rstrip(": ")
+        if action is AgentRight.ABORT and name.startswith("t"):
+            return {"text": abort_ticket(context, name, why), "id": name}
+        node = self.node(name)
+        if action is AgentRight.ABORT:
+            return {"text": abort_node(context, node, why), "id": name}
+        if action is AgentRight.REMEASURE:
+            return self._hand_over(node, TicketMode.REMEASURE, {})
+        if action is AgentRight.GATE:
+            gate = {"name": given.get("name", ""), "command": given.get("command", "")}
+            if not all(gate.values()):
+                raise Misuse("a gate needs a name and a command")
+            return self._hand_over(node, TicketMode.GATE, {}, json.dumps(gate))
+        change = (discard if action is AgentRight.DISCARD else invalidate)(context, node.id, why)
+        words = context.history.name
+        withdrawn, reopened = (
+            ", ".join(map(words, nodes)) or "none" for nodes in (change.withdrawn, change.reopened)
+        )
+        best = words(change.best) if change.best else "none"
+        return {"text": f"Withdrawn: {withdrawn}. Unjudged again: {reopened}. Best: {best}.", "best": change.best}
+
+    def _own_node(self, name: str) -> Node:
+        """Return the node, if it is this client's, a person's, or left by its client."""
+        node = self.context.history[self.find(name)]
+        claim = Claims.of(self.context.history.runs[node.id.run]).by_node.get(node.id)
+        if node.draft and claim and claim.author != self.client and claim.is_fresh(time.time()):
+            raise Misuse(f"{node.name} is the draft of {claim.author}: open one of your own")
+        return node
+
+    def _hand_over(self, node: Node, mode: TicketMode, given: Arguments, command: str = "") -> Reply:
+        self.context.require_trust()
+        values = given.get("params", {})
+        return self._await(open_ticket(self.context, node, mode, self.client, command, values), given)
+
+    def _await(self, name: str, given: Arguments) -> Reply:
+        """Return the result of a ticket, or how far it is when the time is up."""
+        run, number = ticket_parts(name)
+        recorder: Recorder = self.context.recorder
+        if run not in recorder.refresh().runs or number > Tickets.of(recorder.history.runs[run]).newest:
+            raise Misuse(f"there is no ticket {name}")
+        seconds = _seconds(given)
+        end, pause, worker = time.monotonic() + seconds, _SHORTEST_PAUSE, TicketWorker(self.context)
+        self._answer_after(seconds, name)
+        while ticket := Tickets.of(recorder.refresh().runs[run]).open.get(str(number)):
+            if worker.work(lambda: self._reply_if_ended(run, number)):
+                continue
+            if time.monotonic() >= end:
+                return self._progress(run, number, ticket)
+            time.sleep(pause)
+            pause = min(pause * 1.3, _LONGEST_PAUSE)
+        return self._ended or self._result(run, number)
+
+    def _answer_after(self, seconds: float, name: str) -> None:
+        """Answer the client when the time is up, in the middle of the work; so this looks at nothing."""
+        text = f"{name} still running after {seconds:.0f} s. Call wait again."
+
+        def answer(_number: int, _frame: object) -> None:
+            self._reply({"text": text, "ticket": name, "state": "running"})
+
+        signal.signal(signal.SIGALRM, answer)
+        signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE_SECONDS)
+
+    def _reply_if_ended(self, run: int, number: int) -> None:
+        """Answer as soon as this ticket has ended: others may keep this process busy."""
+        if str(number) not in Tickets.of(self.context.recorder.refresh().runs[run]).open:
+            self._ended = self._result(run, number)
+            self._reply(self._ended)
+
+    def _progress(self, run: int, number: int, ticket: OpenTicket) -> Reply:
+        history = self.context.history
+        node = history[ticket.node]
+        before = list(Tickets.of(history.runs[run]).open).index(str(number))
+        waits = f"{before} tickets before it" if before else "next in line, or waiting for a slot"
+        how_far = self.measured(node) or waits
+        age = max(time.time() - ticket.since, 0.0)
+        name = ticket_name(run, number)
+        text = f"{name} still running: {ticket.mode} of {node.name}, {age:.0f} s, {how_far}. Call wait again."
+        if ticket.mode is TicketMode.TRY:
+            text += f"\n{self._log(run, number)}"
+        return {"text": text, "ticket": name, "state": "running", "id": node.id, "seconds": round(age, 1)}
+
+    def _result(self, run: int, number: int) -> Reply:
+        result = TicketFiles(self.context.state).read(run, number)
+        name, node = ticket_name(run, number), self.context.history[result.node]
+        if result.mode is TicketMode.ATTEMPT and node.verdict and not result.fault:
+            return self._decided(node) | {"ticket": name}
+        reply = {"ticket": name, "state": "failed" if result.fault else "done", "id": node.id}
+        return reply | {"text": self._result_text(run, number, result, node)} | _figures(result)
+
+    def _result_text(self, run: int, number: int, result: TicketResult, node: Node) -> str:
+        subject = f"{ticket_name(run, number)}, {result.mode} of {node.name}"
+        if result.fault:
+            return f"{subject}: not done: {result.fault}"
+        if result.mode is TicketMode.TRY:
+            end = result.problem or f"exit code {result.code}"
+            return f"{subject}: {end}, {result.seconds:.1f} s.\n{self._log(run, number)}"
+        if result.problem:
+            return f"{subject}: {result.problem}.{error_excerpt(result.lines, _LINE_WORDS)}"
+        if result.mode is TicketMode.CHECK:
+            return f"{subject}: it may be submitted; every gate passes ({result.seconds:.1f} s)."
+        metrics = ", ".join(f"{metric} {figure(value)}" for metric, value in list(result.metrics.items())[:6])
+        if metrics:
+            return f"{subject}: {metrics} in one measurement of {result.seconds:.1f} s; no attempt charged."
+        return f"{subject}: {'; '.join(result.lines[:_MOST_NAMED]) or 'nothing changed'}"
+
+    def _log(self, run: int, number: int) -> str:
+        try:
+            raw = TicketFiles(self.context.state).log(run, number).read(_LOG_CHARS * 2, tail=True)
+        except FileNotFoundError:
+            return ""
+        return fence_text("the end of its output", raw.decode(errors="replace")[-_LOG_CHARS:], _LOG_CHARS)
+
+    def _decided(self, node: Node) -> Reply:
+        return self.verdict_reply(node, self._take_directive(node.id.run))
+
+    def _take_directive(self, run: int) -> str:
+        """Return the directive that this client has not been shown yet; from now on it has."""
+        recorder: Recorder = self.context.recorder
+        text = unseen_directive(recorder.history.runs[run], self.client, recorder.history.name)
+        if text:
+            event = DirectiveSeen(run, self.client, directive_digest(text))
+            recorder.record(lambda _: [event])
+        return text
+
+
+def _seconds(given: Arguments) -> float:
+    return float(given.get("wait", DEFAULT_WAIT_SECONDS))
+
+
+def _figures(result: TicketResult) -> Reply:
+    figures: dict[str, Any] = {"problem": result.problem} if result.problem else {}
+    if result.metrics:
+        figures["metrics"] = dict(list(result.metrics.items())[:20])
+    return figures | ({"code": result.code} if result.mode is TicketMode.TRY else {})

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from loopty.features.agents.tool_table import LARGEST_CALL, TOOLS
 from loopty.kit import untrusted_files
 from loopty.kit.safe_folder import SafeFolder
 from loopty.kit.untrusted_files import Unreadable
+from loopty.tools.table import LARGEST_CALL, TOOLS, mcp_listing
 from loopty.version import __version__
 from loopty_sdk import agent_tool
 
@@ -201,7 +201,7 @@ class McpServer:
         elif method == "ping":
             self._send(number, {})
         elif method == "tools/list":
-            self._send(number, {"tools": _tool_list()})
+            self._send(number, {"tools": mcp_listing()})
         elif method == "tools/call":
             self._call(number, params)
         else:
@@ -257,22 +257,6 @@ class McpServer:
 
     def _send(self, number: object, result: object) -> None:
         _write({"jsonrpc": "2.0", "id": number, "result": result})
-
-
-def _tool_list() -> list[dict[str, object]]:
-    return [
-        {
-            "name": name,
-            "description": tool["description"],
-            "inputSchema": tool["inputSchema"],
-            "annotations": {
-                "readOnlyHint": bool(tool.get("reads")),
-                "destructiveHint": name == "manage",
-                "openWorldHint": False,
-            },
-        }
-        for name, tool in TOOLS.items()
-    ]
 
 
 def _client_name(host: object) -> str:

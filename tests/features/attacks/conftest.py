@@ -28,7 +28,7 @@ from loopty.sandboxes.bubblewrap.sandbox import Bubblewrap
 from loopty.sandboxes.landlock.sandbox import Landlock
 from loopty.sandboxes.namespaces.sandbox import Namespaces
 from loopty.sandboxes.unsafe import Unsafe
-from loopty.testing.warm_namespaces import WarmNamespaces
+from ...harnesses.warm_namespaces import WarmNamespaces
 
 kind, hold_seconds, names = sys.argv[1], float(sys.argv[2]), json.loads(sys.argv[3])
 kinds = {"namespaces": Namespaces, "warm": WarmNamespaces, "bubblewrap": Bubblewrap, "landlock": Landlock}

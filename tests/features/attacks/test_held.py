@@ -13,7 +13,8 @@ from loopty.sandboxes.bubblewrap.sandbox import Bubblewrap
 from loopty.sandboxes.landlock.sandbox import Landlock
 from loopty.sandboxes.namespaces.sandbox import Namespaces
 from loopty.sandboxes.probe import probe
-from loopty.testing.warm_namespaces import WarmNamespaces
+
+from ...harnesses.warm_namespaces import WarmNamespaces
 
 ALARMING = (AttackStanding.BROKEN, AttackStanding.UNTRIED)
 # As long as a busy machine needs to stop an attack; one that gets through takes this long.

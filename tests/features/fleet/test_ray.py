@@ -15,8 +15,9 @@ from loopty.features.fleet.ray_workers import RayPlacer
 from loopty.kit.records import replace
 from loopty.kit.safe_folder import SafeFolder
 from loopty.testing.executor_suite import ExecutorConformance
-from loopty.testing.pool_harness import TOKEN, PoolHarness
-from loopty.testing.relay_worker import serve_function
+
+from ...harnesses.pool_harness import TOKEN, PoolHarness
+from ...harnesses.relay_worker import serve_function, worker_program
 
 URL = str(WorkerUrl("10.0.0.1", 7700, "token", "f0" * 32))
 LIMIT = 300
@@ -39,7 +40,7 @@ class TestRay(ExecutorConformance):
             path = str(ray_cluster.folder / f"relay-{tmp_path.name[-20:]}")
             server = await serve_function(path, evaluate)
             spec = ClusterSpec.parse(f"ray:{ray_cluster.address}?workers={width}&cpus=0.1")
-            program = ("-m", "loopty.testing.relay_worker", path)
+            program = worker_program(path)
             placer = RayPlacer(spec, lambda: str(url), harness.said.append, lambda _: None, program)
             runs = [asyncio.create_task(placer.run()) for _ in range(width)]
             try:

@@ -16,8 +16,9 @@ from loopty.features.fleet.messages import LinkLost, TrialReport, message, pack_
 from loopty.record.workers import LeaseLost, TrialLeased, WorkerDrifted, WorkerJoined, WorkerLeft
 from loopty.testing.executor_suite import WAIT_SECONDS, never_prune, run_until_cancelled, score_x, trial_of
 from loopty.testing.fakes import outcome_of_score
-from loopty.testing.pool_harness import HERE, TOKEN, FunctionBench, PoolHarness
 from loopty.version import __version__
+
+from ...harnesses.pool_harness import HERE, TOKEN, FunctionBench, PoolHarness
 
 
 @pytest.fixture

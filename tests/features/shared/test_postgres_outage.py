@@ -16,8 +16,9 @@ from loopty.models.retry import Throttle
 from loopty.record.recorder import Recorder
 from loopty.testing.executor_suite import score_x
 from loopty.testing.ledger_suite import child_events, run_events
-from loopty.testing.pool_harness import PoolHarness
-from loopty.testing.postgres_server import PostgresServer
+
+from ...harnesses.pool_harness import PoolHarness
+from ...servers.postgres_server import PostgresServer
 
 _LIMIT_SECONDS = 120.0
 

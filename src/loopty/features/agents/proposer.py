@@ -31,6 +31,7 @@ from loopty.record.agent_accounts import AgentAccount, AgentAccounts
 from loopty.record.history import History
 from loopty.record.node_record import Node
 from loopty.show.comparisons import over_parent
+from loopty.tools.table import prompt_lines
 
 _MAX_NAMES = 3
 _LONGEST_WORDS = 120
@@ -254,18 +255,10 @@ _TAIL = """\
 - Change only the files that may be changed. Everything else is read-only or is put back: tests, the benchmark,
   notes and helpers of yours are no part of the result. Remove temporary files.
 - The program must stay correct. Check it with what is here: tests, a type checker, a small run.
-- `loopty tool try command="…"` runs a line on your files as the trials do; `loopty tool check` runs the gates.
-  `loopty tool context` tells more about the search, `loopty tool show id=1.2 what=diff` shows an earlier change
-  (or its log, gate, traces). `loopty tool note text="…"` tells other agents what you learned, if it helps them.
+{tools}
 - Your edits are taken when you end: there is nothing to submit.
 - Do not use git, and do not look for the files of the search itself.
 - End with one line: `SUMMARY:` and what you changed and why, in at most 15 words.
-"""
-
-
-_TUNE = """\
-- `loopty tool submit mode=tune params='{"step": 2.0}'` measures your files on a short benchmark, with these
-  values of declared parameters; without params, with those that they have. It costs no attempt.
 """
 
 
@@ -274,14 +267,14 @@ def agent_prompt(
 ) -> str:
     """Write the whole prompt of a session; `context` is about the task and the search so far, also by others."""
     head = _HEAD.format(fences=FENCED_IS_DATA, node=parent.name)
-    own = _TUNE if has_slice else ""
+    own = ""
     if choice.surface:
         own += f"- Change only {', '.join(choice.surface)}: others work on the rest.\n"
     if choice.prompt:
         own += f"- {choice.prompt.strip()}\n"
     if stall:
         own += f"- Your search does not get on: {stall.reason}. Choose another approach, in another place.\n"
-    return f"{head}\n{context}\n{_TAIL}{own}"
+    return f"{head}\n{context}\n{_TAIL.format(tools=prompt_lines(has_slice))}{own}"
 
 
 def agent_summary(text: str) -> str:

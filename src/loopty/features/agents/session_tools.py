@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from loopty.domain.errors import LooptyError, Misuse
+from loopty.domain.ids import NodeId
 from loopty.domain.proposal import Proposal
 from loopty.domain.space import Value
 from loopty.domain.trial import Ending, Pool
@@ -21,20 +22,9 @@ from loopty.engine.budget import trial_refusal
 from loopty.engine.protocols import Trial
 from loopty.evaluators.benchmark_runner import TreeCommand
 from loopty.features.agents.records import SessionFolder
-from loopty.features.agents.tool_arguments import (
-    DEFAULT_LINES,
-    DEFAULT_WORDS,
-    LONGEST_TEXT,
-    check_arguments,
-    cut_reply,
-    node_excerpt,
-)
-from loopty.features.agents.tool_table import LARGEST_CALL, asks_for_help, tool_help
 from loopty.features.agents.trees import AgentTrees
 from loopty.kit.foreign_text import fence_text
 from loopty.kit.records import replace
-from loopty.kit.untrusted_files import Unreadable, json_object
-from loopty.record.directives import NoteAdded
 from loopty.record.fold import Event
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -42,12 +32,12 @@ from loopty.record.tickets import TicketMode, TicketOpened, Tickets
 from loopty.session.by_hand import check_trial
 from loopty.session.context import CampaignContext
 from loopty.session.drafts import with_files
-from loopty.session.queries import search_context
-from loopty.session.reader import CampaignReader
 from loopty.session.stoppable import never_prune
 from loopty.session.ticket_work import lock_ticket
 from loopty.session.tickets import TicketFiles, end_ticket, point_of, require_limit
 from loopty.show.figures import figure, value_text
+from loopty.tools.desk import Answer, Call, Desk, Reply, encode_reply
+from loopty.tools.table import DEFAULT_WAIT_SECONDS, LARGEST_CALL, TOOLS, Arguments
 
 _MOST_METRICS = 6
 _LINE_CHARS = 2_000
@@ -103,25 +93,24 @@ def _open_ticket(
     return newest
 
 
-# They are about the agent's own tree alone: it can try and check what it has edited, read about the search, and
-# leave notes. It may measure its tree on the slice of `[tune]`. It has no other draft, submits no attempt (its
-# edits are taken when it ends), and never sees the ledger.
-
-
-_TOOLS = ("context", "try", "check", "submit", "wait", "show", "note")
 _OWN = "draft"
 """The id of the agent's own tree."""
-_DEFAULT_WAIT_SECONDS = 20
+_POLL_SECONDS = 0.25
 _MOST_JOBS = 4
 _MOST_NOTES = 50
 _LOG_CHARS = 6_000
 _MOST_NAMED = 8
 
-_Reply = dict[str, Any]
 
+class SessionTools(Desk):
+    """The tools of one session.
 
-class SessionTools:
-    """The tools of one session."""
+    They are about the agent's own tree alone: it can try and check what it has edited, read about the search, and
+    leave notes. It may measure its tree on the slice of `[tune]`. It has no other draft, submits no attempt (its
+    edits are taken when it ends), and never sees the ledger.
+    """
+
+    noted = "Noted: other agents see it in their prompts."
 
     def __init__(
         self,
@@ -133,9 +122,10 @@ class SessionTools:
         name: str,
     ) -> None:
         """`name` is the author of the notes."""
-        self._context, self._unsafe = context, unsafe
-        self._trees, self._place, self._parent, self._name = trees, place, parent, name
-        self._jobs: dict[str, asyncio.Task[_Reply]] = {}
+        super().__init__(context.state.top, name)
+        self.context, self._unsafe = context, unsafe
+        self._trees, self._place, self._parent = trees, place, parent
+        self._jobs: dict[str, asyncio.Task[Reply]] = {}
         self._stop = asyncio.Event()
         self._calls = self._notes = 0
 
@@ -159,8 +149,7 @@ class SessionTools:
     async def _answer_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._calls += 1
         try:
-            reply = await self._answer(await reader.readline())
-            writer.write(json.dumps(cut_reply(reply), ensure_ascii=False).encode())
+            writer.write(encode_reply(await self._reply_to(await reader.readline())))
             await writer.drain()
         except (OSError, ValueError):  # the agent has gone, or its call is too long
             pass
@@ -168,86 +157,82 @@ class SessionTools:
             self._calls -= 1
             writer.close()
 
-    async def _answer(self, raw: bytes) -> _Reply:
+    async def _reply_to(self, raw: bytes) -> Reply:
         try:
-            call = json_object(raw)
-            tool, given = call.get("tool"), call.get("arguments") or {}
-            if tool not in _TOOLS or not isinstance(given, dict):
-                raise Misuse(f"the tools here are {', '.join(_TOOLS)}; your edits are taken when you end")
-            if asks_for_help(tool, given):
-                return {"text": tool_help(tool)}
-            is_own = tool in ("try", "check", "submit")
-            arguments = check_arguments(tool, {"id": _OWN, **given} if is_own else given)
-            if is_own and arguments["id"] != _OWN:
+            call = Call.read(raw)
+            tool, given = call.tool, call.arguments
+            if tool not in self.tools or not isinstance(given, dict):
+                raise Misuse(f"the tools here are {', '.join(self.tools)}; your edits are taken when you end")
+            if "id" in TOOLS[tool].needs and tool != "show" and given.setdefault("id", _OWN) != _OWN:
                 raise Misuse("you have one draft, the current directory: leave id out")
-            return await self._tools[tool](arguments)
-        except (LooptyError, Unreadable) as error:
+            reply = self.answer(tool, given)
+            return reply if isinstance(reply, dict) else await reply
+        except LooptyError as error:
             return {"error": str(error)}
 
     @property
-    def _tools(self) -> Mapping[str, Callable[[Mapping[str, Any]], Awaitable[_Reply]]]:
+    def tools(self) -> Mapping[str, Callable[[Arguments], Answer]]:
         return {
-            "context": self._show_context,
+            "context": self.show_context,
             "try": lambda given: self._start(self._try(given["command"]), given),
             "check": lambda given: self._start(self._check(), given),
             "submit": self._submit,
             "wait": self._wait,
-            "show": self._show,
-            "note": self._note,
+            "show": self.show,
+            "note": self.note,
         }
 
-    async def _show_context(self, arguments: Mapping[str, Any]) -> _Reply:
-        from loopty.show.search_context import context_sections, context_text
+    def run(self) -> int:
+        return self._parent.id.run
 
-        context = self._context
-        node = self._node(arguments["id"]).id if "id" in arguments else self._parent.id
-        found = search_context(context.state, context.owners, context.history, self._parent.id.run, node)
-        return {"text": context_text(context_sections(found, arguments.get("words", DEFAULT_WORDS)))}
+    def home(self) -> NodeId:
+        return self._parent.id
 
-    async def _show(self, arguments: Mapping[str, Any]) -> _Reply:
-        node, lines = self._node(arguments["id"]), arguments.get("lines", DEFAULT_LINES)
-        reader = CampaignReader(self._context.state.top)
-        text = node_excerpt(reader, node, arguments["what"], lines, LONGEST_TEXT)
-        return {"text": text, "id": node.id, "what": arguments["what"]}
-
-    async def _note(self, arguments: Mapping[str, Any]) -> _Reply:
-        text = arguments["text"].strip()
-        if not text or self._notes >= _MOST_NOTES:
-            raise Misuse(f"the note is empty, or you have left {_MOST_NOTES} already")
-        node = self._node(arguments["id"]).id if "id" in arguments else None
-        added = NoteAdded(self._parent.id.run, self._name, text, node)
-        self._context.recorder.record(lambda _: [added])
+    def note(self, given: Arguments) -> Reply:
+        if self._notes >= _MOST_NOTES:
+            raise Misuse(f"you have left {_MOST_NOTES} notes already")
+        reply = super().note(given)
         self._notes += 1
-        return {"text": "Noted: other agents see it in their prompts."}
+        return reply
 
-    def _node(self, name: str) -> Node:
+    def node(self, name: str) -> Node:
         """Find a node of this run that is nobody's draft."""
-        node = self._context.history[CampaignReader(self._context.state.top).find_node(name)]
+        node = super().node(name)
         if node.id.run != self._parent.id.run or node.draft:
             raise Misuse(f"{name[:40]!r} is no finished node of this run")
         return node
 
-    async def _start(self, work: Awaitable[_Reply], arguments: Mapping[str, Any]) -> _Reply:
+    async def _start(self, work: Awaitable[Reply], given: Arguments) -> Reply:
         if sum(not job.done() for job in self._jobs.values()) >= _MOST_JOBS:
             asyncio.ensure_future(work).cancel()
             raise Misuse(f"{_MOST_JOBS} of your commands run already: wait for one of them")
         name = f"k{len(self._jobs) + 1}"
         self._jobs[name] = asyncio.ensure_future(work)
-        return await self._wait({"ticket": name, **arguments})
+        return await self._wait({**given, "ticket": name})
 
-    async def _wait(self, arguments: Mapping[str, Any]) -> _Reply:
-        name = arguments["ticket"]
+    async def _wait(self, given: Arguments) -> Reply:
+        name, seconds = given.get("ticket") or given.get("id", ""), given.get("wait", DEFAULT_WAIT_SECONDS)
         if name not in self._jobs:
-            raise Misuse(f"there is no ticket {name[:40]!r}: try and check give one")
-        seconds = arguments.get("wait", _DEFAULT_WAIT_SECONDS)
+            return await self._wait_for_verdict(name, seconds)
         done, _ = await asyncio.wait([self._jobs[name]], timeout=seconds)
         if done:
             return self._jobs[name].result()
         text = f"{name} still running. Call wait with ticket={name} again."
         return {"text": text, "ticket": name, "state": "running"}
 
-    async def _try(self, command: str) -> _Reply:
-        context, printed = self._context, list[str]()
+    async def _wait_for_verdict(self, name: str, seconds: float) -> Reply:
+        if not name or name[0] in "kt":
+            raise Misuse(f"there is no ticket {name[:40]!r}: try and check give one; an id is a node's")
+        end = time.monotonic() + seconds
+        while not (node := self.node(name)).verdict:
+            reply = self.undecided_reply(node)
+            if time.monotonic() >= end:
+                return reply
+            await asyncio.sleep(_POLL_SECONDS)
+        return self.verdict_reply(node)
+
+    async def _try(self, command: str) -> Reply:
+        context, printed = self.context, list[str]()
 
         def keep(text: str) -> None:
             printed.append(text)
@@ -262,8 +247,8 @@ class SessionTools:
         text = fence_text("the end of its output", "".join(printed)[-_LOG_CHARS:], _LOG_CHARS)
         return {"text": f"{end.stopped or f'exit code {end.code}'}\n{text}", "code": end.code, "state": "done"}
 
-    async def _check(self) -> _Reply:
-        context, run_gates = self._context, self._context.run_gates(self._unsafe)
+    async def _check(self) -> Reply:
+        context, run_gates = self.context, self.context.run_gates(self._unsafe)
         trial = await self._trial()
         async with context.hold_place(self._stop) as refusal:
             if refusal:
@@ -275,14 +260,14 @@ class SessionTools:
         text = fence_text("what the gate printed", "\n".join(failed.printed.lines), _LOG_CHARS)
         return {"text": f"{failed.refusal}\n{text}", "problem": failed.refusal, "state": "done"}
 
-    async def _submit(self, arguments: Mapping[str, Any]) -> _Reply:
-        if arguments.get("mode") != TicketMode.TUNE or "patch" in arguments:
+    async def _submit(self, given: Arguments) -> Reply:
+        if given.get("mode") != TicketMode.TUNE or "patch" in given:
             raise Misuse("your edits are taken when you end: submit takes mode=tune here, and params")
-        return await self._start(self._tune(arguments.get("params", {})), arguments)
+        return await self._start(self._tune(given.get("params", {})), given)
 
-    async def _tune(self, values: Mapping[str, Any]) -> _Reply:
+    async def _tune(self, values: Mapping[str, Any]) -> Reply:
         node = (await self._trial()).node
-        return await tune_session(self._context, self._unsafe, node, self._name, values, self._stop)
+        return await tune_session(self.context, self._unsafe, node, self.client, values, self._stop)
 
     async def _trial(self) -> Trial:
         """Make a trial of the tree as it is now. Raises Misuse if its edits would not be taken."""
@@ -292,8 +277,8 @@ class SessionTools:
         if harvest.left_out and not harvest.edits:
             names = ", ".join(harvest.left_out[:_MOST_NAMED])
             raise Misuse(f"you changed only {names}, which you may not change")
-        files, parent = self._context.files, self._parent
-        if reason := files.refusal(parent, Proposal(self._name, parent.id, "", edits=harvest.edits)):
+        files, parent = self.context.files, self._parent
+        if reason := files.refusal(parent, Proposal(self.client, parent.id, "", edits=harvest.edits)):
             raise Misuse(f"your change {reason}")
         committed = await asyncio.to_thread(files.commit, parent, harvest.edits, "a check of an agent's work")
-        return check_trial(self._context, with_files(parent, committed))
+        return check_trial(self.context, with_files(parent, committed))

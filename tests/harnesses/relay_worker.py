@@ -13,6 +13,7 @@ import os
 import pickle
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from loopty.domain.errors import LooptyError
@@ -22,9 +23,21 @@ from loopty.engine.protocols import OnMetrics, Trial
 from loopty.features.fleet.door import WorkerUrl, connect
 from loopty.features.fleet.worker_client import WorkerClient
 from loopty.testing.executor_suite import Evaluate
-from loopty.testing.pool_harness import HERE, FunctionBench
+
+from .pool_harness import HERE, FunctionBench
 
 _LONGEST_LINE = 1 << 24
+_START = f"""
+import sys
+sys.path.append({str(Path(__file__).parents[1])!r})
+from harnesses.relay_worker import main
+main()
+"""
+
+
+def worker_program(path: str) -> tuple[str, ...]:
+    """Return the arguments of Python that start a worker, which asks at this path."""
+    return "-c", _START, path
 
 
 async def serve_function(path: str, evaluate: Evaluate) -> asyncio.Server:
@@ -107,5 +120,5 @@ async def _work(path: str, name: str) -> None:
     await WorkerClient(name, url.token, bench, lambda _: None).work(await connect(url))
 
 
-if __name__ == "__main__":
+def main() -> None:
     asyncio.run(_work(sys.argv[1], sys.argv[-1]))
