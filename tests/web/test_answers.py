@@ -48,7 +48,7 @@ async def test_the_overview_answers_the_five_questions(story):
     async with serve(story.top) as client:
         data = await ask(client, "overview")
     assert data["state"] == "stopped"
-    assert data["gain"]["best"]["id"] == "1.1"
+    assert data["gain"]["best"]["node"] == "1.1"
     assert data["gain"]["factor"] == pytest.approx(1.5)
     assert [check["name"] for check in data["real"]["checks"]] == ["uplift", "held-out", "pairs", "integrity"]
     assert data["alerts"][0]["kind"] == "held"
@@ -200,7 +200,7 @@ async def test_compare_parameters_operators_agents_audit(story):
         assert pair["ancestor"]["id"] == "1"
         runs = await ask(client, "compare-runs?a=1&b=1")
         assert runs["comparable"]
-        assert runs["a"]["best"]["id"] == "1.1"
+        assert runs["a"]["best"]["node"] == "1.1"
         parameters = await ask(client, "parameters")
         assert [each["name"] for each in parameters["parameters"]] == ["x"]
         operators = {(row["name"], row["pool"]): row for row in (await ask(client, "operators"))["operators"]}
@@ -282,7 +282,7 @@ async def test_a_tuned_node_says_how_and_the_run_what_its_slice_is_worth(story, 
             "reason": "all were made",
             "proposed_score": 0.4,
             "score": 0.8,
-            "changed": {"x": {"before": 1, "after": 4}},
+            "proposed": {"x": 1},
         }
         assert (await ask(client, "node/1.1"))["tuned"] is None
         assert (await ask(client, "points"))["counts"]["discarded"] == 2, "no tune trial is a node"

@@ -34,7 +34,7 @@ export interface Change {
   low: number | null;
   high: number | null;
   pairs: number;
-  confirmed: boolean | null;
+  is_confirmed: boolean | null;
 }
 
 export interface NodeName {
@@ -43,9 +43,11 @@ export interface NodeName {
   summary: string;
 }
 
-export interface Scored extends NodeName {
-  score: number | null;
-  change: Change | null;
+export interface Scored {
+  node: string;
+  handle: number;
+  score: number;
+  over_baseline: Change | null;
 }
 
 export interface Metric {

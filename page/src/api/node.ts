@@ -26,7 +26,6 @@ export interface NodeMetric {
   noise: number;
   counts: boolean;
   parent: number | null;
-  best: number | null;
   over_parent: Change | null;
   over_best: Change | null;
 }
@@ -40,13 +39,9 @@ export interface Pairs {
 }
 
 export interface Effect {
-  metric: string;
   amount: number;
-  percent: number | null;
   low: number | null;
   high: number | null;
-  low_percent: number | null;
-  high_percent: number | null;
   pairs: number;
   error_rate: number;
 }
@@ -58,7 +53,7 @@ export interface Tuned {
   reason: string;
   proposed_score: number | null;
   score: number | null;
-  changed: Record<string, Before>;
+  proposed: Record<string, unknown>;
 }
 
 export interface NodeDetail {
@@ -79,8 +74,7 @@ export interface NodeDetail {
   mark: Mark;
   reason: string;
   against: NodeName | null;
-  at: number;
-  order: number;
+  added_at: number;
   pool: string;
   operator: string;
   author: string;
@@ -88,7 +82,7 @@ export interface NodeDetail {
   parent_reason: string;
   summary: string;
   params: Record<string, unknown>;
-  changed_params: Record<string, Before>;
+  changed_params: Record<string, unknown>;
   tuned: Tuned | null;
   combines: Combination | null;
   edits: string[];
@@ -97,30 +91,32 @@ export interface NodeDetail {
   files_removed: boolean;
   is_best: boolean;
   commit: string;
-  ending: string | null;
-  seconds: number | null;
-  error_lines: string[];
+  outcome: {
+    ending: string;
+    seconds: number;
+    error_lines: string[];
+    integrity: "strong" | "weak" | null;
+    unenforced: string[];
+    fingerprint: string;
+  } | null;
   explanation: string;
   metrics: NodeMetric[];
-  over_parent: { change: Change; paired: boolean; noise: number } | null;
+  over_parent: { change: Change } | null;
   effect: Effect | null;
+  effect_percent: number | null;
   pairs: Pairs | null;
   confirmation: Pairs | null;
   gates: { name: string; text: string; passed: boolean | null; detail: string }[];
   review: { passed: boolean | null; reason: string } | null;
-  integrity: "strong" | "weak" | null;
-  unenforced: string[];
-  fingerprint: string;
   machine: string;
   other_machine: string;
   audit: { survives: number | null; held_out: number | null; at: number }[];
   withdrawn: { verdict: string | null; reason: string; why: string } | null;
   cost: { calls: number; tokens: number; money_usd: number };
-  directive: string;
   logs: { name: string; bytes: number }[];
   traces: { task: string; score: number | null; bytes: number }[];
   has_curve: boolean;
-  calls: number;
+  calls: string[];
   actions: string[];
 }
 
@@ -180,7 +176,6 @@ export interface Side extends NodeName {
   mark: Mark;
   fingerprint: string;
   cost_usd: number;
-  cost_tokens: number;
   at: number;
 }
 
@@ -197,11 +192,10 @@ export interface Comparison {
     a: number | null;
     b: number | null;
     change: Change | null;
-    paired: boolean;
     verdict: "better" | "worse" | "same" | "unknown";
     exact: boolean;
   }[];
-  params: Record<string, { a: unknown; b: unknown }>;
+  params: Record<string, Before>;
   files: FileChange[];
   patch: string;
   cut: number;

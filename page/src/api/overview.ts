@@ -84,16 +84,13 @@ export interface ControlStep {
 
 export interface Gain {
   best: Scored | null;
-  baseline: { id: string; handle: number; score: number } | null;
+  baseline: Scored | null;
   control: Scored | null;
-  before: Scored | null;
+  before: { node: string; score: number } | null;
+  noise: { sigma: number } | null;
   factor: number | null;
   factor_low: number | null;
   factor_high: number | null;
-  confirmed: boolean | null;
-  pairs: number;
-  noise_percent: number | null;
-  noise: number | null;
 }
 
 export interface Cost {
@@ -152,7 +149,7 @@ export interface Tuning {
   trials: number;
   seconds: number;
   share: number | null;
-  prediction: { value: number | null; low: number | null; high: number | null; nodes: number } | null;
+  prediction: { value: number | null; low: number | null; high: number | null; count: number } | null;
   advice: string;
 }
 

@@ -1,6 +1,6 @@
 /** What the tree, the parameters, the operators, the agents, the audit and the search answer. */
 
-import type { Counts, Mark, Metric, NodeName, Scored } from "./names";
+import type { Counts, Mark, Metric, NodeName } from "./names";
 
 export interface LogRow {
   id: string;
@@ -124,27 +124,19 @@ export interface Operators {
 
 export interface Agent {
   name: string;
-  kind: string;
+  agent: string;
   model: string;
   state: "asking" | "measuring" | "idle" | "stalled" | "benched";
   heartbeat: number | null;
-  heartbeat_seconds: number | null;
-  current: NodeName | null;
   lane: [from: number, to: number, kind: "asks" | "runs" | "stalled"][];
-  sessions: number;
   nodes: number;
   kept: number;
-  refused: number;
   tokens: number;
   money_usd: number;
-  salvaged_tokens: number;
-  lost_tokens: number;
   stall_rate: number;
   stalls: Record<string, number>;
-  longest_stall_seconds: number;
   benched_until: number | null;
   bench_reason: string;
-  best: Scored | null;
 }
 
 export interface Agents {
@@ -160,7 +152,6 @@ export interface Agents {
     failed: number;
     refused: number;
     median_seconds: number | null;
-    call_seconds: number;
     tokens: number;
     money_usd: number;
     unpriced: number;
@@ -180,16 +171,13 @@ export interface Agents {
 export interface AuditRow {
   node: NodeName;
   at: number;
-  metric: string;
-  search: number | null;
   search_gain: number | null;
   held_out: number | null;
   held_out_gain: number | null;
   survives: number | null;
-  gap: number | null;
   ended: string;
   look: number;
-  flags: { kind: string; text: string }[];
+  flags: { kind: string; words: string }[];
 }
 
 export interface Audit {

@@ -1,6 +1,7 @@
 /** Effects with their intervals: a small forest, and one interval in a cell of a table. */
 
 import type { JSX } from "preact";
+import type { Change } from "../api/names";
 import { useWidth } from "../parts/size";
 import { Plot } from "./plot";
 import { clamp, linear, padded } from "./scale";
@@ -12,6 +13,16 @@ export interface Effects {
   high: number;
   text: string;
   isHeld?: boolean;
+}
+
+/** The ends of a change in percent; without an interval both are the change itself. */
+export function percentEnds(change: Pick<Change, "amount" | "percent" | "low" | "high"> | null): [number, number] {
+  const percent = change?.percent ?? 0;
+  const scale = change?.amount ? percent / change.amount : 0;
+  const [low, high] = [change?.low, change?.high].map((end) =>
+    end === null || end === undefined ? percent : end * scale,
+  );
+  return [Math.min(low ?? 0, high ?? 0), Math.max(low ?? 0, high ?? 0)];
 }
 
 export function tone(low: number, high: number): string {

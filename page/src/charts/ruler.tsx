@@ -51,14 +51,14 @@ export function Ruler({ gain, places }: { gain: Gain; places: number }): JSX.Ele
   const to = Math.max(...all);
   const x = (value: number): number => 3 + ((value * turn - from) / (to - from || 1)) * (width - 16);
   const above: (Place & { x: number })[] = [];
-  if (gain.control?.score !== null && gain.control?.score !== undefined)
+  if (gain.control)
     above.push({
       at: gain.control.score,
       name: "random control",
       value: number(gain.control.score, places),
       x: x(gain.control.score),
     });
-  if (gain.before?.score !== null && gain.before?.score !== undefined && gain.before.id !== gain.baseline?.id)
+  if (gain.before && gain.before.node !== gain.baseline?.node)
     above.push({
       at: gain.before.score,
       name: "before",
@@ -75,12 +75,8 @@ export function Ruler({ gain, places }: { gain: Gain; places: number }): JSX.Ele
     <Plot box={box} width={width} height={HEIGHT} label={sentence}>
       <line x1={x(base)} x2={x(best)} y1={MIDDLE} y2={MIDDLE} stroke="var(--line-strong)" stroke-width={2} />
       {tick(base, "var(--ink-2)", 6)}
-      {gain.before?.score !== null &&
-        gain.before?.score !== undefined &&
-        tick(gain.before.score, "var(--ink-3)", 4)}
-      {gain.control?.score !== null && gain.control?.score !== undefined && (
-        <Glyph mark="control" x={x(gain.control.score)} y={MIDDLE} r={7.5} />
-      )}
+      {gain.before && tick(gain.before.score, "var(--ink-3)", 4)}
+      {gain.control && <Glyph mark="control" x={x(gain.control.score)} y={MIDDLE} r={7.5} />}
       {low !== null && high !== null && (
         <g>
           <rect

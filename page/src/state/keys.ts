@@ -49,7 +49,7 @@ const ACTIONS: Record<string, (event: KeyboardEvent) => void> = {
   K: () => goTo(steps.previousKept),
   h: () => goTo(steps.parent),
   l: () => goTo(steps.child),
-  b: () => goTo(overview.value?.gain.best?.id),
+  b: () => goTo(overview.value?.gain.best?.node),
   c: () => (steps.compare ? steps.compare() : go(link("compare"))),
   f: () => steps.fit?.(),
   d: () => switchTheme(),

@@ -44,7 +44,10 @@ export const places = computed(() => {
   const seen = overview.value;
   if (!seen) return 2;
   const score = seen.gain.best?.score ?? seen.gain.baseline?.score ?? null;
-  return decimals(medianHalf(seen.steps.map((step) => [step.low, step.high])) ?? seen.gain.noise, score);
+  return decimals(
+    medianHalf(seen.steps.map((step) => [step.low, step.high])) ?? seen.gain.noise?.sigma ?? null,
+    score,
+  );
 });
 
 let stream: Stream | null = null;

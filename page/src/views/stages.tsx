@@ -29,7 +29,7 @@ export function TuningCard({ tuning }: { tuning: Tuning }): JSX.Element {
         {number(prediction.value, 2)}{" "}
         <span class="dim">
           ({prediction.low === null ? "?" : number(prediction.low, 2)} to{" "}
-          {prediction.high === null ? "?" : number(prediction.high, 2)}, {plural(prediction.nodes, "node")})
+          {prediction.high === null ? "?" : number(prediction.high, 2)}, {plural(prediction.count, "node")})
         </span>
       </>,
     ]);
@@ -54,17 +54,18 @@ export function TuningCard({ tuning }: { tuning: Tuning }): JSX.Element {
   );
 }
 
-export function TunedCard({ tuned }: { tuned: Tuned }): JSX.Element {
+export function TunedCard({ tuned, params }: { tuned: Tuned; params: Record<string, unknown> }): JSX.Element {
   const rows: Rows = [["as proposed", figure(tuned.proposed_score)]];
   const isBetter = tuned.score !== null && tuned.score !== tuned.proposed_score;
   rows.push(["as promoted", isBetter ? figure(tuned.score) : "nothing better found"]);
-  for (const [name, value] of Object.entries(tuned.changed))
-    rows.push([
-      <Said key={name} text={name} />,
-      <>
-        <Said text={String(value.before)} /> → <Said text={String(value.after)} />
-      </>,
-    ]);
+  for (const [name, before] of Object.entries(tuned.proposed))
+    if (params[name] !== before)
+      rows.push([
+        <Said key={name} text={name} />,
+        <>
+          <Said text={String(before)} /> → <Said text={String(params[name] ?? null)} />
+        </>,
+      ]);
   return (
     <Card
       title="Tuned before its attempt"

@@ -80,12 +80,25 @@ def goodput(
     """
     rated = rated or rated_nodes(history, run.number)
     results = sum(node.is_comparable and not node.is_baseline for node in rated.nodes)
-    tokens = Spend.of(run).total_tokens
     kept = frozenset(
         history[node].handle
         for fingerprint in Cohorts.of(run).noise
         for node in incumbents(history, run, fingerprint)
     )
+    repeats = sum(node.repeats for node in rated.nodes if not node.is_baseline and node.handle not in kept)
+    return goodput_of(run, results, seconds, trial_slots, model_slots, repeats)
+
+
+def goodput_of(
+    run: Run,
+    results: int,
+    seconds: float,
+    trial_slots: int = 1,
+    model_slots: int = 1,
+    repeats_of_discarded: int = 0,
+) -> Goodput:
+    """Compute the goodput where the comparable results are counted already."""
+    tokens = Spend.of(run).total_tokens
     counts = [TrialCounts.of(run, pool) for pool in BUDGETED_POOLS]
     repeats = TrialCounts.of(run, Pool.REPEAT)
     busy_seconds, asked_seconds = sum(count.busy_seconds for count in counts), Spend.of(run).seconds
@@ -99,9 +112,7 @@ def goodput(
         waste=waste(run),
         refused=sum(Proposals.of(run, pool).refused for pool in BUDGETED_POOLS),
         repeats=TrialCost("repeat measurements", *finished),
-        repeats_of_discarded=sum(
-            node.repeats for node in rated.nodes if not node.is_baseline and node.handle not in kept
-        ),
+        repeats_of_discarded=repeats_of_discarded,
         trial_slots_busy=_share(busy_seconds, seconds, trial_slots),
         model_slots_busy=_share(asked_seconds[Role.EVOLVER], seconds, model_slots)
         if Role.EVOLVER in asked_seconds

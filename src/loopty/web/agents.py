@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import asdict
+
 from loopty.domain.task import Audit, Task
 from loopty.record.history import History
 from loopty.record.node_record import Node
@@ -20,13 +22,14 @@ from loopty.show.comparisons import machine_description, over_parent, run_metric
 from loopty.show.rated_nodes import rated_nodes
 from loopty.show.run_status import RunState, RunStatus
 from loopty.show.tally import false_keeps
-from loopty.web.answers import finite, node_name, percent_of, scored_answer, slots_answer
+from loopty.web.answers import node_name, percent_of, slots_answer
 from loopty.web.columns import HELD, KEPT
-from loopty.web.record import RunFold
+from loopty.web.record import CallSum, RunFold
 
 _LANE_SECONDS = 3_600.0
 _MOST_LANES = 400
 _MOST_WITHDRAWN = 200
+_SHOWN_OF_CALLS = ("roles", "calls", "cached", "failed", "refused", "tokens", "money_usd", "unpriced")
 
 
 def agents_answer(
@@ -34,36 +37,26 @@ def agents_answer(
 ) -> dict[str, Any]:
     """Return a row for each agent and each other proposer; the models; the machines."""
     # The process of a lost run is dead: what it had begun goes on no more.
-    busy = {} if status.state is RunState.LOST else _busy_operators(history, fold)
-    agents = [_agent_row(history, fold, row, busy, now) for row in status.agents]
-    known = {row["name"] for row in agents}
-    operators = Counter(fold.columns.operators[1:])
-    for place, nodes in operators.items():
+    is_lost = status.state is RunState.LOST
+    busy = {} if is_lost else _busy_operators(history, fold)
+    operators = {*fold.calls.by_operator, *fold.columns.operator_names, *busy}
+    rows = [(row, [name for name in operators if row.name in name or row.agent in name]) for row in status.agents]
+    for place, nodes in Counter(fold.columns.operators[1:]).items():
         name = fold.columns.operator_names[place]
-        if not any(name.endswith(each) or each in name for each in known):
-            agents.append(_proposer_row(history, fold, name, nodes, busy, now))
+        if not any(each.name in name for each in status.agents):
+            rows.append((_proposer_row(fold, name, place, nodes), [name]))
     load = os.getloadavg()[0]
     return {
         "run": fold.run_number,
         "event": fold.number,
         "now": now,
-        "agents": agents,
+        "agents": [_agent_answer(fold, row, own, busy, now) for row, own in rows],
         "models": [
             {
                 "name": name,
-                "roles": sorted(found.roles),
-                "calls": found.calls,
-                "cached": found.cached,
-                "failed": found.failed,
-                "refused": found.refused,
                 "median_seconds": found.median_seconds,
-                "call_seconds": found.seconds,
-                "tokens": found.tokens,
-                "money_usd": found.money_usd,
-                "unpriced": found.unpriced,
-                "in_flight": sum(call.model == name for call, _ in fold.calls.open.values())
-                if status.state is not RunState.LOST
-                else 0,
+                "in_flight": 0 if is_lost else sum(call.model == name for call, _ in fold.calls.open.values()),
+                **{key: getattr(found, key) for key in _SHOWN_OF_CALLS},
             }
             for name, found in fold.calls.by_model.items()
         ],
@@ -79,93 +72,61 @@ def agents_answer(
     }
 
 
-def _busy_operators(history: History, fold: RunFold) -> dict[str, tuple[str, str, float]]:
-    """Tell what each operator does now: the state, the node and since when."""
-    busy: dict[str, tuple[str, str, float]] = {}
+def _busy_operators(history: History, fold: RunFold) -> dict[str, str]:
+    """Tell what each operator does now."""
+    busy: dict[str, str] = {}
     for name, trial in Trials.of(history.runs[fold.run_number]).running.items():
-        node = history[trial.subject or trial_parts(name)[0]]
-        busy[node.operator] = "measuring", node.id, trial.since
-    for call, since in fold.calls.open.values():
-        busy.setdefault(call.operator, ("asking", call.node or "", since))
+        busy[history[trial.subject or trial_parts(name)[0]].operator] = "measuring"
+    for call, _ in fold.calls.open.values():
+        busy.setdefault(call.operator, "asking")
     return busy
 
 
-def _agent_row(
-    history: History, fold: RunFold, row: AgentRow, busy: dict[str, tuple[str, str, float]], now: float
+def _agent_answer(
+    fold: RunFold, row: AgentRow, own: Sequence[str], busy: dict[str, str], now: float
 ) -> dict[str, Any]:
-    own = [name for name in fold.calls.by_operator if row.name in name or row.agent in name]
-    spent = [fold.calls.by_operator[name] for name in own]
-    doing = next((busy[name] for name in busy if row.name in name or row.agent in name), None)
+    """Add to a row what it does now, its last sign of life, and what it cost; `own` are its operators."""
+    columns, calls = fold.columns, fold.calls.by_operator
+    spent = [calls[name] for name in own if name in calls]
+    places = {place for place, name in enumerate(columns.operator_names) if name in own}
+    newest = (columns.times[at] for at in range(len(columns) - 1, -1, -1) if columns.operators[at] in places)
     last = max((found.last_at for found in spent), default=0.0)
-    share = row.tokens / sum(found.tokens for found in spent) if any(found.tokens for found in spent) else 0.0
-    state = "benched" if row.benched_seconds else doing[0] if doing else "idle"
+    tokens = sum(found.tokens for found in spent)
+    share = min(row.tokens / tokens, 1.0) if tokens else 0.0
+    doing = next((busy[name] for name in own if name in busy), "idle")
     return {
-        "name": row.name,
-        "kind": row.agent,
-        "model": row.model,
-        "state": state,
-        "heartbeat": last or None,
-        "heartbeat_seconds": max(now - last, 0.0) if last else None,
-        "current": node_name(history, doing[1]) if doing and doing[1] else None,
+        **asdict(row),
+        "state": "benched" if row.benched_seconds else doing,
+        "heartbeat": max(last, next(newest, 0.0)) or None,
         "lane": _lane(fold, own, now),
-        "sessions": row.sessions,
-        "nodes": row.nodes,
-        "kept": row.kept,
-        "refused": row.refused,
-        "tokens": row.tokens,
-        "money_usd": sum(found.money_usd for found in spent) * min(share, 1.0),
-        "salvaged_tokens": row.salvaged_tokens,
-        "lost_tokens": row.lost_tokens,
-        "stall_rate": row.stall_rate,
-        "stalls": dict(row.stalls),
-        "longest_stall_seconds": row.longest_stall_seconds,
+        "money_usd": share * sum(found.money_usd for found in spent),
         "benched_until": now + row.benched_seconds if row.benched_seconds else None,
-        "bench_reason": row.bench_reason,
-        "best": scored_answer(history, row.best),
     }
 
 
-def _proposer_row(
-    history: History, fold: RunFold, name: str, nodes: int, busy: dict[str, tuple[str, str, float]], now: float
-) -> dict[str, Any]:
-    columns, spent = fold.columns, fold.calls.by_operator.get(name)
-    own = columns.operator_names.index(name)
-    kept = [place for place in columns.places_with(KEPT) if columns.operators[place] == own]
-    newest = next((place for place in range(len(columns) - 1, -1, -1) if columns.operators[place] == own), None)
-    last = max(0.0 if newest is None else columns.times[newest], spent.last_at if spent else 0.0)
-    doing = busy.get(name)
-    return {
-        "name": name,
-        "kind": "proposer",
-        "model": spent.model if spent else "",
-        "state": doing[0] if doing else "idle",
-        "heartbeat": last or None,
-        "heartbeat_seconds": max(now - last, 0.0) if last else None,
-        "current": None,
-        "lane": _lane(fold, [name], now),
-        "sessions": spent.calls if spent else nodes,
-        "nodes": nodes,
-        "kept": len(kept),
-        "refused": fold.calls.refused_by_operator[name],
-        "tokens": spent.tokens if spent else 0,
-        "money_usd": spent.money_usd if spent else 0.0,
-        "salvaged_tokens": 0,
-        "lost_tokens": 0,
-        "stall_rate": spent.failed / spent.calls if spent and spent.calls else 0.0,
-        "stalls": {"failed calls": spent.failed} if spent and spent.failed else {},
-        "longest_stall_seconds": 0.0,
-        "benched_until": None,
-        "bench_reason": "",
-        "best": _newest_best(history, fold, kept),
-    }
-
-
-def _newest_best(history: History, fold: RunFold, kept: list[int]) -> dict[str, Any] | None:
-    """Return the last of these kept nodes, which beat all before it."""
-    if not kept:
-        return None
-    name = node_name(history, fold.columns.ids(history, kept[-1:]).get(kept[-1]))
-    return {**name, "score": fold.columns.score(kept[-1]), "change": None} if name else None
+def _proposer_row(fold: RunFold, name: str, place: int, nodes: int) -> AgentRow:
+    """Return the row of a proposer that is no agent; a failed call is what a stall is for an agent."""
+    columns, spent = fold.columns, fold.calls.by_operator.get(name, CallSum())
+    return AgentRow(
+        name=name,
+        agent="proposer",
+        model=spent.model,
+        digest="",
+        sessions=spent.calls or nodes,
+        nodes=nodes,
+        kept=sum(columns.operators[each] == place for each in columns.places_with(KEPT)),
+        refused=fold.calls.refused_by_operator[name],
+        best=None,
+        stall_rate=spent.failed / spent.calls if spent.calls else 0.0,
+        stalls={"failed calls": spent.failed} if spent.failed else {},
+        lost_sessions=0,
+        tokens=spent.tokens,
+        salvaged_tokens=0,
+        lost_tokens=0,
+        longest_stall_seconds=0.0,
+        benched_seconds=0.0,
+        bench_reason="",
+    )
 
 
 def _lane(fold: RunFold, operators: Sequence[str], now: float) -> list[list[Any]]:
@@ -218,23 +179,7 @@ def audit_answer(
         "has_split": task is not None and task.audit != Audit(),
         "looks": max((row.look for row in audits or ()), default=0),
         "many_looks": MANY_LOOKS,
-        "rows": [
-            {
-                "node": node_name(history, row.node),
-                "at": row.at,
-                "metric": row.metric,
-                "search": finite(row.search),
-                "search_gain": finite(row.search_gain),
-                "held_out": finite(row.held_out),
-                "held_out_gain": finite(row.held_out_gain),
-                "survives": row.survives,
-                "gap": finite(row.gap),
-                "ended": row.ended,
-                "look": row.look,
-                "flags": [{"kind": str(flag.kind), "text": flag.words} for flag in row.flags],
-            }
-            for row in audits or ()
-        ],
+        "rows": [{**asdict(row), "node": node_name(history, row.node)} for row in audits or ()],
         "held": [
             {
                 "node": node_name(history, node),

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from loopty.domain.ids import NodeId
 from loopty.domain.trial import Pool
 from loopty.record.history import History
-from loopty.record.node_record import Node
 from loopty.record.run_record import Run
 from loopty.record.search_summary import FrozenPool
 from loopty.record.sessions import Session
 from loopty.record.verdicts import Incumbents
-from loopty.show.comparisons import AgainstBaseline, ScoreChange
 from loopty.show.run_status import RunState, RunStatus
 from loopty.show.running import PhaseName
-from loopty.show.stages import SliceValue
 
 LONGEST_SUMMARY = 300
 _LONGEST_ID = 60
@@ -44,35 +40,9 @@ def node_names(history: History, nodes: Any) -> list[dict[str, Any]]:
     return [name for node in nodes if (name := node_name(history, node))]
 
 
-def change_answer(change: ScoreChange | None) -> dict[str, Any] | None:
-    if change is None:
-        return None
-    return {
-        "amount": finite(change.amount),
-        "percent": finite(change.percent),
-        "low": finite(change.low),
-        "high": finite(change.high),
-        "pairs": change.pairs,
-        "confirmed": change.is_confirmed,
-    }
-
-
-def scored_answer(history: History, found: AgainstBaseline | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    name = node_name(history, found.node)
-    assert name is not None
-    return {**name, "score": finite(found.score), "change": change_answer(found.over_baseline)}
-
-
 def brief_number(value: float | None) -> float | None:
     """Round the number to nine digits: charts show no more, and long lists stay small."""
-    return None if value is None or not math.isfinite(value) else float(f"{value:.9g}")
-
-
-def finite(value: float | None) -> float | None:
-    """Return the number, or None if JSON has no word for it."""
-    return value if value is not None and math.isfinite(value) else None
+    return None if value is None else float(f"{value:.9g}")
 
 
 def state_word(status: RunStatus, session: Session) -> str:
@@ -107,41 +77,17 @@ def direction_factor(percent: float | None, sign: int) -> float | None:
     if percent is None:
         return None
     if sign > 0:
-        return finite(1 + percent / 100)
-    return finite(1 / (1 - percent / 100)) if percent < 100 else None
+        return 1 + percent / 100
+    return 1 / (1 - percent / 100) if percent < 100 else None
 
 
 def percent_of(amount: float | None, older: float | None) -> float | None:
     if amount is None or older is None or abs(older) < 1e-300:
         return None
-    return finite(100 * amount / abs(older))
+    return 100 * amount / abs(older)
 
 
 _LONGEST_LEAD = 400
-
-
-def tuning_answer(value: SliceValue | None) -> dict[str, Any] | None:
-    """Say what tune mode's slice costs, and how well it predicts."""
-    if value is None:
-        return None
-    found = value.prediction
-    return {
-        "slice": value.slice,
-        "tuned": value.tuned,
-        "moved": value.moved,
-        "trials": value.trials,
-        "seconds": value.seconds,
-        "share": finite(value.share),
-        "prediction": {
-            "value": finite(found.value),
-            "low": finite(found.low),
-            "high": finite(found.high),
-            "nodes": found.count,
-        }
-        if found
-        else None,
-        "advice": value.advice,
-    }
 
 
 def combination_answer(history: History, pool: FrozenPool | None) -> dict[str, Any] | None:
@@ -152,33 +98,13 @@ def combination_answer(history: History, pool: FrozenPool | None) -> dict[str, A
     for member in pool.members:
         name = node_name(history, member.node)
         assert name is not None
-        members.append({"node": short_name(name), "score": finite(member.score), "reason": member.reason})
+        members.append({"node": short_name(name), "score": member.score, "reason": member.reason})
     return {"run": pool.base, "members": members}
 
 
 def combining_runs(history: History, run: int) -> list[int]:
     """List the later runs that combine nodes of this one."""
     return [number for number, each in sorted(history.runs.items()) if FrozenPool.of(each).base == run]
-
-
-def tuned_answer(node: Node) -> dict[str, Any] | None:
-    """Say how the node came to its parameters; None if it was not tuned."""
-    tuned = node.tuned
-    if tuned is None:
-        return None
-    changed = {
-        name: {"before": before, "after": node.params.get(name)}
-        for name, before in tuned.proposed.items()
-        if node.params.get(name) != before
-    }
-    return {
-        "slice": tuned.slice,
-        "trials": tuned.trials,
-        "reason": tuned.reason,
-        "proposed_score": finite(tuned.proposed_score),
-        "score": finite(tuned.score),
-        "changed": changed,
-    }
 
 
 def version_lead_answer(history: History, run: Run, text: str) -> dict[str, Any] | None:

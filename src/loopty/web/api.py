@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
+
 from loopty.campaign.campaign import Campaign
 from loopty.domain.errors import Misuse
 from loopty.domain.ids import NodeId
 from loopty.domain.task import Audit, Task
 from loopty.domain.trial import Pool
-from loopty.kit.records import Record
+from loopty.kit.records import Record, as_dict
 from loopty.record.nodes import NodeCount
 from loopty.record.sessions import Session
 from loopty.record.trials import TrialCounts
@@ -57,21 +59,13 @@ class Encoded(Record):
 
 
 def encode(data: Any) -> bytes:
-    """Encode JSON without NaN or infinity, which browsers do not read."""
+    """Encode JSON with all records in it; NaN and infinity, which browsers do not read, become null."""
+    plain = as_dict(data)
     try:
-        return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(
-            errors="replace"
-        )
-    except ValueError:
-        return encode(_without_nan(data))
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _without_nan(each) for key, each in value.items()}
-    return [_without_nan(each) for each in value] if isinstance(value, list | tuple) else value
+        return msgspec.json.encode(plain)
+    except UnicodeEncodeError:  # half of a surrogate pair, from a file that is not text
+        text = json.dumps(plain, ensure_ascii=False).encode(errors="replace")
+        return msgspec.json.encode(json.loads(text, parse_constant=lambda _: None))
 
 
 class DashboardApi:

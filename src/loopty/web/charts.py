@@ -20,7 +20,7 @@ from loopty.record.search_summary import LadderState
 from loopty.show.comparisons import run_metric
 from loopty.show.parameters import FEWEST_TRIALS, parameter_importance, parameter_points
 from loopty.show.rated_nodes import rated_nodes
-from loopty.web.answers import finite, short_id
+from loopty.web.answers import short_id
 from loopty.web.columns import BRANCHES, HELD, KEPT, MARKS, OPEN, POOLS, NodeColumns
 from loopty.web.record import RunFold
 
@@ -239,8 +239,8 @@ def _parameter(name: str, points: Any, best: Any, share: Any, task: Task | None)
         "kind": "number" if is_number else "category",
         "log": bool(getattr(stated, "log", False)),
         "values": [] if is_number else categories,
-        "low": finite(lowest),
-        "high": finite(highest),
+        "low": lowest,
+        "high": highest,
         "share": share.share if share else None,
         "share_low": low,
         "share_high": high,

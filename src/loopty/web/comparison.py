@@ -25,7 +25,7 @@ from loopty.show.comparisons import (
     sigma,
 )
 from loopty.show.tally import uplift_from_gains
-from loopty.web.answers import change_answer, finite, node_name, scored_answer, state_word
+from loopty.web.answers import node_name, state_word
 from loopty.web.charts import metric_answer
 from loopty.web.columns import HELD, MARKS, OPEN, POOLS
 from loopty.web.node_files import param_differences, patch_answer, patch_between
@@ -57,7 +57,7 @@ def compare_nodes(feed: RecordFeed, reader: CampaignReader, one: NodeId, other: 
         "why_not": why_not,
         "sentence": _sentence(metrics, why_not),
         "metrics": metrics,
-        "params": {name: {"a": each["before"], "b": each["after"]} for name, each in changes.items()},
+        "params": changes,
         **patch_answer(patch),
     }
 
@@ -85,7 +85,7 @@ def _side(feed: RecordFeed, history: History, node: Node) -> dict[str, Any]:
         "handle": node.handle,
         "summary": node.summary,
         "run": node.id.run,
-        "score": finite(result.outcome.metrics.get(metric.name)) if result else None,
+        "score": result.outcome.metrics.get(metric.name) if result else None,
         "half": 2 * noise / max(len(values), 1) ** 0.5 if noise else None,
         "measurements": len(values),
         "operator": node.operator,
@@ -119,9 +119,9 @@ def _metric_rows(history: History, first: Node, second: Node, is_comparable: boo
             {
                 "name": name,
                 "direction": direction.value if direction else None,
-                "a": finite(mine),
-                "b": finite(theirs),
-                "change": change_answer(change),
+                "a": mine,
+                "b": theirs,
+                "change": change,
                 "paired": is_paired,
                 "verdict": _verdict(change, noise, is_paired),
                 "exact": noise == 0,
@@ -160,8 +160,8 @@ def _sentence(metrics: list[dict[str, Any]], why_not: str) -> str:
         return f"A and B cannot be compared: {why_not}."
     if first is None or first["change"] is None:
         return "There is no result to compare."
-    percent = first["change"]["percent"]
-    amount = f"{abs(percent):.1f} %" if percent is not None else f"{abs(first['change']['amount']):.4g}"
+    percent = first["change"].percent
+    amount = f"{abs(percent):.1f} %" if percent is not None else f"{abs(first['change'].amount):.4g}"
     words = {"better": f"B is {amount} better than A", "worse": f"B is {amount} worse than A"}
     sentence = words.get(first["verdict"], f"A and B do not differ beyond noise ({amount})")
     worse = [row["name"] for row in metrics[1:] if row["verdict"] == "worse"]
@@ -194,7 +194,7 @@ def compare_runs(feed: RecordFeed, reader: CampaignReader, one: int, other: int)
 
 
 def _runs_sentence(feed: RecordFeed, one: int, other: int, sides: list[dict[str, Any]], differs: list[str]) -> str:
-    best = [side["best"]["score"] if side["best"] else None for side in sides]
+    best = [side["best"].score if side["best"] else None for side in sides]
     if best[0] is None or best[1] is None:
         return "One of the runs has no result yet."
     direction = run_metric(feed.history, feed.run(one)).direction
@@ -220,7 +220,7 @@ def _run_side(feed: RecordFeed, reader: CampaignReader, number: int) -> dict[str
         "elapsed_seconds": status.elapsed_seconds,
         "metric": metric_answer(history, fold),
         "baseline": status.baseline.score if status.baseline else None,
-        "best": scored_answer(history, status.best),
+        "best": status.best,
         "counts": fold.counts(),
         "nodes": len(columns),
         "tokens": spend.total_tokens,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import asdict
+
 from loopty.domain.evidence import paired_estimate
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import score_metric
@@ -17,15 +19,7 @@ from loopty.session.reader import CampaignReader
 from loopty.show.audits import AuditRow
 from loopty.show.comparisons import machine_description, score_change
 from loopty.show.node import NodeDetail
-from loopty.web.answers import (
-    change_answer,
-    combination_answer,
-    finite,
-    node_name,
-    node_names,
-    percent_of,
-    tuned_answer,
-)
+from loopty.web.answers import combination_answer, node_name, node_names
 from loopty.web.columns import MARKS
 from loopty.web.node_files import log_names, trace_names
 from loopty.web.record import CallFold, RunFold
@@ -36,77 +30,39 @@ _MOST_CHILDREN = 200
 def node_answer(
     reader: CampaignReader, fold: RunFold, node: NodeId, audits: list[AuditRow] | None
 ) -> dict[str, Any]:
-    """Return all that is known about the node."""
+    """Return all that is known about the node: its record, and what explains it."""
     history, detail = reader.history, reader.detail(node)
-    found, run = detail.node, reader.history.runs[node.run]
-    outcome = found.outcome
-    mark = MARKS[fold.columns.marks[found.order - 1]]
+    found, outcome, run = detail.node, detail.node.outcome, history.runs[node.run]
     explanation = reader.explanation(node) if outcome and not outcome.is_finished else None
+    logs = log_names(reader, node)
     return {
-        **_identity(history, fold, found),
-        "verdict": found.verdict,
-        "mark": mark,
-        "reason": found.reason,
+        **asdict(found),
+        **_relatives(history, fold, found),
+        "run": node.run,
+        "mark": MARKS[fold.columns.marks[found.order - 1]],
         "against": node_name(history, found.against),
-        "at": found.added_at,
-        "order": found.order,
-        "pool": found.pool.value,
-        "operator": found.operator,
-        "author": found.author,
-        "surface": found.surface,
-        "parent_reason": found.parent_reason,
-        "summary": found.summary,
-        "params": dict(found.params),
-        "changed_params": {
-            name: {"before": before, "after": found.params.get(name)}
-            for name, before in detail.changed_params.items()
-        },
-        "tuned": tuned_answer(found),
+        "changed_params": detail.changed_params,
         "combines": combination_answer(history, FrozenPool.of(run)) if found.id.parent is None else None,
-        "edits": list(found.edits),
-        "draft": found.draft,
-        "running": found.running,
-        "files_removed": found.files_removed,
         "is_best": detail.is_best,
-        "commit": found.commit,
-        "ending": outcome.ending if outcome else None,
-        "seconds": outcome.seconds if outcome else None,
-        "error_lines": list(outcome.error_lines) if outcome else [],
         "explanation": explanation.cause.sentence if explanation and explanation.cause else "",
         "metrics": _metrics(history, detail),
-        "over_parent": _over_parent(detail),
-        "effect": _effect(found, detail),
+        "over_parent": detail.over_parent,
+        "effect_percent": detail.effect_percent,
         "pairs": _pairs(history, found.pairing, found),
         "confirmation": _pairs(history, _confirmation(history, found), found),
         "gates": _gates(detail),
-        "review": {"passed": found.review.passed, "reason": found.review.reason} if found.review else None,
-        "integrity": outcome.integrity if outcome else None,
-        "unenforced": list(outcome.unenforced) if outcome else [],
-        "fingerprint": outcome.fingerprint if outcome else "",
         "machine": machine_description(run, outcome.fingerprint) if outcome and outcome.fingerprint else "",
         "other_machine": detail.other_machine,
-        "audit": [
-            {"survives": row.survives, "held_out": finite(row.held_out), "at": row.at}
-            for row in audits or ()
-            if row.node == node
-        ],
-        "withdrawn": {
-            "verdict": found.withdrawn.verdict,
-            "reason": found.withdrawn.reason,
-            "why": found.withdrawn.why,
-        }
-        if found.withdrawn
-        else None,
+        "audit": [row for row in audits or () if row.node == node],
         "cost": _cost(reader, fold.calls, found),
-        "logs": log_names(reader, node),
+        "logs": logs,
         "traces": trace_names(reader, node),
-        "has_curve": any(log["name"] == "metrics.csv" for log in log_names(reader, node)),
-        "calls": len(found.calls),
+        "has_curve": any(log["name"] == "metrics.csv" for log in logs),
         "actions": node_actions(found),
     }
 
 
-def _identity(history: History, fold: RunFold, found: Node) -> dict[str, Any]:
+def _relatives(history: History, fold: RunFold, found: Node) -> dict[str, Any]:
     columns, place = fold.columns, found.order - 1
     path, above = [found.id], found.id.parent
     while above:
@@ -124,10 +80,6 @@ def _identity(history: History, fold: RunFold, found: Node) -> dict[str, Any]:
         return history.node_of_handle(columns.handles[each])
 
     return {
-        "id": found.id,
-        "handle": found.handle,
-        "run": found.id.run,
-        "event": history.number,
         "path": node_names(history, reversed(path[-60:] if len(path) > 60 else path)),
         "parent": node_name(history, found.id.parent),
         "merged": node_names(history, found.merged),
@@ -177,54 +129,20 @@ def _metrics(history: History, detail: NodeDetail) -> list[dict[str, Any]]:
             for result in (above, best)
         ]
         changes = [
-            change_answer(score_change(metric.value, other, direction, metric.noise))
-            if other is not None and direction
-            else None
+            score_change(metric.value, other, direction, metric.noise) if other is not None and direction else None
             for other in others
         ]
         rows.append(
             {
-                "name": metric.name,
-                "direction": direction.value if direction else None,
-                "value": finite(metric.value),
-                "low": finite(metric.low),
-                "high": finite(metric.high),
-                "baseline": finite(metric.baseline),
-                "over_baseline": change_answer(metric.over_baseline),
-                "noise": metric.noise,
+                **asdict(metric),
+                "direction": direction,
                 "counts": metric.name in counting,
-                "parent": finite(others[0]),
-                "best": finite(others[1]),
+                "parent": others[0],
                 "over_parent": changes[0],
                 "over_best": changes[1],
             }
         )
     return rows
-
-
-def _over_parent(detail: NodeDetail) -> dict[str, Any] | None:
-    found = detail.over_parent
-    return (
-        {"change": change_answer(found.change), "paired": found.is_paired, "noise": found.noise} if found else None
-    )
-
-
-def _effect(node: Node, detail: NodeDetail) -> dict[str, Any] | None:
-    effect, percent = node.effect, detail.effect_percent
-    if effect is None:
-        return None
-    unit = abs(effect.amount / percent) * 100 if percent and effect.amount else None
-    return {
-        "metric": effect.metric,
-        "amount": finite(effect.amount),
-        "percent": finite(percent),
-        "low": finite(effect.low),
-        "high": finite(effect.high),
-        "low_percent": percent_of(effect.low, unit),
-        "high_percent": percent_of(effect.high, unit),
-        "pairs": effect.pairs,
-        "error_rate": effect.error_rate,
-    }
 
 
 def _confirmation(history: History, node: Node) -> Pairing | None:
@@ -248,11 +166,11 @@ def _pairs(history: History, pairing: Pairing | None, node: Node) -> dict[str, A
         ordered = sorted(gains[:count])
         amount = found.amount if found else ordered[count // 2]
         ends = (found.low, found.high) if found else (None, None)
-        running.append({"amount": finite(amount), "low": finite(ends[0]), "high": finite(ends[1])})
+        running.append({"amount": amount, "low": ends[0], "high": ends[1]})
     return {
         "incumbent": node_name(history, pairing.incumbent),
         "metric": name,
-        "rows": [{"mine": finite(mine), "theirs": finite(theirs)} for mine, theirs in pairs],
+        "rows": [{"mine": mine, "theirs": theirs} for mine, theirs in pairs],
         "running": running,
         "faults": pairing.faults,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ from loopty.record.verdicts import Confirmation
 from loopty.session.reader import CampaignReader
 from loopty.show.run_status import RunState, RunStatus
 from loopty.show.running import RunningTrialRow
-from loopty.web.answers import finite, node_name, node_names
+from loopty.web.answers import node_name, node_names
 from loopty.workspaces import stages
 from loopty.workspaces.node_folders import NodeFolder
 from loopty.workspaces.state_folder import StateFolder
@@ -113,7 +114,7 @@ def _interval(history: History, run: Run, pairing: Pairing | None) -> tuple[floa
     pairs = [(mine.get(name), theirs.get(name)) for mine, theirs in pairing.pairs_so_far]
     gains = [100 * sign * (mine - theirs) / abs(theirs) for mine, theirs in pairs if mine is not None and theirs]
     found = paired_estimate(gains)
-    return (finite(found.low), finite(found.high)) if found else (None, None)
+    return (found.low, found.high) if found else (None, None)
 
 
 def trial_folder(state: StateFolder, history: History, node: NodeId, number: int, pool: Pool) -> Any:
@@ -159,7 +160,7 @@ def _newest_row(
     if len(whole) < 2 or len(values) != len(names) or not values:
         return None
     return values[0], {
-        name: value for name, value in zip(names[1:], values[1:], strict=True) if finite(value) is not None
+        name: value for name, value in zip(names[1:], values[1:], strict=True) if math.isfinite(value)
     }
 
 
@@ -349,7 +350,7 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(each)
 
 
-def _curve(reader: CampaignReader, node: NodeId) -> tuple[list[str], list[list[float | None]]]:
+def _curve(reader: CampaignReader, node: NodeId) -> tuple[list[str], list[list[float]]]:
     try:
         content = _folder(reader, node).read("metrics.csv", 4 * _LARGEST_TEXT)
     except OSError:
@@ -359,7 +360,7 @@ def _curve(reader: CampaignReader, node: NodeId) -> tuple[list[str], list[list[f
     rows = []
     for line in _thin(lines[1:], _MOST_CURVE_ROWS):
         try:
-            cells = [finite(float(cell)) for cell in next(csv.reader([line]), [])]
+            cells = [float(cell) for cell in next(csv.reader([line]), [])]
         except (ValueError, csv.Error):
             continue
         if len(cells) == len(columns):
@@ -408,7 +409,7 @@ def _score_in(content: bytes) -> float | None:
     except (ValueError, RecursionError):
         return None
     score = data.get("score") if isinstance(data, dict) else None
-    return finite(float(score)) if isinstance(score, int | float) and not isinstance(score, bool) else None
+    return score if isinstance(score, int | float) and not isinstance(score, bool) else None
 
 
 def _checked_name(name: str) -> str:

@@ -6,19 +6,20 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import asdict
+
 from loopty.domain.ids import NodeId
 from loopty.domain.task import Audit, Task
-from loopty.domain.trial import BUDGETED_POOLS, SEARCH_POOLS, Ending, Pool
+from loopty.domain.trial import SEARCH_POOLS, Ending
 from loopty.record.calls import Spend
 from loopty.record.directives import Directive
 from loopty.record.history import History
-from loopty.record.nodes import Proposals
 from loopty.record.sessions import LIMITS, Session, pools_in_force
 from loopty.record.trials import TrialCounts
 from loopty.record.workers import Workers
 from loopty.show.audits import AuditRow
 from loopty.show.comparisons import run_metric
-from loopty.show.goodput import waste as trial_waste
+from loopty.show.goodput import TrialCost, goodput_of
 from loopty.show.run_status import RunState, RunStatus
 from loopty.show.tally import Uplift
 from loopty.web import run_checks
@@ -28,13 +29,10 @@ from loopty.web.answers import (
     combination_answer,
     combining_runs,
     direction_factor,
-    finite,
     percent_of,
-    scored_answer,
     short_name,
     slots_answer,
     state_word,
-    tuning_answer,
     version_lead_answer,
 )
 from loopty.web.charts import metric_answer
@@ -98,7 +96,7 @@ class Overview:
             "gain": self._gain(steps),
             "version_lead": version_lead_answer(self.history, run, status.versions),
             "real": reality_checks(status, self.uplift, self.audits, has_split),
-            "uplift": self._uplift(),
+            "uplift": self.uplift,
             "cost": self._cost(pools),
             "counts": self.fold.counts(),
             "nodes": len(self.columns),
@@ -110,12 +108,10 @@ class Overview:
             "just_ended": self._just_ended(),
             "worked": self._worked(steps),
             "goodput": self._goodput(),
-            "tuning": tuning_answer(status.tuning),
+            "tuning": status.tuning,
             "combines": combination_answer(self.history, status.combines),
             "combined_by": combining_runs(self.history, run.number),
-            "phase": {"name": status.phase.name, "step": status.phase.step, "steps": status.phase.steps}
-            if status.phase
-            else None,
+            "phase": status.phase,
             "budget": {key: getattr(limits, key) for key in LIMITS} if limits else {},
         }
 
@@ -171,32 +167,15 @@ class Overview:
         older = base.score if base else None
         ends = (percent_of(change.low, older), percent_of(change.high, older)) if change else (None, None)
         before = steps[-2] if len(steps) > 1 else None
-        found = {**before["node"], "score": before["score"], "change": None} if before else None
         return {
-            "best": scored_answer(self.history, status.best),
-            "baseline": {"id": base.node, "handle": base.handle, "score": base.score} if base else None,
-            "control": scored_answer(self.history, status.control),
-            "before": found,
+            "best": status.best,
+            "baseline": base,
+            "control": status.control,
+            "before": {"node": before["node"]["id"], "score": before["score"]} if before else None,
             "factor": direction_factor(change.percent, sign) if change else None,
             "factor_low": direction_factor(ends[0], sign),
             "factor_high": direction_factor(ends[1], sign),
-            "confirmed": change.is_confirmed if change else None,
-            "pairs": change.pairs if change else 0,
-            "noise_percent": status.noise.percent if status.noise else None,
-            "noise": status.noise.sigma if status.noise else None,
-        }
-
-    def _uplift(self) -> dict[str, Any] | None:
-        found = self.uplift
-        if found is None:
-            return None
-        return {
-            "words": str(found.words),
-            "amount": finite(found.amount),
-            "ahead": found.ahead,
-            "chance": found.chance,
-            "attempts": found.attempts,
-            "control": found.control,
+            "noise": status.noise,
         }
 
     def _cost(self, pools: list[dict[str, Any]]) -> dict[str, Any]:
@@ -262,43 +241,25 @@ class Overview:
         ][:_WORKED]
 
     def _goodput(self) -> dict[str, Any]:
-        status, counts = self.status, [TrialCounts.of(self.run, pool) for pool in BUDGETED_POOLS]
+        """Say what the time gave: gains, trials without one, repeats, and what was wasted."""
+        task, workers = self.task, Workers.of(self.run).most
         results = sum(self.columns.counts[mark] for mark in (*BRANCHES, *_JUDGED, CONTROL)) - 1
-        seconds, tokens = status.work_seconds, Spend.of(self.run).total_tokens
+        questions = task.questions if task else 1
+        found = goodput_of(
+            self.run,
+            max(results, 0),
+            self.status.work_seconds,
+            trial_slots=workers or (task.width if task else 1),
+            model_slots=min(questions, workers or questions),
+        )
         searched = [TrialCounts.of(self.run, pool) for pool in SEARCH_POOLS]
-        finished = sum(count.seconds.get(Ending.FINISHED, 0.0) for count in searched)
-        gains = min(sum(self.columns.seconds[place] for place in self.kept), finished)
-        repeats = TrialCounts.of(self.run, Pool.REPEAT)
-        time: list[dict[str, Any]] = [
-            {"cause": "gains", "trials": len(self.kept), "seconds": gains},
-            {
-                "cause": "no gain",
-                "trials": max(
-                    sum(count.endings.get(Ending.FINISHED, 0) for count in searched) - len(self.kept), 0
-                ),
-                "seconds": finished - gains,
-            },
-            {
-                "cause": "repeat measurements",
-                "trials": repeats.endings.get(Ending.FINISHED, 0),
-                "seconds": repeats.seconds.get(Ending.FINISHED, 0.0),
-            },
-            *(
-                {"cause": cost.cause, "trials": cost.trials, "seconds": cost.seconds}
-                for cost in trial_waste(self.run)
-            ),
-        ]
-        busy, workers = sum(count.busy_seconds for count in counts), Workers.of(self.run).most
-        width = workers or (self.task.width if self.task else 1)
-        asked, questions = Spend.of(self.run).seconds.get("evolver"), self.task.questions if self.task else 1
-        questions = min(questions, workers or questions)
-        return {
-            "results": max(results, 0),
-            "per_hour": results * 3600 / seconds if seconds > 0 and results > 0 else None,
-            "per_million_tokens": results * 1e6 / tokens if tokens else None,
-            "busy_seconds": busy,
-            "trial_slots_busy": min(busy / (seconds * width), 1.0) if seconds > 0 else None,
-            "model_slots_busy": min(asked / (seconds * questions), 1.0) if asked and seconds > 0 else None,
-            "refused": sum(Proposals.of(self.run, pool).refused for pool in BUDGETED_POOLS),
-            "time": [row for row in time if row["trials"] or row["seconds"]],
-        }
+        trials = sum(count.endings.get(Ending.FINISHED, 0) for count in searched)
+        seconds = sum(count.seconds.get(Ending.FINISHED, 0.0) for count in searched)
+        gains = min(sum(self.columns.seconds[place] for place in self.kept), seconds)
+        time = (
+            TrialCost("gains", len(self.kept), gains),
+            TrialCost("no gain", max(trials - len(self.kept), 0), seconds - gains),
+            found.repeats,
+            *found.waste,
+        )
+        return {**asdict(found), "time": [row for row in time if row.trials or row.seconds]}

@@ -15,7 +15,6 @@ from loopty.record.trials import TrialCounts
 from loopty.show.audits import AuditRow
 from loopty.show.run_status import RunState, RunStatus
 from loopty.show.tally import Uplift, UpliftWords
-from loopty.web.answers import finite
 from loopty.web.record import RunFold
 
 _LEAST_SECONDS = 1.0
@@ -68,7 +67,7 @@ def _row(run: Run, name: str, used: float, limits: Pools | None, elapsed: float)
         "limit": limit,
         "left": left,
         "unit": unit,
-        "rate_per_hour": finite(rate),
+        "rate_per_hour": rate,
         "changed": key in ChangedLimits.of(run).limits,
         "hours": left / rate if left is not None and rate else None,
     }

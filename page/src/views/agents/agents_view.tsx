@@ -89,7 +89,7 @@ function Row({ agent, now }: { agent: Agent; now: number }): JSX.Element {
           <Said text={agent.name} />
         </b>{" "}
         <span class="dim">
-          <Said text={agent.model || agent.kind} />
+          <Said text={agent.model || agent.agent} />
         </span>
       </td>
       <td>
@@ -126,7 +126,7 @@ function PhoneCard({ agent, now }: { agent: Agent; now: number }): JSX.Element {
             <Said text={agent.name} />
           </b>
           <span class="dim">
-            <Said text={agent.model || agent.kind} />
+            <Said text={agent.model || agent.agent} />
           </span>
           <span class="end">
             <State agent={agent} />

@@ -63,7 +63,7 @@ function LookRow({ row }: { row: AuditRow }): JSX.Element {
       <td>
         {row.flags.map((flag) => (
           <div key={flag.kind} class="ill">
-            <Said text={flag.text} />
+            <Said text={flag.words} />
           </div>
         ))}
         {row.ended && row.ended !== "finished" && <Said text={row.ended} />}

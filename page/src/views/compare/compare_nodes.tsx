@@ -4,7 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { address } from "../../api/client";
 import type { Comparison, Side } from "../../api/node";
-import { IntervalCell } from "../../charts/interval";
+import { IntervalCell, percentEnds } from "../../charts/interval";
 import { DiffView } from "../../diff/diff_view";
 import { Card, Empty, Facts, Scroll, Wait } from "../../parts/blocks";
 import { MarkIcon } from "../../parts/marks";
@@ -94,11 +94,7 @@ function Measured({ data }: { data: Comparison }): JSX.Element {
           <tbody>
             {data.metrics.map((metric) => {
               const change = metric.change;
-              const scale = change?.amount && change.percent !== null ? change.percent / change.amount : 0;
-              const ends = [change?.low, change?.high]
-                .map((value) => ((value ?? null) === null ? (change?.percent ?? 0) : (value as number) * scale))
-                .sort((a, b) => a - b);
-              const [low = 0, high = 0] = ends;
+              const [low, high] = percentEnds(change);
               const [words, tone] = VERDICTS[metric.verdict];
               return (
                 <tr key={metric.name}>
@@ -151,7 +147,7 @@ function Differs({ data }: { data: Comparison }): JSX.Element {
       params.length
         ? params.map(([name, pair]) => (
             <div key={name} class="mono">
-              <Said text={`${name} ${valueText(pair.a)} → ${valueText(pair.b)}`} />
+              <Said text={`${name} ${valueText(pair.before)} → ${valueText(pair.after)}`} />
             </div>
           ))
         : "none",
@@ -179,9 +175,9 @@ function Differs({ data }: { data: Comparison }): JSX.Element {
 export function CompareNodes({ seg }: { seg: JSX.Element }): JSX.Element {
   const { query } = route.value;
   const gain = overview.value?.gain;
-  const b = query.get("b") ?? gain?.best?.id ?? null;
+  const b = query.get("b") ?? gain?.best?.node ?? null;
   const a =
-    query.get("a") ?? (gain?.before?.id && gain.before.id !== b ? gain.before.id : gain?.baseline?.id) ?? null;
+    query.get("a") ?? (gain?.before && gain.before.node !== b ? gain.before.node : gain?.baseline?.node) ?? null;
   const { data, error } = useQuery<Comparison>(a && b ? address("/api/compare", { a, b }) : null, { every: 0 });
   const pick = (left: string, right: string): void => go(link("compare", [], { a: left, b: right }));
   if (!a || !b)

@@ -82,9 +82,9 @@ function RunSelect({
 const ROWS: [string, (side: RunSide) => JSX.Element | string][] = [
   ["state", (side) => side.state],
   ["why it began", (side) => <Said text={side.why || "–"} />],
-  ["best", (side) => (side.best ? <a href={nodeLink(side.best.id)}>{figure(side.best.score)}</a> : "–")],
+  ["best", (side) => (side.best ? <a href={nodeLink(side.best.node)}>{figure(side.best.score)}</a> : "–")],
   ["baseline", (side) => figure(side.baseline)],
-  ["gain over the baseline", (side) => percent(side.best?.change?.percent)],
+  ["gain over the baseline", (side) => percent(side.best?.over_baseline?.percent)],
   ["uplift over control", (side) => <Said text={side.uplift || "–"} />],
   ["experiments", (side) => count(side.nodes)],
   ["kept", (side) => count(side.counts.kept ?? 0)],

@@ -52,18 +52,18 @@ function LogView({ node, name }: { node: NodeDetail; name: string }): JSX.Elemen
 
 export function LogsTab({ node }: { node: NodeDetail }): JSX.Element {
   const [name, setName] = useState(node.logs[0]?.name ?? "");
-  const failed = node.ending !== null && node.ending !== "finished";
+  const { outcome } = node;
   return (
     <div class="panel parts">
-      {failed && (
+      {outcome && outcome.ending !== "finished" && (
         <>
           <div class="who">
-            <b>Why it ended: {node.ending}</b>
+            <b>Why it ended: {outcome.ending}</b>
             {node.explanation && <Said text={node.explanation} />}
           </div>
-          {node.error_lines.length > 0 && (
+          {outcome.error_lines.length > 0 && (
             <pre class="quoted">
-              <Pieces text={node.error_lines.join("\n")} />
+              <Pieces text={outcome.error_lines.join("\n")} />
             </pre>
           )}
         </>

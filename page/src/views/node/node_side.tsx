@@ -1,9 +1,9 @@
 /** The right half of a node: the effect, the judge's pairs, the checks, where it stands in the tree. */
 
 import type { ComponentChildren, JSX } from "preact";
-import type { Change, NodeName } from "../../api/names";
+import type { NodeName } from "../../api/names";
 import type { NodeDetail, NodeMetric, Pairs } from "../../api/node";
-import { type Effects, Forest } from "../../charts/interval";
+import { type Effects, Forest, percentEnds } from "../../charts/interval";
 import { Dumbbells, Sequence } from "../../charts/pairs";
 import { Card, Facts } from "../../parts/blocks";
 import { MarkIcon } from "../../parts/marks";
@@ -40,13 +40,9 @@ function NodeLinks({ nodes }: { nodes: NodeName[] }): JSX.Element {
 }
 
 /** Low and high of a change in percent of what it is held against. */
-function effectRow(name: string, change: Change | null, isHeld: boolean): Effects | null {
+function effectRow(name: string, change: Parameters<typeof percentEnds>[0], isHeld: boolean): Effects | null {
   if (!change || change.percent === null) return null;
-  const scale = change.amount ? change.percent / change.amount : 0;
-  const ends = [change.low, change.high]
-    .map((value) => (value === null ? (change.percent as number) : value * scale))
-    .sort((a, b) => a - b);
-  const [low = 0, high = 0] = ends;
+  const [low, high] = percentEnds(change);
   const half = (high - low) / 2;
   return {
     name,
@@ -67,7 +63,9 @@ function EffectCard({ node }: { node: NodeDetail }): JSX.Element {
         <div class="in">
           <div class="figure">No score</div>
           <p class="mid">
-            {node.running ? "It is being measured." : node.explanation || node.ending || "It was not measured."}
+            {node.running
+              ? "It is being measured."
+              : node.explanation || node.outcome?.ending || "It was not measured."}
           </p>
         </div>
       </Card>
@@ -78,20 +76,9 @@ function EffectCard({ node }: { node: NodeDetail }): JSX.Element {
         ? main.baseline / main.value
         : main.value / main.baseline
       : null;
-  const effect: Effects | null =
-    node.effect &&
-    node.effect.percent !== null &&
-    node.effect.low_percent !== null &&
-    node.effect.high_percent !== null
-      ? {
-          name: "over its parent",
-          low: node.effect.low_percent,
-          middle: node.effect.percent,
-          high: node.effect.high_percent,
-          text: `${signed(node.effect.percent)} % ± ${number((node.effect.high_percent - node.effect.low_percent) / 2, 1)}`,
-          isHeld,
-        }
-      : effectRow("over its parent", node.over_parent?.change ?? main.over_parent, isHeld);
+  const paired =
+    node.effect && node.effect_percent !== null ? { ...node.effect, percent: node.effect_percent } : null;
+  const effect = effectRow("over its parent", paired ?? node.over_parent?.change ?? main.over_parent, isHeld);
   const rows = [effect, node.is_best ? null : effectRow("over the best", main.over_best, isHeld)].filter(
     (row): row is Effects => row !== null,
   );
@@ -207,17 +194,17 @@ function ChecksCard({ node }: { node: NodeDetail }): JSX.Element {
         {node.review.passed ? "no objection" : <Said text={node.review.reason || "no answer"} />}
       </span>,
     ]);
-  if (node.integrity)
+  if (node.outcome?.integrity)
     rows.push([
       "integrity",
-      node.integrity === "strong" ? (
+      node.outcome.integrity === "strong" ? (
         "strong: isolated"
       ) : node.edits.length ? (
         <span key="w" class="ill">
           weak
-          {node.unenforced.length > 0 && (
+          {node.outcome.unenforced.length > 0 && (
             <>
-              : <Said text={node.unenforced.join(", ")} />
+              : <Said text={node.outcome.unenforced.join(", ")} />
             </>
           )}
         </span>
@@ -235,7 +222,7 @@ function ChecksCard({ node }: { node: NodeDetail }): JSX.Element {
   const failing =
     node.gates.some((gate) => gate.passed === false) ||
     node.review?.passed === false ||
-    (node.integrity === "weak" && node.edits.length > 0);
+    (node.outcome?.integrity === "weak" && node.edits.length > 0);
   return (
     <Card title="Checks" more={rows.length ? (failing ? "not all hold" : "all hold") : ""}>
       <div class="in">
@@ -252,15 +239,14 @@ function OriginCard({ node }: { node: NodeDetail }): JSX.Element {
   if (node.merged.length) rows.push(["together with", <NodeLinks key="m" nodes={node.merged} />]);
   if (node.inspirations.length) rows.push(["shown to it", <NodeLinks key="i" nodes={node.inspirations} />]);
   rows.push(["children", `${node.children.count}, ${node.children.kept.length} kept`]);
-  if (node.directive) rows.push(["directive", <Said key="d" text={node.directive} />]);
-  if (node.seconds !== null) rows.push(["ran for", duration(node.seconds)]);
+  if (node.outcome) rows.push(["ran for", duration(node.outcome.seconds)]);
   rows.push([
     "cost",
     `${node.cost.calls ? `${plural(node.cost.calls, "call")}, ${tokens(node.cost.tokens)} tokens, ` : ""}${dollars(node.cost.money_usd)}`,
   ]);
   rows.push([
     "machine",
-    <Said key="f" text={node.other_machine || node.machine || node.fingerprint.slice(0, 12)} />,
+    <Said key="f" text={node.other_machine || node.machine || node.outcome?.fingerprint.slice(0, 12) || "–"} />,
   ]);
   if (node.commit)
     rows.push([
@@ -284,7 +270,7 @@ export function NodeSide({ node }: { node: NodeDetail }): JSX.Element {
       <EffectCard node={node} />
       <PairsCard title="The judge's pairs" pairs={node.pairs} node={node} />
       <PairsCard title="Fresh pairs against the baseline" pairs={node.confirmation} node={node} />
-      {node.tuned && <TunedCard tuned={node.tuned} />}
+      {node.tuned && <TunedCard tuned={node.tuned} params={node.params} />}
       <CombinationCard combines={node.combines} combinedBy={[]} />
       <ChecksCard node={node} />
       <OriginCard node={node} />

@@ -28,7 +28,7 @@ const TABS: {
     isThere: () => true,
     View: DiffTab,
   },
-  { name: "talk", label: () => "Prompt and reply", isThere: (node) => node.calls > 0, View: TalkTab },
+  { name: "talk", label: () => "Prompt and reply", isThere: (node) => node.calls.length > 0, View: TalkTab },
   { name: "logs", label: () => "Logs", isThere: () => true, View: LogsTab },
   { name: "curve", label: () => "Curve", isThere: (node) => node.has_curve, View: CurveTab },
   { name: "tasks", label: () => "Tasks", isThere: (node) => node.traces.length > 0, View: TasksTab },

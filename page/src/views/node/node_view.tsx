@@ -42,7 +42,7 @@ function Crumbs({ node }: { node: NodeDetail }): JSX.Element {
 }
 
 function compareLink(node: NodeDetail): string {
-  const best = overview.value?.gain.best?.id;
+  const best = overview.value?.gain.best?.node;
   const other = node.against?.id ?? node.parent?.id ?? best ?? "";
   return link("compare", [], { a: other, b: node.id });
 }
@@ -128,7 +128,7 @@ export function NodeView(): JSX.Element {
       <div class="node-why">
         <Said text={node.reason} />
         <span class="dim">
-          {clock(node.at)} ·{" "}
+          {clock(node.added_at)} ·{" "}
           <Said
             text={[node.operator, node.author && node.author !== node.operator ? node.author : ""]
               .filter(Boolean)

@@ -9,8 +9,9 @@ import { places } from "../../state/store";
 import { number, plural, times } from "../../text/numbers";
 
 function heading(seen: Overview): string {
-  if (seen.gain.confirmed === false) return "Gain over the baseline, not confirmed yet";
-  return seen.gain.confirmed ? "Confirmed gain over the baseline" : "Gain over the baseline";
+  const isConfirmed = seen.gain.best?.over_baseline?.is_confirmed;
+  if (isConfirmed === false) return "Gain over the baseline, not confirmed yet";
+  return isConfirmed ? "Confirmed gain over the baseline" : "Gain over the baseline";
 }
 
 function VersionLead({ seen }: { seen: Overview }): JSX.Element | null {
@@ -38,7 +39,7 @@ export function GainCard({ seen }: { seen: Overview }): JSX.Element {
         </p>
       </section>
     );
-  if (!gain.best || gain.best.id === base.id)
+  if (!gain.best || gain.best.node === base.node)
     return (
       <section>
         <div class="label">Gain over the baseline</div>
@@ -59,7 +60,7 @@ export function GainCard({ seen }: { seen: Overview }): JSX.Element {
     <section>
       <div class="label">{heading(seen)}</div>
       <div class="headline">
-        <a class="big" href={nodeLink(gain.best.id)}>
+        <a class="big" href={nodeLink(gain.best.node)}>
           {gain.factor === null ? number(gain.best.score, places.value) : times(gain.factor)}
         </a>
         <div class="beside">
@@ -69,9 +70,9 @@ export function GainCard({ seen }: { seen: Overview }): JSX.Element {
           <div>
             {gain.factor_low !== null && gain.factor_high !== null
               ? `interval ${times(gain.factor_low)} to ${times(gain.factor_high)}`
-              : gain.pairs
-                ? plural(gain.pairs, "pair")
-                : gain.confirmed === null
+              : gain.best.over_baseline?.pairs
+                ? plural(gain.best.over_baseline.pairs, "pair")
+                : gain.best.over_baseline?.is_confirmed !== false
                   ? "exact: results do not vary"
                   : "no interval yet: not measured beside the baseline"}
           </div>
