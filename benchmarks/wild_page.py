@@ -83,8 +83,9 @@ def cells(row: WildResult) -> Iterator[str]:
     yield row.score or "–"
     yield f"{100 * share:.0f} %" if share is not None else "–"
     yield f"×{found['times'] + 1}: {usual:.3g} → {slowed:.3g}" if slowed is not None else "–"
-    yield "still" if found.get("still") is not None and "comment" not in found.get("problem", "") else "–"
-    yield f"{found['caught']} of {found['faults']} caught" if found.get("faults") else "–"
+    yield "still" if found.get("still") is not None else "–"
+    faults = [fault["end"] for fault in found.get("faults", ())]
+    yield f"{faults.count('caught')} of {len(faults)} caught" if faults else "–"
     yield "sensible" if is_sensible(row) else shortened(found.get("unknown") or row.message or "not proven")
 
 
