@@ -1,10 +1,10 @@
-"""`init --probe` measures what a trial uses; `optimize` chooses the width from that and says why."""
+"""`init` measures what a trial uses; `optimize` chooses the width from that and says why."""
 
 import tomllib
 
 from loopty.executors.this_machine import this_capacity
 
-INIT = ("init", "--command", "sh bench.sh", "--write", "src/**", "--attempts", "1", "--yes", "--force", "--probe")
+INIT = ("init", "--command", "sh bench.sh", "--write", "src/**", "--attempts", "1", "--yes", "--force")
 
 
 def test_a_probed_task_keeps_its_profile_and_an_explicit_width_wins(code_place):
@@ -15,7 +15,7 @@ def test_a_probed_task_keeps_its_profile_and_an_explicit_width_wins(code_place):
     assert profile["seconds"] > 0
     assert profile["memory_mb"] > 0
     assert "width" not in tomllib.loads(text)
-    assert "width " in done.stderr
+    assert "trials at once: " in done.stderr
     shown = code_place.loopty("optimize", code=None).stderr
     assert f"of {this_capacity().cores} cores" in shown or "at most 8" in shown or "of memory" in shown
     code_place.write("loopty.toml", f"width = 3\n{text}")
@@ -26,4 +26,4 @@ def test_a_score_that_varies_keeps_trials_apart(code_place):
     code_place.write("bench.sh", 'echo "{\\"score\\": $(od -An -N2 -tu2 /dev/urandom)}" > "$EVO_RESULT_PATH"\n')
     code_place.commit()
     done = code_place.loopty(*INIT)
-    assert "width 1: the score varies from run to run" in done.stderr
+    assert "trials at once: 1, because the score varies from run to run" in " ".join(done.stderr.split())

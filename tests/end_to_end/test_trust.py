@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from .conftest import CODE_TASK
+from .conftest import CODE_TASK, NUMBER_BENCH
 from .serving import evolver, number, vendor
 
 NETWORK = CODE_TASK.format(attempts=2).replace("timeout_seconds = 20", "timeout_seconds = 20\nnetwork = true")
@@ -116,10 +116,10 @@ def test_a_default_task_file_never_asks(code_place, monkeypatch, tmp_path):
 
 def test_what_init_writes_needs_no_trust(place, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    place.write("bench.sh", 'echo "{\\"score\\": 1}" > "$EVO_RESULT_PATH"\n')
-    place.write("x.txt", "5\n")
+    place.write("bench.sh", NUMBER_BENCH)
+    place.write("src/x.txt", "5\n")
     place.commit()
-    place.loopty("init", "--command", "sh bench.sh", "--write", "x.txt")
+    place.loopty("init", "--command", "sh bench.sh", "--write", "src/x.txt")
     place.loopty("trust")
 
 

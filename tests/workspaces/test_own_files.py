@@ -21,6 +21,7 @@ PROGRAMS = {
     "features/sharing/artifacts.py": "an artifact is written wherever the user says",
     "evaluators/benchmark_runner.py": "a sandbox writes the output of a command, and follows no link there",
     "evaluators/candidate_server.py": "the same",
+    "evaluators/counting.py": "a sandbox mounts the pipe of the counter",
     "features/fleet/door.py": "OpenSSL reads the certificate and its key by their paths",
     "kit/sockets.py": "a sandbox mounts the socket",
     "ledgers/sqlite.py": "SQLite opens paths; it follows no link there either",

@@ -282,7 +282,11 @@ def init_verb(
     retry = _line_to_start_over(sys.argv[1:])
     prover = TaskProver(checks, say_paragraph, questions.consent, patience, time, retry, proves=not unproven)
     given = {"timeout_seconds": timeout is not None, "direction": direction is not None}
-    proven = prover.prove_first(drafts, frozenset(name for name, is_given in given.items() if is_given))
+    try:
+        proven = prover.prove_first(drafts, frozenset(name for name, is_given in given.items() if is_given))
+    except KeyboardInterrupt:
+        _restore(path, former)
+        raise
     if proven.check.problem is not None:
         print_failed(proven, path, other_line(proposed, [one.command for one in drafts]), as_json)
         sys.exit(1)

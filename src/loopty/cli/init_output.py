@@ -10,6 +10,7 @@ from loopty.cli.output import print_explanation, print_json, say, say_own_path, 
 from loopty.domain.errors import Misuse
 from loopty.executors.this_machine import this_capacity
 from loopty.kit import codec
+from loopty.kit.contents import write_atomically
 from loopty.proposers.agent.driver import installed_agents
 from loopty.show.terminal import printable_line
 
@@ -119,8 +120,9 @@ def write_skeleton(top: Path, facts: RepositoryFacts, force: bool, as_json: bool
     path = top / started.path
     if path.exists() and not force:
         raise Misuse(f"there is already a {started.path}: fill it in, or start over with --force")
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(started.text)
+    if path.parent.is_symlink():
+        raise Misuse(f"{path.parent} is a link, which loopty does not follow: make it a folder")
+    write_atomically(path.parent, path.name, started.text.encode())  # replaces a link of that name
     proof = f"loopty init --yes --force --command {shlex.quote(started.command)}"
     if as_json:
         print_json({"skeleton": str(path), "line": proof})

@@ -14,6 +14,7 @@ from loopty.engine.protocols import CommittedFiles
 from loopty.git.command import END_OF_OPTIONS, GitCommand, GitError
 from loopty.git.folders import is_work_folder
 from loopty.git.objects import SUBMODULE
+from loopty.kit.contents import write_atomically
 from loopty.kit.temporary_folder import temporary_folder
 
 _LITERAL, _ESCAPED = re.compile(r"[\\*?\[ ]"), r"\\\g<0>"
@@ -50,13 +51,15 @@ class WorkingTree:
 
     def ignore_here(self, folders: Sequence[str]) -> None:
         """Let git ignore these folders in this clone alone, by a file that it never commits."""
-        path = Path(self._git.run("rev-parse", "--path-format=absolute", "--git-path", "info/exclude").strip())
-        if path.is_symlink() or path.parent.is_symlink():
-            raise Misuse(f"{path} is a link, which loopty does not follow: make it a file")  # it may lead anywhere
-        path.parent.mkdir(parents=True, exist_ok=True)
+        common = self._git.run("rev-parse", "--path-format=absolute", "--git-common-dir").strip()
+        path = Path(common, "info/exclude")  # git would follow links in it, where it is asked for this path
+        if path.parent.is_symlink() or path.is_symlink() or (path.exists() and not path.is_file()):
+            raise Misuse(f"{path} is no file, and a link may lead anywhere: make it a file")
         before = path.read_text() if path.exists() else ""
-        lines = "".join(f"/{_LITERAL.sub(_ESCAPED, folder)}/\n" for folder in folders)
-        path.write_text(before + ("\n" if before and not before.endswith("\n") else "") + lines)
+        plain = (folder for folder in folders if folder.isprintable())  # a line break would begin another pattern
+        lines = "".join(f"/{_LITERAL.sub(_ESCAPED, folder)}/\n" for folder in plain)
+        text = before + ("\n" if before and not before.endswith("\n") else "") + lines
+        write_atomically(path.parent, path.name, text.encode())
 
     def _listing(self, *options: str) -> list[str]:
         env = {"GIT_WORK_TREE": str(self.top)}

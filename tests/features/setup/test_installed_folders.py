@@ -2,6 +2,9 @@
 
 import subprocess
 
+import pytest
+
+from loopty.domain.errors import Misuse
 from loopty.features.setup.installed_folders import environment_folders, without_installed
 from loopty.features.setup.repository_facts import repository_facts
 from loopty.git.repository import Repository
@@ -40,3 +43,18 @@ def test_an_environment_that_git_does_not_ignore_is_ignored_in_this_clone_alone(
     assert tree.untracked_paths() == ["a.py"]
     assert tree.paths_that_git_ignores() == ["my [env]"]
     assert not (tmp_path / ".gitignore").exists()
+
+
+def test_the_list_of_what_git_ignores_is_never_written_through_a_link(tmp_path):
+    top, elsewhere = tmp_path / "repository", tmp_path / "elsewhere"
+    subprocess.run(["git", "init", "-q", top], check=True)
+    excluded = top / ".git/info/exclude"
+    excluded.unlink(missing_ok=True)
+    excluded.symlink_to(elsewhere)
+    with pytest.raises(Misuse, match="make it a file"):
+        Repository.open(top).working_tree.ignore_here(["env"])
+    assert not elsewhere.exists()
+    excluded.unlink()
+    excluded.write_text("*.o")
+    Repository.open(top).working_tree.ignore_here(["env", "line\nbreak"])
+    assert excluded.read_text() == "*.o\n/env/\n"

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from loopty.domain.trial import Ending, Outcome
-from loopty.features.setup.pace import is_same_beside, profile_of, warm_gain, watched
+from loopty.features.setup.pace import is_same_beside, profile_of, warm_gain, watch_processes
 from loopty.features.setup.proposal_text import night_text
 from loopty.features.setup.proven_task import MeasuredNoise, Usage
 
@@ -21,7 +21,7 @@ def finished(score, seconds=0.05):
 
 def test_processes_that_others_wait_for_are_counted_too():
     shell = f"{sys.executable} -c '{BUSY}' & wait"
-    with watched() as used:
+    with watch_processes() as used:
         subprocess.run(["sh", "-c", shell], check=True)
     assert 0.1 < used[0].cpu_seconds < 5
     assert used[0].memory_mb >= 1

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from loopty.features.setup.planting import can_plant, commented, planted_files
+from loopty.features.setup.planting import add_comment, can_plant, left_out_share, plant_delay
 
 from ...needs import require
 
@@ -91,7 +91,7 @@ def ran(folder, name, text, *commands):
 def test_a_planted_program_says_the_same_and_takes_longer(tmp_path, name, text, commands):
     require(commands[0][0])
     words, seconds = ran(tmp_path, name, text, *commands)
-    planted = planted_files({name: text}, 3)
+    planted = plant_delay({name: text}, 3)
     same, longer = ran(tmp_path, name, planted[name], *commands)
     assert same == words
     assert longer > 2.5 * seconds, "it is lengthened"
@@ -101,7 +101,7 @@ def test_a_planted_program_says_the_same_and_takes_longer(tmp_path, name, text, 
 
 
 def test_go_and_java_get_a_helper_beside_their_files():
-    planted = planted_files(
+    planted = plant_delay(
         {
             "p/a.go": "package p\n\nfunc A(n int) int { return n }\n",
             "p/b.go": "package p\n\nfunc B() {\n\tA(1)\n}\n",
@@ -118,14 +118,29 @@ def test_go_and_java_get_a_helper_beside_their_files():
 
 
 def test_what_cannot_be_lengthened_stays_as_it_is():
-    assert planted_files({"a.py": "def f(:\n", "b.py": "x = 1\n", "c.lua": "function f() end\n"}, 1) == {}
-    assert planted_files({"k.py": "@numba.njit\ndef f(x):\n    return x\n"}, 1) == {}
-    assert planted_files({"a.cpp": "constexpr int f() { return 1; }\nint g() = delete;\n"}, 1) == {}
+    assert plant_delay({"a.py": "def f(:\n", "b.py": "x = 1\n", "c.lua": "function f() end\n"}, 1) == {}
+    assert plant_delay({"k.py": "@numba.njit\ndef f(x):\n    return x\n"}, 1) == {}
+    assert plant_delay({"a.cpp": "constexpr int f() { return 1; }\nint g() = delete;\n"}, 1) == {}
     assert not can_plant("types.d.ts")
     assert can_plant("a.ts")
 
 
+def test_lines_are_those_of_python():
+    text = "X = '\u2028'\n\x0c\ndef f():\n    return 1\n"
+    planted = plant_delay({"a.py": text}, 1)["a.py"]
+    assert planted.endswith("\n\x0c\n@_loopty_planted\ndef f():\n    return 1\n")
+    compile(planted, "a.py", "exec")
+
+
+def test_a_file_that_is_nested_endlessly_is_left_as_it_is():
+    deep = "x = " + "(" * 5000 + ")" * 5000 + "\n"
+    chain = "def f(x):\n    pass\nif X:\n    pass\n" + "".join(f"elif X == {n}:\n    pass\n" for n in range(2000))
+    assert plant_delay({"deep.py": deep}, 1) == {}
+    plant_delay({"chain.py": chain}, 1)
+    assert left_out_share({"deep.py": deep, "chain.py": chain}) in (0.0, 1.0)
+
+
 def test_a_comment_is_written_in_the_words_of_the_language():
-    assert commented("a.py", "x = 1") == "x = 1\n# nothing changes here\n"
-    assert commented("a.rs", "fn f() {}\n").endswith("\n// nothing changes here\n")
-    assert commented("a.csv", "1,2\n") == "1,2\n", "data has no comments"
+    assert add_comment("a.py", "x = 1") == "x = 1\n# nothing changes here\n"
+    assert add_comment("a.rs", "fn f() {}\n").endswith("\n// nothing changes here\n")
+    assert add_comment("a.csv", "1,2\n") == "1,2\n", "data has no comments"

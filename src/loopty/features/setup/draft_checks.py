@@ -17,8 +17,8 @@ from loopty.features.setup.causes.builds import NO_TEST_RAN
 from loopty.features.setup.causes.results import NO_RESULT, has_built_nothing, has_run_no_tests, is_only_usage
 from loopty.features.setup.causes.this_host import known_cause
 from loopty.features.setup.count_proof import prove_count
-from loopty.features.setup.edited_tree import EditedTree
-from loopty.features.setup.pace import watched
+from loopty.features.setup.edited_tree import EditedTree, unless_stopped
+from loopty.features.setup.pace import watch_processes
 from loopty.features.setup.proven_task import CountProof, MeasuredNoise, ProvenTask
 from loopty.features.setup.sensitivity import CheckCost, Sensitivity, SensitivityProof
 from loopty.features.setup.task_draft import TaskDraft
@@ -124,9 +124,9 @@ class DraftChecks:
         outcomes = [first.outcome]
         self.write(replace(draft, gates=()))
         try:
-            with watched() as used:
+            with watch_processes() as used:
                 for _ in range(runs - 1):
-                    outcome = self.run_again().outcome
+                    outcome = unless_stopped(self.run_again().outcome)
                     if not outcome.is_finished or metric not in outcome.metrics:
                         return None
                     outcomes.append(outcome)

@@ -9,7 +9,7 @@ from loopty.domain.access import ObjectName
 from loopty.domain.benchmark import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.proposal import complete_params
-from loopty.domain.trial import Outcome, Pool
+from loopty.domain.trial import Ending, Outcome, Pool
 from loopty.engine.protocols import Trial
 from loopty.kit import paths
 from loopty.kit.records import replace
@@ -47,7 +47,8 @@ class EditedTree:
         entries = repository.entries(self._base, [*edits])
         edited = repository.commit(self._base, dict(edits), entries, "a check of the task\n")
         trial = self._trial(self._node("1.1", edited.commit, edited.tree), gates)
-        return check_trial_result(self._context, trial, self._unsafe)
+        result = check_trial_result(self._context, trial, self._unsafe)
+        return replace(result, outcome=unless_stopped(result.outcome))
 
     def runs(self, times: int) -> list[Outcome]:
         """Run the files as they are, one run after the other, all of one executor."""
@@ -56,7 +57,7 @@ class EditedTree:
         async def run_all(cancel: asyncio.Event) -> list[Outcome]:
             return [await executor.execute(self._trial(self._root), never_prune, cancel) for _ in range(times)]
 
-        return run_until_stopped(run_all)
+        return [*map(unless_stopped, run_until_stopped(run_all))]
 
     def runs_together(self, times: int) -> list[Outcome]:
         """Run the files as they are so many times at once."""
@@ -67,7 +68,7 @@ class EditedTree:
             runs = (executor.execute(self._trial(self._root), never_prune, cancel) for _ in range(times))
             return list(await asyncio.gather(*runs))
 
-        return run_until_stopped(run_all)
+        return [*map(unless_stopped, run_until_stopped(run_all))]
 
     def _trial(self, node: Node, gates: Sequence[Gate] = ()) -> Trial:
         return Trial(node, self._root, 0, Pool.CHECK, self._context.task.seed, tuple(gates))
@@ -85,6 +86,13 @@ class EditedTree:
             position=0,
             params=self._params,
         )
+
+
+def unless_stopped(outcome: Outcome) -> Outcome:
+    """Return the outcome. Raises KeyboardInterrupt where the user stopped it: half a proof proves nothing."""
+    if outcome.ending is Ending.CANCELLED:
+        raise KeyboardInterrupt
+    return outcome
 
 
 _NONSENSE = b"}{ )( loopty writes this to learn whether the benchmark loads this file ]['\n"

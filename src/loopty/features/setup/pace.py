@@ -20,7 +20,7 @@ _PERIOD_SECONDS = 0.02
 
 
 @contextlib.contextmanager
-def watched() -> Iterator[list[Usage]]:
+def watch_processes() -> Iterator[list[Usage]]:
     """Watch the processes below this one while the block runs; the list has what they used after it.
 
     What a sandbox starts is not waited for by this process, so the kernel does not add it up here.

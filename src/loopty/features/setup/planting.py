@@ -8,7 +8,6 @@ is left as it is.
 from __future__ import annotations
 
 import ast
-import contextlib
 import importlib
 import re
 from collections import Counter
@@ -259,7 +258,7 @@ def can_plant(path: str) -> bool:
     return (suffix == ".py" or suffix in _GRAMMARS) and not path.endswith(".d.ts")
 
 
-def planted_files(texts: Mapping[str, str], times: int) -> dict[str, str]:
+def plant_delay(texts: Mapping[str, str], times: int) -> dict[str, str]:
     """Plant the delay in all functions of these files. Returns the changed files, and helpers beside them."""
     planted: dict[str, str] = {}
     helpers: dict[str, list[tuple[str, str]]] = {}
@@ -291,10 +290,9 @@ def left_out_share(texts: Mapping[str, str]) -> float:
     for path, text in texts.items():
         grammar = _GRAMMARS.get(PurePosixPath(path).suffix.lower())
         if grammar is None:
-            with contextlib.suppress(SyntaxError, ValueError, RecursionError):
-                tree = ast.parse(text)
+            if tree := _python_tree(text):
                 total += sum(map(_lines_of, _outer_functions(tree)))
-                planted += sum(map(_lines_of, _python_functions(tree)))
+                planted += sum(map(_lines_of, _python_functions(tree, text)))
             continue
         source = text.encode()
         root = _parse(source, grammar).root_node
@@ -305,16 +303,8 @@ def left_out_share(texts: Mapping[str, str]) -> float:
     return 1 - planted / total if total else 0.0
 
 
-def _lines_of(function: ast.AST) -> int:
-    return (getattr(function, "end_lineno", 0) or 0) - getattr(function, "lineno", 0) + 1
-
-
-def _outer_functions(tree: ast.AST) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(tree):
-        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield child
-        else:
-            yield from _outer_functions(child)
+def _lines_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return (function.end_lineno or function.lineno) - function.lineno + 1
 
 
 def _bodies(root: Node, grammar: _Grammar) -> Iterator[tuple[int, int]]:
@@ -330,32 +320,47 @@ def _bodies(root: Node, grammar: _Grammar) -> Iterator[tuple[int, int]]:
 
 
 def _plant_python(text: str) -> str:
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return text
-    lines = text.splitlines(keepends=True)
-    functions = list(_python_functions(tree))
-    if not functions:
+    tree = _python_tree(text)
+    lines = text.split("\n")  # Python counts neither form feeds nor the separators of Unicode as ends of lines
+    functions = list(_python_functions(tree, text)) if tree else []
+    if tree is None or not functions:
         return text
     for function in sorted(functions, key=lambda one: one.lineno, reverse=True):
         line = lines[function.lineno - 1]
         indent = line[: len(line) - len(line.lstrip())]
-        lines.insert(function.lineno - 1, f"{indent}@_loopty_planted\n")
-    lines.insert(_first_line(tree), _PYTHON)
-    return "".join(lines)
+        lines.insert(function.lineno - 1, f"{indent}@_loopty_planted")
+    lines.insert(_first_line(tree), _PYTHON.rstrip("\n"))
+    return "\n".join(lines)
 
 
-def _python_functions(tree: ast.Module | ast.ClassDef | ast.stmt) -> Iterator[ast.FunctionDef]:
+def _python_tree(text: str) -> ast.Module | None:
+    """Parse a file; None if it is no Python, or nested so deeply that the parser gives up."""
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _python_functions(tree: ast.Module, text: str) -> Iterator[ast.FunctionDef]:
     """Find functions and methods that run from call to return; the inner ones are within their outer ones."""
-    for child in ast.iter_child_nodes(tree):
-        if isinstance(child, ast.FunctionDef):
-            names = " ".join(ast.unparse(one) for one in child.decorator_list)
-            is_left = _COMPILED_OTHERWISE.search(names) or child.name == "main"
-            if not is_left and not _CLOCK.search(ast.unparse(child)):
-                yield child
-        elif isinstance(child, (ast.ClassDef, ast.If, ast.Try, ast.ExceptHandler, ast.With)):
-            yield from _python_functions(child)  # type: ignore[arg-type]
+    lines = text.split("\n")
+    for function in _outer_functions(tree):
+        decorators = " ".join(lines[one.lineno - 1] for one in function.decorator_list)
+        is_compiled = _COMPILED_OTHERWISE.search(decorators) is not None
+        if is_compiled or function.name == "main" or isinstance(function, ast.AsyncFunctionDef):
+            continue
+        if not _CLOCK.search("\n".join(lines[function.lineno - 1 : function.end_lineno])):
+            yield function
+
+
+def _outer_functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+        elif not isinstance(node, ast.expr):
+            left.extend(ast.iter_child_nodes(node))
 
 
 def _first_line(tree: ast.Module) -> int:
@@ -423,7 +428,7 @@ _COMMENTS: Iterable[tuple[str, tuple[str, ...]]] = (
 )
 
 
-def commented(path: str, text: str) -> str:
+def add_comment(path: str, text: str) -> str:
     """Add a comment at the end of a file; returns the text as it is where that could change something."""
     suffix = PurePosixPath(path).suffix.lower()
     line = next((line for line, suffixes in _COMMENTS if suffix in suffixes), "")

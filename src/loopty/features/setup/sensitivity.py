@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from loopty.domain.objective import Direction
 from loopty.domain.trial import Ending, Outcome
 from loopty.features.setup.edited_tree import EditedTree
-from loopty.features.setup.planting import can_plant, commented, left_out_share, planted_files
+from loopty.features.setup.planting import add_comment, can_plant, left_out_share, plant_delay
 from loopty.kit.records import Record, replace
 from loopty.proposers.mutation import mutate
 from loopty.proposers.mutation.languages import is_code
@@ -152,8 +152,6 @@ class SensitivityProof:
             result = self._run_planted(texts, times)
             if result is None:
                 return replace(found, unknown="with a delay planted, the code does not build or fails its checks")
-            if result.outcome.ending is Ending.CANCELLED:
-                return replace(found, unknown="it was stopped")
             if result.outcome.ending is Ending.TIMED_OUT:
                 return replace(found, times=times)  # it takes many times as long: that is sensitive
             slowed = self._score(result.outcome)
@@ -204,7 +202,7 @@ class SensitivityProof:
         return replace(found, share=round(shares[0], 3), highest_share=round(max(shares), 3))
 
     def _with_comment(self, found: Sensitivity) -> Sensitivity:
-        edits = {path: commented(path, text) for path, text in self._texts.items()}
+        edits = {path: add_comment(path, text) for path, text in self._texts.items()}
         edits = {path: text for path, text in edits.items() if text != self._texts[path]}
         if not edits or not self._has_time(1):
             return found
@@ -229,8 +227,6 @@ class SensitivityProof:
             if enough or not self._has_time(1, gates=True):
                 break
             outcome = self._tree.run(edits, self._tree.gates).outcome
-            if outcome.ending is Ending.CANCELLED:
-                return replace(found, unknown="it was stopped")
             found = replace(found, faults=(*found.faults, Fault(what, self._end_of(outcome, [*edits]))))
         tried, crashed = len(found.faults), found.count(FaultEnd.CRASHED)
         is_moved = found.count(FaultEnd.MOVED) and not self._is_speed
@@ -272,8 +268,8 @@ class SensitivityProof:
         """Run with the delay planted, without the files that a failing build names; None if it cannot run."""
         left = dict(texts)
         for _ in range(_MOST_REPAIRS):
-            result = self._tree.run(planted_files(left, times))
-            if result.problem is None or result.outcome.ending in (Ending.TIMED_OUT, Ending.CANCELLED):
+            result = self._tree.run(plant_delay(left, times))
+            if result.problem is None or result.outcome.ending is Ending.TIMED_OUT:
                 return result
             said = "\n".join((*result.outcome.error_lines, result.problem))
             broken = [path for path in left if path in said or PurePosixPath(path).name in said]
