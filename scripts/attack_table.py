@@ -1,4 +1,4 @@
-"""Attack every sandbox here by `loopty doctor --attack`, and print the tables of docs/design/attacks.md.
+"""Attack every sandbox here by `loopty doctor --attack`, and print the tables of docs/research/attacks.md.
 
 python scripts/attack_table.py [LOOPTY]
 python scripts/attack_table.py --strangers    # only the table of who else may be hostile, and where it is tested

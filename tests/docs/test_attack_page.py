@@ -10,7 +10,7 @@ TABLE = runpy.run_path(str(ROOT / "scripts/attack_table.py"))
 
 
 def test_the_page_has_the_table_of_strangers_as_the_script_prints_it():
-    assert "\n".join(TABLE["strangers"]()) in (ROOT / "docs/design/attacks.md").read_text()
+    assert "\n".join(TABLE["strangers"]()) in (ROOT / "docs/research/attacks.md").read_text()
 
 
 @pytest.mark.parametrize("test", ["test_gone.py::test_it", "test_access.py::test_that_is_gone"])
