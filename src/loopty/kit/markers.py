@@ -8,19 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-
-def same_ends(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
-    """Count the lines that are the same at the beginning, and how many of the others at the end."""
-    shorter = min(len(old), len(new))
-    start = 0
-    while start < shorter and old[start] == new[start]:
-        start += 1
-    end = 0
-    while end < shorter - start and old[-1 - end] == new[-1 - end]:
-        end += 1
-    return start, end
-
-
 _MARKER = re.compile(r"EVOLVE-BLOCK-(START|END)\b")
 # Any comment opener counts, in any language: a false marker only freezes text, a missed one would unfreeze it.
 _OPENER = re.compile(r"(?:#|//|!|--|\(\*|;|%|/\*)[ \t#/!*;%-]*\Z")

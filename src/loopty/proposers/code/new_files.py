@@ -7,14 +7,12 @@ from __future__ import annotations
 import re
 import symtable
 import warnings
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
 
 from loopty.domain.proposal import Objection
 from loopty.kit.foreign_text import one_line
-from loopty.kit.markers import editable_spans, same_ends
+from loopty.kit.markers import editable_spans
 from loopty.proposers.code.replies import SEPARATOR, SEPARATOR_SIGNS, FileChange
 from loopty.proposers.code.reply_edits import ProposalFault, WholeFile, apply_fault
 
@@ -42,78 +40,10 @@ def join_fences(blocks: Sequence[WholeFile], before: str) -> WholeFile | None:
     return WholeFile(blocks[0].path, tuple(lines[:-1]))
 
 
-# Of one that is changed again and again, only what differs is parsed.
-#
-# Statements at the top of a module do not depend on each other's grammar: if those that changed are valid by
-# themselves, the rest being as it was, the whole is. So the statements of a changed program are known as well.
-
-
-T = TypeVar("T")
-_MOST_SEEN = 4
-_SMALL_PART = 4
-"""The text is at least this many times as long: to find statements takes longer than to parse a change."""
-
-
-class _Part(NamedTuple):
-    """The statements of a text that differ from those of another one."""
-
-    text: str
-    line: int
-    """Where it begins in the text."""
-    first: int
-    last: int
-    """The statements of the other text in its place: from the one of this index up to the other."""
-    moved: int
-    """How many lines further on the statements behind it are."""
-
-
-class PythonSyntax:
-    """Remembers the programs that were changed last."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, None] = {}
-        """Programs that were changed once: to find their statements would take longer than to parse the change."""
-        self._statements: dict[str, tuple[int, ...]] = {}
-        """Where the statements of programs begin that were changed more often, or that are like one of these."""
-
-    def new_error(self, before: str, after: str) -> str:
-        """Say why Python cannot parse the new text, though it can the old one; empty if it can, or unknown."""
-        if statements := self._statements_of(before):
-            part = _changed_part(before, after, statements)
-            if part is not None and not _error(part.text):
-                return ""
-        _remember(self._seen, before, None)
-        error = _error(after)
-        return error if error and not _error(before) else ""
-
-    def _statements_of(self, text: str) -> tuple[int, ...]:
-        """Return the lines that begin its statements; none if it is not valid, or not worth the time."""
-        statements = self._statements.get(text)
-        if statements is None:
-            statements = self._statements_like_others(text)
-        if statements is None and text in self._seen:
-            statements = _statement_lines(text)
-        if statements is None:
-            return ()
-        _remember(self._statements, text, statements)
-        return statements
-
-    def _statements_like_others(self, text: str) -> tuple[int, ...] | None:
-        """Derive them from a known program that differs in a small part; None if there is no such program."""
-        for other, lines in reversed(self._statements.items()):
-            part = _changed_part(other, text, lines)
-            if part and _SMALL_PART * len(part.text) <= len(text) and not _error(part.text):
-                inside = (part.line + line for line in _statement_lines(part.text))
-                return (*lines[: part.first], *inside, *(line + part.moved for line in lines[part.last :]))
-        return None
-
-
-def _remember(known: dict[str, T], text: str, value: T) -> None:
-    """Put it last, and forget the first one where there are too many."""
-    known.pop(text, None)
-    known[text] = value
-    if len(known) > _MOST_SEEN:
-        del known[next(iter(known))]
+def new_syntax_error(before: str, after: str) -> str:
+    """Say why Python cannot parse the new text, though it can the old one; empty if it can, or unknown."""
+    error = _error(after)
+    return error if error and not _error(before) else ""
 
 
 def _error(text: str) -> str:
@@ -129,51 +59,8 @@ def _error(text: str) -> str:
     return ""
 
 
-def _statement_lines(text: str) -> tuple[int, ...]:
-    """Return the lines, from 0, that begin a statement at the top of the module; none if it is not valid."""
-    import ast  # here: most programs are changed once
-
-    if _error(text):
-        return ()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    lines, end = [], 0
-    for statement in body:
-        decorators = getattr(statement, "decorator_list", ())
-        first = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
-        if first > end:  # else it stands behind another one on the same line
-            lines.append(first - 1)
-        end = statement.end_lineno or first
-    return tuple(lines)
-
-
-def _changed_part(before: str, after: str, statements: tuple[int, ...]) -> _Part | None:
-    """Return the changed statements of the new text; None if they cannot be told, or may concern others."""
-    if not statements or "\r" in before or "\r" in after:  # Python ends a line there, too
-        return None
-    if "global" in after:  # such a statement may concern a name that another one assigns
-        return None
-    old, new = before.split("\n"), after.split("\n")
-    start, same_end = same_ends(old, new)
-    # From the statement in which the first difference is to the first one that begins after the last.
-    first = max(bisect_right(statements, start) - 1, 0)
-    last = bisect_left(statements, len(old) - same_end)
-    moved = len(new) - len(old)
-    begin = statements[first] if first else 0
-    end = statements[last] + moved if last < len(statements) else len(new)
-    text = "\n".join(new[begin:end]) + ("\n" if end < len(new) else "")
-    if text.endswith("\\\n"):  # it goes on in the next statement
-        return None
-    return _Part(text, begin, first, last, moved)
-
-
 _MAX_FILES = 100
 _MAX_CHARACTERS = 1_000_000
-_SYNTAX = PythonSyntax()
 
 ReadFile = Callable[[str], str | None]
 
@@ -239,7 +126,7 @@ def _check_text(path: str, before: str, after: str) -> None:
     except ValueError as error:
         raise apply_fault(f"{path}, {error}") from None
     # A file with a syntax error would certainly fail, and cost a trial.
-    if path.endswith(".py") and (fault := _SYNTAX.new_error(before, after)):
+    if path.endswith(".py") and (fault := new_syntax_error(before, after)):
         raise apply_fault(f"{path} is not valid Python after the change: {fault}")
 
 
