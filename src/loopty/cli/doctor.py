@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,12 +16,10 @@ import click
 
 from loopty.cli.output import here, json_option, print_beside, print_json
 from loopty.domain.errors import LooptyError, Misuse
-from loopty.domain.launch import Mount
 from loopty.domain.model import ModelSpec, Role, Roles
 from loopty.domain.task import SandboxSpec, Task
 from loopty.features.agents.hosts.installation import HostInstallation
 from loopty.features.agents.hosts.table import HOSTS
-from loopty.features.agents.launcher import HOME, PROMPT_FILE, TREE, AgentJob, AgentLauncher
 from loopty.features.agents.start import AgentLogin
 from loopty.git.folders import GitFolders
 from loopty.git.repository import Repository
@@ -32,14 +28,13 @@ from loopty.kit.foreign_text import one_line
 from loopty.kit.installation import extra_command
 from loopty.kit.records import Record, field, replace
 from loopty.kit.safe_folder import SafeFolder
-from loopty.kit.temporary_folder import temporary_top
+from loopty.kit.temporary_folder import temporary_folder
 from loopty.models.catalogue import FILE_PROVIDERS, Catalogue, ModelEntry, client_problem, model_entries
 from loopty.models.prices import FREE
 from loopty.proposers.agent.driver import (
     AGENTS,
     BY_COMMAND,
     AgentDriver,
-    AgentOrder,
     installed_agents,
     load_driver,
 )
@@ -159,7 +154,7 @@ def agent_findings(name: str, is_tried: bool) -> Iterator[Finding]:
     if name in HOSTS:
         yield host_finding(HostInstallation(HOSTS[name], os.environ))
     if is_tried and runs:
-        yield _try_prompt(driver, login)
+        yield _try_prompt(name)
 
 
 def host_finding(installation: HostInstallation) -> Finding:
@@ -202,33 +197,15 @@ def _ask_version(program: str) -> tuple[bool, str]:
     return done.returncode == 0, one_line(lines[0], _LONGEST) if lines else f"exit code {done.returncode}"
 
 
-def _try_prompt(driver: AgentDriver, login: AgentLogin) -> Finding:
+def _try_prompt(name: str) -> Finding:
     """Ask the agent for one word, in the sandbox that its sessions have."""
-    from loopty.features.agents.sessions import choose_agent_sandbox
+    from loopty.features.agents.one_session import agent_choice, run_once
 
-    choice = AgentChoice(driver.name, timeout_seconds=_TRIAL_SECONDS)
-    with tempfile.TemporaryDirectory(prefix="loopty-agent-", dir=temporary_top()) as temporary:
-        folder = SafeFolder(Path(temporary).resolve())
-        tree = folder.below("tree").make().path_for_programs()
+    with temporary_folder("agent") as temporary:
         try:
-            sandbox, owner = choose_agent_sandbox(SandboxSpec(), unsafe=False)
-            home = folder.below("home").written_by(owner[0] if owner else None).make()
-            login.copy_into(home)
-            before = login.credentials()
-            command = driver.make_command(AgentOrder(_PROMPT, PROMPT_FILE, HOME))
-            job = AgentJob(
-                command=command,
-                prompt=_PROMPT,
-                tree=(Mount(tree, TREE),),
-                home=home,
-                folder=folder,
-                part=1,
-                variables=login.variables,
-            )
-            run = asyncio.run(AgentLauncher(driver, choice, sandbox, owner).run(job))
-            login.copy_back(home, before)
+            run = run_once(agent_choice(name, _TRIAL_SECONDS), _PROMPT, SafeFolder(temporary.resolve()))
         except LooptyError as error:
-            return Finding(f"prompt to {driver.name}", False, str(error).splitlines()[0], needed=False)
+            return Finding(f"prompt to {name}", False, str(error).splitlines()[0], needed=False)
     is_clean = run.end.end is AgentEnd.CLEAN
     said = one_line(run.stream.text, _LONGEST) or "nothing"
     detail = (
@@ -236,7 +213,7 @@ def _try_prompt(driver: AgentDriver, login: AgentLogin) -> Finding:
         if is_clean
         else f"{run.end.end}: {run.end.reason}"
     )
-    return Finding(f"prompt to {driver.name}", is_clean, detail, needed=False)
+    return Finding(f"prompt to {name}", is_clean, detail, needed=False)
 
 
 _AGENTS = [name for name in AGENTS if name not in BY_COMMAND]

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from loopty.cli.init_agent import BenchmarkAuthor
 from loopty.cli.init_output import (
+    begun_benchmark,
     print_failed,
     print_insensitive,
     print_nothing_found,
@@ -150,6 +152,12 @@ class Questions:
     is_flag=True,
     help="Write the beginning of a benchmark, for you or your coding agent to fill in, and end.",
 )
+@click.option(
+    "--agent",
+    metavar="NAME",
+    help="Let this coding agent write the benchmark: codex, claude, … or a command that reads the file "
+    "$LOOPTY_PROMPT_FILE. Its login pays.",
+)
 @click.option("--no-check", is_flag=True, help="Write the file without running the benchmark.")
 @json_option
 @unsafe_option
@@ -169,6 +177,7 @@ def init_verb(
     force: bool,
     unproven: bool,
     skeleton: bool,
+    agent: str | None,
     no_check: bool,
     as_json: bool,
     unsafe: bool,
@@ -209,6 +218,8 @@ def init_verb(
     path = repository.top / TASK_FILE
     if path.is_dir():
         raise Misuse(f"{path} is a directory: the task file goes there")
+    if agent and benchmark:
+        raise Misuse("--agent writes the benchmark that --command names: leave one of them out")
     if path.exists() and not (force or skeleton):
         raise Misuse(f"there is already a {TASK_FILE}: edit it, or start over with --force")
     if folders := environment_folders(repository.working_tree.untracked_paths()):
@@ -218,9 +229,18 @@ def init_verb(
     parameters = dict(map(parse_parameter, param))
     questions = Questions(yes)
     facts = repository_facts(repository.top, files)
-    if skeleton:
-        write_skeleton(repository.top, facts, force, as_json)
-        return
+    author = None
+    if skeleton or agent:
+        begun = begun_benchmark(repository.top, facts, force)
+        if not agent:
+            write_skeleton(repository.top, begun, as_json)
+            return
+        if not questions.is_open:
+            raise Misuse("there is no terminal to show the benchmark on: --yes accepts what the agent writes")
+        author = BenchmarkAuthor(agent, repository, files, begun, unsafe)
+        author.write("", questions.has_terminal)
+        benchmark, files = begun.command, [*files, begun.path]
+        facts = repository_facts(repository.top, files)
     proposed = folder_tasks(repository.top, files, Path.cwd()) or propose_tasks(facts)
     found = tasks_to_try(facts, proposed)
     if not (benchmark or found):
@@ -278,12 +298,21 @@ def init_verb(
     former = path.read_bytes() if path.exists() else None
     checks = DraftChecks(here, repository.top, unsafe)
     patience = processes_per_core()
-    time = CheckTime(usual_seconds(patience) if within is None else within)
-    retry = _line_to_start_over(sys.argv[1:])
-    prover = TaskProver(checks, say_paragraph, questions.consent, patience, time, retry, proves=not unproven)
+    again = shlex.join(["loopty", "init", "--yes", "--force", "--command", line])
+    retry = again if author else _line_to_start_over(sys.argv[1:])
     given = {"timeout_seconds": timeout is not None, "direction": direction is not None}
     try:
-        proven = prover.prove_first(drafts, frozenset(name for name, is_given in given.items() if is_given))
+        while True:
+            time = CheckTime(usual_seconds(patience) if within is None else within)
+            prover = TaskProver(
+                checks, say_paragraph, questions.consent, patience, time, retry, proves=not unproven
+            )
+            proven = prover.prove_first(drafts, frozenset(name for name, is_given in given.items() if is_given))
+            problem = proven.check.problem or proven.problem
+            if not (problem and author and author.may_write_again):
+                break
+            say_paragraph(f"{proven.draft.command}: {problem}")
+            author.write(problem, questions.has_terminal)
     except KeyboardInterrupt:
         _restore(path, former)
         raise

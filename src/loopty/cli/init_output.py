@@ -17,6 +17,7 @@ from loopty.show.terminal import printable_line
 if TYPE_CHECKING:
     from loopty.features.setup.proven_task import ProvenTask
     from loopty.features.setup.repository_facts import RepositoryFacts
+    from loopty.features.setup.skeleton import Skeleton
 
 _MOST_SOURCES = 5
 
@@ -107,8 +108,8 @@ def print_insensitive(proven: ProvenTask, other: tuple[str, str], as_json: bool)
         say(f"or measure {measures} instead: {line}")
 
 
-def write_skeleton(top: Path, facts: RepositoryFacts, force: bool, as_json: bool) -> None:
-    """Write the beginning of a benchmark, and say how it goes on."""
+def begun_benchmark(top: Path, facts: RepositoryFacts, force: bool) -> Skeleton:
+    """Begin a benchmark in the language of the repository. Raises Misuse where its file cannot be written."""
     from loopty.features.setup.build_facts import PythonBuild
     from loopty.features.setup.skeleton import begin_benchmark
 
@@ -116,21 +117,25 @@ def write_skeleton(top: Path, facts: RepositoryFacts, force: bool, as_json: bool
     node = f"./{facts.node_entry}" if facts.node_entry else facts.package
     is_python = facts.languages[:1] == ("python",)
     module = (python if is_python else node) or top.name.replace("-", "_")
-    started = begin_benchmark(facts, top.name, module, facts.sources[:_MOST_SOURCES])
-    path = top / started.path
+    begun = begin_benchmark(facts, top.name, module, facts.sources[:_MOST_SOURCES])
+    path = top / begun.path
     if path.exists() and not force:
-        raise Misuse(f"there is already a {started.path}: fill it in, or start over with --force")
+        raise Misuse(f"there is already a {begun.path}: fill it in, or start over with --force")
     if path.parent.is_symlink():
         raise Misuse(f"{path.parent} is a link, which loopty does not follow: make it a folder")
+    return begun
+
+
+def write_skeleton(top: Path, started: Skeleton, as_json: bool) -> None:
+    """Write the beginning of a benchmark, and say how it goes on."""
+    path = top / started.path
     write_atomically(path.parent, path.name, started.text.encode())  # replaces a link of that name
     proof = f"loopty init --yes --force --command {shlex.quote(started.command)}"
     if as_json:
         print_json({"skeleton": str(path), "line": proof})
     say_paragraph(f"wrote {started.path}: its first lines say what is missing")
     if agents := installed_agents():
-        say_paragraph(
-            f"or let your coding agent ({agents[0]}) do that: 'Do what the first lines of {started.path} ask'"
-        )
+        say_paragraph(f"or let your coding agent do that: loopty init --agent {agents[0]} --force")
     say("then let loopty prove it:")
     say(proof)
 

@@ -1,0 +1,85 @@
+"""`loopty init --agent`: the user's agent writes the benchmark; what does not hold goes back to it."""
+
+import base64
+import shlex
+
+import pytest
+
+from loopty.taskfile.read import load
+
+SOLVE = """\
+def total(numbers):
+    result = 0
+    for number in numbers:
+        result = result + number
+    return result
+"""
+GOOD = """\
+import random, time
+from solve import total
+
+rng = random.Random(0)
+lists = [[rng.random() for _ in range(2000)] for _ in range(200)]
+best = 9.0
+for _ in range(3):
+    started = time.process_time()
+    results = [total(numbers) for numbers in lists]
+    best = min(best, time.process_time() - started)
+if any(abs(sum(numbers) - result) > 1e-6 for numbers, result in zip(lists, results)):
+    raise SystemExit("wrong")
+print("seconds:", best)
+"""
+BLIND = "import time\nsum(range(3000000))\nprint('seconds:', time.process_time())\n"
+
+
+def writing(text, path="loopty_bench.py"):
+    return f"echo {base64.b64encode(text.encode()).decode()} | base64 -d > {path}"
+
+
+@pytest.fixture
+def library(place):
+    place.write("solve.py", SOLVE)
+    place.commit()
+    return place
+
+
+def test_an_agent_writes_a_benchmark_that_is_proven(library):
+    done = library.loopty(
+        "init", "--yes", "--agent", f"cat solve.py; {writing(GOOD)}; {writing('x = 1', 'solve.py')}"
+    )
+    assert (library.top / "loopty_bench.py").read_text() == GOOD
+    assert (library.top / "solve.py").read_text() == SOLVE, "no other file is taken"
+    assert "from solve import total" in done.stderr, "it is shown"
+    task = load(library.top)
+    assert (task.benchmark.command, task.access.write) == ("python3 loopty_bench.py", ("solve.py",))
+    assert task.objective.direction == "min"
+
+
+def test_what_the_proof_found_goes_back_to_the_agent(library):
+    prompt = '"$LOOPTY_PROMPT_FILE"'
+    script = f"if grep -q 'proof of it said' {prompt}; then {writing(GOOD)}; else {writing(BLIND)}; fi"
+    done = library.loopty("init", "--yes", "--agent", script)
+    assert " ".join(done.stderr.split()).count("writes loopty_bench.py, in the sandbox") == 2
+    assert load(library.top).access.write == ("solve.py",)
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("true", "it left loopty_bench.py as it was"),
+        ("exit 3", "exit code 3"),
+        ("rm loopty_bench.py; ln -s /etc/passwd loopty_bench.py", "is a link or cannot be opened"),
+        ("rm loopty_bench.py; mkfifo loopty_bench.py", "is not a regular file"),
+    ],
+)
+def test_an_agent_that_leaves_no_benchmark_leaves_nothing(library, script, why):
+    done = library.loopty("init", "--yes", "--agent", script, code=2)
+    assert why in " ".join(done.stderr.split())
+    assert library.git("status", "--short") == ""
+
+
+def test_somebody_has_to_see_it(library):
+    done = library.loopty("init", "--agent", "true", code=2)
+    assert "--yes accepts what the agent writes" in " ".join(done.stderr.split())
+    done = library.loopty("init", "--agent", "true", "--command", shlex.quote("sh x"), code=2)
+    assert "leave one of them out" in " ".join(done.stderr.split())
