@@ -29,6 +29,19 @@ if any(abs(sum(numbers) - result) > 1e-6 for numbers, result in zip(lists, resul
     raise SystemExit("wrong")
 print("seconds:", best)
 """
+APART = """\
+import os, random
+from loopty_sdk import Run, candidate
+
+rng = random.Random(os.environ.get("LOOPTY_SEED"))
+lists = [([rng.random() for _ in range(500)],) for _ in range(100)]
+with candidate("solve:total") as total:
+    results = [total.call_many(lists) for _ in range(20)][0]
+    seconds = total.seconds
+if any(abs(sum(numbers) - result) > 1e-6 for (numbers,), result in zip(lists, results)):
+    raise SystemExit("wrong")
+Run().finish(seconds)
+"""
 BLIND = "import time\nsum(range(3000000))\nprint('seconds:', time.process_time())\n"
 
 
@@ -53,6 +66,22 @@ def test_an_agent_writes_a_benchmark_that_is_proven(library):
     task = load(library.top)
     assert (task.benchmark.command, task.access.write) == ("python3 loopty_bench.py", ("solve.py",))
     assert task.objective.direction == "min"
+
+
+def test_a_benchmark_that_calls_the_code_by_the_sdk_is_isolated(library):
+    library.write("test_solve.py", "from solve import total\n\ndef test_total():\n    assert total([1, 2]) == 3\n")
+    library.commit()
+    library.loopty("init", "--yes", "--agent", f"python3 -c 'import loopty_sdk' && {writing(APART)}")
+    task = load(library.top)
+    assert task.benchmark.isolated
+    assert task.objective.direction == "min"
+    (gate,) = task.gates
+    assert gate.command.startswith("python3 -m loopty_sdk.candidate --seconds 120 -- sh -c 'python3 -m pytest")
+    library.write(
+        "loopty.toml", (library.top / "loopty.toml").read_text().replace("attempts = 100", "attempts = 1")
+    )
+    library.loopty("optimize", "--quiet", code=None)
+    assert library.history()["1"].outcome.integrity == "strong"
 
 
 def test_what_the_proof_found_goes_back_to_the_agent(library):

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+import loopty_sdk
 from loopty.domain.errors import Misuse
 from loopty.domain.launch import Mount
 from loopty.domain.task import SandboxSpec
@@ -24,6 +25,7 @@ from loopty.proposers.agent.driver import AGENTS, ANY_COMMAND, BY_COMMAND, Agent
 from loopty.proposers.agent.stalls import StallOptions
 from loopty.proposers.agent.work import AgentChoice
 
+_SDK = "/loopty/sdk"
 _LARGEST_COPIED = 64 << 20
 _LARGEST_WRITTEN = 1 << 20
 
@@ -64,14 +66,17 @@ def run_once(
     login.copy_into(home)
     before = login.credentials()
     order = AgentOrder(prompt, PROMPT_FILE, HOME, command=choice.argv if not driver.program else ())
+    command = driver.make_command(order)
+    # For what it writes; the programs that start some agents mount it themselves.
+    sdk = () if command.sdk_program else (Mount(Path(loopty_sdk.__file__).resolve().parent, f"{_SDK}/loopty_sdk"),)
     job = AgentJob(
-        command=driver.make_command(order),
+        command=command,
         prompt=prompt,
-        tree=tuple(Mount(written, place, writable=may_write) for place in shown_at),
+        tree=(*sdk, *(Mount(written, place, writable=may_write) for place in shown_at)),
         home=home,
         folder=folder,
         part=1,
-        variables=login.variables,
+        variables={**login.variables, "PYTHONPATH": _SDK},
     )
     try:
         return asyncio.run(launcher.run(job))

@@ -49,6 +49,7 @@ _ELAPSED = re.compile(
     rf"^\s*(?:const |let |var )?(\w+) *= *[^\n=]*(?:{_CLOCK}[^\n]*-|-[^\n]*{_CLOCK}|timeit\.(?:timeit|repeat)\()",
     re.MULTILINE,
 )
+_ISOLATED = re.compile(r"^\s*from loopty_sdk import\b[^\n]*\bcandidate\b|\bloopty_sdk\.candidate\b", re.MULTILINE)
 _PRINTED = re.compile(r"^\s*(?:print|console\.log|process\.stdout\.write)\s*\(([^\n]*)\)", re.MULTILINE)
 _HOPS = 3
 """How often a time is put into another variable before it is printed, as a list of times and their minimum."""
@@ -68,6 +69,8 @@ class BenchmarkSources(Record):
     """Files that work for a time that was fixed before, and count what they did in it."""
     prints_time: frozenset[str] = frozenset()
     """Files that print as their last number how long something took."""
+    isolated: frozenset[str] = frozenset()
+    """Files that call the code through the SDK, in a sandbox of its own."""
 
 
 def benchmark_sources(top: Path, paths: Sequence[str], own: str) -> BenchmarkSources:
@@ -86,6 +89,7 @@ def benchmark_sources(top: Path, paths: Sequence[str], own: str) -> BenchmarkSou
         rivals=tuple(rivals),
         counts_in_fixed_time=frozenset(path for path, text in texts.items() if _FIXED_TIME.search(text)),
         prints_time=frozenset(path for path, text in texts.items() if prints_time(text)),
+        isolated=frozenset(path for path, text in texts.items() if _ISOLATED.search(text)),
     )
 
 

@@ -45,6 +45,8 @@ def count_refusal(draft: TaskDraft, noise: MeasuredNoise, is_idle: bool, seconds
     runs = noise.seconds[1:]
     cpu_seconds = noise.usage.cpu_seconds / max(len(runs), 1)
     cores = noise.usage.cpu_seconds / max(sum(runs), 0.001)
+    if draft.isolated:
+        return "the candidate runs apart, and is not counted"
     if draft.devices or draft.network:
         return "what a device does, and waiting for the network, executes nothing here"
     if found := _JIT.search(draft.command):

@@ -55,6 +55,8 @@ class TaskDraft(Record):
     scratch: tuple[str, ...] = ()
     writable_copy: bool = False
     warm: bool = False
+    isolated: bool = False
+    """Whether the benchmark calls the code in a sandbox of its own, where it cannot reach the score."""
     is_counted: bool = False
     """Whether the score is the number of executed instructions."""
     mounts: tuple[str, ...] = ()

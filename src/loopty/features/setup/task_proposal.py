@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
@@ -65,12 +66,32 @@ def _draft(facts: RepositoryFacts, found: BenchmarkProposal) -> TaskDraft:
 def _with_sources(draft: TaskDraft, facts: RepositoryFacts, scripts: Sequence[str]) -> TaskDraft:
     """Add to the draft what the sources of the benchmarks say: the packages of others, a time that is fixed."""
     found = facts.of_benchmarks
+    if is_isolated := any(path in found.isolated for path in scripts):
+        # A gate runs beside the benchmark, too: what it starts of the candidate, it starts by the SDK.
+        gates = tuple(map(_isolated_gate, draft.gates))
+        # The benchmark's files are hidden from the candidate, in whose sandbox the tests run.
+        tests = set(map(folder_glob, facts.tests))
+        files = tuple(glob for glob in draft.files if glob not in tests) or tuple(map(literal, scripts))
+        draft = replace(draft, gates=gates, files=files)
     return replace(
         draft,
+        isolated=is_isolated,
         rivals=found.rivals,
         prints_time=any(path in found.prints_time for path in scripts),
         has_fixed_time=any(path in found.counts_in_fixed_time for path in scripts),
     )
+
+
+def _isolated_gate(gate: GateDraft) -> GateDraft:
+    return replace(
+        gate,
+        command=_through_candidate(gate.command, gate.timeout_seconds),
+        smaller=tuple(_through_candidate(line, gate.timeout_seconds) for line in gate.smaller),
+    )
+
+
+def _through_candidate(line: str, seconds: float) -> str:
+    return f"python3 -m loopty_sdk.candidate --seconds {seconds:g} -- sh -c {shlex.quote(line)}"
 
 
 def gates_from_tests(facts: RepositoryFacts) -> tuple[GateDraft, ...]:

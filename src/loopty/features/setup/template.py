@@ -24,6 +24,7 @@ _EXAMPLES = {
     "writable_copy": "true              # run in a private copy of the tree, for builds that write beside sources",
     "mounts": '["~/data"]               # host paths to mount read-only',
     "devices": '["gpu"]                 # devices that trials may use, one trial at a time',
+    "isolated": "true                   # run the candidate in its own sandbox, where it cannot cheat: by the SDK",
     "network": "false",
 }
 """What the file shows of settings that are not used."""
@@ -56,7 +57,7 @@ seed = 0    # the same seed repeats the same experiments
 {_optional(draft, "writable_copy", draft.writable_copy)}
 {_optional(draft, "warm", draft.warm)}
 {_optional(draft, "mounts", draft.mounts)}
-# isolated = true                   # run the candidate in its own sandbox, where it cannot cheat; needs the SDK
+{_optional(draft, "isolated", draft.isolated)}
 {_optional(draft, "network", draft.network)}
 {_optional(draft, "devices", draft.devices)}
 # resources = ["port 8080"]         # other things that only one trial can use at a time
