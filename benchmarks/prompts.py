@@ -21,13 +21,11 @@ from prompt_programs import PROGRAMS, Program
 from prompt_runs import program_run
 
 _VARIANTS = {
-    f"{form}{', reasons first' if reasons == 'always' else ''}": (
-        f'operators = ["diff"]\nform = "{form}"\nreasons_first = "{reasons}"'
-    )
+    f"{form}{reasons}": f'operators = ["diff"]\nform = "{form}"'
     for form in ("block", "whole", "search", "diff")
-    for reasons in ("always", "never")
+    for reasons in ("", ", reasons first")
 }
-"""Options of the proposer, by the name of the variant."""
+"""Options of the proposer, by the name of the variant. Some recorded prompts asked for reasons; now all do."""
 _LONGEST_REPLY = 900
 """Tokens."""
 

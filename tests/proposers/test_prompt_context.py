@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loopty.domain.access import Access
+from loopty.domain.benchmark import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.objective import Direction, Metric, Objective
 from loopty.domain.task import Pools
@@ -18,6 +19,7 @@ from loopty.engine.protocols import Ask
 from loopty.kit.model_text import tokens
 from loopty.kit.records import replace
 from loopty.ledgers.sqlite import fold_in_memory
+from loopty.proposers.context.nodes import results_text, without_repeats
 from loopty.proposers.context.prompt_context import PromptContext, PromptContextOptions, PromptLimits
 from loopty.proposers.context.search import objective_text
 from loopty.record.directives import Directive, DirectiveSet, NoteAdded
@@ -75,7 +77,7 @@ def test_the_context_has_the_task_the_objective_the_rules_and_the_state_of_the_s
     assert "The baseline, node @1: score 3." in text
     assert "The best so far, node @2: score 2." in text
     assert "Change only `src/**`." in text
-    assert "@2 | rewrite | unroll the loop | score 2 | kept: better: score 2 against 3 of @1" in text
+    assert "@2 | rewrite | unroll the loop | score 2 | 0.5 s | kept: better: score 2 against 3 of @1" in text
 
 
 def test_without_access_to_files_there_are_no_rules_about_files():
@@ -132,7 +134,7 @@ def test_fixed_sentences_are_never_cut():
     context = PromptContext("word " * 4_000, ACCESS, lambda _: Leftovers(stderr="x\n" * 999), options)
     text = context.text(make_ask(story.history), story.history[NodeId("1")])
     assert "Make `score` as large as possible." in text
-    assert "A change that games the benchmark, removes checks or fakes results is rejected" in text
+    assert "A change that games the benchmark is rejected" in text
     assert "change only what is between them." in text
 
 
@@ -171,7 +173,7 @@ def test_changes_of_the_node_are_listed_with_their_reasons_and_running_ones_too(
     story.starts(story.adds("1", summary="use a heap"))
     story.ends(story.adds("1", Pool.CONTROL, summary="of the control"), 0.4)
     text = context_text(story, "1")
-    assert "sort first | score 0.5 | discarded: worse: score 0.5 against 1 of @1" in text
+    assert "sort first | score 0.5 | 0.5 s | discarded: worse: score 0.5 against 1 of @1" in text
     assert "cache all | discarded: failed: exit code 1" in text
     assert "use a heap | being tried" in text
     assert "of the control" not in text
@@ -416,3 +418,45 @@ def test_notes_of_other_agents_are_in_the_prompt_as_data():
     text = context_text(story)
     assert "# Notes of other agents" in text
     assert "codex about @1: tables beat loops" in text
+
+
+def test_gates_are_told_with_what_they_demand():
+    gates = (Gate("tests", "pytest -q"), Gate("size", metric="memory mb", maximum=32))
+    limits = PromptLimits(90, 512, 64, False, Pools(), gates)
+    story = Story()
+    text = PromptContext("", ACCESS, lambda _: Leftovers(), None, limits).text(
+        make_ask(story.history), story.history[NodeId("1")]
+    )
+    assert "It must pass `pytest -q` (gate tests)." in text
+    assert "`memory mb` must be at most 32." in text
+
+
+def test_of_lines_that_differ_in_numbers_alone_the_first_and_the_last_are_shown():
+    output = "start\n" + "".join(f"round {number}: {number / 7} s\n" for number in range(50)) + "Error: 3\n"
+    assert without_repeats(output).splitlines() == [
+        "start",
+        "round 0: 0.0 s",
+        "... 48 lines like this ...",
+        "round 49: 7.0 s",
+        "Error: 3",
+    ]
+
+
+def test_the_cases_with_most_to_gain_come_first():
+    story = Story()
+    node = story.adds("1")
+    story.tell(TrialStarted(node, 9, Pool.ATTEMPT, OWNER))
+    metrics = {"score": 1.0, **{f"tasks.{number}": abs(number - 60.0) for number in range(99)}}
+    story.tell(TrialEnded(node, 9, Outcome(Ending.FINISHED, metrics)))
+    lines = results_text(story.history, story.history[node]).splitlines()
+    assert lines[1] == "tasks.60: 0"
+    assert len(lines) == 42
+
+
+def test_a_prompt_about_a_small_program_after_thirty_experiments_is_short():
+    story = Story()
+    for number in range(30):
+        story.ends(story.adds("1", summary=f"idea {number}: " + "because of this " * 20), number / 60)
+    diff = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n" + "+a line that is new and rather long\n" * 9
+    text = context_text(story, "1", make_context(Leftovers(diff=diff, stderr="round 1: 0.5 s\n" * 999)))
+    assert tokens(text) + tokens("x" * 2 * 3_000) < 9_000, "with the program, and the best one beside it"

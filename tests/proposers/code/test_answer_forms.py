@@ -10,7 +10,7 @@ import pytest
 
 from loopty.domain.model import Reply, Usage
 from loopty.domain.proposal import Objection
-from loopty.proposers.code.answer_forms import AnswerForm, Form, choose_form, form_text, usable_forms
+from loopty.proposers.code.answer_forms import Form, choose_form, form_text, usable_forms
 from loopty.proposers.code.new_files import apply_changes
 from loopty.proposers.code.novelty import normalise
 from loopty.proposers.code.options import Operator
@@ -62,6 +62,7 @@ def test_a_copied_example_applies_and_changes_nothing_but_a_comment(form: Form, 
         assert fault.objection is Objection.DUPLICATE  # noqa: PT017
     else:
         assert normalise(str(edits[path]), path) == normalise(text, path)
+        assert path == "a.txt" or "example" in str(edits[path]), "it shows a change"
 
 
 def test_the_block_form_names_the_real_marker_lines() -> None:
@@ -87,29 +88,27 @@ def test_forms_fit_what_may_change() -> None:
 def drawn(counts: dict[str, FormCount], **options: str) -> Counter[str]:
     files = view(MARKED)
     return Counter(
-        choose_form(random.Random(seed), Operator.DIFF, files, counts, **options).name for seed in range(200)
+        choose_form(random.Random(seed), Operator.DIFF, files, counts, **options) for seed in range(200)
     )
 
 
-def test_the_task_file_can_fix_the_form_and_the_reasons() -> None:
-    assert drawn({}, form="diff", reasons="never") == {"diff": 200}
-    assert drawn({}, form="whole", reasons="always") == {"whole, reasons first": 200}
-    rewrite = choose_form(random.Random(0), Operator.DRAFT, view(MARKED), {}, "search", "never")
-    assert rewrite.form in (Form.BLOCK, Form.WHOLE), "a form that does not fit is not asked for"
+def test_the_task_file_can_fix_the_form() -> None:
+    assert drawn({}, form="diff") == {"diff": 200}
+    rewrite = choose_form(random.Random(0), Operator.DRAFT, view(MARKED), {}, "search")
+    assert rewrite in (Form.BLOCK, Form.WHOLE), "a form that does not fit is not asked for"
 
 
 def test_a_model_is_asked_in_the_forms_in_which_its_replies_are_usable() -> None:
-    learned = {"block": FormCount(12, 1), "whole": FormCount(12, 1), "search, reasons first": FormCount(12, 12)}
+    learned = {"block": FormCount(12, 1), "whole": FormCount(12, 1), "search": FormCount(12, 12)}
     shares = drawn(learned)
-    assert shares["search, reasons first"] > 100
-    assert sum(shares[name] for name in shares if "reasons" in name) > 150
+    assert shares["search"] > 100
     assert drawn({})["search"] < drawn({})["block"]
 
 
 async def test_usable_replies_repeats_and_cut_off_ones_are_counted_for_the_form_of_their_prompt(
     world: Any, block: Any
 ) -> None:
-    proposer = world.proposer(form="search", reasons_first="never")
+    proposer = world.proposer(form="search")
     good = block("    y = x * 2", "    y = x * 3")
     world.end(world.add(await world.get_proposal(proposer, "no change", good)), 2.0)
     await world.get_refusal(proposer, *[block("    y = x * 3", "    y = x * 3  # example")] * 2)
@@ -119,14 +118,14 @@ async def test_usable_replies_repeats_and_cut_off_ones_are_counted_for_the_form_
     assert "raise max_output_tokens" in refusal.reason
     forms = ReplyForms.of(world.recorder.history.runs[1])
     assert forms.of_model("scripted:model") == {"search": FormCount(6, 1)}
-    assert world.role_model.prompts[-1].form == AnswerForm(Form.SEARCH, False).name
+    assert world.role_model.prompts[-1].form == "search"
 
 
 async def test_what_a_proposal_of_a_batch_is_worth_is_counted_once(world: Any, block: Any) -> None:
-    proposer = world.proposer(batch=2, form="search", reasons_first="always")
+    proposer = world.proposer(batch=2, form="search")
     bodies = [block("    y = x * 2", f"    y = x * {factor}") for factor in (3, 4)]
     reply = "".join(f"=== PROPOSAL {n} ===\n{body}" for n, body in enumerate(bodies, 1)) + "=== END ===\n"
     world.add(await world.get_proposal(proposer, reply))
     world.add(await world.get_proposal(proposer))
     forms = ReplyForms.of(world.recorder.history.runs[1])
-    assert forms.of_model("scripted:model") == {"search, reasons first": FormCount(1, 1)}
+    assert forms.of_model("scripted:model") == {"search": FormCount(1, 1)}

@@ -226,4 +226,4 @@ async def test_the_description_of_a_change_is_one_clean_line(world: Any, block: 
 
 async def test_a_change_without_a_description_says_which_files_it_changes(world: Any, block: Block) -> None:
     proposal = await world.get_proposal(world.proposer(), block("    y = x * 2", "    y = x * 3"))
-    assert proposal.summary == "changes src/main.py"
+    assert proposal.summary == "changes src/main.py: y = x * 3"

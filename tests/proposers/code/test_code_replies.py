@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from loopty.domain.proposal import Objection
 from loopty.proposers.code.new_files import apply_changes
-from loopty.proposers.code.replies import SEPARATOR, FileChange, parse_changes, parse_items, summary
+from loopty.proposers.code.replies import SEPARATOR, FileChange, no_change, parse_changes, parse_items, summary
 from loopty.proposers.code.reply_edits import Block, Patch, ProposalFault, Removal, WholeFile
 
 KNOWN = ("src/a.py", "b.py", "my file.txt", "Makefile")
@@ -194,7 +194,17 @@ def test_the_summary_is_the_title_or_the_first_prose_or_the_files() -> None:
 
     assert summary_of("=== PROPOSAL 1: **Use a table** ===\nx") == "Use a table"
     assert summary_of(f"# Use a table\nsrc/a.py\n{SEARCH}") == "Use a table"
-    assert summary_of(f"src/a.py\n{SEARCH}\nThat was it.") == "changes a, b"
+    assert summary_of(f"src/a.py\n{SEARCH}\nThat was it.").startswith("changes a, b: ")
+    said = "LIMIT: **too many copies** of x\n**IDEA:** use a view, and `copy` once: at the end\n"
+    assert summary_of(said + SEARCH) == "use a view, and `copy` once: at the end (limit: too many copies** of x)"
+    assert summary_of(f"IDEA: {'long ' * 80}\n{SEARCH}").count("long") == 80, "it is kept whole"
+
+
+def test_an_answer_that_nothing_better_is_known_is_no_change() -> None:
+    assert no_change("NO CHANGE: 26.256 is the optimum.\nReally.") == "26.256 is the optimum. Really."
+    assert no_change("**NO CHANGE:** it is optimal") == "it is optimal"
+    assert no_change(f"NO CHANGE: but look\n{SEARCH}") == ""
+    assert no_change("I make no change: none") == ""
 
 
 PIECES = st.sampled_from(

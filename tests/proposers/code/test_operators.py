@@ -107,6 +107,35 @@ async def test_a_draft_starts_from_the_baseline_and_not_from_the_best_node(world
     assert "y = x * 2" in world.last_prompt()
 
 
+async def test_every_prompt_but_those_of_the_first_drafts_shows_the_best_program(world: Any, block: Block) -> None:
+    world.try_edits({"src/main.py": "def area(x):\n    return 2 * x + 9\n"}, 3.0)
+    draft = "src/main.py\n```\narea = lambda x: 2 * x + {}\n```\n"
+    drafts = world.proposer("draft", drafts=1)
+    world.end(world.add(await world.get_proposal(drafts, draft.format(1))), 0.5)
+    assert "best program" not in world.last_prompt()
+    world.end(world.add(await world.get_proposal(drafts, draft.format(2))), 0.4)
+    assert "# The best program so far: the files in which node @2 differs" in world.last_prompt()
+    assert "return 2 * x + 9" in world.last_prompt()
+    elsewhere = world.proposer(selector=RootSelector())
+    proposal = await world.get_proposal(elsewhere, block("    y = x * 2", "    y = x"))
+    assert "return 2 * x + 9" in world.last_prompt()
+    assert proposal.inspirations == (NodeId("1.1"),)
+
+
+async def test_a_search_without_gains_hears_so_and_two_answers_may_end_it(world: Any, block: Block) -> None:
+    proposal = await world.get_proposal(world.proposer(), block("    y = x * 2", "    y = x"))
+    assert "NO CHANGE" not in world.last_prompt()
+    world.end(world.add(proposal), 0.5)
+    for number in range(9):
+        world.try_edits({"src/main.py": f"def area(x):\n    return {number}\n"}, 0.5)
+    refusal = await world.get_refusal(world.proposer(), "NO CHANGE: it is optimal")
+    assert "The last 10 changes improved nothing" in world.last_prompt()
+    assert refusal.reason == "the model knows nothing better: it is optimal"
+    await world.get_refusal(world.proposer(), "NO CHANGE: nothing is left")
+    with pytest.raises(Exhausted, match="asked twice: nothing is left"):
+        await world.get_answer(world.proposer())
+
+
 async def test_the_seed_draws_an_operator_that_applies(world: Any) -> None:
     proposer = world.proposer("diff", "rewrite", "draft", "fix", "crossover")
     drawn = {(await world.get_refusal(proposer, "I cannot.", "I really cannot.")).operator for _ in range(20)}

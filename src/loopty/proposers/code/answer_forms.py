@@ -8,7 +8,7 @@ changes a comment alone. A reply that copies the example is recognised as a chan
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import PurePath
 
@@ -55,18 +55,6 @@ class Form(StrEnum):
     """SEARCH and REPLACE parts."""
     DIFF = "diff"
     """A unified diff."""
-
-
-class AnswerForm(Record):
-    """A form, and whether the model explains its idea before it."""
-
-    form: Form
-    reasons_first: bool
-
-    @property
-    def name(self) -> str:
-        """Return the name that the ledger gives it."""
-        return f"{self.form}, reasons first" if self.reasons_first else self.form.value
 
 
 def form_text(form: Form, files: FileView) -> str:
@@ -223,10 +211,9 @@ def _code_lines(file: ShownFile) -> set[int]:
 def _commented(line: str, path: str) -> str:
     """Put a comment behind the line; the line itself if the language of the file is unknown."""
     hidden = language_of(path).hidden
-    for sign in _COMMENT_SIGNS if is_code(path) else ():
-        if (comment := hidden.match(f"{sign} x")) and comment[1]:
-            return f"{line}  {sign} example"
-    return line
+    signs = _COMMENT_SIGNS if is_code(path) else ()
+    sign = next((sign for sign in signs if hidden.fullmatch(f"{sign} x")), "")
+    return f"{line}  {sign} example" if sign else line
 
 
 def _fence(file: ShownFile) -> str:
@@ -234,9 +221,8 @@ def _fence(file: ShownFile) -> str:
     return f"```{_FENCE_NAMES.get(suffix, suffix[1:] if suffix in _SAME_NAME else '')}"
 
 
-# A draw from the posterior of each form, divided by what a reply in it costs, decides. So does one for reasons
-# first or not. Both are counted over all of a model's replies in the run; the random generator is that of the
-# question.
+# A draw from the posterior of each form, divided by what a reply in it costs, decides. All of a model's replies in
+# the run count; the random generator is that of the question.
 
 
 _LONGEST_WHOLE = 4_000
@@ -247,8 +233,6 @@ _PART_OF_FILE = 3
 """A change of some lines is about a third of a small file."""
 _PRIOR = {Form.BLOCK: (3, 2), Form.WHOLE: (4, 2), Form.SEARCH: (2, 2), Form.DIFF: (2, 2)}
 """Usable and other replies, about as small models gave them before (docs/models.md)."""
-_REASONS_PRIOR = {True: (2, 2), False: (3, 2)}
-"""The same, with reasons first or not: few, because larger models may differ."""
 
 
 def choose_form(
@@ -257,22 +241,18 @@ def choose_form(
     files: FileView,
     counts: Mapping[str, FormCount],
     form: str = "auto",
-    reasons: str = "auto",
-) -> AnswerForm:
-    """Choose the form for one question. `form` and `reasons` come from the task file; `auto` learns."""
+) -> Form:
+    """Choose the form for one question. `form` comes from the task file; `auto` learns."""
     usable = usable_forms(operator, files)
     fixed = Form(form) if form != "auto" else None
     size = sum(tokens(file.text) for file in files.shown if file.writable)
 
     def form_worth(each: Form) -> float:
-        return _draw(rng, _PRIOR[each], counts, lambda name: _form_of(name) == each) / _price(each, size)
+        count = counts.get(each, FormCount())
+        usual, other = _PRIOR[each]
+        return rng.betavariate(usual + count.usable, other + count.asked - count.usable) / _price(each, size)
 
-    def reasons_worth(first: bool) -> float:
-        return _draw(rng, _REASONS_PRIOR[first], counts, lambda name: _has_reasons(name) == first)
-
-    chosen = fixed if fixed in usable else max(usable, key=form_worth) if len(usable) > 1 else usable[0]
-    first = max((True, False), key=reasons_worth) if reasons == "auto" else reasons == "always"
-    return AnswerForm(chosen, first)
+    return fixed if fixed in usable else max(usable, key=form_worth) if len(usable) > 1 else usable[0]
 
 
 def usable_forms(operator: Operator, files: FileView) -> list[Form]:
@@ -290,22 +270,6 @@ def usable_forms(operator: Operator, files: FileView) -> list[Form]:
     return forms or [Form.SEARCH]
 
 
-def _draw(
-    rng: random.Random, prior: tuple[int, int], counts: Mapping[str, FormCount], matches: Callable[[str], bool]
-) -> float:
-    matching = [count for name, count in counts.items() if matches(name)]
-    usable, asked = sum(count.usable for count in matching), sum(count.asked for count in matching)
-    return rng.betavariate(prior[0] + usable, prior[1] + asked - usable)
-
-
 def _price(form: Form, size: int) -> float:
     length = size if form in (Form.BLOCK, Form.WHOLE) else size // _PART_OF_FILE
     return 1 + length / _TOKENS_PER_PRICE
-
-
-def _form_of(name: str) -> str:
-    return name.partition(",")[0]
-
-
-def _has_reasons(name: str) -> bool:
-    return "," in name

@@ -32,9 +32,14 @@ from loopty.proposers.services import MergeFiles, Services
 from loopty.proposers.shared_pool import UnreadItem, UnreadReplies
 from loopty.record.calls import ReplyForms
 from loopty.record.node_record import Node
+from loopty.record.nodes import Proposals
 from loopty.record.search_learning import SearchLearning
+from loopty.record.verdicts import Incumbents
 
 _CHARS_PER_TOKEN = 4
+_DECLINED = "the model knows nothing better"
+_DECLINED_AGAIN = f"{_DECLINED}, asked twice"
+"""Then the search ends: two answers that do not know of each other."""
 _SAME_REPLY = "the same reply changed it before"
 
 
@@ -98,6 +103,10 @@ class CodeProposer:
 
     async def _from_new_call(self, ask: Ask) -> Proposal | Refusal:
         """Return the first proposal of a new call."""
+        proposals = Proposals.of(ask.history.runs[ask.run], ask.pool)
+        has_declined = proposals.refused_in_row > 0 and proposals.last_refusal.startswith(_DECLINED)
+        if has_declined and proposals.last_refusal.startswith(_DECLINED_AGAIN):
+            raise Exhausted(proposals.last_refusal)
         plan = make_plan(ask, self._options, self._selector, self._model_options)
         if plan.operator is Operator.MUTATE:
             return self._from_mutation(ask, plan)
@@ -105,8 +114,12 @@ class CodeProposer:
             return merged
         prompt = self._prompt(ask, plan)
         answer = await self._ask_model(ask, plan, prompt)
-        checked = self._check_reply(ask, plan, answer.reply)
         calls: tuple[str, ...] = (answer.call,)
+        if why := replies.no_change(answer.reply.text):
+            self._unread.put(ask, answer.call, 1, 0)
+            reason = f"{_DECLINED_AGAIN if has_declined else _DECLINED}: {why}"
+            return Refusal(plan.operator, reason, Objection.OTHER, calls, arm_reason=plan.arm_reason)
+        checked = self._check_reply(ask, plan, answer.reply)
         if fault := checked.fault:
             options, text = self._options, answer.reply.text
             # A change is at most as long as the files; the endless reply of a small model is not sent back whole.
@@ -149,9 +162,10 @@ class CodeProposer:
             for file in self._file_views.different_files(ask.history, node, plan.parent)
         ]
         options, counts = self._options, ReplyForms.of(ask.history.runs[ask.run]).of_model(plan.model)
-        answer = choose_form(ask.rng, plan.operator, files, counts, options.form, options.reasons_first)
+        form = choose_form(ask.rng, plan.operator, files, counts, options.form)
         context = self._context.text(ask, plan.parent)
-        return prompts.first_prompt(plan, context, files, other_files, answer)
+        since_best = Incumbents.of(ask.history.runs[ask.run], ask.pool).since_best
+        return prompts.first_prompt(plan, context, files, other_files, form, since_best)
 
     def _check_reply(self, ask: Ask, plan: Plan, reply: Reply) -> CheckedReply:
         items = replies.parse_items(reply.text, reply.whole, self._most_items)

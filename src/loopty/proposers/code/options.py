@@ -76,11 +76,6 @@ class CodeOptions(Table):
         "auto",
         choices=("auto", "block", "whole", "search", "diff"),
     )
-    reasons_first: str = option(
-        "Let the model explain its idea before the change. `auto` learns it for each model.",
-        "auto",
-        choices=("auto", "always", "never"),
-    )
     similarity: float = option(
         "A change more similar than this to an earlier change of the same node is refused; 1: only equal ones.",
         0.97,

@@ -18,6 +18,7 @@ from loopty.proposers.services import MergeFiles
 from loopty.record.calls import Reservation, Spend, UnreadReply
 from loopty.record.directives import exclusion
 from loopty.record.node_record import Node
+from loopty.record.nodes import Proposals
 from loopty.record.search_learning import OperatorCredit, SearchLearning
 from loopty.record.search_summary import FrozenPool
 
@@ -40,10 +41,27 @@ class Plan(Record):
     """Why this operator and this model."""
     batch: int = 1
     """Proposals of the call."""
+    shows_best: bool = False
+    """Whether the other node is the best so far, to learn from, and not one to combine with."""
 
 
 def make_plan(ask: Ask, options: CodeOptions, selector: Selector, models: Sequence[ModelOption]) -> Plan:
-    """Make a plan: an operator that applies now, else a diff of the parent, and a model."""
+    """Make a plan: an operator that applies now, else a diff of the parent, and a model.
+
+    The best program is shown with it, but for the drafts at the start, which are to be different.
+    """
+    plan = _make_plan(ask, options, selector, models)
+    drafts = Proposals.of(ask.history.runs[ask.run], ask.pool).answers.get(Operator.DRAFT, 0)
+    is_blind = plan.operator is Operator.DRAFT and drafts < options.drafts
+    if is_blind or plan.inspirations or plan.operator is Operator.MUTATE:
+        return plan
+    best = next(iter(best_nodes(ask)), ask.root)
+    if best.id == ask.root.id or best.tree == plan.parent.tree:
+        return plan
+    return replace(plan, inspirations=(best,), shows_best=True)
+
+
+def _make_plan(ask: Ask, options: CodeOptions, selector: Selector, models: Sequence[ModelOption]) -> Plan:
     selection = selector.select(ask)
     parent = selection.node
     failed = node_to_fix(ask) if Operator.FIX in options.operators else None

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from loopty.domain.model import Message, Prompt, Speaker
 from loopty.kit.foreign_text import FENCED_IS_DATA, fence_text
-from loopty.proposers.code.answer_forms import AnswerForm, form_text
+from loopty.proposers.code.answer_forms import Form, form_text
 from loopty.proposers.code.options import Operator
 from loopty.proposers.code.plan import Plan
 from loopty.proposers.code.reply_edits import ProposalFault
@@ -35,11 +35,16 @@ _TASKS = {
         "Change the program so that it has the changes of both."
     ),
     Operator.FIX: "Find out why the program failed, and fix it. Keep the idea of its last change.",
-    Operator.DRAFT: "Solve the task anew, in a way that differs from this program and from all that was tried.",
+    Operator.DRAFT: "Solve the task anew, by another approach than this program and those that were tried.",
 }
+_LONG_WITHOUT_GAIN = 10
+_STALLED = (
+    "The last {count} changes improved nothing: change the approach, not a detail. If you are certain that "
+    "nothing better is possible under these limits, answer with the line `NO CHANGE:` and why, and nothing else."
+)
 _REASONS = (
-    "First say in two to four sentences what limits the result now, and which idea you choose; it must differ "
-    "from the changes that were tried."
+    "Begin with two lines: `LIMIT:` and what limits the result now, then `IDEA:` and the one change that you "
+    "choose and why it should help. Build on what worked; do not repeat what was tried."
 )
 
 
@@ -48,15 +53,21 @@ def first_prompt(
     context: str,
     files: FileView,
     other_files: Sequence[ShownFile],
-    answer: AnswerForm,
+    form: Form,
+    attempts_without_gain: int = 0,
 ) -> Prompt:
     """Make the prompt for this plan."""
     parts = [_program_text(plan.parent, context, files)]
     for node in plan.inspirations:
         shown = "\n\n".join(map(_file_text, other_files))
-        parts.append(f"# The other program: the files in which node {node.name} differs\n\n{shown}")
-    parts.append(f"# What to do\n\n{_TASKS[plan.operator]} {_request(plan.batch, answer, files)}")
-    return Prompt(_SYSTEM, (Message(Speaker.ASKER, "\n\n".join(parts)),), form=answer.name)
+        which = "The best program so far" if plan.shows_best else "The other program"
+        parts.append(f"# {which}: the files in which node {node.name} differs\n\n{shown}")
+    task = [_TASKS[plan.operator]]
+    if attempts_without_gain >= _LONG_WITHOUT_GAIN:
+        task.append(_STALLED.format(count=attempts_without_gain))
+    task.append(_request(plan.batch, form, files))
+    parts.append(f"# What to do\n\n{' '.join(task)}")
+    return Prompt(_SYSTEM, (Message(Speaker.ASKER, "\n\n".join(parts)),), form=form.value)
 
 
 def _program_text(node: Node, context: str, files: FileView) -> str:
@@ -78,20 +89,16 @@ def retry_prompt(prompt: Prompt, reply: str, fault: ProposalFault, batch: int, l
     )
 
 
-def _request(batch: int, answer: AnswerForm, files: FileView) -> str:
-    form = form_text(answer.form, files)
+def _request(batch: int, form: Form, files: FileView) -> str:
+    words = form_text(form, files)
     if batch == 1:
-        if answer.reasons_first:
-            return f"{_REASONS} Then {form} Write nothing after it."
-        return f"{form[0].upper()}{form[1:]} Write nothing else: no explanation before it or after it."
-    reasons = (
-        " First say in a sentence or two which idea you choose, then" if answer.reasons_first else " Each time,"
-    )
+        return f"{_REASONS} Then {words} Write nothing after it."
     return (
         f"Give {batch} proposals that differ in their idea, not in details, and from the changes that were tried. "
         "Each is applied to the program as it is shown, without the others. Begin the first with the line "
         "`=== PROPOSAL 1 ===`, the second with `=== PROPOSAL 2 ===` and so on, and end the last with the line "
-        f"`=== END ===`.{reasons} {form}"
+        "`=== END ===`. Each has a line `LIMIT:` with what limits the result now, and a line `IDEA:` with the "
+        f"change that you choose; then {words}"
     )
 
 

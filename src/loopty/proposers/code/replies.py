@@ -33,6 +33,11 @@ SEPARATOR_SIGNS = ("SEARCH", "=======", "REPLACE")
 
 _LONGEST_REPLY = 1_000_000
 _LONGEST_SUMMARY = 160
+_LONGEST_IDEA = 480
+_LONGEST_CHANGE = 100
+_IDEA = re.compile(r"^[\s*#>-]*(IDEA|LIMIT)[\s*]*:[\s*]*(\S.*)$")
+_NO_CHANGE = re.compile(r"^[\s*#>`]*NO CHANGE[\s*`]*:[\s*]*(\S.*)", re.DOTALL)
+_LONGEST_REASON = 300
 _MAX_TITLE_CHARS = 1_000
 _MAX_PROSE_LINES = 12
 _SENTENCE_END = re.compile(r"(?<=[.!?]) +")
@@ -78,12 +83,32 @@ def parse_items(text: str, whole: bool, limit: int) -> list[ReplyItem]:
     return items[:limit]
 
 
+def no_change(text: str) -> str:
+    """Return why a reply gives no change, where it says so and nothing else; else an empty text."""
+    found = _NO_CHANGE.match(without_reasoning(text[:_LONGEST_REPLY]))
+    return one_line(found[1], _LONGEST_REASON) if found and "```" not in text and "<<<<" not in text else ""
+
+
 def summary(item: ReplyItem, paths: Collection[str]) -> str:
-    """Return the model's description in one line; without one, the files that it changes."""
+    """Return the model's idea, and what it says limits the result; without them its title, or what it changes."""
+    said = {
+        found[1]: found[2].strip(_EDGES) for line in item.lines if (found := _IDEA.match(line[:_MAX_TITLE_CHARS]))
+    }
+    if idea := said.get("IDEA"):
+        limit = f" (limit: {said['LIMIT']})" if "LIMIT" in said else ""
+        return one_line(f"{idea}{limit}", _LONGEST_IDEA)
     prose = " ".join(itertools.islice(_prose(item.lines), _MAX_PROSE_LINES))[:_MAX_TITLE_CHARS]
     title = item.title or _idea(_SENTENCE_END.split(prose))
     line = one_line(title[:_MAX_TITLE_CHARS].strip(_EDGES), _LONGEST_SUMMARY)
-    return line or one_line(f"changes {', '.join(sorted(paths))}", _LONGEST_SUMMARY)
+    return line or one_line(f"changes {', '.join(sorted(paths))}{_first_new_line(item)}", _LONGEST_SUMMARY)
+
+
+def _first_new_line(item: ReplyItem) -> str:
+    """Return the first line that a diff or a block adds, where the reply says nothing in words."""
+    after = itertools.dropwhile(lambda line: not _MIDDLE.match(line), item.lines)
+    added = (line[1:] for line in item.lines if line.startswith("+") and not line.startswith("+++"))
+    found = next((line.strip() for line in (*itertools.islice(after, 1, 8), *added) if line.strip()), "")
+    return f": {found[:_LONGEST_CHANGE]}" if found and not _REPLACE.match(found) else ""
 
 
 def _idea(sentences: Sequence[str]) -> str:

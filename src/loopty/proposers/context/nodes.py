@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from loopty.domain.ids import NodeId
@@ -16,7 +18,9 @@ from loopty.record.history import History
 from loopty.record.node_record import Node
 
 _MAX_METRICS = 4
-_SUMMARY, _REASON, _NAME = 240, 240, 80
+_CASE = "tasks."
+"""Begins the name of the score of one case."""
+_SUMMARY, _REASON, _NAME = 480, 240, 80
 _MAX_CACHED = 1024
 
 
@@ -71,6 +75,7 @@ def _node_line(history: History, node: Node, with_reason: bool) -> str:
     parts = [
         *_subject(node),
         "" if failed else result_words(history, node),  # the verdict's reason has the ending
+        _components(history, node),
         _verdict_text(node, with_reason or bool(failed)),
     ]
     return " | ".join(part for part in parts if part)
@@ -86,6 +91,16 @@ def result_words(history: History, node: Node, limit: int = _MAX_METRICS) -> str
         return str(outcome.ending)
     figures = (f"{_short_line(name, _NAME)} {outcome.metrics[name]:.6g}" for name in known[:limit])
     return ", ".join(figures)
+
+
+def _components(history: History, node: Node) -> str:
+    """Return the metrics beside those that count, and how long the trial took."""
+    if (outcome := node.outcome) is None or not outcome.is_finished:
+        return ""
+    counting = {metric.name for metric in history.metrics(node)}
+    names = [name for name in outcome.metrics if name not in counting and not name.startswith(_CASE)]
+    figures = [f"{_short_line(name, _NAME)} {outcome.metrics[name]:.4g}" for name in names[:_MAX_METRICS]]
+    return ", ".join([*figures, f"{outcome.seconds:.2g} s"])
 
 
 def _verdict_text(node: Node, with_reason: bool) -> str:
@@ -166,6 +181,8 @@ def tried_children(ask: Ask, parent: Node) -> Iterator[Node]:
 
 
 _MAX_RESULT_METRICS = 40
+_FEW = 3
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*(?:e[+-]?\d+)?", re.IGNORECASE)
 _RESULT_NAME = 120
 
 
@@ -177,6 +194,9 @@ def results_text(history: History, node: Node) -> str:
         lines.append(f"trial: {outcome.ending} after {outcome.seconds:.3g} s{reason}")
         counting = {metric.name for metric in history.metrics(node)} if outcome.is_finished else set()
         others = [(name, value) for name, value in outcome.metrics.items() if name not in counting]
+        sign = next((metric.direction.sign for metric in history.metrics(node)), 1)
+        # Of many cases, those that have most to gain.
+        others.sort(key=lambda item: sign * item[1] if item[0].startswith(_CASE) else float("-inf"))
         lines += [f"{one_line(name, _RESULT_NAME)}: {value:.6g}" for name, value in others[:_MAX_RESULT_METRICS]]
         if len(others) > _MAX_RESULT_METRICS:
             lines.append(f"... {len(others) - _MAX_RESULT_METRICS} more metrics")
@@ -190,13 +210,28 @@ def leftover_texts(node: Node, leftovers: Leftovers, limit_tokens: int) -> Itera
     parts = (
         ("what the benchmark says", artifacts),
         ("traces of tasks, failed ones first", traces),
-        ("the end of stderr", leftovers.stderr),
-        ("the end of stdout", "" if _is_result_alone(leftovers.stdout) else leftovers.stdout),
+        ("the end of stderr", without_repeats(leftovers.stderr)),
+        ("the end of stdout", "" if _is_result_alone(leftovers.stdout) else without_repeats(leftovers.stdout)),
     )
     for label, text in parts:
         if fenced := fence_to_budget(f"{label}, node {node.name}", text, limit_tokens // 2):
             limit_tokens = limit_tokens // 2
             yield fenced
+
+
+def without_repeats(output: str) -> str:
+    """Leave out lines that differ from others in their numbers alone, but for the first and the last."""
+    lines = output.splitlines()
+    kinds = [_NUMBER.sub("0", line).strip() for line in lines]
+    first = {kind: at for at, kind in reversed([*enumerate(kinds)])}
+    last = {kind: at for at, kind in enumerate(kinds)}
+    counts, shown = Counter(kinds), list[str]()
+    for at, (line, kind) in enumerate(zip(lines, kinds, strict=True)):
+        if counts[kind] <= _FEW or at in (first[kind], last[kind]):
+            shown.append(line)
+        if counts[kind] > _FEW and at == first[kind]:
+            shown.append(f"... {counts[kind] - 2} lines like this ...")
+    return "\n".join(shown)
 
 
 def _is_result_alone(output: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from loopty.domain.access import Access
+from loopty.domain.benchmark import Gate
 from loopty.domain.ids import NodeId
 from loopty.domain.proposal import MARK, MOST_DECLARED
 from loopty.domain.task import Pools, Task
@@ -167,6 +168,7 @@ def _tokens_of(sections: Iterable[str]) -> int:
 
 
 _MAX_PATTERNS = 12
+_MAX_GATES = 8
 _LONGEST = 120
 
 
@@ -178,6 +180,7 @@ class PromptLimits(Record):
     processes: int
     network: bool
     pools: Pools
+    gates: tuple[Gate, ...] = ()
     tune_trials: int | None = None
     """Short runs that tune the parameters of a proposal; None where there is no slice to run."""
 
@@ -186,7 +189,7 @@ class PromptLimits(Record):
         benchmark, limits = task.benchmark, task.limits
         tune_trials = task.tune.trials if task.tune else None
         bounds = benchmark.timeout_seconds, limits.memory_mb, limits.processes
-        return cls(*bounds, benchmark.network, task.pools, tune_trials)
+        return cls(*bounds, benchmark.network, task.pools, task.gates, tune_trials)
 
 
 def limits_text(ask: Ask, access: Access | None, limits: PromptLimits | None) -> str:
@@ -194,6 +197,7 @@ def limits_text(ask: Ask, access: Access | None, limits: PromptLimits | None) ->
     lines = [
         *(_access_lines(access) if access else ()),
         *(_trial_lines(limits, bool(access)) if limits else ()),
+        *(map(_gate_line, limits.gates[:_MAX_GATES]) if limits else ()),
         *(declaration_lines(limits.tune_trials) if access and limits and limits.tune_trials else ()),
         *(_budget_lines(ask, limits.pools) if limits else ()),
     ]
@@ -205,7 +209,10 @@ def _access_lines(access: Access) -> Iterator[str]:
     if access.read != ("**",):
         yield f"You may read {_pattern_list(access.read)}."
     yield "Where a file has EVOLVE-BLOCK-START and EVOLVE-BLOCK-END lines, change only what is between them."
-    yield "A change that games the benchmark, removes checks or fakes results is rejected, whatever its score."
+    yield (
+        "A change that games the benchmark is rejected, whatever its score: one that knows the inputs or "
+        "remembers results, touches the clock or a check, or uses what the goal forbids."
+    )
 
 
 def _trial_lines(limits: PromptLimits, changes_code: bool) -> Iterator[str]:
@@ -217,6 +224,16 @@ def _trial_lines(limits: PromptLimits, changes_code: bool) -> Iterator[str]:
     if changes_code:
         network = "" if limits.network else "It has no network. "
         yield f"{network}Nothing can be installed: use the standard library and what the files import already."
+
+
+def _gate_line(gate: Gate) -> str:
+    """Say what a change must meet, whatever its score."""
+    if gate.command:
+        line = gate.command if isinstance(gate.command, str) else " ".join(gate.command)
+        return f"It must pass `{one_line(line, _LONGEST)}` (gate {one_line(gate.name, _LONGEST)})."
+    least = f" at least {gate.minimum:g}" if gate.minimum is not None else ""
+    most = f" at most {gate.maximum:g}" if gate.maximum is not None else ""
+    return f"`{one_line(gate.metric, _LONGEST)}` must be{' and'.join(filter(None, (least, most)))}."
 
 
 def _budget_lines(ask: Ask, pools: Pools) -> Iterator[str]:
