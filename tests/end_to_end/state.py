@@ -36,12 +36,16 @@ def has_description(place: Place, node: str) -> bool:
 
 
 def node_count(place: Place) -> int:
-    """The number of nodes in the ledger while another process writes it."""
+    return event_count(place, "node-added")
+
+
+def event_count(place: Place, kind: str) -> int:
+    """The number of events of a kind in the ledger while another process writes it."""
     ledger = place.state / "ledger.sqlite"
     if not ledger.exists():
         return 0
     with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(ledger, timeout=30)) as db:
-        return db.execute("SELECT count(*) FROM events WHERE kind = 'node-added'").fetchone()[0]
+        return db.execute("SELECT count(*) FROM events WHERE kind = ?", (kind,)).fetchone()[0]
     return 0
 
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from .conftest import ECHO_X, PARAMETER_TASK
-from .state import has_description
+from .state import event_count
 
 SLOW = 'sleep 0.5; echo "{\\"score\\": 1}" > "$EVO_RESULT_PATH"'
 READING = (
@@ -41,7 +41,7 @@ def until(condition):
 
 def start_and_wait_for_results(place):
     process = place.start("optimize", "--quiet")
-    until(lambda: has_description(place, "1.1") or process.poll() is not None)
+    until(lambda: event_count(place, "node-judged") > 1 or process.poll() is not None)
     assert process.poll() is None, process.stderr.read()
     return process
 
@@ -67,7 +67,8 @@ def test_a_state_that_is_removed_while_a_run_goes_on_is_saved_again(slow, lost):
             path.unlink()
     assert "nothing is lost" in only_line(process)
     history = slow.history()
-    assert all(history[node].verdict for node in list(history.ids)[:2]), "with the results of before"
+    decided = {node: history[node].verdict for node in history.ids}
+    assert all(list(decided.values())[:2]), f"with the results of before: {decided}"
     slow.loopty("status")
     slow.write("loopty.toml", (slow.top / "loopty.toml").read_text().replace("attempts = 60", "attempts = 4"))
     slow.loopty("optimize", "--quiet", code=None)

@@ -284,8 +284,13 @@ class SqliteDatabase:
     def read(self, question: Callable[[], T]) -> T:
         if self._db.in_transaction:
             return question()
-        with self._transaction("DEFERRED"):
-            return question()
+        try:
+            with self._transaction("DEFERRED"):
+                return question()
+        except Misuse:
+            if self._file.is_gone and not self.reads_only:
+                self._save_again()
+            raise
 
     @contextmanager
     def write(self) -> Iterator[None]:
@@ -300,7 +305,7 @@ class SqliteDatabase:
                 finally:
                     self.is_writing = was_writing
         except Misuse:
-            if self._file.is_gone:  # SQLite calls a file that was moved away read-only
+            if self._file.is_gone:  # a file that was moved away looks read-only
                 self._save_again()
             raise
         if self._file.is_gone:
