@@ -9,7 +9,7 @@ import time
 import pytest
 
 from .conftest import ECHO_X, PARAMETER_TASK
-from .state import event_count
+from .state import event_count, has_description
 
 SLOW = 'sleep 0.5; echo "{\\"score\\": 1}" > "$EVO_RESULT_PATH"'
 READING = (
