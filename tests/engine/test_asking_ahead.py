@@ -11,6 +11,7 @@ from loopty.domain.model import Outage
 from loopty.domain.proposal import Objection, Proposal, Refusal, RungChange
 from loopty.domain.task import Pools
 from loopty.domain.trial import Ending, Outcome, Pool, Verdict
+from loopty.engine import loop
 from loopty.record.nodes import FilesRemoved, NodeAdded, ProposalRefused
 from loopty.record.search_summary import RungChanged
 from loopty.record.sessions import SessionEnded
@@ -70,6 +71,20 @@ def pause_for(turns):
             await asyncio.sleep(0)
 
     return pause
+
+
+@pytest.fixture(autouse=True)
+def long_trials(monkeypatch):
+    """Each trial counts as long."""
+    monkeypatch.setattr(loop, "_LONG_TRIAL_SECONDS", 0.0)
+
+
+async def test_a_trial_of_seconds_is_waited_for_unless_the_user_said_how_many_to_ask(bench, monkeypatch):
+    monkeypatch.setattr(loop, "_LONG_TRIAL_SECONDS", 30.0)
+    for questions, running in ((None, [[], [], [], []]), (1, [[], ["1.1"], ["1.2"], ["1.3"]])):
+        proposer = WaitingProposer()
+        await bench(x_of, proposer=proposer, pools=Pools(attempts=4, questions=questions)).drive()
+        assert [nodes for _, _, nodes, _ in proposer.known] == running
 
 
 async def test_one_proposal_is_made_while_a_trial_runs(bench):

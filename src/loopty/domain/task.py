@@ -59,7 +59,8 @@ class Pools(Table):
     money_usd: float | None = option("Money that calls to models may cost.", None, minimum=0)
     iterations_per_minute: float | None = option("Most proposals requested in any minute.", None, above=0)
     questions: int | None = option(
-        "Proposals asked of models at the same time. Default: the number of slots for trials.",
+        "Proposals asked of models at the same time, also while trials run. Default: the number of slots for "
+        "trials, and a trial that takes less than half a minute is waited for.",
         None,
         minimum=1,
     )

@@ -73,6 +73,7 @@ def next_pending(history: History, run: int, pool: Pool) -> Node | None:
 
 
 _MAX_RUNG_CHANGES = 16
+_LONG_TRIAL_SECONDS = 30.0
 """Consecutive changes of rung without a proposal."""
 
 
@@ -263,10 +264,20 @@ class Loop:
                 return
             elif not self._fill_slot(claims):
                 break
-        for pool in self._proposers:
+        for pool in self._proposers if self._asks_ahead() else ():
             is_asked = pool not in self._not_ahead and not self._cancel.is_set()
             while is_asked and self._questions.can_ask_ahead(pool) and self._wants_question(pool):
                 self._questions.ask(pool, self._trials_ended, early=True)
+
+    def _asks_ahead(self) -> bool:
+        """Say whether models are asked while trials run: not where those take seconds, and nobody said otherwise.
+
+        A proposal that knows the last result is worth more than the seconds that a slot is idle.
+        """
+        baseline = self.history[self.run.root].outcome
+        return self._pools.questions is not None or (
+            baseline is not None and baseline.seconds >= _LONG_TRIAL_SECONDS
+        )
 
     def _fill_slot(self, claims: Counter[Pool]) -> bool:
         """Bring one free slot closer to a trial; False when nothing can be done now.
