@@ -34,7 +34,7 @@ docs: .venv/.ready   ## write the reference page of loopty.toml
 lock: .venv/.ready   ## pin every dependency
 	.venv/bin/pip install --quiet uv
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--no-header --extra samplers --extra models --extra anthropic --extra google --extra keyring --extra parquet --extra mlflow --extra wandb --extra postgres --extra ray --extra slurm --extra modal \
+		--no-header --extra samplers --extra models --extra anthropic --extra google --extra keyring --extra parquet --extra mlflow --extra wandb --extra postgres --extra ray \
 		--group dev -o requirements.lock pyproject.toml
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --constraint requirements.lock --group install -o requirements-runtime.lock pyproject.toml

@@ -66,11 +66,15 @@ def test_a_verb_that_needs_an_extra_says_how_to_add_it(place: UserPlace) -> None
         assert said.replace("'", "").endswith(advice(place, extra)), said
 
 
-@pytest.mark.parametrize("kind", ["slurm", "ray", "modal"])
-def test_workers_that_need_an_extra_say_how_to_add_it(place: UserPlace, kind: str) -> None:
+def test_workers_that_need_an_extra_say_how_to_add_it(place: UserPlace) -> None:
     (place.top / "loopty.toml").write_text(TASK)
-    told = place.loopty("optimize", "--listen", "127.0.0.1:0", "--on", f"{kind}:", code=2)
-    assert advice(place, kind) in told.splitlines()[-1].replace("'", "")
+    told = place.loopty("optimize", "--listen", "127.0.0.1:0", "--on", "ray:", code=2)
+    assert advice(place, "ray") in told.splitlines()[-1].replace("'", "")
+
+
+def test_an_installation_has_the_recipes(place: UserPlace) -> None:
+    for name, line in {"slurm": "srun ", "sky": "sky launch ", "modal": "import modal"}.items():
+        assert line in place.loopty("worker", "--recipe", name)
 
 
 IMPORT = re.compile(r"^(?:from ([\w.]+) import ([\w, ]*)|import ([\w.]+))", re.MULTILINE)
@@ -87,7 +91,8 @@ def imports_at_start(path: Path) -> set[str]:
 def test_only_the_ledger_on_a_server_imports_an_extra_at_its_start() -> None:
     source = TOP / "src"
     paths = {".".join(path.relative_to(source).with_suffix("").parts): path for path in source.rglob("*.py")}
-    imports = {name: imports_at_start(path) for name, path in paths.items() if ".testing." not in name}
+    unread = (".testing.", ".recipes.")  # the recipes are printed, for users who have what they import
+    imports = {name: imports_at_start(path) for name, path in paths.items() if not any(map(name.count, unread))}
     project = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
     required = {re.split(r"[^\w-]", name)[0] for name in project["dependencies"]}
     known = {"loopty", "loopty_sdk", "_sha2", *required, *sys.stdlib_module_names}

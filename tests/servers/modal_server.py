@@ -1,27 +1,36 @@
-"""A server of Modal's protocol on this machine: the real client talks to it, and nothing is rented."""
+"""A server of Modal's protocol on this machine: the real client talks to it, and nothing is rented.
+
+`python modal_server.py [--endless] COMMAND…`, under a Python that has Modal, runs the command with the server as
+its Modal. It prints, as JSON, the requests, what the command said and its exit code. With `--endless` the worker
+never ends, and the command gets SIGTERM once it waits for that.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import pickle
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
-from typing import Any, Protocol
+import sys
+from asyncio.subprocess import PIPE, STDOUT
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import grpclib
 import grpclib.server
 from google.protobuf.empty_pb2 import Empty
+from google.protobuf.json_format import MessageToDict
 from modal_proto import api_grpc
 from modal_proto import api_pb2 as api
 
-EXIT_CODE = 124
+LAST_LINE = "no driver came back for 120 s"
 _SUCCESS = api.GenericResult(status=api.GenericResult.GENERIC_STATUS_SUCCESS)
 _ENVIRONMENT = api.EnvironmentMetadata(
     name="main", settings=api.EnvironmentSettings(image_builder_version="2025.06")
 )
 _HANDLE = api.FunctionHandleMetadata(function_name="worker")
-_RESULT = api.GenericResult(status=api.GenericResult.GENERIC_STATUS_SUCCESS, data=pickle.dumps(EXIT_CODE))
+_RESULT = api.GenericResult(status=api.GenericResult.GENERIC_STATUS_SUCCESS, data=pickle.dumps(LAST_LINE))
 
 
 def _create_function(request: Any) -> Any:
@@ -42,6 +51,7 @@ _ANSWERS: Mapping[str, Callable[[Any], Any]] = {
         environment_id="en-1", metadata=_ENVIRONMENT
     ),
     "ImageGetOrCreate": lambda _: api.ImageGetOrCreateResponse(image_id="im-1", result=_SUCCESS),
+    "MountBatchedCheckExistence": lambda _: api.MountBatchedCheckExistenceResponse(),
     "MountGetOrCreate": lambda _: api.MountGetOrCreateResponse(mount_id="mo-1"),
     "SecretGetOrCreate": lambda _: api.SecretGetOrCreateResponse(secret_id="st-1"),
     "FunctionPrecreate": lambda _: api.FunctionPrecreateResponse(function_id="fu-1", handle_metadata=_HANDLE),
@@ -61,15 +71,9 @@ class ModalServer:
 
     def __init__(self, *, is_endless: bool = False) -> None:
         self._is_endless = is_endless
-        self._requests: list[tuple[str, Any]] = []
+        self.requests: list[tuple[str, Any]] = []
         self.runs = asyncio.Event()
         """Set when somebody waits for the function's result."""
-
-    def all_requests(self) -> list[tuple[str, Any]]:
-        return list(self._requests)
-
-    def requests(self, name: str) -> list[Any]:
-        return [request for method, request in self._requests if method == name]
 
     def __mapping__(self) -> Any:
         base = api_grpc.ModalClientBase
@@ -79,7 +83,7 @@ class ModalServer:
     def _method(self, name: str) -> Any:
         async def answer(_service: Any, stream: Any) -> None:
             request = await stream.recv_message()
-            self._requests.append((name, request))
+            self.requests.append((name, request))
             if name == "FunctionGetOutputs":
                 self.runs.set()
                 if self._is_endless:
@@ -91,32 +95,31 @@ class ModalServer:
         return answer
 
 
-class Environment(Protocol):
-    """Where variables are set: pytest's `monkeypatch`."""
-
-    def setenv(self, name: str, value: str) -> None: ...
-
-
-def log_in(environment: Environment, server: str, token: str, secret: str) -> None:
-    """Whatever login this user has at Modal, the client uses these."""
-    for name, value in {"SERVER_URL": server, "TOKEN_ID": token, "TOKEN_SECRET": secret}.items():
-        environment.setenv(f"MODAL_{name}", value)
-
-
-@asynccontextmanager
-async def serve_modal(environment: Environment, *, is_endless: bool = False) -> AsyncIterator[ModalServer]:
-    """Have the client of this process talk to such a server, under a login that is worth nothing elsewhere."""
-    from modal.client import Client
-
-    service = ModalServer(is_endless=is_endless)
+async def main(words: list[str]) -> None:
+    service = ModalServer(is_endless="--endless" in words)
     server = grpclib.server.Server([service])
     listener = socket.create_server(("127.0.0.1", 0))
     await server.start(sock=listener)
-    log_in(environment, f"http://127.0.0.1:{listener.getsockname()[1]}", "ak-none", "as-none")
-    client = await Client.from_env.aio()
-    try:
-        yield service
-    finally:
-        await client._close.aio()
-        server.close()
-        await server.wait_closed()
+    # Whatever login this user has at Modal, the client uses these.
+    login = {
+        "SERVER_URL": f"http://127.0.0.1:{listener.getsockname()[1]}",
+        "TOKEN_ID": "ak-1",
+        "TOKEN_SECRET": "as-1",
+    }
+    process = await asyncio.create_subprocess_exec(
+        *(word for word in words if word != "--endless"),
+        env={**os.environ, **{f"MODAL_{name}": value for name, value in login.items()}},
+        stdout=PIPE,
+        stderr=STDOUT,
+    )
+    if "--endless" in words:
+        await service.runs.wait()
+        process.terminate()
+    said, _ = await process.communicate()
+    server.close()
+    requests = [[name, MessageToDict(request)] for name, request in service.requests]
+    print(json.dumps({"requests": requests, "said": said.decode(), "code": process.returncode}))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))

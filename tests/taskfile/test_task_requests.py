@@ -67,6 +67,12 @@ def test_a_task_with_defaults_asks_for_nothing(tmp_path):
         ("", f'{AGENT}agent = "pi"\nvariables = ["TOKEN"]', "your variable TOKEN (proposer.variables)"),
         ("", f'{AGENT}agent = "pi"\nargs = ["--bad"]', "to start it with '--bad' (proposer.args)"),
         ("", '[proposer]\nkind = "ladder"\n[[proposer.rungs]]\nkind = "agent"\nagent = "pi"', "your login of pi"),
+        ("", '[executor]\nhosts = ["ssh://me@box/a"]', "to start workers at 'ssh://me@box/a' (executor.hosts)"),
+        (
+            "",
+            '[executor]\nstart = "rent"\nworkers = 8',
+            "your full permissions, to run 'rent' 8 times without a sandbox (executor.start)",
+        ),
         ("", '[agents]\nmay = ["discard"]', "coding agents to discard what others made (agents.may)"),
     ],
 )
@@ -113,7 +119,7 @@ def test_every_key_of_the_schema_was_considered():
         "isolated data env mounts network resources devices share_devices grace_seconds cascade",
         CascadeStage: "name command timeout_seconds metric minimum maximum",
         SandboxSpec: "kind require engine image gpus",
-        ExecutorSpec: "kind hosts listen lease_seconds wait_seconds",
+        ExecutorSpec: "kind hosts start workers listen lease_seconds wait_seconds",
         AgentOptions: "agent command stream model args login variables timeout_seconds memory_mb disk_mb parents "
         "briefing agents name weight prompt surface stalls",
         Audit: "command files data timeout_seconds",

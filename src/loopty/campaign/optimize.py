@@ -317,7 +317,9 @@ def with_workers(context: CampaignContext, listen: str, hosts: Sequence[str]) ->
     if not (listen or hosts):
         return context
     spec = context.task.executor
-    executor = replace(spec, kind="pool", listen=listen or spec.listen, hosts=tuple(hosts) or spec.hosts)
+    executor = replace(spec, kind="pool", listen=listen or spec.listen)
+    if hosts:  # in place of all that the task file starts
+        executor = replace(executor, hosts=tuple(hosts), start="")
     return replace(context, task=replace(context.task, executor=executor))
 
 

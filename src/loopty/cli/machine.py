@@ -189,9 +189,6 @@ def ledger_verb(url: str | None, own: bool, store: str | None, no_store: bool, s
         click.echo(f"store {store_line(shared.place, shared.unsent, shared.unsent_bytes, shared.fault)}")
 
 
-_VARIABLE = "LOOPTY_WORKER_URL"
-
-
 def _print_line(text: str) -> None:
     """Print what happens now, as one line of JSON."""
     click.echo(json.dumps({"at": round(time.time(), 3), "message": text}))
@@ -207,6 +204,11 @@ def _print_line(text: str) -> None:
 @click.option("--patience", type=float, help="Seconds without a driver after which it ends. Default: it waits.")
 @click.option("--json", "as_json", is_flag=True, help="Write what it does as lines of JSON to standard output.")
 @click.option("--stdio", is_flag=True, help="Talk to the driver by standard input and output, as over ssh.")
+@click.option(
+    "--recipe",
+    type=click.Choice(["slurm", "sky", "modal"]),
+    help="Print a command for `executor.start`, as a file.",
+)
 def worker_verb(
     url: str | None,
     folder: Path | None,
@@ -215,6 +217,7 @@ def worker_verb(
     patience: float | None,
     as_json: bool,
     stdio: bool,
+    recipe: str | None,
 ) -> None:
     """Run trials of a campaign that another machine drives.
 
@@ -223,8 +226,12 @@ def worker_verb(
     killed, and the worker joins again as soon as the driver is back. Ctrl-C ends it.
     """
     from loopty.features.fleet.door import WorkerUrl
+    from loopty.features.fleet.start_command import URL_VARIABLE, recipe_text
     from loopty.features.fleet.worker import WorkerRun
 
+    if recipe:
+        click.echo(recipe_text(recipe), nl=False)
+        return
     if stdio and as_json:
         raise click.UsageError("name --stdio or --json, not both: standard output belongs to the driver")
     tell = _print_line if as_json else say
@@ -232,8 +239,8 @@ def worker_verb(
     if stdio:
         run.serve_stdio()
         return
-    if not (found := url or os.environ.get(_VARIABLE)):
-        raise click.UsageError(f"name the URL that `loopty optimize --listen` shows, or set ${_VARIABLE}")
+    if not (found := url or os.environ.get(URL_VARIABLE)):
+        raise click.UsageError(f"name the URL that `loopty optimize --listen` shows, or set ${URL_VARIABLE}")
     run.join(WorkerUrl.parse(found), patience)
 
 

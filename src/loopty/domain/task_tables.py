@@ -132,14 +132,22 @@ class ExecutorSpec(Table):
     """Where trials run."""
 
     kind: str = option(
-        "`local`: on this machine. `pool`: on workers, which `hosts` start or `loopty worker` adds.",
+        "`local`: on this machine. `pool`: on workers, which `hosts` and `start` name or `loopty worker` adds.",
         "local",
         choices=("local", "pool"),
     )
     hosts: tuple[str, ...] = option(
-        "Where to start a worker each: a directory, `ssh://USER@HOST/DIRECTORY`, `slurm:PARTITION?…`, "
-        "`ray:ADDRESS?…` (`docs/workers.md`).",
+        "Where to start a worker each: a directory, `ssh://USER@HOST/DIRECTORY`, `ray:ADDRESS?…` "
+        "(`docs/workers.md`).",
         (),
+    )
+    start: str = option(
+        "A shell command that starts one worker anywhere, and ends with it. It runs in your home folder, with "
+        "your permissions and $LOOPTY_WORKER_URL (`docs/workers.md`).",
+        "",
+    )
+    workers: int = option(
+        "How many workers `start` starts; the command is run once for each.", 1, minimum=1, below=MOST_WORKERS + 1
     )
     listen: str = option(
         "`ADDRESS:PORT` where workers may join with `loopty worker`; `optimize --listen` wins. Default: none.",

@@ -129,6 +129,10 @@ def _right_requests(task: Task) -> Iterator[TaskRequest]:
 def _executor_requests(task: Task) -> Iterator[TaskRequest]:
     for host in task.executor.hosts:
         yield TaskRequest("executor.hosts", f"to start workers at {host!r}")
+    if command := task.executor.start:
+        # The number, too: what the command rents is paid for each.
+        times = f"{task.executor.workers} times " if task.executor.workers > 1 else ""
+        yield TaskRequest("executor.start", f"your full permissions, to run {command!r} {times}without a sandbox")
     if task.executor.listen:
         yield TaskRequest("executor.listen", f"to let workers join at {task.executor.listen!r}")
 

@@ -144,7 +144,17 @@ def test_an_entry_names_resources_and_the_network():
 
 
 @pytest.mark.parametrize(
-    "host", ["ray:?resources=licence", "ray:?resources=a:0", "ray:?network=open", "ray://box:10001", "ray:?cpus=x"]
+    "host",
+    [
+        "ray:?resources=licence",
+        "ray:?resources=a:0",
+        "ray:?network=open",
+        "ray://box:10001",
+        "ray:?cpus=x",
+        "ray:?workers=0",
+        "ray:?workers=x",
+        "ray:?gpu=1",
+    ],
 )
 def test_a_faulty_entry_is_refused_before_anything_starts(host):
     with pytest.raises(Misuse, match=r"\[executor\] hosts"):

@@ -1,4 +1,4 @@
-"""What a cluster is asked for, and what runs on the node where it places a worker."""
+"""What a Ray cluster is asked for, and what runs on the node where it places a worker."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import IO
 from urllib.parse import parse_qsl
 
 from loopty.domain.errors import Misuse
+from loopty.kit.foreign_text import strip_hidden
 from loopty.kit.records import Record, field
 from loopty.kit.temporary_folder import temporary_top
 
@@ -28,40 +29,31 @@ async def last_line(stream: asyncio.StreamReader) -> str:
     return last
 
 
-_OPTIONS = {
-    "slurm": ("cpus", "gpus", "minutes", "folder", "cluster"),
-    "ray": ("cpus", "gpus", "resources", "network"),
-    "sky": ("cpus", "gpus", "minutes", "install", "spot"),
-    "modal": ("cpus", "gpus", "minutes", "install"),
-}
+_OPTIONS = ("cpus", "gpus", "resources", "network")
 _PRIVATE = "private"
 
 
 class ClusterSpec(Record):
-    """`slurm:PARTITION?…`, `ray:ADDRESS?…`, `sky:CLOUD?…` or `modal:?…`."""
+    """`ray:ADDRESS?…`."""
 
     host: str
     """The whole entry."""
-    kind: str
     place: str
     workers: int = 1
     options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, host: str) -> ClusterSpec:
-        """Parse the spec. Raises Misuse for options that the scheduler does not know."""
-        kind, _, rest = host.partition(":")
-        place, _, query = rest.partition("?")
+        """Parse the spec. Raises Misuse for options that there are not."""
+        place, _, query = host.partition(":")[2].partition("?")
         options = dict(parse_qsl(query, keep_blank_values=True))
         workers = options.pop("workers", "1")
-        known = _OPTIONS[kind]
-        unknown = [name for name in options if name not in known]
-        if unknown or not workers.isdecimal() or not int(workers):
+        if options.keys() - set(_OPTIONS) or not workers.isdecimal() or not int(workers):
             raise Misuse(
                 f"[executor] hosts names {host!r}: after the question mark, give workers=NUMBER"
-                f"{''.join(f', {name}=…' for name in known)}"
+                f"{''.join(f', {name}=…' for name in _OPTIONS)}"
             )
-        return cls(host, kind, place, int(workers), options)
+        return cls(host, place, int(workers), options)
 
     def number(self, name: str, default: float) -> float:
         try:
@@ -128,7 +120,7 @@ def run_worker(url: str, options: Sequence[str] = (), program: Sequence[str] = W
                 time.sleep(_POLL_SECONDS)
         finally:
             _end(process)
-        return WorkerEnd(process.returncode, _last_line(messages) or f"exit code {process.returncode}")
+        return WorkerEnd(process.returncode, last_written(messages) or f"exit code {process.returncode}")
 
 
 def _environment() -> dict[str, str]:
@@ -147,10 +139,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.wait()
 
 
-def _last_line(messages: IO[bytes]) -> str:
+def last_written(messages: IO[bytes]) -> str:
+    """Return the last line that a process has written there, without what a terminal obeys."""
     messages.seek(max(0, messages.seek(0, os.SEEK_END) - _LAST_BYTES))
-    lines = messages.read().decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else ""
+    lines = strip_hidden(messages.read().decode(errors="replace")).strip().splitlines()
+    return lines[-1].strip() if lines else ""
 
 
 def _die_with_parent() -> None:

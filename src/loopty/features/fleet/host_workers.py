@@ -1,4 +1,4 @@
-"""Workers that the pool starts itself: on this machine, on hosts over ssh, and on clusters."""
+"""Workers that the pool starts itself: on this machine, on hosts over ssh, by Ray, and by a command."""
 
 from __future__ import annotations
 
@@ -11,55 +11,19 @@ import shlex
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from loopty.domain.errors import Misuse
-from loopty.features.fleet.cluster_spec import ClusterSpec, last_line, run_worker
+from loopty.domain.task_tables import ExecutorSpec
+from loopty.features.fleet.cluster_spec import ClusterSpec, last_line
 from loopty.features.fleet.messages import Link
 from loopty.features.fleet.ray_workers import NoteNodes, RayPlacer
-from loopty.features.fleet.rented_workers import requirement, run_modal_container, run_sky_worker, sky_python
+from loopty.features.fleet.start_command import RECIPES, run_start_command
 from loopty.kit.installation import extra_command
 from loopty.kit.records import Record
 
-_POLL_SECONDS = 0.5
-
-
-async def run_slurm_worker(spec: ClusterSpec, url: str) -> str:
-    """Have Slurm run one worker as a job, and wait for its end; cancelling this ends it."""
-    import submitit
-
-    folder = Path(spec.options.get("folder", "~/.local/state/loopty/slurm")).expanduser()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # the jobs in it hold the URL
-    executor = submitit.AutoExecutor(folder=folder, cluster=spec.options.get("cluster"))
-    executor.update_parameters(
-        timeout_min=int(spec.number("minutes", 24 * 60)),
-        cpus_per_task=int(spec.number("cpus", 1)),
-        gpus_per_node=int(spec.number("gpus", 0)),
-        **({"slurm_partition": spec.place} if spec.place else {}),
-    )
-    job = await asyncio.to_thread(executor.submit, run_worker, url)
-    try:
-        while not await asyncio.to_thread(job.done):  # noqa: ASYNC110 - a job knows no event
-            await asyncio.sleep(_POLL_SECONDS)
-        found = await asyncio.to_thread(job.exception)
-        return str(found or (await asyncio.to_thread(job.result)).text)
-    except asyncio.CancelledError:
-        await asyncio.to_thread(job.cancel)
-        raise
-
-
-# The scheduler runs no trial and retries nothing: leases, cancels and retries are the pool's.
-
-
-_RUNNERS: Mapping[str, Callable[[ClusterSpec, str], Awaitable[str]]] = {
-    "slurm": run_slurm_worker,
-    "sky": run_sky_worker,
-    "modal": run_modal_container,
-}
-KINDS = (*_RUNNERS, "ray")
-_MODULES = {"slurm": "submitit", "modal": "modal", "ray": "ray"}
 Run = Callable[[], Awaitable[str]]
 """Runs one worker to its end; returns why it ended."""
 
@@ -68,41 +32,29 @@ def _note_nothing(_cluster: str, _nodes: object) -> None:
     return None
 
 
-class ClusterTerms(Record):
-    """What workers of a cluster need from the session around them."""
+class StartTerms(Record):
+    """What starting workers needs from the session around them."""
 
     url: Callable[[], str] = str
     """What they join by."""
     note_nodes: NoteNodes = _note_nothing
     """Records which nodes a cluster has."""
+    joined: Callable[[], int] = int
+    """Counts the workers that have joined so far."""
 
 
-def cluster_runs(host: str, terms: ClusterTerms, say: Callable[[str], None]) -> list[Run]:
+def _ray_runs(host: str, terms: StartTerms, say: Callable[[str], None]) -> list[Run]:
     """Make what runs each worker of an entry that names a cluster. Refuses a fault or a missing package."""
     spec = ClusterSpec.parse(host)
-    if spec.kind == "ray":
-        placer = RayPlacer(spec, terms.url, say, functools.partial(terms.note_nodes, host))
-        _require_package(spec.kind)
-        return [placer.run] * spec.workers
-    _require_package(spec.kind)
-    if spec.kind in ("sky", "modal"):
-        requirement(spec)  # before anything is rented
-
-    async def run() -> str:
-        return await _RUNNERS[spec.kind](spec, terms.url())
-
-    return [run] * spec.workers
-
-
-def _require_package(kind: str) -> None:
-    if kind == "sky":
-        sky_python()
-    elif importlib.util.find_spec(_MODULES[kind]) is None:
-        raise Misuse(f"`{kind}:` under [executor] hosts needs {_MODULES[kind]}: run {extra_command(kind)}")
+    placer = RayPlacer(spec, terms.url, say, functools.partial(terms.note_nodes, host))
+    if importlib.util.find_spec("ray") is None:
+        raise Misuse(f"`ray:` under [executor] hosts needs ray: run {extra_command('ray')}")
+    return [placer.run] * spec.workers
 
 
 _TRIES = 3
 """A host whose worker fails this often in a row, without joining, gets no further one."""
+_LONG_SECONDS = 60.0
 _PAUSE_SECONDS = 1.0
 _END_SECONDS = 15.0
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
@@ -111,9 +63,13 @@ _SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAl
 AdmitKnown = Callable[[Link, str], Awaitable[str]]
 
 
-def is_cluster(host: str) -> bool:
-    """Say whether an entry names a cluster, whose scheduler places workers."""
-    return host.partition(":")[0] in KINDS
+def joins_by_url(spec: ExecutorSpec) -> str:
+    """Return what starts workers that join over the network; empty if nothing does."""
+    return spec.start or next(filter(_is_cluster, spec.hosts), "")
+
+
+def _is_cluster(host: str) -> bool:
+    return host.startswith("ray:")
 
 
 def worker_command(host: str) -> list[str]:
@@ -121,6 +77,11 @@ def worker_command(host: str) -> list[str]:
 
     Raises Misuse for what is neither an absolute directory nor an ssh URL.
     """
+    if (scheme := host.partition(":")[0]) in RECIPES:
+        raise Misuse(
+            f"[executor] hosts names {host!r}: such workers are started by a command, `start`; "
+            f"`loopty worker --recipe {scheme}` prints one with its lines of loopty.toml"
+        )
     if not host.startswith("ssh:"):
         folder = Path(host).expanduser()
         if not folder.is_absolute():
@@ -145,8 +106,8 @@ def worker_command(host: str) -> list[str]:
 def require_hosts(hosts: Sequence[str]) -> None:
     """Raise Misuse for an entry that names no place for a worker, or a cluster whose package is not installed."""
     for host in hosts:
-        if is_cluster(host):
-            cluster_runs(host, ClusterTerms(), lambda _: None)
+        if _is_cluster(host):
+            _ray_runs(host, StartTerms(), lambda _: None)
         else:
             worker_command(host)
 
@@ -156,32 +117,32 @@ def _arguments(folder: str) -> tuple[str, ...]:
 
 
 class HostWorkers:
-    """Keeps one worker running at each host."""
+    """Keeps one worker running at each host, and as many as asked for by the command."""
 
     def __init__(
         self,
-        hosts: Sequence[str],
+        spec: ExecutorSpec,
         admit: AdmitKnown,
         say: Callable[[str], None],
-        terms: ClusterTerms = ClusterTerms(),  # noqa: B008 - frozen
+        terms: StartTerms = StartTerms(),  # noqa: B008 - frozen
     ) -> None:
-        """`terms` are for the workers that a cluster places."""
         self._admit = admit
         self._say = say
-        self._runs = [(host, run) for host in hosts for run in self._runs_at(host, terms)]
+        self._terms = terms
+        self._runs = list(self._all_runs(spec))
         self._tasks: list[asyncio.Task[None]] = []
         self._given_up: dict[int, str] = {}
         self._is_closing = False
 
     def start(self) -> None:
-        """Start a worker at each host."""
+        """Start all workers."""
         self._tasks = [asyncio.create_task(self._keep(*item)) for item in enumerate(self._runs)]
 
     def exhaustion(self) -> str:
-        """Say why no host will ever have a worker; empty as long as one may."""
+        """Say why there will never be a worker; empty as long as one may."""
         if len(self._given_up) < len(self._runs):
             return ""
-        return "; ".join(f"{self._runs[number][0]}: {reason}" for number, reason in self._given_up.items())
+        return "; ".join(dict.fromkeys(self._given_up.values()))
 
     async def close(self) -> None:
         """Wait for the workers, which were sent away, and kill those that stay."""
@@ -190,26 +151,38 @@ class HostWorkers:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _runs_at(self, host: str, terms: ClusterTerms) -> list[Run]:
-        if is_cluster(host):
-            return cluster_runs(host, terms, self._say)
-        return [functools.partial(self._run, host, worker_command(host))]
+    def _all_runs(self, spec: ExecutorSpec) -> Iterator[tuple[str, Run]]:
+        """Yield what runs each worker, after the words that name it."""
+        for host in spec.hosts:
+            if _is_cluster(host):
+                yield from ((host, run) for run in _ray_runs(host, self._terms, self._say))
+            else:
+                yield host, functools.partial(self._run, host, worker_command(host))
+        for number in range(1, spec.workers + 1) if spec.start else ():
+            yield "executor.start", functools.partial(self._run_command, spec.start, number)
+
+    async def _run_command(self, command: str, number: int) -> str:
+        return await run_start_command(command, self._terms.url(), number)
 
     async def _keep(self, number: int, entry: tuple[str, Run]) -> None:
-        host, run = entry
+        name, run = entry
         failures = 0
         while failures < _TRIES and not self._is_closing:
-            joined_before = asyncio.get_running_loop().time()
+            began, joined = asyncio.get_running_loop().time(), self._terms.joined()
             try:
                 reason = await run()
             except Misuse as error:
                 reason, failures = str(error), _TRIES
-            lived = asyncio.get_running_loop().time() - joined_before
-            failures = 1 if lived > 60 else failures + 1
+            # A machine whose set-up fails is rented for minutes each time: time alone is no success.
+            lived = asyncio.get_running_loop().time() - began
+            has_worked = lived > _LONG_SECONDS and self._terms.joined() > joined
+            failures = 1 if has_worked else failures + 1
             if failures < _TRIES:
                 await asyncio.sleep(_PAUSE_SECONDS * failures)
-        self._given_up[number] = reason
-        self._say(f"no worker at {host}: {reason}")
+        said = f"{name}: {reason}"
+        if said not in self._given_up.values():
+            self._say(f"no worker from {said}")
+        self._given_up[number] = said
 
     async def _run(self, host: str, command: Sequence[str]) -> str:
         """Run one worker to its end; returns why it ended."""

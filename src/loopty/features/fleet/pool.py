@@ -229,6 +229,8 @@ class WorkerPool:
         self._pending: set[str] = set()
         """Fingerprints under which the incumbent is being measured, so that results can be compared."""
         self._numbers = itertools.count(1)
+        self.joined = 0
+        """The workers that have joined so far."""
         self._changed = asyncio.Event()
         self.on_cohort: Callable[[Machine], None] = lambda _: None
         """Called when a worker joins whose machine no result can be compared on yet."""
@@ -446,6 +448,7 @@ class WorkerPool:
             raise LinkLost(f"what the worker says about its machine cannot be recorded: {fault}")
         member = PoolWorker(name, host, machine, _plain_text(frame.text("sandbox"), 200), link)
         self._members[name] = member
+        self.joined += 1
         self._counts[member.fingerprint] += 1
         self._terms.note_machine(machine)
         joined = WorkerJoined(terms_run(self._terms), name, host, machine.fingerprint, member.sandbox)

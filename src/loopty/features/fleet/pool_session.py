@@ -15,7 +15,7 @@ from loopty.domain.trial import Ending, Machine, Pool, Verdict
 from loopty.engine.protocols import CommittedFiles, Trial
 from loopty.engine.trial_runner import TrialRunner
 from loopty.features.fleet.door import WorkerDoor
-from loopty.features.fleet.host_workers import ClusterTerms, HostWorkers, is_cluster, require_hosts
+from loopty.features.fleet.host_workers import HostWorkers, StartTerms, joins_by_url, require_hosts
 from loopty.features.fleet.messages import FileChange, PackedOrder, RigPackage, WorkerOrder
 from loopty.features.fleet.paces import WorkerPaces
 from loopty.features.fleet.pool import PoolTerms, WorkerPool
@@ -207,15 +207,14 @@ def require_workers(task: Task) -> None:
             "the benchmark calls the model of roles.user, which only trials on this machine can reach: "
             'set kind = "local" under [executor]'
         )
-    if not (spec.hosts or spec.listen):
-        raise Misuse("a pool needs workers: name hosts under [executor], or add --listen ADDRESS:PORT")
-    require_hosts(spec.hosts)
-    clusters = list(filter(is_cluster, spec.hosts))
-    if clusters and not spec.listen:
+    if not (spec.hosts or spec.start or spec.listen):
+        raise Misuse("a pool needs workers: set hosts or start under [executor], or add --listen ADDRESS:PORT")
+    if (what := joins_by_url(spec)) and not spec.listen:
         raise Misuse(
-            f"the workers of {clusters[0]!r} join over the network: add --listen ADDRESS:PORT, where they can "
+            f"the workers of {what!r} join over the network: add --listen ADDRESS:PORT, where they can "
             "reach this machine"
         )
+    require_hosts(spec.hosts)
 
 
 class PoolSession:
@@ -248,12 +247,13 @@ class PoolSession:
         )
         self._url = ""
         admit = functools.partial(self.pool.admit, is_known=True)
-        terms = ClusterTerms(lambda: self._url, self._note_nodes)
-        self._hosts = HostWorkers(spec.hosts, admit, context.say, terms)
+        terms = StartTerms(lambda: self._url, self._note_nodes, lambda: self.pool.joined)
+        self._hosts = HostWorkers(spec, admit, context.say, terms)
         self._keeper: CohortKeeper | None = None
         self._notes: set[asyncio.Task[None]] = set()
         """What is about to be recorded."""
-        if spec.hosts and (not spec.listen or all(map(is_cluster, spec.hosts))):
+        # Who listens because of these expects no other worker.
+        if joins_by_url(spec) or (spec.hosts and not spec.listen):
             self.pool.exhaustion = self._hosts.exhaustion
 
     async def open(self) -> None:
