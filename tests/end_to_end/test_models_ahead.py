@@ -19,7 +19,12 @@ VALUES = (7, 3, "no number", 9, 8, 4, 12, 11)
 
 
 def write_task(place, server, attempts: int, bench: str = NUMBER_BENCH, proposer: str = "") -> None:
-    task = CODE_TASK.format(attempts=f"{attempts}\nquestions = 1") + table("noise", repeat="never") + evolver(server) + proposer
+    task = (
+        CODE_TASK.format(attempts=f"{attempts}\nquestions = 1")
+        + table("noise", repeat="never")
+        + evolver(server)
+        + proposer
+    )
     place.write("loopty.toml", task)
     place.write("bench.sh", bench)
     place.commit()
