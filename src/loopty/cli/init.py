@@ -184,7 +184,6 @@ def init_verb(
     from loopty.features.setup.proposal_text import (
         folder_tasks,
         installed_text,
-        is_scored_elsewhere,
         nothing_to_change,
         nothing_to_measure,
         other_line,
@@ -225,8 +224,7 @@ def init_verb(
     found = tasks_to_try(facts, proposed)
     if not (benchmark or found):
         # Of the task of another tool, loading the program measures nothing.
-        resort = ("", "") if is_scored_elsewhere(facts) else other_line(proposed, ())
-        print_nothing_found(nothing_to_measure(facts), resort, as_json)
+        print_nothing_found(nothing_to_measure(facts), as_json)
         if not questions.has_terminal:
             sys.exit(1)
     line = benchmark or questions.require(

@@ -49,13 +49,6 @@ def test_headers_belong_to_the_language_of_most_sources_beside_them(facts_of):
     assert facts.languages == ("c", "c++")
 
 
-def test_the_file_that_loads_a_package_may_be_one_that_its_build_makes(facts_of):
-    package = '{"main": "dist/parser.js"}'
-    facts = facts_of({"package.json": package, "src/parser.ts": ""})
-    assert (facts.node_entry, facts.built_node_entry) == ("", "dist/parser.js")
-    assert facts_of({"package.json": package, "dist/parser.js": ""}).built_node_entry == ""
-
-
 def test_benchmarks_are_named_as_such_and_those_at_the_top_come_first(facts_of):
     names = ("src/workbench.py", "benches/sort.rs", "sort_bench.go", "bench.sh", "perf/x.js", "lib/benchmark.js")
     assert facts_of({"bench ü.py": ""}).benchmarks == ("bench ü.py",)

@@ -46,12 +46,6 @@ _REGISTERED = re.compile(
     r"\b(?:add_test|\w*_add_test|gtest_discover_tests|catch_discover_tests|doctest_discover_tests|gtest_add_tests)\s*\(",
     re.IGNORECASE,
 )
-_LIBRARY = re.compile(
-    r"^[^\S\n]*add_library\s*\(\s*([\w.+-]+|\$\{(?:CMAKE_)?PROJECT_NAME\})(?!\s+(?:INTERFACE|ALIAS|IMPORTED|OBJECT)\b)"
-    r"(?=[\s)])",
-    re.MULTILINE | re.IGNORECASE,
-)
-_PROJECT = re.compile(r"^[^\S\n]*project\s*\(\s*\"?([\w.+-]+)", re.MULTILINE | re.IGNORECASE)
 _COMMENT = re.compile(r"(?m)#(?!\[)[^\n]*$")
 
 
@@ -70,8 +64,6 @@ class CMakeFacts(Record):
     """Programs named as tests."""
     is_known_to_ctest: bool = False
     """Whether a test is registered, so that CTest runs it."""
-    libraries: tuple[str, ...] = ()
-    """Targets that build a library, those nearest to the top first."""
     benchmark_programs: tuple[str, ...] = ()
     """Programs named as benchmarks."""
 
@@ -87,16 +79,8 @@ def cmake_facts(texts: Iterable[str]) -> CMakeFacts:
         test_targets=tuple(dict.fromkeys(_TARGET.findall(text))),
         test_programs=tuple(dict.fromkeys(name for name in _PROGRAM.findall(text) if "$" not in name)),
         is_known_to_ctest=_REGISTERED.search(text) is not None,
-        libraries=_libraries(text),
         benchmark_programs=tuple(dict.fromkeys(_BENCHMARK.findall(text))),
     )
-
-
-def _libraries(text: str) -> tuple[str, ...]:
-    """List the libraries by name; one that is named as the project has the name of the first."""
-    project = _PROJECT.search(text)
-    names = (name if "$" not in name else project[1] if project else "" for name in _LIBRARY.findall(text))
-    return tuple(dict.fromkeys(name for name in names if name and "test" not in name.lower()))
 
 
 _EXTENSIONS = re.compile(r"\bExtension\s*\(|\bext_modules\b|\bcythonize\b|\bcffi_modules\b")

@@ -10,7 +10,6 @@ from pathlib import PurePosixPath
 from loopty.features.setup.builds import GO_MODULE, scripts_of_command
 from loopty.features.setup.causes.modules import BUILD_EXTENSIONS
 from loopty.features.setup.causes.results import command_with_timer
-from loopty.features.setup.last_resorts import last_resorts
 from loopty.features.setup.repository_facts import RepositoryFacts
 from loopty.features.setup.repository_tests import (
     common_paths,
@@ -62,8 +61,6 @@ class BenchmarkProposal(Record):
     """Whether the tests themselves are measured, so that they need no gate."""
     writable_copy: bool = False
     timeout_seconds: float = FIRST_TIMEOUT
-    last_resort: str = ""
-    """What is measured where nothing better works; empty for a benchmark or tests of the repository."""
     is_part: bool = False
     """Whether it builds or tests only a part of the repository."""
     is_shorter: bool = False
@@ -109,18 +106,6 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             is_part=tests.is_part,
         )
     yield from _native_benchmarks(facts, named, is_tool_known=False)
-    for resort in last_resorts(facts):
-        yield BenchmarkProposal(
-            resort.line_with_timer,
-            "file",
-            "min",
-            (),
-            f"this is only {resort.measures}: better measure what matters",
-            writable_copy=resort.writable_copy,
-            timeout_seconds=BUILD_TIMEOUT if resort.is_build else FIRST_TIMEOUT,
-            last_resort=resort.measures,
-            is_part=resort.is_part,
-        )
 
 
 def _evaluated_programs(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:

@@ -284,8 +284,6 @@ class TaskProver:
         """Prove that the score is about the code that candidates may change; a delay also shows the direction."""
         if proven.check.problem is not None or not (proven.draft.write and self._proves):
             return proven
-        if proven.draft.last_resort:
-            return proven  # what only loads or builds the code is said to be of little use
         run_seconds = proven.check.outcome.seconds
         cost = CheckCost(run_seconds, gate_seconds)
         limit = max(_PROOF_SECONDS, _RUNS_OF_PROOF * (run_seconds + gate_seconds))
@@ -334,7 +332,7 @@ class TaskProver:
     def _with_count(self, proven: ProvenTask, fixed: frozenset[str]) -> ProvenTask:
         """Say whether counted instructions can choose in place of the clock; set it where the clock is noisy."""
         noise, draft = proven.noise, proven.draft
-        if noise is None or not (proven.is_speed and self._proves and draft.write) or draft.last_resort:
+        if noise is None or not (proven.is_speed and self._proves and draft.write):
             return proven
         if refusal := count_refusal(draft, noise, self._patience <= 1, self._time.left):
             return replace(proven, count=CountProof(refusal=refusal))

@@ -26,9 +26,6 @@ from loopty.kit.records import Record, field
 from loopty.kit.untrusted_files import source_text
 from loopty.workspaces.benchmark_files import direct_imports
 
-_AUTOMAKE_VALUE = r"\s*\+?=((?:[^\n]*\\\n)*[^\n]*)$"
-_AUTOMAKE_DEPTH = 3
-"""How often a variable of Automake names another one."""
 _DEEPEST = 5
 """Levels of conditions in `exports` of package.json."""
 _NOT_NODE = ("browser", "worker", "react-native", "deno", "bun", "workerd", "edge-light", "types")
@@ -153,8 +150,6 @@ class RepositoryFacts(Record):
     """Benchmark scripts whose first line names bash."""
     node_entry: str = ""
     """The file that loads the package of package.json; empty where it is not known."""
-    built_node_entry: str = ""
-    """The same where only a build makes it."""
     package: str = ""
     """The name of the package that the repository is, without a scope."""
     of_benchmarks: BenchmarkSources = field(default_factory=BenchmarkSources)
@@ -165,14 +160,10 @@ class RepositoryFacts(Record):
     """Whether benchmarks are functions marked #[bench]."""
     has_extensions: bool = False
     """Whether setup.py builds modules of Python from sources of another language."""
-    automake_libraries: tuple[str, ...] = ()
-    """Libraries that Automake builds in the folder at the top."""
     make_programs: frozenset[str] = field(default_factory=frozenset)
     """Targets of the Makefile that only link a program of their name."""
     exported_benchmarks: frozenset[str] = field(default_factory=frozenset)
     """Benchmark files of JavaScript that only define what another file runs."""
-    root_package: str = ""
-    """The name of the package of Python whose folder is the top of the repository; empty for most."""
     evaluators: tuple[str, ...] = ()
     """Source files that score others, by their name or by what they define."""
     programs: tuple[str, ...] = ()
@@ -243,16 +234,13 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         cmake=cmake_of(top, files),
         bash_scripts=frozenset(path for path in benchmarks if re.match(r"#!.*\bbash\b", source_text(top / path))),
         node_entry=_node_entry(top, files),
-        built_node_entry=_built_node_entry(top, files),
         package=package,
         of_benchmarks=benchmark_sources(top, [*benchmarks, *fixtures, *_go_tests(files)], package),
         trainings=tuple(training_scripts(top, files, frozenset((*tests, *benchmarks)))),
         uses_libtest=any("#[bench]" in source_text(top / path) for path in files if path.endswith(".rs")),
         has_extensions="setup.py" in files and PythonBuild(top).has_extensions,
-        automake_libraries=_automake_libraries(source_text(top / "Makefile.am")) if "Makefile.am" in files else (),
         make_programs=_make_programs(top, files),
         exported_benchmarks=frozenset(path for path in benchmarks if _only_exports(top / path)),
-        root_package=PythonBuild(top).import_name if "__init__.py" in files else "",
         evaluators=tuple(sorted(evaluators)),
         programs=tuple(programs),
         evaluated_programs=tuple(_evaluated_programs(top, sorted(evaluators), programs, files)),
@@ -360,22 +348,6 @@ def _test_targets(targets: frozenset[str]) -> tuple[str, ...]:
     return tuple([*usual, *(name for name in found if name not in usual)][:_MOST_TARGETS])
 
 
-def _automake_libraries(text: str) -> tuple[str, ...]:
-    words = [word for kind in ("lib_LTLIBRARIES", "lib_LIBRARIES") for word in _automake_words(text, kind, 0)]
-    return tuple(dict.fromkeys(word for word in words if re.fullmatch(r"lib[\w.+-]+\.l?a", word)))
-
-
-def _automake_words(text: str, name: str, depth: int) -> Iterator[str]:
-    """Yield the words of a variable, with those of the variables that it names."""
-    for value in re.findall(rf"^{re.escape(name)}{_AUTOMAKE_VALUE}", text, re.MULTILINE):
-        for word in value.split():
-            other = re.fullmatch(r"\$[({](\w+)[)}]", word)
-            if other and depth < _AUTOMAKE_DEPTH:
-                yield from _automake_words(text, other[1], depth + 1)
-            elif not other:
-                yield word
-
-
 def cmake_of(top: Path, files: Sequence[str]) -> CMakeFacts:
     """Read what the files of CMake among these say."""
     return cmake_facts(source_text(top / path) for path in _cmake_files(files))
@@ -409,12 +381,6 @@ def _node_entry(top: Path, files: Sequence[str]) -> str:
     paths = [*_named_entries(document), *usual] if document else []
     guesses = (guess for path in paths for guess in (path, f"{path}.js", f"{path}/index.js"))
     return next((guess for guess in guesses if guess in files and _language(guess) == "javascript"), "")
-
-
-def _built_node_entry(top: Path, files: Sequence[str]) -> str:
-    """Find the file that package.json names, and that is not there."""
-    named = (path for path in _named_entries(_package_json(top, files)) if _language(path) == "javascript")
-    return next((path for path in named if path not in files and not path.startswith("../")), "")
 
 
 def _named_entries(document: Mapping[str, Any]) -> list[str]:

@@ -68,8 +68,6 @@ class TaskDraft(Record):
     gates: tuple[GateDraft, ...] = ()
     times_the_tests: bool = False
     """Whether `init` proposed the time of the tests: then a run without any test proves nothing."""
-    last_resort: str = ""
-    """What is measured, in words, where only loading or building can be measured; else empty."""
     is_part: bool = False
     """Whether it builds or tests only a part, for where the whole takes too long."""
     has_build: bool = False
@@ -96,13 +94,11 @@ class TaskDraft(Record):
     @property
     def is_benchmark(self) -> bool:
         """Say whether it is the repository's own benchmark, not what can be measured for want of one."""
-        return not (self.times_the_tests or self.last_resort or self.is_part)
+        return not (self.times_the_tests or self.is_part)
 
     @property
     def measures(self) -> str:
         """Say what is measured, in words."""
-        if self.last_resort:
-            return f"only {self.last_resort}"
         return "the CPU time of the tests" if self.times_the_tests else "another benchmark"
 
     @property
@@ -112,8 +108,8 @@ class TaskDraft(Record):
 
     @property
     def is_timed_program(self) -> bool:
-        """Say whether a program named as a benchmark is timed from outside, not the tests, a load or a build."""
-        return not (self.times_the_tests or self.last_resort)
+        """Say whether a program named as a benchmark is timed from outside, not the tests."""
+        return not self.times_the_tests
 
     def with_note(self, key: str, why: str) -> TaskDraft:
         before = self.notes.get(key)
