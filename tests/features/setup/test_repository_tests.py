@@ -51,12 +51,6 @@ def package(**scripts):
             "make test && python3 -m loopty_sdk.cpu_time make test",
         ),
         (
-            {"Makefile.PL": "", "lib/A.pm": "", "t/a.t": ""},
-            "perl Makefile.PL && make && make test",
-            "perl Makefile.PL && make && python3 -m loopty_sdk.cpu_time make test",
-        ),
-        ({"lib/A.pm": "", "t/a.t": ""}, "prove -l t", "python3 -m loopty_sdk.cpu_time prove -l t"),
-        (
             {"go.mod": "", "a.go": "", "a_test.go": ""},
             "go test -count=1 ./...",
             "go test -count=1 -run '^$' ./... && python3 -m loopty_sdk.cpu_time go test -count=1 ./...",

@@ -44,11 +44,6 @@ def facts_of(folder, files):
             "go test -run '^$' -bench . ./...",
             "go-bench",
         ),
-        (
-            {"a.go": "", "a_test.go": "func BenchmarkA("},
-            "go mod init loopty.invalid/tests && go test -run '^$' -bench . ./...",
-            "go-bench",
-        ),
         ({**PYTHON, "bench_core.py": "main()\n"}, "python3 bench_core.py", "file"),
         ({"benchmark/index.js": "", "index.js": ""}, "node benchmark/index.js", "file"),
         ({"bench.sh": "", "a.c": ""}, "sh bench.sh", "file"),

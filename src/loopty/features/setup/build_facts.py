@@ -31,9 +31,6 @@ _ASIDE_OPTION = re.compile(
     rf"{_OPTION}((?!\w*TEST)[A-Z0-9_]*(?:EXAMPLE|DEMO|SAMPLE|BENCH|DOC|EXTRA)[A-Z0-9_]*)\b",
     re.MULTILINE | re.IGNORECASE,
 )
-_SYSTEM_OPTION = re.compile(
-    rf"{_OPTION}((?!\w*TEST)[A-Z0-9_]*(?:EXTERNAL|SYSTEM)[A-Z0-9_]*)\b", re.MULTILINE | re.IGNORECASE
-)
 _TARGET = re.compile(
     r"^[^\S\n]*add_custom_target\s*\(\s*((?:run[_-]?)?(?:unit[_-]?)?tests?(?:it|all|[_-]all)?|check(?:[_-]?all)?)\b",
     re.MULTILINE | re.IGNORECASE,
@@ -56,8 +53,6 @@ class CMakeFacts(Record):
     """Options that switch tests on."""
     aside_options: tuple[str, ...] = ()
     """Options that switch on what no test needs, as examples and documents."""
-    system_options: tuple[str, ...] = ()
-    """Options that take a library from the system instead of a copy in the repository."""
     test_targets: tuple[str, ...] = ()
     """Targets that run the tests."""
     test_programs: tuple[str, ...] = ()
@@ -75,7 +70,6 @@ def cmake_facts(texts: Iterable[str]) -> CMakeFacts:
     return CMakeFacts(
         test_options=tuple(dict.fromkeys(name for name in options if name != "BUILD_TESTING")),
         aside_options=tuple(dict.fromkeys(_ASIDE_OPTION.findall(text))),
-        system_options=tuple(dict.fromkeys(_SYSTEM_OPTION.findall(text))),
         test_targets=tuple(dict.fromkeys(_TARGET.findall(text))),
         test_programs=tuple(dict.fromkeys(name for name in _PROGRAM.findall(text) if "$" not in name)),
         is_known_to_ctest=_REGISTERED.search(text) is not None,

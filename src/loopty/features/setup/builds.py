@@ -14,8 +14,6 @@ from loopty.features.setup.repository_facts import RepositoryFacts
 _FEWEST_JOBS, _MOST_JOBS = 4, 8
 """Compilers at the same time: of more, the memory of a trial would not be enough."""
 BUILD_FOLDER = '"$TMPDIR/build"'
-GO_MODULE = "go mod init loopty.invalid/tests"
-"""What a repository in Go from before modules needs first."""
 
 
 def jobs_option() -> str:

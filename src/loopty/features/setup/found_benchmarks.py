@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from loopty.features.setup.builds import GO_MODULE, scripts_of_command
+from loopty.features.setup.builds import scripts_of_command
 from loopty.features.setup.causes.modules import BUILD_EXTENSIONS
 from loopty.features.setup.causes.results import command_with_timer
 from loopty.features.setup.repository_facts import RepositoryFacts
@@ -193,12 +193,10 @@ def _cargo_benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
 
 
 def _go_benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
-    if not facts.go_benchmarks:
+    if not (facts.go_benchmarks and "go.mod" in facts.files):
         return
-    line, has_module = "go test -run '^$' -bench . ./...", "go.mod" in facts.files
-    setup = "" if has_module else f"{GO_MODULE} && "
-    why = "tests of Go have benchmarks"
-    whole = BenchmarkProposal(f"{setup}{line}", "go-bench", "min", (), why, writable_copy=not has_module)
+    line = "go test -run '^$' -bench . ./..."
+    whole = BenchmarkProposal(line, "go-bench", "min", (), "tests of Go have benchmarks")
     yield whole
     yield _shorter(whole, whole.command.replace("-bench .", f"-bench . {_QUICK_GO}"))
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from loopty.features.setup.builds import BUILD_FOLDER, GO_MODULE, cmake_configure, configure_line, jobs_option
+from loopty.features.setup.builds import BUILD_FOLDER, cmake_configure, configure_line, jobs_option
 from loopty.features.setup.causes.modules import BUILD_EXTENSIONS
 from loopty.features.setup.causes.results import command_with_timer
 from loopty.features.setup.repository_facts import RepositoryFacts
@@ -279,10 +279,8 @@ def _all_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
             yield replace(tests, setup=BUILD_EXTENSIONS, writable_copy=True)
     if "Cargo.toml" in files and main in ("rust", ""):
         yield RepositoryTests("cargo test --quiet", warm_up="cargo test --quiet --no-run")
-    if any(path.endswith("_test.go") for path in files) and main in ("go", ""):
-        yield from _go_tests(files)
-    if main == "perl":
-        yield from _perl_tests(files)
+    if "go.mod" in files and any(path.endswith("_test.go") for path in files) and main in ("go", ""):
+        yield RepositoryTests("go test -count=1 ./...", warm_up="go test -count=1 -run '^$' ./...")
     if "package.json" in files:
         yield from node_tests(facts)
     yield from native_tests(facts)
@@ -315,23 +313,6 @@ def _unittest_line(facts: RepositoryFacts, paths: Sequence[str]) -> str:
     where = f"-s {shlex.quote(top)}{' -t .' if is_package else ''} " if not top.endswith(".py") else ""
     pattern = "test*.py" if any(PurePosixPath(path).name.startswith("test") for path in paths) else "*test*.py"
     return f"python3 -m unittest discover -q {where}-p {shlex.quote(pattern)}"
-
-
-def _go_tests(files: frozenset[str]) -> Iterator[RepositoryTests]:
-    warm_up, line = "go test -count=1 -run '^$' ./...", "go test -count=1 ./..."
-    if "go.mod" in files:
-        yield RepositoryTests(line, warm_up=warm_up)
-    else:  # from before modules: its packages import each other, if at all, by a path that only its name tells
-        yield RepositoryTests(line, GO_MODULE, warm_up, writable_copy=True)
-
-
-def _perl_tests(files: frozenset[str]) -> Iterator[RepositoryTests]:
-    if "Makefile.PL" in files:
-        yield RepositoryTests("make test", "perl Makefile.PL && make", writable_copy=True)
-    if "Build.PL" in files:
-        yield RepositoryTests("./Build test", "perl Build.PL && ./Build", writable_copy=True)
-    if any(path.startswith("t/") and path.endswith(".t") for path in files):
-        yield RepositoryTests("prove -l t")
 
 
 def common_paths(paths: Sequence[str]) -> list[str]:
