@@ -6,6 +6,7 @@ import difflib
 import json
 import re
 import sys
+import tomllib
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
@@ -230,8 +231,6 @@ def read_text(path: Path, name: str) -> str:
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
     """Parse a TOML text. Raises Misuse when the text is not TOML."""
-    import tomllib  # here: most verbs find the data of the task file in the cache
-
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError covers huge numbers, RecursionError deep nesting
