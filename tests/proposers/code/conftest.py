@@ -95,7 +95,7 @@ class World:
     def proposer(self, *operators: str, **overrides: Any) -> CodeProposer:
         values = {
             name: overrides.pop(name)
-            for name in ("batch", "file_tokens", "similarity", "form", "reasons_first", "policy")
+            for name in ("batch", "file_tokens", "form", "reasons_first", "policy")
             if name in overrides
         }
         options = CodeOptions(operators=tuple(map(Operator, operators or ("diff",))), **values)
