@@ -134,8 +134,7 @@ def own_package(top: Path, files: Sequence[str]) -> str:
     if found := re.search(r"^module\s+(\S+)", source_text(top / "go.mod"), re.MULTILINE):
         parts = [part for part in found[1].split("/") if not re.fullmatch(r"v\d+", part)]
         return parts[-1] if parts else ""
-    found = re.search(r"^Name: (\S+)$", source_text(top / "PKG-INFO"), re.MULTILINE)
-    return found[1] if found else ""
+    return ""
 
 
 def _name_in_toml(path: Path, table: str) -> str:

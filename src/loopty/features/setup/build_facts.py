@@ -88,7 +88,6 @@ class PythonBuild:
     def __init__(self, top: Path) -> None:
         self._setup = source_text(top / "setup.py")
         self._project = _project(top / "pyproject.toml")
-        self._metadata = source_text(top / "PKG-INFO")
 
     @property
     def has_extensions(self) -> bool:
@@ -104,8 +103,7 @@ class PythonBuild:
     @property
     def import_name(self) -> str:
         """Return the name of the project if it could be that of its package, too; else empty."""
-        found = re.search(r"^Name: (\S+)$", self._metadata, re.MULTILINE)
-        name = self._own_name or (found[1] if found else "")
+        name = self._own_name
         return name if _DOTTED.fullmatch(name) else ""
 
     @property

@@ -109,8 +109,6 @@ _MOST_TARGETS = 4
 _MOST_CMAKE_FILES = 40
 _FIXTURE = re.compile(r"^\s*(?:async )?def test_\w*\([^)]*\bbenchmark\b", re.MULTILINE)
 _NO_TESTS = "no test specified"
-_BUILT = re.compile(r"^(?:dist|build)/")
-"""Folders of built files, which are all that some releases have."""
 _MAIN = re.compile(
     r"^if\s+__name__\s*==\s*['\"]__main__['\"]|^(?:for|while|with) |^(?!sys\.path)[A-Za-z_][\w.]*\(", re.MULTILINE
 )
@@ -190,7 +188,6 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     )
     aside = {*tests, *named}
     code = [path for path in files if _language(path) and path not in aside and not _is_aside(path)]
-    code = code or [path for path in files if _language(path) and path not in aside and _BUILT.search(path)]
     if any(name in files for name in _PYTHON_PROJECTS) and not any(
         path.endswith(_COMPILED_SOURCES) for path in code
     ):
