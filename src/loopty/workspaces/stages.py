@@ -36,7 +36,6 @@ BENCHMARK = "/loopty/benchmark"
 INBOX = "/loopty/in"
 OUTBOX = "/loopty/out"
 
-_FEW_FILES = 50
 _INSIDE = ("traces", "checkpoint", "artifacts")
 """The folders in an outbox that a benchmark fills."""
 _IN_USE: set[str] = set()
@@ -145,11 +144,6 @@ class Stages:
             return f"the benchmark in {own.root} was changed and restored while the trial ran"
         return None
 
-    def _is_checked_quickly(self, commit: str) -> bool:
-        """Say whether `find_tampering` looks at few files, in the tree of a benchmark that is not isolated."""
-        own, *data = self._exports.seals[commit]
-        return not data and len(own.contents) <= _FEW_FILES
-
     def has_bytecode(self, trial: Trial) -> bool:
         """Say whether the frozen files of the trial's baseline have byte code, or can have none."""
         commit = trial.root.commit
@@ -251,7 +245,6 @@ class Stages:
                 data = [mount for mount in data if not self._exports.hides_in(mount.target, TREE)]
             mounts = (*tree, *data, *fill(), *boxes)
             again = lambda: self._prepare_again(fill)  # noqa: E731
-            is_quick = self._is_checked_quickly(root)
             keep = (
                 functools.partial(self._files.keep_result, trial.node.id) if self._folds_results(trial) else None
             )
@@ -264,7 +257,6 @@ class Stages:
                 empty_scratch=again,
                 empty_outbox=empty_outbox,
                 save_caches=save,
-                is_checked_quickly=is_quick,
                 keep=keep,
             )
         export = Mount(self._exports.benchmark(root, self._compiled.get(root)).path_for_programs(), BENCHMARK)
