@@ -32,7 +32,6 @@ from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.objective import Direction, Metric, direction_of
 from loopty.kit.contents import write_atomically
-from loopty.kit.process import processes_per_core
 from loopty.kit.records import replace
 from loopty.show.explanation import Reach
 from loopty.workspaces.state_folder import StateFolder
@@ -189,7 +188,7 @@ def init_verb(
         other_line,
         scored_by_itself,
     )
-    from loopty.features.setup.prover import CheckTime, TaskProver, usual_seconds
+    from loopty.features.setup.prover import WITHIN_SECONDS, CheckTime, TaskProver
     from loopty.features.setup.repository_facts import repository_facts
     from loopty.features.setup.task_draft import GateDraft, parse_parameter, require_matches
     from loopty.features.setup.task_proposal import (
@@ -275,10 +274,9 @@ def init_verb(
     drafts = [draft, *(_with_answers(other, draft, timeout is not None, is_write_given) for other in others)]
     former = path.read_bytes() if path.exists() else None
     checks = DraftChecks(here, repository.top, unsafe)
-    patience = processes_per_core()
-    time = CheckTime(usual_seconds(patience) if within is None else within)
+    time = CheckTime(WITHIN_SECONDS if within is None else within)
     retry = _line_to_start_over(sys.argv[1:])
-    prover = TaskProver(checks, say_paragraph, questions.consent, patience, time, retry, proves=not unproven)
+    prover = TaskProver(checks, say_paragraph, questions.consent, time, retry, proves=not unproven)
     given = {"timeout_seconds": timeout is not None, "direction": direction is not None}
     try:
         proven = prover.prove_first(drafts, frozenset(name for name, is_given in given.items() if is_given))

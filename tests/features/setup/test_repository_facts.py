@@ -90,10 +90,7 @@ def test_a_helper_of_benchmarks_is_none_and_a_main_is_one_that_runs(facts_of):
 
 def test_a_script_that_makes_the_data_of_a_benchmark_is_neither_one_nor_a_source(facts_of):
     main = "if __name__ == '__main__':\n    pass\n"
-    names = (
-        *("generate_schemas.py", "plot-results.py", "download_corpus.sh", "general.py", "bench_prepare.py"),
-        *("dj/manage.py", "dj/wsgi.py"),
-    )
+    names = (*("generate_schemas.py", "plot-results.py", "download_corpus.sh", "general.py", "bench_prepare.py"),)
     facts = facts_of({"pkg/a.py": "x = 1\n", **{f"benchmarks/{name}": main for name in names}})
     assert facts.benchmarks == ("benchmarks/general.py", "benchmarks/bench_prepare.py")
     assert facts.sources == ("pkg/a.py",)

@@ -278,26 +278,13 @@ def test_a_script_that_only_defines_benchmarks_is_none(tmp_path):
     assert draft.command == "python3 a_benchmarks.py"
 
 
-def test_a_benchmark_that_needs_root_or_is_contributed_is_not_proposed(tmp_path):
+def test_a_benchmark_that_is_contributed_is_not_proposed(tmp_path):
     files = {
         "a.c": "",
-        "bench/fs.sh": "set -e\nsudo mount x\n",
         "contrib/bench.sh": "echo 1\n",
         "bench/run.sh": "",
     }
     assert facts_of(tmp_path, files).benchmarks == ("bench/run.sh",)
-
-
-def test_a_benchmark_that_make_only_links_is_started_too(tmp_path):
-    linked = (
-        "bench: parser.o bench.o\n\t$(CC) $(LDFLAGS) parser.o bench.o -o $@\n\nbench.o: bench.c\n\tcc -c bench.c\n"
-    )
-    draft = propose_tasks(facts_of(tmp_path, {"Makefile": linked, "parser.c": "", "bench.c": ""}))[0]
-    assert draft.command == "make bench && python3 -m loopty_sdk.cpu_time ./bench"
-    assert (draft.direction, draft.writable_copy) == ("min", True)
-    started = linked.replace("-o $@\n", "-o $@\n\t./$@\n")
-    files = {"Makefile": started, "parser.c": "", "bench.c": ""}
-    assert propose_tasks(facts_of(tmp_path / "run", files))[0].command == "make bench"
 
 
 def test_headers_that_a_package_of_python_has_as_data_are_not_its_language(tmp_path):

@@ -9,7 +9,6 @@ from pathlib import PurePosixPath
 
 from loopty.features.setup.builds import scripts_of_command
 from loopty.features.setup.causes.modules import BUILD_EXTENSIONS
-from loopty.features.setup.causes.results import command_with_timer
 from loopty.features.setup.repository_facts import RepositoryFacts
 from loopty.features.setup.repository_tests import (
     common_paths,
@@ -80,7 +79,8 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
     named = tuple(sorted({folder_glob(path) for path in facts.benchmarks}))
     yield from _evaluated_programs(facts)
     if target := next((name for name in _BENCHMARK_NAMES if name in facts.make_targets), None):
-        yield _make_benchmark(target, target in facts.make_programs, ("Makefile", *named))
+        why = f"the Makefile has a target {target}"
+        yield BenchmarkProposal(f"make {target}", "file", "max", ("Makefile", *named), why)
     yield from _node_benchmarks(facts, named)
     yield from _pytest_benchmarks(facts)
     yield from _cargo_benchmarks(facts)
@@ -269,15 +269,6 @@ def _after_a_build(found: BenchmarkProposal) -> BenchmarkProposal:
     """Build the modules of setup.py before the benchmark, if they are most of the code: edits count then."""
     command = f"{BUILD_EXTENSIONS} && {found.command}"
     return replace(found, command=command, writable_copy=True, timeout_seconds=BUILD_TIMEOUT)
-
-
-def _make_benchmark(target: str, is_program: bool, sealed: tuple[str, ...]) -> BenchmarkProposal:
-    """Make a benchmark of a Makefile's target; one that only links a program is followed by the program."""
-    if not is_program:
-        return BenchmarkProposal(f"make {target}", "file", "max", sealed, f"the Makefile has a target {target}")
-    line = command_with_timer(f"./{target}", f"make {target}")
-    why = f"the Makefile builds a program {target}; this is the CPU seconds that it takes"
-    return BenchmarkProposal(line, "file", "min", sealed, why, writable_copy=True, timeout_seconds=BUILD_TIMEOUT)
 
 
 def _script_command(facts: RepositoryFacts, path: str) -> str | None:

@@ -21,11 +21,6 @@ FIRST_TIMEOUT = 120.0
 BUILD_TIMEOUT = 900.0
 """The same for a command that builds the repository first: C++ takes minutes, on a busy machine many."""
 
-_LONGEST_TIMEOUT = 1800.0
-"""Nobody waits longer for a first check, however busy the machine is."""
-_LONGEST_FIRST = 480.0
-"""The same for a command that builds nothing: it may never end."""
-
 
 class GateDraft(Record):
     """A command that must pass."""
@@ -82,8 +77,6 @@ class TaskDraft(Record):
     """Whether each benchmark is measured for a shorter time, for where all of it takes too long."""
     trains: bool = False
     """Whether the command trains a model, so that a metric is the score."""
-    prints_time: bool = False
-    """Whether the last number that the benchmark prints is how long something took, by its source."""
     has_fixed_time: bool = False
     """Whether the benchmark works for a time that was fixed before: then what it takes says nothing."""
     profile: ResourceProfile | None = None
@@ -115,14 +108,6 @@ class TaskDraft(Record):
         before = self.notes.get(key)
         return replace(self, notes={**self.notes, key: f"{before}; {why}" if before else why})
 
-    def with_patience(self, factor: float) -> TaskDraft:
-        """Return the draft with limits that are so many times longer, those of proposed gates included."""
-        gates = tuple(
-            replace(gate, timeout_seconds=_longer(gate.timeout_seconds, factor)) if gate.is_proposed else gate
-            for gate in self.gates
-        )
-        return replace(self, timeout_seconds=_longer(self.timeout_seconds, factor), gates=gates)
-
     def with_setting(self, setting: Setting, why: str) -> TaskDraft:
         """Return the draft with one line changed."""
         if setting.table.startswith("gates."):
@@ -141,11 +126,6 @@ class TaskDraft(Record):
         """Return the draft without a gate, with the reason."""
         gates = tuple(gate for gate in self.gates if gate.name != name)
         return replace(self, gates=gates).with_note(f"gates.{name}", why)
-
-
-def _longer(seconds: float, factor: float) -> float:
-    longest = _LONGEST_TIMEOUT if seconds > FIRST_TIMEOUT else _LONGEST_FIRST
-    return float(round(max(seconds, min(factor * seconds, longest))))
 
 
 _FORMS = "NAME=float:LOW:HIGH[:log], NAME=int:LOW:HIGH[:log] or NAME=categorical:A,B,C"

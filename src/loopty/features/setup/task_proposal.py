@@ -67,7 +67,6 @@ def _with_sources(draft: TaskDraft, facts: RepositoryFacts, scripts: Sequence[st
     return replace(
         draft,
         rivals=found.rivals,
-        prints_time=any(path in found.prints_time for path in scripts),
         has_fixed_time=any(path in found.counts_in_fixed_time for path in scripts),
     )
 
