@@ -43,7 +43,6 @@ batch = {batch}
 _TASK_BY_KIND = {
     "code": """
 operators = ["rewrite"]
-similarity = 1.0
 [access]
 write = ["program.py"]
 """,

@@ -35,7 +35,6 @@ model = "slow"
 [proposer]
 kind = "llm-code"
 operators = ["rewrite"]
-similarity = 1.0
 [access]
 write = ["program.py"]
 """

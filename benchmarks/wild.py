@@ -169,7 +169,6 @@ class InitRun:
     command: str
     message: str
     line: str
-    last_resort: str = ""
     sensitivity: dict[str, Any] | None = None
     score: str = ""
 
@@ -213,7 +212,6 @@ def run_loopty(checkout: Path, words: str) -> InitRun:
         seconds,
         told.get("command") or command,
         *why,
-        told.get("last_resort", ""),
         told.get("sensitivity"),
         told.get("score", ""),
     )

@@ -30,7 +30,6 @@ class WildResult:
     sensitivity: dict[str, Any] | None = None
     """What planted changes did to the score, as `init --json` says it."""
     score: str = ""
-    last_resort: str = ""
     """What is measured where neither a benchmark nor tests could be: loading or building; else empty."""
     seconds: int = 0
     command: str = ""

@@ -82,7 +82,7 @@ _parts = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(_names, min_size=1, max_size=3), max_size=6), st.lists(_parts, min_size=1, max_size=3))
 def test_a_glob_finds_the_files_that_a_walk_of_the_tree_finds(files: list[list[str]], parts: list[str]) -> None:
     pattern = "/".join(parts)

@@ -28,7 +28,6 @@ def mine(tmp_path):
 USES = {
     "read": lambda file: file.read(),
     "write": lambda file: file.write(b"theirs"),
-    "overwrite": lambda file: file.overwrite(b"theirs"),
     "append": lambda file: file.append(b"theirs"),
     "open": lambda file: os.close(file.open(os.O_WRONLY | os.O_CREAT | os.O_TRUNC)),
     "exists": lambda file: file.exists(),
@@ -55,7 +54,7 @@ def test_a_link_on_the_way_is_refused_for_every_use(root, mine, use, link):
     assert [(name.name, name.read_text()) for name in mine.iterdir()] == [("notes", "mine")]
 
 
-@pytest.mark.parametrize("use", ["read", "overwrite", "append", "open", "exists", "size", "path"])
+@pytest.mark.parametrize("use", ["read", "append", "open", "exists", "size", "path"])
 def test_a_link_in_place_of_a_file_is_not_followed(root, mine, use):
     (root.shown_path / "notes").symlink_to(mine / "notes")
     with pytest.raises(UnsafePath, match="is a link"):
@@ -98,18 +97,10 @@ def test_a_tree_of_any_depth_and_mode_is_removed(root):
 
 def test_a_file_with_a_second_name_is_not_written_to(root, mine):
     os.link(mine / "notes", root.shown_path / "notes")
-    for use in ("overwrite", "append", "open"):
+    for use in ("append", "open"):
         with pytest.raises(UnsafePath, match="second name"):
             USES[use](root.file("notes"))
     assert (mine / "notes").read_text() == "mine"
-
-
-@pytest.mark.parametrize("content", [b"short", b"longer than before"])
-def test_an_overwritten_file_has_nothing_of_its_former_content(root, content):
-    file = root.file("notes")
-    file.write(b"what was before")
-    file.overwrite(content)
-    assert file.read() == content
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")

@@ -330,7 +330,7 @@ _keys = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.dictionaries(_keys, _values, max_size=8))
 def test_any_file_is_either_a_task_or_misuse(keys: dict[str, str]) -> None:
     with contextlib.suppress(Misuse):

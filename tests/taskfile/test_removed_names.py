@@ -33,6 +33,10 @@ write = ["src/**"]
             '[proposer]\nkind = "ladder"\n[[proposer.rungs]]\nkind = "llm-code"\nembedding = "near"',
             "proposer.rungs.0 'embedding' is gone: leave it out",
         ),
+        (
+            '[proposer]\nkind = "llm-code"\nsimilarity = 1.0',
+            "proposer 'similarity' is gone: leave it out; a change is",
+        ),
         ("[verifier]\nscreen = true", "verifier 'screen' is gone: leave it out; review = \"reject\""),
         ('[proposer]\nkind = "llm-code"\nguide_after = 4', "proposer 'guide_after' is gone: leave it out; tell"),
     ],

@@ -58,7 +58,7 @@ def changed_trees(draw: st.DrawFn) -> tuple[Tree, Tree]:
     return before, after
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changed_trees())
 def test_the_mounts_show_exactly_the_changed_tree(
     tmp_path_factory: pytest.TempPathFactory, both: tuple[Tree, Tree]

@@ -9,13 +9,13 @@ instructions, this command alone is counted: what runs before it in a shell line
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 from collections.abc import Sequence
 
 from .counted import counted_command
-from .json_text import encode
 from .publish import publish_once, replace
 
 _USAGE = "usage: python3 -m loopty_sdk.cpu_time [--to PATH] COMMAND [WORD ...]; a single word is a shell line"
@@ -45,7 +45,7 @@ def main(words: Sequence[str]) -> int:
     wall = time.monotonic() - started_at
     if status:
         return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
-    text = encode({"score": usage.ru_utime + usage.ru_stime, "wall_seconds": wall})
+    text = json.dumps({"score": usage.ru_utime + usage.ru_stime, "wall_seconds": wall})
     path = os.environ.get("EVO_RESULT_PATH")
     if target:
         replace(target, text)  # whatever the command has left there

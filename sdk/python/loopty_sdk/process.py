@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .sockets import Socket
+    from socket import socket
 
 
 class ProcessEnd:
@@ -25,7 +25,7 @@ class ProcessEnd:
 class Process:
     """A started candidate; `channel` is connected to its standard input and output."""
 
-    channel: Socket
+    channel: socket
 
     def freeze(self) -> None:
         """Stop all processes of the candidate until `thaw`, where loopty runs it."""

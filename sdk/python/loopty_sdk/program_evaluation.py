@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sys
@@ -10,7 +11,6 @@ from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 from typing import Any
 
-from .json_text import encode
 from .publish import publish_once
 
 _RESULT_MODULE = "openevolve.evaluation_result"
@@ -39,7 +39,7 @@ def main() -> None:
     function = getattr(_load(evaluator), name, None)
     if function is None:
         sys.exit(f"{evaluator} has no function {name}")
-    text = encode(result_of(function(os.path.abspath(program))))  # noqa: PTH100
+    text = json.dumps(result_of(function(os.path.abspath(program))), allow_nan=False)  # noqa: PTH100
     path = os.environ.get("EVO_RESULT_PATH")
     if path:
         publish_once(path, text)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 from _thread import allocate_lock  # threading takes half as long to import as Python to start
 
 from .figures import finite_number
-from .json_text import encode
 from .publish import publish_once, replace
 
 TYPE_CHECKING = False
@@ -81,7 +81,7 @@ class Run:
         }
         trace = {"experiment_id": self.experiment_id, "task_id": name, "score": number, "ended_at": _now()}
         trace.update((key, value) for key, value in details.items() if value is not None)
-        text = encode(trace)
+        text = json.dumps(trace, allow_nan=False)
         with self._lock:
             if name in self._tasks:
                 raise ValueError(f"task {name!r} already has a score: give each repeat its own id")
@@ -112,7 +112,7 @@ class Run:
             if self._finished:
                 raise RuntimeError("this run is already finished: a trial has one result")
             result = self._result(score)
-            text = encode(result)
+            text = json.dumps(result, allow_nan=False)
             self._finished = True
         if self._result_path is None:
             print(text, file=self._stdout, flush=True)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import sys
+from socket import AF_UNIX, SCM_RIGHTS, SHUT_WR, SOCK_SEQPACKET, SOL_SOCKET, socket, socketpair
 
 from . import asked
 from .errors import CandidateError
-from .json_text import encode
 from .process import Process, ProcessEnd
-from .sockets import AF_UNIX, SCM_RIGHTS, SHUT_WR, SOCK_SEQPACKET, SOL_SOCKET, Socket, socketpair
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,21 +127,21 @@ class _SandboxedProcess(Process):
         )
 
 
-def _connect(path: str) -> Socket:
-    loopty = Socket(AF_UNIX, SOCK_SEQPACKET)
+def _connect(path: str) -> socket:
+    loopty = socket(AF_UNIX, SOCK_SEQPACKET)
     loopty.connect(path)
     return loopty
 
 
 def _encode_request(request: Mapping[str, Any]) -> bytes:
-    return encode(request).encode()
+    return json.dumps(request).encode()
 
 
 def _cpu_seconds(reply: Mapping[str, str]) -> float | None:
     return float(reply["cpu_seconds"]) if "cpu_seconds" in reply else None
 
 
-def _receive_reply(loopty: Socket) -> dict[str, str]:
+def _receive_reply(loopty: socket) -> dict[str, str]:
     """loopty's reply: one line of text for each field."""
     try:
         raw = loopty.recv(_PACKET)

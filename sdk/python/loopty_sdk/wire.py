@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import select
 import time
-
-from .sockets import SHUT_WR
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .sockets import Socket
+from socket import SHUT_WR, socket
 
 _CHUNK = 1 << 16
 
@@ -40,7 +35,7 @@ class Deadline:
 class Wire:
     """Sends and receives at the same time, so that neither side can block the other for ever."""
 
-    def __init__(self, channel: Socket) -> None:
+    def __init__(self, channel: socket) -> None:
         channel.setblocking(False)
         self._channel = channel
         self._poll = select.poll()

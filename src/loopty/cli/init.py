@@ -34,7 +34,6 @@ from loopty.domain.access import TASK_FILE
 from loopty.domain.errors import Misuse
 from loopty.domain.objective import Direction, Metric, direction_of
 from loopty.kit.contents import write_atomically
-from loopty.kit.process import processes_per_core
 from loopty.kit.records import replace
 from loopty.show.explanation import Reach
 from loopty.workspaces.state_folder import StateFolder
@@ -193,13 +192,12 @@ def init_verb(
     from loopty.features.setup.proposal_text import (
         folder_tasks,
         installed_text,
-        is_scored_elsewhere,
         nothing_to_change,
         nothing_to_measure,
         other_line,
         scored_by_itself,
     )
-    from loopty.features.setup.prover import CheckTime, TaskProver, usual_seconds
+    from loopty.features.setup.prover import WITHIN_SECONDS, CheckTime, TaskProver
     from loopty.features.setup.repository_facts import repository_facts
     from loopty.features.setup.task_draft import GateDraft, parse_parameter, require_matches
     from loopty.features.setup.task_proposal import (
@@ -245,8 +243,7 @@ def init_verb(
     found = tasks_to_try(facts, proposed)
     if not (benchmark or found):
         # Of the task of another tool, loading the program measures nothing.
-        resort = ("", "") if is_scored_elsewhere(facts) else other_line(proposed, ())
-        print_nothing_found(nothing_to_measure(facts), resort, as_json)
+        print_nothing_found(nothing_to_measure(facts), as_json)
         if not questions.has_terminal:
             sys.exit(1)
     line = benchmark or questions.require(
@@ -297,16 +294,13 @@ def init_verb(
     drafts = [draft, *(_with_answers(other, draft, timeout is not None, is_write_given) for other in others)]
     former = path.read_bytes() if path.exists() else None
     checks = DraftChecks(here, repository.top, unsafe)
-    patience = processes_per_core()
     again = shlex.join(["loopty", "init", "--yes", "--force", "--command", line])
     retry = again if author else _line_to_start_over(sys.argv[1:])
     given = {"timeout_seconds": timeout is not None, "direction": direction is not None}
     try:
         while True:
-            time = CheckTime(usual_seconds(patience) if within is None else within)
-            prover = TaskProver(
-                checks, say_paragraph, questions.consent, patience, time, retry, proves=not unproven
-            )
+            time = CheckTime(WITHIN_SECONDS if within is None else within)
+            prover = TaskProver(checks, say_paragraph, questions.consent, time, retry, proves=not unproven)
             proven = prover.prove_first(drafts, frozenset(name for name, is_given in given.items() if is_given))
             problem = proven.check.problem or proven.problem
             if not (problem and author and author.may_write_again):

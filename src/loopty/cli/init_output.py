@@ -32,7 +32,6 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
         TESTS_TEXT,
         agents_text,
         editable_text,
-        last_resort_text,
         night_text,
         noise_text,
         proposer_text,
@@ -53,8 +52,6 @@ def print_proven(proven: ProvenTask, path: Path, scored_by_itself: tuple[str, ..
         print_explanation(failed.check.explanation)
     for own in scored_by_itself:
         say_paragraph(f"candidates may write {own}, which reports their score: move what measures to another file")
-    if draft.last_resort:
-        say_paragraph(last_resort_text(draft.last_resort))
     if draft.times_the_tests:
         say_paragraph(TESTS_TEXT)
     if noise:
@@ -113,7 +110,7 @@ def begun_benchmark(top: Path, facts: RepositoryFacts, force: bool) -> Skeleton:
     from loopty.features.setup.build_facts import PythonBuild
     from loopty.features.setup.skeleton import begin_benchmark
 
-    python = facts.root_package or PythonBuild(top).import_name
+    python = PythonBuild(top).import_name
     node = f"./{facts.node_entry}" if facts.node_entry else facts.package
     is_python = facts.languages[:1] == ("python",)
     module = (python if is_python else node) or top.name.replace("-", "_")
@@ -140,15 +137,12 @@ def write_skeleton(top: Path, started: Skeleton, as_json: bool) -> None:
     say(proof)
 
 
-def print_nothing_found(why: str, other: tuple[str, str], as_json: bool) -> None:
-    """Print why there is nothing to measure; `other` is what is left, for the user to choose."""
-    line, measures = other
+def print_nothing_found(why: str, as_json: bool) -> None:
+    """Print why there is nothing to measure."""
     if as_json:
-        print_json({"ok": False, "reason": why, **({"line": line} if line else {})})
+        print_json({"ok": False, "reason": why})
     say_paragraph(why)
     say("or begin a benchmark: loopty init --skeleton")
-    if line:
-        say(f"or, as a last resort, measure {measures}: {line}")
 
 
 def _plain(proven: ProvenTask) -> dict[str, object]:
@@ -169,7 +163,6 @@ def _plain(proven: ProvenTask) -> dict[str, object]:
         "scratch": list(draft.scratch),
         "mounts": list(draft.mounts),
         "timeout_seconds": draft.timeout_seconds,
-        "last_resort": draft.last_resort,
         "instead_of": {"command": failed.draft.command, "reason": failed.problem} if failed else None,
         "changes": [codec.plain(change) for change in proven.changes],
         "check": codec.plain(check.outcome),

@@ -172,8 +172,6 @@ class Stage(Record):
     """Remove what is in the outbox: a stage of the cascade must leave nothing for the next one."""
     save_caches: Callable[[], None] | None = None
     """Keep what the trial built for later trials; None unless it is a trial of the baseline."""
-    is_checked_quickly: bool = False
-    """Whether a look for tampering takes no longer than to start a thread for it."""
     keep: Callable[[Mapping[str, bytes]], None] | None = None
     """Keeps small files for the node without making its folder; None where they belong there."""
 

@@ -114,8 +114,7 @@ class BenchmarkRunner:
                 warm=self._warm_start(trial, command),
             )
             end = await self._sandbox.run(launch, cancel)
-        is_quick, find = stage.is_checked_quickly, self._find_tampering
-        if reason := find(trial) if is_quick else await asyncio.to_thread(find, trial):
+        if reason := await asyncio.to_thread(self._find_tampering, trial):
             raise TamperingFound(reason)
         return CommandEnd(end, access.conduct)
 

@@ -76,8 +76,6 @@ class CommandEvaluator:
         self._open_stage = open_stage
         self._paths = paths
         self._serve_model = serve_model
-        self._quick_roots: set[str] = set()
-        """The commits of runs whose files are exported, and whose benchmark is checked quickly."""
         self._runner = BenchmarkRunner(
             benchmark=benchmark,
             limits=limits,
@@ -99,7 +97,7 @@ class CommandEvaluator:
         Raises Exhausted or Outage when the user role's model could not be paid or was unavailable.
         """
         await self._compile(trial, cancel)
-        async with self._stage(trial) as stage:
+        async with _in_thread(self._open_stage(trial)) as stage:
             try:
                 outcome = await self._evaluate(trial, stage, on_metrics, cancel)
                 if outcome.is_finished and stage.save_caches is not None:
@@ -113,15 +111,6 @@ class CommandEvaluator:
         """See to it that frozen files have byte code before anything of the trial runs."""
         if self._compiler is not None:
             await self._compiler.prepare(trial, _in_thread, cancel)
-
-    @contextlib.asynccontextmanager
-    async def _stage(self, trial: Trial) -> AsyncIterator[Stage]:
-        """Open the stage as `_in_thread` does; without a thread if a few folders are made faster."""
-        is_quick = trial.root.commit in self._quick_roots and trial.node.tree == trial.root.tree
-        async with _in_thread(self._open_stage(trial), is_quick) as stage:
-            if stage.is_checked_quickly and not self._benchmark.caches:
-                self._quick_roots.add(trial.root.commit)
-            yield stage
 
     async def run_gates(self, trial: Trial, cancel: asyncio.Event) -> list[GateResult]:
         """Run each gate on the node now; gates on metrics only if the node has metrics."""
@@ -348,12 +337,9 @@ def _with_lines(outcome: Outcome, printed: PrintedError) -> Outcome:
 
 
 @contextlib.asynccontextmanager
-async def _in_thread(
-    stage_context: AbstractContextManager[Stage], is_made_quickly: bool = False
-) -> AsyncIterator[Stage]:
+async def _in_thread(stage_context: AbstractContextManager[Stage]) -> AsyncIterator[Stage]:
     """Make and remove the stage in a thread, because git and the disk would block the event loop."""
-    enter = stage_context.__enter__
-    stage = enter() if is_made_quickly else await asyncio.to_thread(enter)
+    stage = await asyncio.to_thread(stage_context.__enter__)
     try:
         yield stage
     finally:

@@ -60,9 +60,7 @@ def this_machine(
     matters. All but this Python are started to ask for their versions, unless `answers` has them.
     """
     ask = (answers or ProgramAnswers()).first_line
-    hardware = _mac(ask) if sys.platform == "darwin" else {}
     facts = {
-        **hardware,
         **_recent_facts(root),
         "python": _python(ask, python) if python else "",
         "compiler": _compiler(ask, compiler) if compiler else "",
@@ -95,10 +93,6 @@ def _recent_facts(root: Path) -> dict[str, str]:
 
 
 def _files_facts(root: Path) -> dict[str, str]:
-    return (_linux(root) if sys.platform != "darwin" else {}) | {"system": _system(root)}
-
-
-def _linux(root: Path) -> dict[str, str]:
     cgroups = list(_cgroups(root))
     return {
         "cpu": _cpu(root),
@@ -106,17 +100,7 @@ def _linux(root: Path) -> dict[str, str]:
         "memory": _memory(root, cgroups),
         "gpu": ", ".join((*_nvidia(root), *_amd(root))),
         "product": _product(root),
-    }
-
-
-def _mac(ask: _Ask) -> dict[str, str]:
-    names = ("machdep.cpu.brand_string", "hw.logicalcpu", "hw.memsize", "hw.model")
-    cpu, cores, memory, product = (ask("/usr/sbin/sysctl", "-n", name) for name in names)
-    return {
-        "cpu": f"{os.uname().machine} {cpu}",
-        "cores": cores,
-        "memory": _gigabytes(_number(memory)) if _number(memory) else "",
-        "product": product,
+        "system": _system(root),
     }
 
 
@@ -227,13 +211,10 @@ def _product(root: Path) -> str:
 
 
 def _system(root: Path) -> str:
-    uname = os.uname()
-    if uname.sysname != "Linux":
-        return f"{uname.sysname} {_major_minor(uname.release)}"
     text = _text(root / "etc/os-release") or _text(root / "usr/lib/os-release")
     fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     distribution = " ".join(fields[key].strip("\"'") for key in ("ID", "VERSION_ID") if key in fields)
-    kernel = _text(root / "proc/sys/kernel/osrelease").strip() or uname.release
+    kernel = _text(root / "proc/sys/kernel/osrelease").strip() or os.uname().release
     return ", ".join(filter(None, [distribution, f"Linux {_major_minor(kernel)}", _libc()]))
 
 

@@ -1,46 +1,28 @@
-"""Kept in files between processes: what programs say about themselves, long answers, lines of a journal.
-
-Without pathlib until somebody asks for a path: a verb looks here before it imports anything large.
-"""
+"""Kept in files between processes: what programs say about themselves, and lines of a journal."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import stat
 import subprocess
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from loopty.kit.contents import sha256, write_atomically, write_whole
+from loopty.kit.contents import write_whole
 from loopty.kit.safe_folder import SafeFile, SafeFolder
-
-TYPE_CHECKING = False
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def user_cache(name: str, environ: Mapping[str, str] = os.environ) -> Path | None:
     """Return the folder of this name in the user's cache, which may be missing; None for a user without a home."""
-    folder = cache_folder(name, environ)
-    return None if folder is None else Path(folder)
-
-
-def cache_folder(name: str, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the folder of `user_cache` as text."""
     cache = environ.get("XDG_CACHE_HOME", "")
     # The XDG specification says to ignore a relative path.
     above = cache if os.path.isabs(cache) else f"{os.path.expanduser('~')}/.cache"  # noqa: PTH111, PTH117
-    return f"{above}/loopty/{name}" if os.path.isabs(above) else None  # noqa: PTH117
+    return Path(above, "loopty", name) if os.path.isabs(above) else None  # noqa: PTH117
 
 
 def is_own(status: os.stat_result, kind: int) -> bool:
@@ -69,18 +51,6 @@ def require_own_way(folder: str) -> None:
             raise PermissionError("it is in a folder that everybody may change")
 
 
-def open_own(folder: str, name: str) -> int:
-    """Open a file to read that nobody else can have written. Raises OSError where that is not so."""
-    require_own_way(folder)
-    if not is_own(os.lstat(folder), stat.S_IFDIR):
-        raise PermissionError("others could have written there")
-    descriptor = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if is_own(os.fstat(descriptor), stat.S_IFREG):
-        return descriptor
-    os.close(descriptor)
-    raise PermissionError("another user could have written it")
-
-
 def make_own_folder(folder: str) -> None:
     """Make it below a folder of this user. Raises OSError where it is another user's, or behind a link."""
     require_own_way(folder)
@@ -92,65 +62,6 @@ def make_own_folder(folder: str) -> None:
     os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
     if not is_own(os.lstat(folder), stat.S_IFDIR):
         raise PermissionError("others could have written there")
-
-
-def keep_newest(folder: str, most: int, is_ours: Callable[[str], bool]) -> None:
-    """Remove our files but the newest, and what is left of some that were not written to their end."""
-    with os.scandir(folder) as entries:
-        ours = [each for each in entries if each.is_file() and (is_ours(each.name) or _is_unfinished(each.name))]
-        files = sorted((each.stat(follow_symlinks=False).st_mtime, each.path) for each in ours)
-    for _, path in files[:-most]:
-        os.unlink(path)  # noqa: PTH108
-
-
-def _is_unfinished(name: str) -> bool:
-    return name.startswith("tmp_obj_")
-
-
-# No repository can write there, and an answer counts only where no other user could have changed it.
-
-
-_LARGEST = 1 << 20
-
-
-class KeptAnswers:
-    """The answers in one folder of the cache: as many as were kept last."""
-
-    def __init__(self, folder: str, most: int) -> None:
-        self._name = folder
-        self._most = most
-
-    def find(self, question: str) -> Any:
-        """Find the answer to this question; None if it was not kept, or if another user could have changed it."""
-        digest = _digest(question)
-        try:
-            with os.fdopen(open_own(self._folder(), digest), "rb") as file:
-                kept = json.loads(file.read(_LARGEST + 1))
-        except (OSError, ValueError, RecursionError):
-            return None
-        # The digest is in it, too: another file could have been given this name.
-        return kept.get("data") if isinstance(kept, dict) and kept.get("digest") == digest else None
-
-    def keep(self, question: str, answer: Any) -> None:
-        """Keep the answer, unless JSON cannot hold it, or the cache cannot be written."""
-        digest = _digest(question)
-        with contextlib.suppress(OSError, TypeError, ValueError, RecursionError):
-            content = json.dumps({"digest": digest, "data": answer})
-            if len(content) > _LARGEST or repr(json.loads(content)["data"]) != repr(answer):
-                return
-            folder = self._folder()
-            make_own_folder(folder)
-            write_atomically(folder, digest, content.encode(), mode=0o600)
-            keep_newest(folder, self._most, lambda name: len(name) == len(digest))
-
-    def _folder(self) -> str:
-        if (folder := cache_folder(self._name)) is None:
-            raise FileNotFoundError("this user has no home")
-        return folder
-
-
-def _digest(question: str) -> str:
-    return sha256(question.encode(errors="surrogatepass")).hexdigest()
 
 
 # Only where we know what an answer depends on: a compiled program and the file beside it that makes it part of an

@@ -22,19 +22,6 @@ def trial_owner() -> tuple[int, int] | None:
     return (_TRIAL_ID, _TRIAL_ID) if os.geteuid() == 0 else None
 
 
-_MOST = 8.0
-"""Whoever waits that much longer has waited enough."""
-
-
-def processes_per_core() -> float:
-    """Estimate the processes that share a core now, so how many times longer a run takes; between 1 and 8."""
-    try:
-        load = os.getloadavg()[0]
-    except OSError:  # a sandbox may hide it
-        return 1.0
-    return min(max(load / (os.cpu_count() or 1), 1.0), _MOST)
-
-
 @contextlib.contextmanager
 def pause_collection() -> Iterator[None]:
     """Look for no garbage meanwhile: among a million nodes that stay to the end, that takes a second."""

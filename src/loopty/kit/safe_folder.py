@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from loopty.kit.contents import write_atomically, write_whole
+from loopty.kit.contents import write_atomically
 from loopty.kit.process import trial_owner
 from loopty.kit.records import Record, replace
 
@@ -446,18 +446,6 @@ class SafeFile(Record):
         """Write the file as a whole or not at all; create its folder if it is missing. A link is replaced."""
         with self.folder.handle(make=True) as folder:
             write_atomically(".", self.name, content, durable=durable, mode=mode, dir_fd=folder)
-
-    def overwrite(self, content: bytes) -> None:
-        """Write the content of a file that exists and that nobody reads now.
-
-        Some file systems write a file to disk at once that was empty before, so this cuts off the rest afterwards.
-        """
-        descriptor = self.open(os.O_WRONLY)
-        try:
-            write_whole(descriptor, content)
-            os.ftruncate(descriptor, len(content))
-        finally:
-            os.close(descriptor)
 
     def append(self, content: bytes) -> None:
         """Append to the file, which is created with its folder if it is missing."""

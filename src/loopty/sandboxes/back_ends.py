@@ -16,8 +16,6 @@ class BackEndEntry(Record):
     make: str
     needs_image: bool = False
     """Whether it runs nothing without [sandbox] image."""
-    ends_with_trial: bool = False
-    """Whether no process of a trial lives on: the kernel kills a namespace of processes as a whole."""
 
     def load_make(self) -> Callable[[SandboxSpec], Sandbox]:
         loaded: Callable[[SandboxSpec], Sandbox] = by_name(self.make)
@@ -25,9 +23,9 @@ class BackEndEntry(Record):
 
 
 BACK_ENDS = {
-    "namespaces": BackEndEntry("loopty.sandboxes.namespaces.sandbox:make_sandbox", ends_with_trial=True),
+    "namespaces": BackEndEntry("loopty.sandboxes.namespaces.sandbox:make_sandbox"),
     # For machines where bubblewrap may make user namespaces and Python may not (Ubuntu 24.04).
-    "bubblewrap": BackEndEntry("loopty.sandboxes.bubblewrap.sandbox:make_sandbox", ends_with_trial=True),
+    "bubblewrap": BackEndEntry("loopty.sandboxes.bubblewrap.sandbox:make_sandbox"),
     # Where user namespaces are forbidden. It costs four times as much: a supervisor beside each trial ends the
     # processes that it leaves, and decides about calls that Landlock does not control.
     "landlock": BackEndEntry("loopty.sandboxes.landlock.sandbox:make_sandbox"),

@@ -21,7 +21,6 @@ from loopty.kit import codec
 from loopty.kit.kept_files import ProgramAnswers
 from loopty.kit.records import Record
 from loopty.record.history import History
-from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.sandboxes.installations import (
     RepositoryEnvironment,
     editable_folders,
@@ -125,7 +124,6 @@ class TrialSetup(Record, dict=True):
             sdk=sdk,
             bytecode=self._bytecode(sandbox, tools, sdk, python) if python else None,
             folds=self.folds,
-            keeps_folders=sandbox.name in BACK_ENDS and BACK_ENDS[sandbox.name].ends_with_trial,
             hides_all=hides_all,
         )
         stages.sweep(self.refresh)

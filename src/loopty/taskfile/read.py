@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +30,6 @@ from loopty.evaluators.result_formats import FORMATS
 from loopty.executors.this_machine import this_capacity
 from loopty.git.folders import WORK_FOLDER
 from loopty.kit import paths
-from loopty.kit.kept_files import KeptAnswers
 from loopty.kit.records import replace
 from loopty.sandboxes.back_ends import BACK_ENDS
 from loopty.taskfile.model_tables import (
@@ -47,25 +45,6 @@ from loopty.taskfile.schema import WRONG, Checker, parse_toml, raise_faults, rea
 
 if TYPE_CHECKING:
     from loopty.taskfile.schema import KeyPath
-
-
-_TASKS = KeptAnswers("tasks", 32)
-
-
-def known_data(text: str) -> dict[str, Any] | None:
-    """Return the data of this text, if they were kept."""
-    data = _TASKS.find(_question(text))
-    return data if isinstance(data, dict) else None
-
-
-def keep_data(text: str, data: dict[str, Any]) -> None:
-    """Keep the data of this text, unless JSON cannot hold them."""
-    _TASKS.keep(_question(text), data)
-
-
-def _question(text: str) -> str:
-    """Add the version of the parser to the text: another one may read the same text differently."""
-    return f"{sys.hexversion}\n{text}"
 
 
 TABLES: dict[str, type] = {
@@ -140,11 +119,8 @@ def parse(text: str, user_models: Mapping[str, ModelSpec] | None = None) -> Task
 
     `user_models` are the models of the user's config file; a model of the task file with the same name wins.
     """
-    data, checker = known_data(text), Checker()
-    if data is None:
-        data = parse_toml(text, TASK_FILE)
-        keep_data(text, data)
-    task = _parse_task(data, user_models or {}, checker)
+    checker = Checker()
+    task = _parse_task(parse_toml(text, TASK_FILE), user_models or {}, checker)
     raise_faults(checker, text, TASK_FILE)
     return task
 

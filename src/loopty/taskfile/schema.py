@@ -6,6 +6,7 @@ import difflib
 import json
 import re
 import sys
+import tomllib
 import types
 import typing
 from collections.abc import Callable, Collection, Mapping
@@ -57,6 +58,7 @@ def _parts(dotted: str) -> KeyPath:
 
 
 _BEST = 'use "best", which did at least as well, or bring it as a plug-in (docs/search.md)'
+_EQUAL = "leave it out; a change is refused if it equals an earlier one, whatever its comments and white space"
 _REMOVED = {
     "parents.tournament": _BEST,
     "parents.top": _BEST,
@@ -65,7 +67,8 @@ _REMOVED = {
     "parents.uct": _BEST,
     "parents.novelty": 'use "map-elites" with the same columns, or bring it as a plug-in (docs/search.md)',
     "operators.part": "leave it out; two small models' changes had no part that was worth a trial by itself",
-    "proposer.embedding": "leave it out; changes are compared by their characters",
+    "proposer.embedding": _EQUAL,
+    "proposer.similarity": _EQUAL,
     "proposer.guide_after": 'leave it out; tell the search what to try with loopty direct "…"',
     "verifier.screen": 'leave it out; review = "reject" reads each winner instead',
 }
@@ -230,8 +233,6 @@ def read_text(path: Path, name: str) -> str:
 
 def parse_toml(text: str, name: str) -> dict[str, Any]:
     """Parse a TOML text. Raises Misuse when the text is not TOML."""
-    import tomllib  # here: most verbs find the data of the task file in the cache
-
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError covers huge numbers, RecursionError deep nesting

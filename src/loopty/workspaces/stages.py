@@ -30,14 +30,16 @@ from loopty.workspaces.overlay import overlay_mounts
 from loopty.workspaces.rebuildable_folders import BuildCaches, RebuildableFolders
 from loopty.workspaces.seals import HostPaths, Seal, Signature
 from loopty.workspaces.state_folder import StateFolder
-from loopty.workspaces.trial_folders import IN_USE, TrialFolders
 
 TREE = "/loopty/tree"
 BENCHMARK = "/loopty/benchmark"
 INBOX = "/loopty/in"
 OUTBOX = "/loopty/out"
 
-_FEW_FILES = 50
+_INSIDE = ("traces", "checkpoint", "artifacts")
+"""The folders in an outbox that a benchmark fills."""
+_IN_USE: set[str] = set()
+"""The names of the folders that this process uses now: one before it may have had the same pid."""
 
 
 def results_folder(state: StateFolder, trial: Trial) -> SafeFolder:
@@ -70,15 +72,13 @@ class Stages:
         sdk: Mount | None = None,
         bytecode: Bytecode | None = None,
         folds: bool = True,
-        keeps_folders: bool = False,
         hides_all: bool = False,
     ) -> None:
         """`environments` are folders of the repository that git ignores and every trial sees, read-only.
 
         `machine` is its fingerprint, `sdk` shows the SDK to trials; `bytecode` is None where no interpreter is
-        known that could compile. Without `folds`, all that a trial leaves is in its folder. `keeps_folders`: no
-        process of a trial lives on after its end, so the next trial may use its folder. `hides_all`: the tree has
-        no hidden file, not even the benchmark's, because it runs what a proposer asks for.
+        known that could compile. Without `folds`, all that a trial leaves is in its folder. `hides_all`: the tree
+        has no hidden file, not even the benchmark's, because it runs what a proposer asks for.
         """
         self._repository = repository
         self._state = state
@@ -89,7 +89,6 @@ class Stages:
         self._preparation_lock = threading.Lock()  # the umask belongs to the process, and one export is enough
         self._mounts = HostPaths(state.top, (*rig.benchmark.mounts, *environments), "benchmark.mounts")
         self._data = HostPaths(state.top, rig.benchmark.data, "benchmark.data")
-        self._folders = TrialFolders(state.trials, trial_owner, keeps_folders)
         self._caches = BuildCaches(state.caches, rig.benchmark.caches, machine, self._trial_user)
         self._sdk = sdk
         self._bytecode = bytecode
@@ -115,7 +114,7 @@ class Stages:
         kept = contextlib.ExitStack()
         try:
             with self._preparation_lock, _readable_for_trials():
-                self._folders.make(trial_folder, json.dumps(dict(trial.node.params)).encode())
+                self._make_folder(trial_folder, json.dumps(dict(trial.node.params)).encode())
                 kept.enter_context(keep_open(trial_folder))
                 stage = self._prepare(trial, trial_folder, results)
             own, *data = self._exports.seals[trial.root.commit]
@@ -128,7 +127,7 @@ class Stages:
             self._signatures_at_start.pop(trial_folder, None)
             kept.close()
             with self._preparation_lock, _readable_for_trials():
-                self._folders.end(trial_folder)
+                _remove_folder(trial_folder)
             # What a trial of the search leaves is copied with the verdict, if the node is kept.
             if trial.pool not in (Pool.AUDIT, Pool.TUNE) and not trial.pool.rules.searches:
                 self._copy_for_people(trial.node.id, results)
@@ -144,11 +143,6 @@ class Stages:
         if self._signatures_at_start.get(self._trial_folder(trial), signature) != signature:
             return f"the benchmark in {own.root} was changed and restored while the trial ran"
         return None
-
-    def _is_checked_quickly(self, commit: str) -> bool:
-        """Say whether `find_tampering` looks at few files, in the tree of a benchmark that is not isolated."""
-        own, *data = self._exports.seals[commit]
-        return not data and len(own.contents) <= _FEW_FILES
 
     def has_bytecode(self, trial: Trial) -> bool:
         """Say whether the frozen files of the trial's baseline have byte code, or can have none."""
@@ -171,12 +165,12 @@ class Stages:
         folder = self._trial_folder(trial)
         try:
             with self._preparation_lock, _readable_for_trials():
-                self._folders.make(folder, b"{}")
+                self._make_folder(folder, b"{}")
                 stage = self._prepare_sources(trial, folder)
             yield stage
         finally:
             with self._preparation_lock, _readable_for_trials():
-                self._folders.end(folder)
+                _remove_folder(folder)
 
     def _prepare_sources(self, trial: Trial, folder: SafeFolder) -> Stage:
         commit, top = trial.root.commit, self._benchmark_top
@@ -216,7 +210,7 @@ class Stages:
         for name in folders:
             # A check is not recorded, but its process is alive; a trial may run where its process is not visible.
             pid, _, token = name.partition("-")
-            is_alive = name in IN_USE if pid == str(os.getpid()) else _is_alive(pid)
+            is_alive = name in _IN_USE if pid == str(os.getpid()) else _is_alive(pid)
             if token not in running and not is_alive:
                 trials.remove(name)
 
@@ -243,7 +237,7 @@ class Stages:
         save = (lambda: self._caches.save(root, caches)) if trial.node.id == trial.root.id else None
 
         def empty_outbox() -> None:
-            self._prepare_again(lambda: self._folders.empty(outbox))
+            self._prepare_again(lambda: self._empty(outbox))
 
         if not self._rig.benchmark.isolated:
             data = self._data.mounts(TREE)
@@ -251,7 +245,6 @@ class Stages:
                 data = [mount for mount in data if not self._exports.hides_in(mount.target, TREE)]
             mounts = (*tree, *data, *fill(), *boxes)
             again = lambda: self._prepare_again(fill)  # noqa: E731
-            is_quick = self._is_checked_quickly(root)
             keep = (
                 functools.partial(self._files.keep_result, trial.node.id) if self._folds_results(trial) else None
             )
@@ -264,7 +257,6 @@ class Stages:
                 empty_scratch=again,
                 empty_outbox=empty_outbox,
                 save_caches=save,
-                is_checked_quickly=is_quick,
                 keep=keep,
             )
         export = Mount(self._exports.benchmark(root, self._compiled.get(root)).path_for_programs(), BENCHMARK)
@@ -288,6 +280,30 @@ class Stages:
             empty_outbox=empty_outbox,
             save_caches=save,
         )
+
+    def _make_folder(self, folder: SafeFolder, parameters: bytes) -> None:
+        """Make the folder of a trial: an inbox with the parameters, and an outbox that the benchmark fills."""
+        _IN_USE.add(folder.name)
+        folder.remove_all()  # a process may have died before it recorded anything
+        folder.below("in").write_files({"params.json": parameters})
+        with folder.below("out").handle(make=True) as outbox:
+            self._fill(outbox)
+
+    def _empty(self, outbox: SafeFolder) -> None:
+        """Leave nothing in an outbox but its folders, before the next launch of the same trial."""
+        with outbox.handle() as handle:
+            for name in os.listdir(handle):  # noqa: PTH208
+                outbox.remove(name)
+            self._fill(handle)
+
+    def _fill(self, outbox: int) -> None:
+        """Make the folders of an empty outbox, and let the user of the trials write to them."""
+        for name in _INSIDE:
+            os.mkdir(name, dir_fd=outbox)
+            if self._trial_owner:
+                os.chown(name, *self._trial_owner, dir_fd=outbox, follow_symlinks=False)
+        if self._trial_owner:
+            os.fchown(outbox, *self._trial_owner)
 
     def _boxes(self, trial_folder: SafeFolder) -> tuple[SafeFolder, SafeFolder, tuple[Mount, Mount]]:
         """Return the folders for files to and from a trial, and what shows them to it."""
@@ -383,6 +399,11 @@ def _find_change(own: Seal, signature: Signature, data: Sequence[Seal]) -> str |
             path = seal.root / name
             return f"the benchmark's data {path} was changed: restore it, or start a new run with it"
     return None
+
+
+def _remove_folder(folder: SafeFolder) -> None:
+    folder.remove_all()
+    _IN_USE.discard(folder.name)
 
 
 def _is_alive(pid: str) -> bool:

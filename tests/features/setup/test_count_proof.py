@@ -29,26 +29,25 @@ def installed(monkeypatch):
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize(
-    ("change", "noise", "is_idle", "seconds", "why"),
+    ("change", "noise", "seconds", "why"),
     [
-        ({}, NOISY, True, 1000.0, ""),
-        ({"devices": ("gpu",)}, NOISY, True, 1000.0, "device"),
-        ({"network": True}, NOISY, True, 1000.0, "network"),
-        ({"command": "node bench.js"}, NOISY, True, 1000.0, "node compiles while it runs"),
-        ({}, replace(NOISY, usage=Usage(4.0, 40)), True, 1000.0, "2.0 cores"),
-        ({}, replace(NOISY, usage=Usage(0.4, 40)), True, 1000.0, "waits for the rest"),
-        ({}, replace(NOISY, usage=Usage(0.4, 40)), False, 1000.0, ""),
-        ({}, NOISY, True, 100.0, "no time left"),
+        ({}, NOISY, 1000.0, ""),
+        ({"devices": ("gpu",)}, NOISY, 1000.0, "device"),
+        ({"network": True}, NOISY, 1000.0, "network"),
+        ({"command": "node bench.js"}, NOISY, 1000.0, "node compiles while it runs"),
+        ({}, replace(NOISY, usage=Usage(4.0, 40)), 1000.0, "2.0 cores"),
+        ({}, replace(NOISY, usage=Usage(0.4, 40)), 1000.0, "waits for the rest"),
+        ({}, NOISY, 100.0, "no time left"),
     ],
 )
-def test_counting_is_not_tried_where_instructions_do_not_stand_for_time(change, noise, is_idle, seconds, why):
-    found = count_refusal(replace(DRAFT, **change), noise, is_idle, seconds)
+def test_counting_is_not_tried_where_instructions_do_not_stand_for_time(change, noise, seconds, why):
+    found = count_refusal(replace(DRAFT, **change), noise, seconds)
     assert (why in found) if why else not found
 
 
 def test_without_valgrind_the_reason_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    assert "apt-get install valgrind" in count_refusal(DRAFT, NOISY, True, 1000.0)
+    assert "apt-get install valgrind" in count_refusal(DRAFT, NOISY, 1000.0)
 
 
 def test_it_is_set_where_the_clock_is_noisy_and_a_comment_elsewhere():

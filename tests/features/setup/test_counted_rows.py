@@ -56,9 +56,3 @@ def test_a_program_that_prints_what_it_measured_is_not_timed_from_outside(line):
 def test_the_unit_of_the_score_says_which_values_are_better(printed, direction):
     draft = with_direction(TaskDraft("x", result="stdout"), Outcome(Ending.FINISHED, {"score": 1.0}), printed)
     assert (draft.direction, "direction" in draft.notes) == (direction, True)
-
-
-def test_a_script_that_prints_its_time_without_a_unit_is_better_when_it_prints_less():
-    outcome = Outcome(Ending.FINISHED, {"score": 0.4})
-    draft = with_direction(TaskDraft("x", result="stdout", prints_time=True), outcome, "0.4")
-    assert (draft.direction, draft.notes["direction"]) == ("min", "the script prints how long it took")

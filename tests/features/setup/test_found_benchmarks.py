@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from loopty.features.setup.benchmark_sources import names_package, prints_time
+from loopty.features.setup.benchmark_sources import names_package
 from loopty.features.setup.found_benchmarks import benchmark_proposals, benchmark_scripts
 from loopty.features.setup.prover import DraftQueue
 from loopty.features.setup.task_proposal import propose_tasks
@@ -138,21 +138,6 @@ def test_the_packages_of_others_are_those_that_the_benchmarks_use(tmp_path):
 )
 def test_a_row_names_a_package_by_its_words(row, name, expected):
     assert names_package(row, name) is expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("start = time.perf_counter()\nf()\nprint(time.perf_counter() - start)\n", True),
-        ("took = time.time() - t0\ntimes.append(took)\nbest = min(times)\nprint(best)\n", True),
-        ("const took = performance.now() - start\nconsole.log(took)\n", True),
-        ("took = time.time() - t0\nprint(1000 / took)\n", False),
-        ("took = time.time() - t0\nprint(took)\nprint(quality)\n", False),
-        ("print(3)\n", False),
-    ],
-)
-def test_a_script_that_prints_how_long_it_took_says_so(text, expected):
-    assert prints_time(text) is expected
 
 
 def test_a_benchmark_of_a_fixed_time_is_known_by_its_loop(tmp_path):

@@ -49,13 +49,6 @@ def test_headers_belong_to_the_language_of_most_sources_beside_them(facts_of):
     assert facts.languages == ("c", "c++")
 
 
-def test_the_file_that_loads_a_package_may_be_one_that_its_build_makes(facts_of):
-    package = '{"main": "dist/parser.js"}'
-    facts = facts_of({"package.json": package, "src/parser.ts": ""})
-    assert (facts.node_entry, facts.built_node_entry) == ("", "dist/parser.js")
-    assert facts_of({"package.json": package, "dist/parser.js": ""}).built_node_entry == ""
-
-
 def test_benchmarks_are_named_as_such_and_those_at_the_top_come_first(facts_of):
     names = ("src/workbench.py", "benches/sort.rs", "sort_bench.go", "bench.sh", "perf/x.js", "lib/benchmark.js")
     assert facts_of({"bench ü.py": ""}).benchmarks == ("bench ü.py",)
@@ -97,10 +90,7 @@ def test_a_helper_of_benchmarks_is_none_and_a_main_is_one_that_runs(facts_of):
 
 def test_a_script_that_makes_the_data_of_a_benchmark_is_neither_one_nor_a_source(facts_of):
     main = "if __name__ == '__main__':\n    pass\n"
-    names = (
-        *("generate_schemas.py", "plot-results.py", "download_corpus.sh", "general.py", "bench_prepare.py"),
-        *("dj/manage.py", "dj/wsgi.py"),
-    )
+    names = (*("generate_schemas.py", "plot-results.py", "download_corpus.sh", "general.py", "bench_prepare.py"),)
     facts = facts_of({"pkg/a.py": "x = 1\n", **{f"benchmarks/{name}": main for name in names}})
     assert facts.benchmarks == ("benchmarks/general.py", "benchmarks/bench_prepare.py")
     assert facts.sources == ("pkg/a.py",)

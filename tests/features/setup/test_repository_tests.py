@@ -4,17 +4,13 @@ import json
 
 import pytest
 
-from loopty.features.setup.builds import repository_builds
 from loopty.features.setup.causes.modules import BUILD_EXTENSIONS
-from loopty.features.setup.causes.results import command_with_timer
-from loopty.features.setup.last_resorts import last_resorts
 from loopty.features.setup.proposal_text import nothing_to_measure, other_line
 from loopty.features.setup.repository_facts import repository_facts
-from loopty.features.setup.repository_tests import names_known_files, repository_tests
+from loopty.features.setup.repository_tests import repository_tests
 from loopty.features.setup.task_proposal import benchmark_proposals, propose_tasks
 
 BUILD = '"$TMPDIR/build"'
-LOAD = "how long the package takes to load"
 TEST = "npm test --silent"
 
 
@@ -55,12 +51,6 @@ def package(**scripts):
             "make test && python3 -m loopty_sdk.cpu_time make test",
         ),
         (
-            {"Makefile.PL": "", "lib/A.pm": "", "t/a.t": ""},
-            "perl Makefile.PL && make && make test",
-            "perl Makefile.PL && make && python3 -m loopty_sdk.cpu_time make test",
-        ),
-        ({"lib/A.pm": "", "t/a.t": ""}, "prove -l t", "python3 -m loopty_sdk.cpu_time prove -l t"),
-        (
             {"go.mod": "", "a.go": "", "a_test.go": ""},
             "go test -count=1 ./...",
             "go test -count=1 -run '^$' ./... && python3 -m loopty_sdk.cpu_time go test -count=1 ./...",
@@ -100,15 +90,14 @@ def test_a_program_of_cmake_that_is_named_as_a_benchmark_is_tried_after_the_test
         "add_executable(hwy_benchmark hwy/examples/benchmark.cc)\nadd_test(NAME a COMMAND a)\n"
     )
     proposals = benchmark_proposals(facts_of(tmp_path, {"CMakeLists.txt": lists, "a.cpp": ""}))
-    tests, benchmark, *resorts = proposals
+    tests, benchmark = proposals
     assert tests.times_the_tests
-    assert all(one.last_resort for one in resorts)
     assert "-DBUILD_TESTING=OFF -DHWY_BUILD_BENCH=ON -DHWY_DOCS=OFF" in benchmark.command
     assert f"cmake --build {BUILD} -j 4 --target hwy_benchmark && " in benchmark.command
     assert benchmark.command.endswith(f"""'"$(find {BUILD} -type f -name hwy_benchmark | head -n 1)"'""")
 
 
-def test_what_is_mostly_extensions_is_built_before_its_benchmark_and_before_it_is_loaded(tmp_path):
+def test_what_is_mostly_extensions_is_built_before_its_benchmark(tmp_path):
     files = {
         "setup.py": "setup(ext_modules=[Extension('ijson._yajl2', ['src/a.c'])])",
         "src/a.c": "",
@@ -120,8 +109,6 @@ def test_what_is_mostly_extensions_is_built_before_its_benchmark_and_before_it_i
     first, *_ = propose_tasks(facts_of(tmp_path, files))
     assert first.command == f"{BUILD_EXTENSIONS} && python3 src/ijson/benchmark.py"
     assert first.writable_copy
-    loads = [one for one in last_resorts(facts_of(tmp_path, files)) if one.measures == LOAD]
-    assert [(one.setup, one.writable_copy) for one in loads] == [(BUILD_EXTENSIONS, True)]
 
 
 def test_a_benchmark_of_javascript_that_only_defines_its_suite_is_none(tmp_path):
@@ -134,18 +121,8 @@ def test_a_benchmark_of_javascript_that_only_defines_its_suite_is_none(tmp_path)
         "benchmark/b.js": f"{suite}suite.run()\nmodule.exports = suite\n",
     }
     facts = facts_of(tmp_path, files)
-    assert [one.command for one in benchmark_proposals(facts) if not one.last_resort] == ["node benchmark/b.js"]
+    assert [one.command for one in benchmark_proposals(facts)] == ["node benchmark/b.js"]
     assert facts.sources == ("index.js",)
-
-
-def test_a_package_whose_folder_is_the_top_is_loaded_by_its_name(tmp_path):
-    files = {"__init__.py": "", "main.py": "", "setup.py": "", "clibz/__init__.py": "", "clibz/setup.py": ""}
-    facts = facts_of(
-        tmp_path, {**files, "PKG-INFO": "Metadata-Version: 2.4\nName: ruamel.yaml\nVersion: 0.19.1\n"}
-    )
-    (resort,) = last_resorts(facts)
-    assert resort.line == 'python3 -c "import ruamel.yaml"'
-    assert 'mkdir -p "$TMPDIR/packages/ruamel" && ln -s "$PWD" "$TMPDIR/packages/ruamel/yaml" && ' in resort.setup
 
 
 def test_tests_that_do_not_build_what_they_need_have_a_second_way(tmp_path):
@@ -237,26 +214,6 @@ def test_a_script_of_npm_is_tried_without_its_linters(tmp_path):
     assert lines == ["ava", "npm test --silent", "npm run --silent unit"]
 
 
-def test_a_release_of_npm_without_its_tests_is_only_loaded(tmp_path):
-    files = {"package.json": package(test="xo && ava", bench="tsc"), "index.js": ""}
-    assert [draft.last_resort for draft in propose_tasks(facts_of(tmp_path, files))] == [LOAD]
-    assert propose_tasks(facts_of(tmp_path, {**files, "spec/a.js": ""}))[0].times_the_tests
-
-
-def test_where_a_bundler_follows_the_compiler_the_compiler_alone_is_tried_too(tmp_path):
-    scripts = {"test": "mocha test/*.cjs", "test:esm": "mocha test/*.mjs", "compile": "tsc && rollup -c"}
-    entries = [{"import": "./build/lib/index.js", "require": "./build/index.cjs"}, "./build/index.cjs"]
-    text = json.dumps({"name": "a", "exports": {".": entries}, "scripts": scripts})
-    tests = {"test/a.cjs": "", "test/b.mjs": ""}
-    files = {"package.json": text, "tsconfig.json": "", "lib/i.ts": "", **tests}
-    drafts = propose_tasks(facts_of(tmp_path, files))
-    timer = "python3 -m loopty_sdk.cpu_time"
-    assert drafts[4].command == f"tsc -p . && {timer} 'mocha test/*.mjs'"
-    resorts = [draft.command for draft in drafts if draft.last_resort]
-    builds = ("npm run --silent compile", "tsc -p .")
-    assert resorts == [f"{build} && {timer} node build/lib/index.js" for build in builds]
-
-
 def test_of_many_test_files_some_are_tried_together_before_one_alone(tmp_path):
     files = {"pkg/a.py": "", **{f"tests/test_{number:02}.py": "" for number in range(20)}}
     tests = repository_tests(facts_of(tmp_path, files))
@@ -274,10 +231,9 @@ def test_what_a_test_script_compiles_first_is_compiled_for_its_parts_too(tmp_pat
     assert last.writable_copy
 
 
-def test_scripts_that_call_missing_files_or_install_something_are_left_out(tmp_path):
+def test_scripts_that_install_something_are_left_out(tmp_path):
     scripts = {
-        "test": "npm run json && npm run lint && npm link && npm run spec",
-        "json": "node scripts/json",
+        "test": "npm run lint && npm link && npm run spec",
         "lint": "eslint .",
         "spec": "mocha",
         "bench": "npm i && node lib/index.js",
@@ -287,13 +243,6 @@ def test_scripts_that_call_missing_files_or_install_something_are_left_out(tmp_p
     assert propose_tasks(facts)[0].times_the_tests
 
 
-def test_a_script_of_npm_that_names_a_missing_file_is_not_proposed(tmp_path):
-    scripts = package(test="node test/all.js", bench="node benchmark.js")
-    files = {"package.json": scripts, "lib/index.js": ""}
-    assert [draft.last_resort for draft in propose_tasks(facts_of(tmp_path, files))] == [LOAD]
-    assert propose_tasks(facts_of(tmp_path, {**files, "test/all.js": ""}))[0].times_the_tests
-
-
 def test_what_a_package_builds_is_built_where_its_tests_do_not_work_without(tmp_path):
     scripts = {"test": "eslint . && mocha && node t.js", "build": "rollup -c"}
     files = {"package.json": package(**scripts), "lib/index.js": "", "t.js": ""}
@@ -301,115 +250,6 @@ def test_what_a_package_builds_is_built_where_its_tests_do_not_work_without(tmp_
     build = "npm run --silent build && "
     assert lines[:4] == ["mocha && node t.js", f"{build}mocha && node t.js", TEST, f"{build}{TEST}"]
     assert lines[4::2] == ["mocha", "node t.js"]
-
-
-@pytest.mark.parametrize(
-    ("script", "known"),
-    [
-        ("mocha 'test/*.js'", True),
-        ("mocha spec/*.js", False),
-        ("node ./test/a.js && echo done", True),
-        ("nyc node b.mjs | tap -", False),
-        ("jest --config=none", True),
-        ("mocha test/**/*.js", True),
-        ("mocha 'test/**/*.{js,ts}'", True),
-        ("mocha 'spec/**/*.{js,ts}'", False),
-        ("node ./node_modules/.bin/mocha test", True),
-        ("mocha --bail ./spec/", False),
-        ("node node_modules/tape/bin/tape.js test/*.js", True),
-        ("rm -rf out && node scripts/make", False),
-        ("node test/a", True),
-        ("node .", False),
-        ("tsc --noEmit", False),
-        ("tsc -p test", True),
-        ("mocha --reporter spec -R spec test/a.js", True),
-    ],
-)
-def test_the_files_that_a_script_names_are_looked_up(script, known):
-    assert names_known_files(script, frozenset({"test/a.js"})) == known
-
-
-@pytest.mark.parametrize(
-    ("files", "command"),
-    [
-        ({"src/pkg/__init__.py": "", "src/pkg/a.py": ""}, 'python3 -c "import pkg"'),
-        ({"src/pkg/__init__.py": "", "a_tools/__init__.py": "", "b.py": ""}, 'python3 -c "import pkg"'),
-        (
-            {
-                "package.json": '{"exports": {".": {"browser": "./browser.js", "import": "./wrapper.mjs"}}}',
-                "browser.js": "",
-                "wrapper.mjs": "",
-            },
-            "node wrapper.mjs",
-        ),
-        ({"pkg/__init__.py": "", "pkg/sub/__init__.py": ""}, 'python3 -c "import pkg"'),
-        ({"pkg/__init__.py": "", "pkg/benchmark.py": "", "setup.py": ""}, 'python3 -c "import pkg"'),
-        ({"six.py": "", "setup.py": ""}, 'python3 -c "import six"'),
-        ({"package.json": package(), "lib/index.js": ""}, "node lib/index.js"),
-        (
-            {"package.json": '{"exports": {".": {"import": "./dist/m.mjs"}}}', "dist/m.mjs": ""},
-            "node dist/m.mjs",
-        ),
-        ({"lib/A.pm": "", "lib/A/B.pm": ""}, "perl -Ilib lib/A.pm"),
-    ],
-)
-def test_where_nothing_is_found_the_time_to_load_is_the_last_resort(tmp_path, files, command):
-    draft = next(draft for draft in propose_tasks(facts_of(tmp_path, files)) if draft.last_resort)
-    assert draft.last_resort == LOAD
-    assert draft.command == command_with_timer(command)
-    assert "better measure what matters" in draft.notes["command"]
-
-
-@pytest.mark.parametrize(
-    ("files", "command"),
-    [
-        ({"Makefile": "all: a\n", "a.c": ""}, "python3 -m loopty_sdk.cpu_time make -j 4"),
-        ({"configure": "", "a.c": ""}, "sh ./configure && python3 -m loopty_sdk.cpu_time make -j 4"),
-        ({"src/Makefile": "all: a\n", "src/a.c": ""}, "python3 -m loopty_sdk.cpu_time make -C src -j 4"),
-        (
-            {"CMakeLists.txt": "option(A_TESTS x)\n", "a.c": ""},
-            f"cmake -S . -B {BUILD} -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DA_TESTS=OFF "
-            f"&& python3 -m loopty_sdk.cpu_time 'cmake --build {BUILD} -j 4'",
-        ),
-        ({"go.mod": "", "a.go": ""}, "python3 -m loopty_sdk.cpu_time go build ./..."),
-        (
-            {"ini.c": "", "ini.h": "", "cpp/a.cpp": "", "examples/dump.c": ""},
-            "python3 -m loopty_sdk.cpu_time cc -O2 -I. -Iinclude -Isrc -c ini.c",
-        ),
-    ],
-)
-def test_what_is_not_loaded_is_built_as_a_last_resort(tmp_path, files, command):
-    drafts = propose_tasks(facts_of(tmp_path, files))
-    draft = next(draft for draft in drafts if draft.last_resort)
-    assert (draft.last_resort, draft.command) == ("how long the build takes", command)
-
-
-def test_where_a_release_lacks_what_its_build_wants_the_sources_that_it_has_are_compiled(tmp_path):
-    lists = "add_library(re2 re2/compile.cc re2/perl_groups.cc)\n"
-    files = {"CMakeLists.txt": lists, "re2/compile.cc": "", "re2/fuzzing/re2_fuzzer.cc": ""}
-    last = propose_tasks(facts_of(tmp_path, files))[-1]
-    assert last.command == "python3 -m loopty_sdk.cpu_time c++ -O2 -I. -Iinclude -Isrc -c re2/compile.cc"
-
-
-def test_a_package_that_is_not_complete_before_its_build_is_built_before_it_is_loaded(tmp_path):
-    text = json.dumps({"name": "@a/own", "main": "dist/x.js", "scripts": {"build": "rollup -c"}})
-    first, second = propose_tasks(facts_of(tmp_path, {"package.json": text, "lib/own.js": ""}))
-    assert first.command == "python3 -m loopty_sdk.cpu_time node lib/own.js"
-    assert second.command == f"npm run --silent build && {first.command}"
-    (only,) = propose_tasks(facts_of(tmp_path / "typed", {"package.json": text, "src/x.ts": ""}))
-    assert only.command == "npm run --silent build && python3 -m loopty_sdk.cpu_time node dist/x.js"
-
-
-def test_headers_are_compiled_where_nothing_else_is_left(tmp_path):
-    draft = propose_tasks(facts_of(tmp_path, {"include/a/b.hpp": "", "include/a/detail/c.hpp": ""}))[-1]
-    assert draft.last_resort == "how long its headers take to compile"
-    line = "c++ -x c++ -fsyntax-only -I. -Iinclude -Isrc include/a/b.hpp"
-    assert draft.command == f"python3 -m loopty_sdk.cpu_time {line}"
-
-
-def test_headers_are_not_compiled_where_most_of_the_code_is_in_sources(tmp_path):
-    drafts = propose_tasks(facts_of(tmp_path, {"tags.h": "", "tags.c": ""}))
-    assert [draft.last_resort for draft in drafts] == ["how long the build takes"]
 
 
 def test_without_a_package_the_message_says_what_to_write(tmp_path):
@@ -429,10 +269,6 @@ def test_a_script_for_bash_is_run_by_bash(tmp_path):
     assert propose_tasks(facts)[0].command == "bash bench.sh"
 
 
-def test_built_files_are_the_sources_where_a_release_has_no_others(tmp_path):
-    assert facts_of(tmp_path, {"dist/a.js": "", "package.json": "{}"}).sources == ("dist/a.js",)
-
-
 def test_a_script_that_only_defines_benchmarks_is_none(tmp_path):
     text = "sys.path.insert(0, '.')\nDATA = list(range(9))\n\ndef encode(benchmark):\n    benchmark(len, DATA)\n"
     assert propose_tasks(facts_of(tmp_path, {"a_benchmarks.py": text})) == []
@@ -442,40 +278,13 @@ def test_a_script_that_only_defines_benchmarks_is_none(tmp_path):
     assert draft.command == "python3 a_benchmarks.py"
 
 
-def test_where_all_takes_too_long_one_library_is_built(tmp_path):
-    lists = "project(My CXX)\nadd_library(only INTERFACE)\nadd_library(${PROJECT_NAME} a.cpp)\n"
-    builds = repository_builds(facts_of(tmp_path, {"CMakeLists.txt": lists, "a.cpp": ""}))
-    assert [build.is_part for build in builds] == [False, True, False]
-    assert builds[1].line == f"cmake --build {BUILD} -j 4 --target My"
-    automake = (
-        "LIBS_LA = libmy.la \\\n  libmore.la\nlib_LTLIBRARIES = $(LIBS_LA)\nif X\nLIBS_LA += libssl.la\nendif\n"
-    )
-    files = {"configure": "", "Makefile.am": automake, "a.c": ""}
-    facts = facts_of(tmp_path / "second", files)
-    assert facts.automake_libraries == ("libmy.la", "libmore.la", "libssl.la")
-    assert [build.line for build in repository_builds(facts) if build.is_part] == ["make -j 4 libmy.la"]
-
-
-def test_a_benchmark_that_needs_root_or_is_contributed_is_not_proposed(tmp_path):
+def test_a_benchmark_that_is_contributed_is_not_proposed(tmp_path):
     files = {
         "a.c": "",
-        "bench/fs.sh": "set -e\nsudo mount x\n",
         "contrib/bench.sh": "echo 1\n",
         "bench/run.sh": "",
     }
     assert facts_of(tmp_path, files).benchmarks == ("bench/run.sh",)
-
-
-def test_a_benchmark_that_make_only_links_is_started_too(tmp_path):
-    linked = (
-        "bench: parser.o bench.o\n\t$(CC) $(LDFLAGS) parser.o bench.o -o $@\n\nbench.o: bench.c\n\tcc -c bench.c\n"
-    )
-    draft = propose_tasks(facts_of(tmp_path, {"Makefile": linked, "parser.c": "", "bench.c": ""}))[0]
-    assert draft.command == "make bench && python3 -m loopty_sdk.cpu_time ./bench"
-    assert (draft.direction, draft.writable_copy) == ("min", True)
-    started = linked.replace("-o $@\n", "-o $@\n\t./$@\n")
-    files = {"Makefile": started, "parser.c": "", "bench.c": ""}
-    assert propose_tasks(facts_of(tmp_path / "run", files))[0].command == "make bench"
 
 
 def test_headers_that_a_package_of_python_has_as_data_are_not_its_language(tmp_path):
@@ -485,11 +294,7 @@ def test_headers_that_a_package_of_python_has_as_data_are_not_its_language(tmp_p
     assert facts_of(tmp_path, {"CMakeLists.txt": "", **headers}).languages == ("c",)
 
 
-def test_tests_in_one_file_at_the_top_are_run_and_never_loaded_as_the_package(tmp_path):
+def test_tests_in_one_file_at_the_top_are_run(tmp_path):
     files = {"setup.py": "", "tests.py": "import unittest\n", "ext_tests.py": "", "jsonish.py": ""}
     facts = facts_of(tmp_path, files)
     assert repository_tests(facts)[0].line.endswith(" tests.py")
-    drafts = propose_tasks(facts)
-    line, measures = other_line(drafts, [draft.command for draft in drafts if draft.times_the_tests])
-    assert measures == f"only {LOAD}"
-    assert line.endswith("""'python3 -m loopty_sdk.cpu_time '"'"'python3 -c "import jsonish"'"'"''""")

@@ -44,11 +44,6 @@ def facts_of(folder, files):
             "go test -run '^$' -bench . ./...",
             "go-bench",
         ),
-        (
-            {"a.go": "", "a_test.go": "func BenchmarkA("},
-            "go mod init loopty.invalid/tests && go test -run '^$' -bench . ./...",
-            "go-bench",
-        ),
         ({**PYTHON, "bench_core.py": "main()\n"}, "python3 bench_core.py", "file"),
         ({"benchmark/index.js": "", "index.js": ""}, "node benchmark/index.js", "file"),
         ({"bench.sh": "", "a.c": ""}, "sh bench.sh", "file"),
@@ -190,13 +185,12 @@ def test_where_two_programs_could_be_meant_none_is_chosen_and_the_tests_are_not_
     assert tasks_to_try(facts, propose_tasks(facts)) == []
 
 
-def test_benchmarks_are_tried_before_the_tests_and_no_last_resort_is(tmp_path):
+def test_benchmarks_are_tried_before_the_tests(tmp_path):
     facts = facts_of(tmp_path, {**PYTHON, "bench_core.py": "main()\n"})
     assert [draft.command for draft in tasks_to_try(facts, propose_tasks(facts))] == ["python3 bench_core.py"]
     (tmp_path / "bench_core.py").unlink()
     facts = facts_of(tmp_path, PYTHON)
     assert all(draft.times_the_tests for draft in tasks_to_try(facts, propose_tasks(facts)))
-    assert any(draft.last_resort for draft in propose_tasks(facts))
 
 
 def test_where_nothing_is_left_to_edit_it_says_why(tmp_path):

@@ -1,35 +1,18 @@
-"""A draft is proven by checks; on a busy machine they may take longer."""
+"""A draft is proven by checks, within a time."""
 
 from loopty import Campaign
-from loopty.domain.trial import Ending, Outcome
 from loopty.features.setup.causes.this_host import ThisHost
 from loopty.features.setup.draft_checks import DraftChecks
-from loopty.features.setup.proven_task import with_better_score, with_shorter_gate
-from loopty.features.setup.prover import CheckTime, TaskProver, usual_seconds
+from loopty.features.setup.proven_task import with_shorter_gate
+from loopty.features.setup.prover import CheckTime, TaskProver
 from loopty.features.setup.task_draft import GateDraft, TaskDraft
 from loopty.kit.records import replace
 from loopty.taskfile.read import load
 
 
-def prover(place, said, patience, within=None):
+def prover(place, said, within=None):
     checks = DraftChecks(lambda: Campaign(place.top), place.top, unsafe=False)
-    return TaskProver(checks, said.append, lambda _: False, patience, within)
-
-
-def test_on_a_busy_machine_a_check_may_take_longer_unless_the_user_gave_the_limit(code_place):
-    said = []
-    draft = TaskDraft("sh bench.sh", ("src/**",))
-    proven = prover(code_place, said, 2.0).prove_first([draft], frozenset())
-    assert said[0] == "checking for at most 240 s (the machine is busy; --timeout; Ctrl-C stops): sh bench.sh"
-    assert proven.check.problem is None
-    prover(code_place, said, 3.0).prove_first([draft], frozenset({"timeout_seconds"}))
-    assert said[2].startswith("checking for at most 120 s (--timeout;")
-
-
-def test_a_command_that_waits_for_a_core_alone_is_measured_by_its_cpu_time():
-    outcome = Outcome(Ending.FINISHED, metrics={"score": 0.08, "wall_seconds": 1.0})
-    assert with_better_score(TaskDraft("bench"), outcome).score_key == "wall_seconds"
-    assert with_better_score(TaskDraft("bench"), outcome, patience=6.0).score_key == ""
+    return TaskProver(checks, said.append, lambda _: False, within)
 
 
 def test_cpu_time_is_known_as_such_unless_the_time_on_the_clock_counts():
@@ -39,20 +22,13 @@ def test_cpu_time_is_known_as_such_unless_the_time_on_the_clock_counts():
     assert not TaskDraft("make test").is_cpu_time
 
 
-def test_limits_of_proposed_gates_are_longer_too_and_those_of_the_user_stay():
-    gates = (GateDraft("tests", "make test", 60.0, is_proposed=True), GateDraft("mine", "make lint", 60.0))
-    draft = TaskDraft("bench", gates=gates).with_patience(2.5)
-    assert [gate.timeout_seconds for gate in draft.gates] == [150, 60.0]
-    assert TaskDraft("bench", timeout_seconds=900.0).with_patience(8.0).timeout_seconds == 1800.0
-
-
 def test_a_benchmark_that_lacks_something_is_not_replaced_by_another(code_place):
     drafts = [
         TaskDraft("python3 -c 'import not_there'", ("src/**",)),
         TaskDraft("sh bench.sh", ("src/**",)),
     ]
     said = []
-    proven = prover(code_place, said, 1.0).prove_first(drafts, frozenset())
+    proven = prover(code_place, said).prove_first(drafts, frozenset())
     assert "not_there" in proven.check.problem
     assert load(code_place.top).benchmark.command == "python3 -c 'import not_there'"
     assert len(said) == 1, "no other benchmark was tried"
@@ -60,13 +36,13 @@ def test_a_benchmark_that_lacks_something_is_not_replaced_by_another(code_place)
 
 def test_a_benchmark_that_fails_for_no_known_cause_is_named_with_the_one_that_works(code_place):
     drafts = [TaskDraft("exit 3", ("src/**",)), TaskDraft("sh bench.sh", ("src/**",))]
-    proven = prover(code_place, [], 1.0).prove_first(drafts, frozenset())
+    proven = prover(code_place, []).prove_first(drafts, frozenset())
     assert (proven.draft.command, proven.instead_of.draft.command) == ("sh bench.sh", "exit 3")
 
 
 def test_a_command_that_only_prints_how_it_is_used_proves_nothing(code_place):
     draft = TaskDraft("python3 -m loopty_sdk.cpu_time sh -c 'echo Usage: bench FILE'", ("src/**",))
-    proven = prover(code_place, [], 1.0).prove_first([draft], frozenset())
+    proven = prover(code_place, []).prove_first([draft], frozenset())
     assert proven.check.problem.endswith("only printed how it is used: give it its arguments, with --command")
 
 
@@ -74,18 +50,18 @@ def test_a_gate_waits_until_the_benchmark_works(code_place):
     gates = (GateDraft("tests", "echo gate >> log; exit 3", is_proposed=True),)
     draft = TaskDraft("exit 4", ("src/**",), gates=gates)
     said = []
-    proven = prover(code_place, said, 1.0).prove_first([draft], frozenset())
+    proven = prover(code_place, said).prove_first([draft], frozenset())
     assert "exit code 4" in proven.check.problem
     assert proven.draft.gates == gates
     assert not any("gate" in line for line in said), "the gate was not asked"
-    works = prover(code_place, said, 1.0).prove_first([replace(draft, command="sh bench.sh")], frozenset())
+    works = prover(code_place, said).prove_first([replace(draft, command="sh bench.sh")], frozenset())
     assert works.check.problem is None
     assert works.draft.gates == (), "a gate that does not pass on the files as they are is left out"
 
 
 def test_a_gate_gives_way_to_fewer_tests_where_it_does_not_pass(code_place):
     gate = GateDraft("tests", "exit 3", is_proposed=True, smaller=("true",))
-    proven = prover(code_place, [], 1.0).prove_first(
+    proven = prover(code_place, []).prove_first(
         [TaskDraft("sh bench.sh", ("src/**",), gates=(gate,))], frozenset()
     )
     assert [one.command for one in proven.draft.gates] == ["true"]
@@ -112,7 +88,7 @@ def test_what_takes_too_long_gives_way_to_a_part_of_it(code_place):
         TaskDraft("sh bench.sh", ("src/**",), has_build=True, is_part=True),
     ]
     said = []
-    proven = prover(code_place, said, 1.0).prove_first(drafts, frozenset())
+    proven = prover(code_place, said).prove_first(drafts, frozenset())
     assert proven.draft.command == "sh bench.sh"
     assert proven.instead_of.is_out_of_time
     assert not any("exit" in line for line in said), "another way to build all of it would take as long"
@@ -120,7 +96,7 @@ def test_what_takes_too_long_gives_way_to_a_part_of_it(code_place):
 
 def test_where_time_was_missing_the_line_to_paste_gives_more(code_place):
     draft = TaskDraft("sleep 600", ("src/**",), timeout_seconds=1.0)
-    proven = prover(code_place, [], 1.0).prove_first([draft], frozenset())
+    proven = prover(code_place, []).prove_first([draft], frozenset())
     assert proven.has_line
     assert proven.check.explanation.cause.shell == "loopty init --yes --force --within 30m"
 
@@ -128,7 +104,7 @@ def test_where_time_was_missing_the_line_to_paste_gives_more(code_place):
 def test_where_a_gpu_was_out_of_reach_the_line_to_paste_gives_it(code_place, monkeypatch):
     monkeypatch.setattr(ThisHost, "has_gpu", lambda _: True)
     draft = TaskDraft("echo 'RuntimeError: No CUDA GPUs are available' >&2; exit 1", ("src/**",))
-    proven = prover(code_place, [], 1.0).prove_first([draft], frozenset())
+    proven = prover(code_place, []).prove_first([draft], frozenset())
     assert proven.check.explanation.cause.shell == "loopty init --yes --force --device gpu"
 
 
@@ -142,7 +118,7 @@ def test_a_gate_for_which_no_time_is_left_is_left_out(code_place):
 
     gate = GateDraft("tests", "exit 3", is_proposed=True, smaller=("exit 4", "exit 5"))
     draft = TaskDraft("sh bench.sh", ("src/**",), gates=(gate,))
-    proven = prover(code_place, Said(), 1.0, CheckTime(500.0, lambda: now[0])).prove_first([draft], frozenset())
+    proven = prover(code_place, Said(), CheckTime(500.0, lambda: now[0])).prove_first([draft], frozenset())
     assert proven.check.problem is None
     assert proven.draft.gates == ()
     assert proven.draft.notes["gates.tests"].startswith("exit 4 could not be checked in the time that init has")
@@ -158,10 +134,6 @@ def test_each_check_gets_half_of_the_time_that_is_left():
     now[0] = 700.0
     assert time.left == 0
     assert not time.has_time_for(draft)
-
-
-def test_a_busy_machine_gets_more_time_and_not_more_than_twice_as_much():
-    assert (usual_seconds(0.3), usual_seconds(1.5), usual_seconds(8.0)) == (600, 900, 1200)
 
 
 def test_all_tests_leave_time_for_some_of_them():

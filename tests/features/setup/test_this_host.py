@@ -123,18 +123,8 @@ def test_libraries_are_found_where_the_user_has_them(host, tmp_path, monkeypatch
     assert host.library("libnothingx.so.2") is None
 
 
-def test_the_package_of_go_at_the_top_is_named(host, top):
-    assert host.go_package() == ""
-    for name, text in {"a_test.go": "package other\n", "b.go": "// words\npackage humanize\n", "c.go": ""}.items():
-        (top / name).write_text(text)
-    subprocess.run(["git", "add", "-A"], cwd=top, check=True)
-    assert ThisHost(Repository.open(top)).go_package() == "humanize"
-
-
 def test_a_link_to_what_never_ends_is_not_read(top):
     (top / "package.json").symlink_to("/dev/zero")
-    (top / "b.go").symlink_to("/dev/zero")
     subprocess.run(["git", "add", "-A"], cwd=top, check=True)
     host = ThisHost(Repository.open(top))
-    assert host.go_package() == ""
     assert not host.is_node_dependency("left")

@@ -44,15 +44,7 @@ _FIXED_TIME = re.compile(
     r"|\b(?:setTimeout|Timer|signal\.alarm)\s*\([^\n]*(?:stop|done|running)",
     re.IGNORECASE,
 )
-_CLOCK = r"(?:perf_counter|monotonic|process_time|time\.time|timeit|performance\.now|Date\.now|hrtime|thread_time)"
-_ELAPSED = re.compile(
-    rf"^\s*(?:const |let |var )?(\w+) *= *[^\n=]*(?:{_CLOCK}[^\n]*-|-[^\n]*{_CLOCK}|timeit\.(?:timeit|repeat)\()",
-    re.MULTILINE,
-)
 _ISOLATED = re.compile(r"^\s*from loopty_sdk import\b[^\n]*\bcandidate\b|\bloopty_sdk\.candidate\b", re.MULTILINE)
-_PRINTED = re.compile(r"^\s*(?:print|console\.log|process\.stdout\.write)\s*\(([^\n]*)\)", re.MULTILINE)
-_HOPS = 3
-"""How often a time is put into another variable before it is printed, as a list of times and their minimum."""
 _LEAST_NAME = 5
 """Letters of a package's name from which it is found inside another word, too."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -67,8 +59,6 @@ class BenchmarkSources(Record):
     """Packages of others that they use."""
     counts_in_fixed_time: frozenset[str] = frozenset()
     """Files that work for a time that was fixed before, and count what they did in it."""
-    prints_time: frozenset[str] = frozenset()
-    """Files that print as their last number how long something took."""
     isolated: frozenset[str] = frozenset()
     """Files that call the code through the SDK, in a sandbox of its own."""
 
@@ -88,25 +78,7 @@ def benchmark_sources(top: Path, paths: Sequence[str], own: str) -> BenchmarkSou
         tool=max(dict.fromkeys(tools), key=tools.count, default=""),
         rivals=tuple(rivals),
         counts_in_fixed_time=frozenset(path for path, text in texts.items() if _FIXED_TIME.search(text)),
-        prints_time=frozenset(path for path, text in texts.items() if prints_time(text)),
         isolated=frozenset(path for path, text in texts.items() if _ISOLATED.search(text)),
-    )
-
-
-def prints_time(text: str) -> bool:
-    """Say whether the last number that a script prints is the difference of two times, and no rate."""
-    times = set(_ELAPSED.findall(text))
-    for _ in range(_HOPS if times else 0):
-        word = "|".join(map(re.escape, sorted(times)))
-        times |= set(re.findall(rf"^\s*(\w+)\.(?:append|push)\( *(?:{word}) *\)", text, re.MULTILINE))
-        pattern = rf"^\s*(?:const |let |var )?(\w+) *= *(?:[\w.]+\()+(?:\.\.\.)?(?:{word})\b"
-        times |= set(re.findall(pattern, text, re.MULTILINE))
-    printed = _PRINTED.findall(text)[-1:]
-    if not printed:
-        return False
-    word = "|".join([*map(re.escape, sorted(times)), rf"{_CLOCK}\(\) *-"])
-    return re.search(rf"(?<!/ )(?<!/)\b(?:{word})", printed[0]) is not None and not re.search(
-        rf"/ *\(?(?:{word})", printed[0]
     )
 
 
@@ -138,8 +110,7 @@ def own_package(top: Path, files: Sequence[str]) -> str:
     if found := re.search(r"^module\s+(\S+)", source_text(top / "go.mod"), re.MULTILINE):
         parts = [part for part in found[1].split("/") if not re.fullmatch(r"v\d+", part)]
         return parts[-1] if parts else ""
-    found = re.search(r"^Name: (\S+)$", source_text(top / "PKG-INFO"), re.MULTILINE)
-    return found[1] if found else ""
+    return ""
 
 
 def _name_in_toml(path: Path, table: str) -> str:

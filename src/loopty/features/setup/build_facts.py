@@ -31,9 +31,6 @@ _ASIDE_OPTION = re.compile(
     rf"{_OPTION}((?!\w*TEST)[A-Z0-9_]*(?:EXAMPLE|DEMO|SAMPLE|BENCH|DOC|EXTRA)[A-Z0-9_]*)\b",
     re.MULTILINE | re.IGNORECASE,
 )
-_SYSTEM_OPTION = re.compile(
-    rf"{_OPTION}((?!\w*TEST)[A-Z0-9_]*(?:EXTERNAL|SYSTEM)[A-Z0-9_]*)\b", re.MULTILINE | re.IGNORECASE
-)
 _TARGET = re.compile(
     r"^[^\S\n]*add_custom_target\s*\(\s*((?:run[_-]?)?(?:unit[_-]?)?tests?(?:it|all|[_-]all)?|check(?:[_-]?all)?)\b",
     re.MULTILINE | re.IGNORECASE,
@@ -46,12 +43,6 @@ _REGISTERED = re.compile(
     r"\b(?:add_test|\w*_add_test|gtest_discover_tests|catch_discover_tests|doctest_discover_tests|gtest_add_tests)\s*\(",
     re.IGNORECASE,
 )
-_LIBRARY = re.compile(
-    r"^[^\S\n]*add_library\s*\(\s*([\w.+-]+|\$\{(?:CMAKE_)?PROJECT_NAME\})(?!\s+(?:INTERFACE|ALIAS|IMPORTED|OBJECT)\b)"
-    r"(?=[\s)])",
-    re.MULTILINE | re.IGNORECASE,
-)
-_PROJECT = re.compile(r"^[^\S\n]*project\s*\(\s*\"?([\w.+-]+)", re.MULTILINE | re.IGNORECASE)
 _COMMENT = re.compile(r"(?m)#(?!\[)[^\n]*$")
 
 
@@ -62,16 +53,12 @@ class CMakeFacts(Record):
     """Options that switch tests on."""
     aside_options: tuple[str, ...] = ()
     """Options that switch on what no test needs, as examples and documents."""
-    system_options: tuple[str, ...] = ()
-    """Options that take a library from the system instead of a copy in the repository."""
     test_targets: tuple[str, ...] = ()
     """Targets that run the tests."""
     test_programs: tuple[str, ...] = ()
     """Programs named as tests."""
     is_known_to_ctest: bool = False
     """Whether a test is registered, so that CTest runs it."""
-    libraries: tuple[str, ...] = ()
-    """Targets that build a library, those nearest to the top first."""
     benchmark_programs: tuple[str, ...] = ()
     """Programs named as benchmarks."""
 
@@ -83,20 +70,11 @@ def cmake_facts(texts: Iterable[str]) -> CMakeFacts:
     return CMakeFacts(
         test_options=tuple(dict.fromkeys(name for name in options if name != "BUILD_TESTING")),
         aside_options=tuple(dict.fromkeys(_ASIDE_OPTION.findall(text))),
-        system_options=tuple(dict.fromkeys(_SYSTEM_OPTION.findall(text))),
         test_targets=tuple(dict.fromkeys(_TARGET.findall(text))),
         test_programs=tuple(dict.fromkeys(name for name in _PROGRAM.findall(text) if "$" not in name)),
         is_known_to_ctest=_REGISTERED.search(text) is not None,
-        libraries=_libraries(text),
         benchmark_programs=tuple(dict.fromkeys(_BENCHMARK.findall(text))),
     )
-
-
-def _libraries(text: str) -> tuple[str, ...]:
-    """List the libraries by name; one that is named as the project has the name of the first."""
-    project = _PROJECT.search(text)
-    names = (name if "$" not in name else project[1] if project else "" for name in _LIBRARY.findall(text))
-    return tuple(dict.fromkeys(name for name in names if name and "test" not in name.lower()))
 
 
 _EXTENSIONS = re.compile(r"\bExtension\s*\(|\bext_modules\b|\bcythonize\b|\bcffi_modules\b")
@@ -110,7 +88,6 @@ class PythonBuild:
     def __init__(self, top: Path) -> None:
         self._setup = source_text(top / "setup.py")
         self._project = _project(top / "pyproject.toml")
-        self._metadata = source_text(top / "PKG-INFO")
 
     @property
     def has_extensions(self) -> bool:
@@ -126,8 +103,7 @@ class PythonBuild:
     @property
     def import_name(self) -> str:
         """Return the name of the project if it could be that of its package, too; else empty."""
-        found = re.search(r"^Name: (\S+)$", self._metadata, re.MULTILINE)
-        name = self._own_name or (found[1] if found else "")
+        name = self._own_name
         return name if _DOTTED.fullmatch(name) else ""
 
     @property

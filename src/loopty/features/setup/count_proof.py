@@ -40,7 +40,7 @@ _TIMEOUT_FACTOR = 10.0
 _LEAST_MOVE = 1.01
 
 
-def count_refusal(draft: TaskDraft, noise: MeasuredNoise, is_idle: bool, seconds: float) -> str:
+def count_refusal(draft: TaskDraft, noise: MeasuredNoise, seconds: float) -> str:
     """Tell why counting is not tried, or an empty text. `seconds` are left for it."""
     runs = noise.seconds[1:]
     cpu_seconds = noise.usage.cpu_seconds / max(len(runs), 1)
@@ -53,7 +53,7 @@ def count_refusal(draft: TaskDraft, noise: MeasuredNoise, is_idle: bool, seconds
         return f"{found[0]} compiles while it runs, and how much of that it does depends on the clock"
     if cores > _ONE_CORE:
         return f"a run keeps {cores:.1f} cores busy, and instructions of threads do not add up to time"
-    if is_idle and cores < _BUSY_CORE:
+    if cores < _BUSY_CORE:
         return f"a run computes {100 * cores:.0f} % of its time, and waits for the rest"
     if not shutil.which("valgrind"):
         return "valgrind is not installed (apt-get install valgrind)"

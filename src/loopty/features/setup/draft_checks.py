@@ -14,7 +14,7 @@ from loopty.domain.errors import Misuse
 from loopty.domain.objective import Direction
 from loopty.domain.trial import Outcome
 from loopty.features.setup.causes.builds import NO_TEST_RAN
-from loopty.features.setup.causes.results import NO_RESULT, has_built_nothing, has_run_no_tests, is_only_usage
+from loopty.features.setup.causes.results import NO_RESULT, has_run_no_tests, is_only_usage
 from loopty.features.setup.causes.this_host import known_cause
 from loopty.features.setup.count_proof import prove_count
 from loopty.features.setup.edited_tree import EditedTree, unless_stopped
@@ -53,7 +53,6 @@ _NOISE_SECONDS = 30.0
 _MOST_RUNS = 5
 _FEWEST_RUNS = 3
 _RUNS_TO_WARM = 3
-_NOTHING_BUILT = "the command ended well, and nothing was compiled"
 _ONLY_USAGE = "the command ended well, and only printed how it is used: give it its arguments, with --command"
 
 
@@ -103,8 +102,6 @@ class DraftChecks:
         if draft.times_the_tests and has_run_no_tests(check.output):
             cause = known_cause(self._path, NO_TEST_RAN, (), output=check.output)
             check = replace(check, problem=NO_TEST_RAN, explanation=Explanation((), "", cause))
-        elif draft.last_resort and has_built_nothing(draft.command, check.output, _score(check)):
-            check = replace(check, problem=_NOTHING_BUILT)
         elif draft.is_cpu_time and is_only_usage(check.output):
             check = replace(check, problem=_ONLY_USAGE)
         return TimedCheck(check, seconds)
@@ -185,10 +182,6 @@ class DraftChecks:
             seconds=seconds,
         )
         return proof.prove()
-
-
-def _score(check: CheckResult) -> float:
-    return next(iter(check.outcome.metrics.values()))
 
 
 def _without_timing(draft: TaskDraft, check: CheckResult) -> CheckResult:

@@ -7,10 +7,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from loopty.features.setup.builds import GO_MODULE, scripts_of_command
+from loopty.features.setup.builds import scripts_of_command
 from loopty.features.setup.causes.modules import BUILD_EXTENSIONS
-from loopty.features.setup.causes.results import command_with_timer
-from loopty.features.setup.last_resorts import last_resorts
 from loopty.features.setup.repository_facts import RepositoryFacts
 from loopty.features.setup.repository_tests import (
     common_paths,
@@ -62,8 +60,6 @@ class BenchmarkProposal(Record):
     """Whether the tests themselves are measured, so that they need no gate."""
     writable_copy: bool = False
     timeout_seconds: float = FIRST_TIMEOUT
-    last_resort: str = ""
-    """What is measured where nothing better works; empty for a benchmark or tests of the repository."""
     is_part: bool = False
     """Whether it builds or tests only a part of the repository."""
     is_shorter: bool = False
@@ -83,7 +79,8 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
     named = tuple(sorted({folder_glob(path) for path in facts.benchmarks}))
     yield from _evaluated_programs(facts)
     if target := next((name for name in _BENCHMARK_NAMES if name in facts.make_targets), None):
-        yield _make_benchmark(target, target in facts.make_programs, ("Makefile", *named))
+        why = f"the Makefile has a target {target}"
+        yield BenchmarkProposal(f"make {target}", "file", "max", ("Makefile", *named), why)
     yield from _node_benchmarks(facts, named)
     yield from _pytest_benchmarks(facts)
     yield from _cargo_benchmarks(facts)
@@ -109,18 +106,6 @@ def _benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
             is_part=tests.is_part,
         )
     yield from _native_benchmarks(facts, named, is_tool_known=False)
-    for resort in last_resorts(facts):
-        yield BenchmarkProposal(
-            resort.line_with_timer,
-            "file",
-            "min",
-            (),
-            f"this is only {resort.measures}: better measure what matters",
-            writable_copy=resort.writable_copy,
-            timeout_seconds=BUILD_TIMEOUT if resort.is_build else FIRST_TIMEOUT,
-            last_resort=resort.measures,
-            is_part=resort.is_part,
-        )
 
 
 def _evaluated_programs(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
@@ -208,12 +193,10 @@ def _cargo_benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
 
 
 def _go_benchmarks(facts: RepositoryFacts) -> Iterator[BenchmarkProposal]:
-    if not facts.go_benchmarks:
+    if not (facts.go_benchmarks and "go.mod" in facts.files):
         return
-    line, has_module = "go test -run '^$' -bench . ./...", "go.mod" in facts.files
-    setup = "" if has_module else f"{GO_MODULE} && "
-    why = "tests of Go have benchmarks"
-    whole = BenchmarkProposal(f"{setup}{line}", "go-bench", "min", (), why, writable_copy=not has_module)
+    line = "go test -run '^$' -bench . ./..."
+    whole = BenchmarkProposal(line, "go-bench", "min", (), "tests of Go have benchmarks")
     yield whole
     yield _shorter(whole, whole.command.replace("-bench .", f"-bench . {_QUICK_GO}"))
 
@@ -286,15 +269,6 @@ def _after_a_build(found: BenchmarkProposal) -> BenchmarkProposal:
     """Build the modules of setup.py before the benchmark, if they are most of the code: edits count then."""
     command = f"{BUILD_EXTENSIONS} && {found.command}"
     return replace(found, command=command, writable_copy=True, timeout_seconds=BUILD_TIMEOUT)
-
-
-def _make_benchmark(target: str, is_program: bool, sealed: tuple[str, ...]) -> BenchmarkProposal:
-    """Make a benchmark of a Makefile's target; one that only links a program is followed by the program."""
-    if not is_program:
-        return BenchmarkProposal(f"make {target}", "file", "max", sealed, f"the Makefile has a target {target}")
-    line = command_with_timer(f"./{target}", f"make {target}")
-    why = f"the Makefile builds a program {target}; this is the CPU seconds that it takes"
-    return BenchmarkProposal(line, "file", "min", sealed, why, writable_copy=True, timeout_seconds=BUILD_TIMEOUT)
 
 
 def _script_command(facts: RepositoryFacts, path: str) -> str | None:

@@ -63,13 +63,8 @@ def _loopty_planted(function):
 _C = """\
 #ifndef LOOPTY_PLANTED
 #define LOOPTY_PLANTED
-#ifdef __APPLE__
-extern int loopty_clock(int, long *) __asm__("_clock_gettime");
-#define LOOPTY_MONOTONIC 6
-#else
 extern int loopty_clock(int, long *) __asm__("clock_gettime");
 #define LOOPTY_MONOTONIC 1
-#endif
 __attribute__((weak)) __thread int loopty_depth;
 __attribute__((unused)) static double loopty_now(void)
 { long at[2]; loopty_clock(LOOPTY_MONOTONIC, at); return (double)at[0] + 1e-9 * (double)at[1]; }

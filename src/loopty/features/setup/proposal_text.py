@@ -175,14 +175,6 @@ def agents_text(agents: Sequence[str]) -> str:
     )
 
 
-def last_resort_text(measures: str) -> str:
-    """Say that the benchmark measures something that few want to improve, and what to do about it."""
-    return (
-        f"a last resort: the score is only {measures}, and no test says whether a candidate still does the same. "
-        "Better: write a script that calls what should be faster, and name it with --command, and a --gate"
-    )
-
-
 def score_text(name: str, value: float, direction: str, why: str, others: Sequence[str] = ()) -> str:
     """Say which number is the score, which values are better, and why; without a reason, that it is assumed."""
     better, other, opposite = ("lower", "higher", "max") if direction == "min" else ("higher", "lower", "min")

@@ -129,9 +129,6 @@ def with_direction(draft: TaskDraft, outcome: Outcome, output: str = "") -> Task
     if (unit := _unit(draft, output)) and (found := _direction_of_unit(unit)):
         return replace(draft, direction=str(found)).with_note("direction", f"its unit is {unit}")
     found = direction_of(name)
-    is_nameless = found is None or (name == SCORE and SCORE not in output.lower())
-    if is_nameless and draft.prints_time:
-        return replace(draft, direction="min").with_note("direction", "the script prints how long it took")
     if found is None or (name == SCORE and draft.direction == "min"):  # as its tool has it
         return draft
     why = f"the name {name.rpartition('.')[2]} says so"
@@ -183,10 +180,9 @@ def with_timeout(draft: TaskDraft, seconds: float) -> TaskDraft:
     return replace(draft, timeout_seconds=rounded).with_note("timeout_seconds", why)
 
 
-def with_better_score(draft: TaskDraft, outcome: Outcome, patience: float = 1.0, output: str = "") -> TaskDraft:
+def with_better_score(draft: TaskDraft, outcome: Outcome, output: str = "") -> TaskDraft:
     """Return the draft with a number as the score that says more than the benchmark's own, if there is one.
 
-    `patience` is how many times longer than on an idle machine a run takes: that long it waits for a core alone.
     `output` is what the benchmark printed.
     """
     if draft.score_key or draft.metrics:
@@ -196,7 +192,7 @@ def with_better_score(draft: TaskDraft, outcome: Outcome, patience: float = 1.0,
         return replace(draft, command=without_timer(draft.command), result=result).with_note("result", why)
     metrics = outcome.metrics
     wall = metrics.get(WALL_SECONDS)
-    if wall is not None and patience * metrics.get(SCORE, wall) < _WAITING * wall:
+    if wall is not None and metrics.get(SCORE, wall) < _WAITING * wall:
         why = "the command waits most of the time, so its CPU time says little"
         return replace(draft, score_key=WALL_SECONDS).with_note("score_key", why)
     if draft.trains:

@@ -34,18 +34,12 @@ if TYPE_CHECKING:
 
 
 WITHIN_SECONDS = 600.0
-_MOST_PATIENCE = 2.0
 _SHARE = 0.5
 """Of what is left, for the next check: the half that stays is for what is tried after it."""
 _RESERVE_OF_PARTS = 0.2
 """Of all the time, kept for a part of the tests."""
 _LEAST_SECONDS = 15.0
 """Nothing is tried for less."""
-
-
-def usual_seconds(patience: float) -> float:
-    """Return the time if the user gave none: on a machine that others keep busy, up to twice as long."""
-    return WITHIN_SECONDS * min(max(patience, 1.0), _MOST_PATIENCE)
 
 
 class CheckTime:
@@ -195,20 +189,18 @@ class TaskProver:
         checks: DraftChecks,
         say: Callable[[str], None],
         consent: Consent,
-        patience: float = 1.0,
         within: CheckTime | None = None,
         retry_line: str = "loopty init --yes --force",
         proves: bool = True,
     ) -> None:
-        """`patience` is how many times longer than on an idle machine a run may take here, now.
+        """`retry_line` starts over; with more time, where that was missing.
 
-        `retry_line` starts over; with more time, where that was missing. `proves` plants changes into the files.
+        `proves` plants changes into the files.
         """
         self._proves = proves
         self._checks = checks
         self._say = say
         self._consent = consent
-        self._patience = patience
         self._time = within or CheckTime()
         self._retry_line = retry_line
 
@@ -222,8 +214,6 @@ class TaskProver:
         queue = DraftQueue(drafts)
         self._time.expect(queue.has_parts)
         while draft := queue.next(failed[-1] if failed else None):
-            if self._patience > 1 and _TIMEOUT not in fixed:
-                draft = draft.with_patience(self._patience)
             if failed:
                 if not self._time.has_time_for(draft):
                     continue
@@ -273,7 +263,7 @@ class TaskProver:
     def _with_better_score(self, draft: TaskDraft, check: CheckResult) -> tuple[TaskDraft, CheckResult]:
         """Return the draft with the score that says most, and its check: what is read, then which rows of it."""
         for _ in range(_MOST_SCORES):
-            better = with_better_score(draft, check.outcome, self._patience, check.output)
+            better = with_better_score(draft, check.outcome, check.output)
             again = self._checks.run(better).result if better != draft else check
             if again is check or again.problem is not None:
                 break
@@ -284,8 +274,6 @@ class TaskProver:
         """Prove that the score is about the code that candidates may change; a delay also shows the direction."""
         if proven.check.problem is not None or not (proven.draft.write and self._proves):
             return proven
-        if proven.draft.last_resort:
-            return proven  # what only loads or builds the code is said to be of little use
         run_seconds = proven.check.outcome.seconds
         cost = CheckCost(run_seconds, gate_seconds)
         limit = max(_PROOF_SECONDS, _RUNS_OF_PROOF * (run_seconds + gate_seconds))
@@ -334,9 +322,9 @@ class TaskProver:
     def _with_count(self, proven: ProvenTask, fixed: frozenset[str]) -> ProvenTask:
         """Say whether counted instructions can choose in place of the clock; set it where the clock is noisy."""
         noise, draft = proven.noise, proven.draft
-        if noise is None or not (proven.is_speed and self._proves and draft.write) or draft.last_resort:
+        if noise is None or not (proven.is_speed and self._proves and draft.write):
             return proven
-        if refusal := count_refusal(draft, noise, self._patience <= 1, self._time.left):
+        if refusal := count_refusal(draft, noise, self._time.left):
             return replace(proven, count=CountProof(refusal=refusal))
         self._say("counting instructions, twice and with a planted delay")
         found = self._checks.count(draft, noise, self._time.left)
@@ -400,10 +388,8 @@ class TaskProver:
 
     def _say_start(self, draft: TaskDraft, fixed: frozenset[str]) -> None:
         limited = self._limited(draft, fixed)
-        is_busy = self._patience > 1 and _TIMEOUT not in fixed
         option = "--within" if limited.timeout_seconds < draft.timeout_seconds else "--timeout"
-        limit = f"{limited.timeout_seconds:g} s ({'the machine is busy; ' if is_busy else ''}{option}"
-        self._say(f"checking for at most {limit}; Ctrl-C stops): {draft.command}")
+        self._say(f"checking for at most {limited.timeout_seconds:g} s ({option}; Ctrl-C stops): {draft.command}")
 
     def _with_line(self, check: CheckResult, fixed: frozenset[str]) -> CheckResult:
         """Add to the failed check the line that starts over with what was missing: a device, or more time."""

@@ -26,13 +26,6 @@ from loopty.kit.records import Record, field
 from loopty.kit.untrusted_files import source_text
 from loopty.workspaces.benchmark_files import direct_imports
 
-_AUTOMAKE_VALUE = r"\s*\+?=((?:[^\n]*\\\n)*[^\n]*)$"
-_AUTOMAKE_DEPTH = 3
-"""How often a variable of Automake names another one."""
-_DEEPEST = 5
-"""Levels of conditions in `exports` of package.json."""
-_NOT_NODE = ("browser", "worker", "react-native", "deno", "bun", "workerd", "edge-light", "types")
-"""Conditions in `exports` of package.json that Node does not meet."""
 _PYTHON_PROJECTS = ("pyproject.toml", "setup.py")
 _COMPILED_SOURCES = (".c", ".cc", ".cpp", ".cxx")
 _LANGUAGES = {
@@ -83,8 +76,6 @@ _BENCHMARK = re.compile(r"(?:^|[\s_.-])(?:bench(?:mark)?s?|perf)(?:[\s_.-]|$)", 
 _BENCHMARK_FOLDER = re.compile(r"(?:micro-?)?bench(?:mark)?(?:s|es|ing)?|perf(?:ormance)?", re.IGNORECASE)
 _DATA_WRITER = re.compile(r"(?:gen(?:erate)?|create|prepare|download|fetch|plot|upload)[\s_.-]", re.IGNORECASE)
 """How the name of a script begins that makes the data of a benchmark, or shows its results."""
-_PARTS_OF_A_SERVER = ("manage.py", "settings.py", "urls.py", "wsgi.py", "asgi.py")
-"""Files of a site of Django, as the benchmark of a web framework may have one: none of them is the benchmark."""
 _TEST = re.compile(
     r"(?:^|/)(?:tests?|spec|__tests__)/|^t/|(?:^|/)(?:test_[^/]*|tests?\.(?:py|[cm]?[jt]s))$|_test\.\w+$|\.(?:test|spec)\.\w+$"
 )
@@ -99,7 +90,6 @@ _RECIPE = re.compile(r"^([A-Za-z][\w.-]*):(?!=)[^\n]*\n((?:\t[^\n]*\n?)+)", re.M
 _DATA = "prepare"
 """How a script is called that makes the data and often also measures on it, as in autoresearch."""
 _RULE = re.compile(r"^([^\s:#=][^\n:#=]*):(?!=)", re.MULTILINE)
-_LINKED_PROGRAM = re.compile(r"^([A-Za-z][\w-]*):(?!=)[^\n]*\n\t[^\n]* -o (?:\$@|\1)[^\n]*\n(?!\t)", re.MULTILINE)
 _TARGET = re.compile(r"[A-Za-z][\w.-]*")
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _TEMPLATES = ("Makefile.in", "Makefile.am")
@@ -112,8 +102,6 @@ _MOST_TARGETS = 4
 _MOST_CMAKE_FILES = 40
 _FIXTURE = re.compile(r"^\s*(?:async )?def test_\w*\([^)]*\bbenchmark\b", re.MULTILINE)
 _NO_TESTS = "no test specified"
-_BUILT = re.compile(r"^(?:dist|build)/")
-"""Folders of built files, which are all that some releases have."""
 _MAIN = re.compile(
     r"^if\s+__name__\s*==\s*['\"]__main__['\"]|^(?:for|while|with) |^(?!sys\.path)[A-Za-z_][\w.]*\(", re.MULTILINE
 )
@@ -153,8 +141,6 @@ class RepositoryFacts(Record):
     """Benchmark scripts whose first line names bash."""
     node_entry: str = ""
     """The file that loads the package of package.json; empty where it is not known."""
-    built_node_entry: str = ""
-    """The same where only a build makes it."""
     package: str = ""
     """The name of the package that the repository is, without a scope."""
     of_benchmarks: BenchmarkSources = field(default_factory=BenchmarkSources)
@@ -165,14 +151,8 @@ class RepositoryFacts(Record):
     """Whether benchmarks are functions marked #[bench]."""
     has_extensions: bool = False
     """Whether setup.py builds modules of Python from sources of another language."""
-    automake_libraries: tuple[str, ...] = ()
-    """Libraries that Automake builds in the folder at the top."""
-    make_programs: frozenset[str] = field(default_factory=frozenset)
-    """Targets of the Makefile that only link a program of their name."""
     exported_benchmarks: frozenset[str] = field(default_factory=frozenset)
     """Benchmark files of JavaScript that only define what another file runs."""
-    root_package: str = ""
-    """The name of the package of Python whose folder is the top of the repository; empty for most."""
     evaluators: tuple[str, ...] = ()
     """Source files that score others, by their name or by what they define."""
     programs: tuple[str, ...] = ()
@@ -192,14 +172,13 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
     """Find the facts about these files below `top`; what is installed or built there is left out."""
     files = without_installed(files)
     tests = tuple(path for path in files if _TEST.search(path) and not _ASIDE.search(path))
-    named = [path for path in files if _is_benchmark(path) and not _needs_root(top / path)]
+    named = [path for path in files if _is_benchmark(path)]
     benchmarks = sorted(
         (path for path in named if not _is_beside_a_benchmark(PurePosixPath(path).name)),
         key=lambda path: (path.count("/"), len(path), path),
     )
     aside = {*tests, *named}
     code = [path for path in files if _language(path) and path not in aside and not _is_aside(path)]
-    code = code or [path for path in files if _language(path) and path not in aside and _BUILT.search(path)]
     if any(name in files for name in _PYTHON_PROJECTS) and not any(
         path.endswith(_COMPILED_SOURCES) for path in code
     ):
@@ -243,16 +222,12 @@ def repository_facts(top: Path, files: Sequence[str]) -> RepositoryFacts:
         cmake=cmake_of(top, files),
         bash_scripts=frozenset(path for path in benchmarks if re.match(r"#!.*\bbash\b", source_text(top / path))),
         node_entry=_node_entry(top, files),
-        built_node_entry=_built_node_entry(top, files),
         package=package,
         of_benchmarks=benchmark_sources(top, [*benchmarks, *fixtures, *_go_tests(files)], package),
         trainings=tuple(training_scripts(top, files, frozenset((*tests, *benchmarks)))),
         uses_libtest=any("#[bench]" in source_text(top / path) for path in files if path.endswith(".rs")),
         has_extensions="setup.py" in files and PythonBuild(top).has_extensions,
-        automake_libraries=_automake_libraries(source_text(top / "Makefile.am")) if "Makefile.am" in files else (),
-        make_programs=_make_programs(top, files),
         exported_benchmarks=frozenset(path for path in benchmarks if _only_exports(top / path)),
-        root_package=PythonBuild(top).import_name if "__init__.py" in files else "",
         evaluators=tuple(sorted(evaluators)),
         programs=tuple(programs),
         evaluated_programs=tuple(_evaluated_programs(top, sorted(evaluators), programs, files)),
@@ -322,12 +297,7 @@ def _is_benchmark(path: str) -> bool:
 
 
 def _is_beside_a_benchmark(name: str) -> bool:
-    return name in _PARTS_OF_A_SERVER or _DATA_WRITER.match(name) is not None
-
-
-def _needs_root(path: Path) -> bool:
-    """Say whether a script calls sudo: no trial may do what it wants."""
-    return path.suffix == ".sh" and re.search(r"^\s*sudo\s", source_text(path), re.MULTILINE) is not None
+    return _DATA_WRITER.match(name) is not None
 
 
 def _language(path: str) -> str:
@@ -349,31 +319,10 @@ def _make_targets(top: Path, files: Sequence[str], places: Sequence[str]) -> fro
     return frozenset(word for word in names if _TARGET.fullmatch(word))
 
 
-def _make_programs(top: Path, files: Sequence[str]) -> frozenset[str]:
-    name = next((name for name in _MAKEFILES if name in files), None)
-    return frozenset(_LINKED_PROGRAM.findall(source_text(top / name))) if name else frozenset()
-
-
 def _test_targets(targets: frozenset[str]) -> tuple[str, ...]:
     found = sorted(name for name in targets if _TEST_TARGET.fullmatch(name))
     usual = [name for name in _USUAL_TARGETS if name in found]
     return tuple([*usual, *(name for name in found if name not in usual)][:_MOST_TARGETS])
-
-
-def _automake_libraries(text: str) -> tuple[str, ...]:
-    words = [word for kind in ("lib_LTLIBRARIES", "lib_LIBRARIES") for word in _automake_words(text, kind, 0)]
-    return tuple(dict.fromkeys(word for word in words if re.fullmatch(r"lib[\w.+-]+\.l?a", word)))
-
-
-def _automake_words(text: str, name: str, depth: int) -> Iterator[str]:
-    """Yield the words of a variable, with those of the variables that it names."""
-    for value in re.findall(rf"^{re.escape(name)}{_AUTOMAKE_VALUE}", text, re.MULTILINE):
-        for word in value.split():
-            other = re.fullmatch(r"\$[({](\w+)[)}]", word)
-            if other and depth < _AUTOMAKE_DEPTH:
-                yield from _automake_words(text, other[1], depth + 1)
-            elif not other:
-                yield word
 
 
 def cmake_of(top: Path, files: Sequence[str]) -> CMakeFacts:
@@ -402,37 +351,14 @@ def _package_json(top: Path, files: Sequence[str]) -> dict[str, Any]:
 
 
 def _node_entry(top: Path, files: Sequence[str]) -> str:
-    """Find the file that package.json names as the package's own, by the newer of two ways, or a usual one."""
+    """Find the file that package.json names as the package's own, or a usual one."""
     document = _package_json(top, files)
     own = str(document.get("name", "")).rpartition("/")[2]
     usual = ("index.js", "lib/index.js", "src/index.js", f"{own}.js", f"lib/{own}.js", f"src/{own}.js")
-    paths = [*_named_entries(document), *usual] if document else []
+    main = posixpath.normpath(str(document.get("main") or "index.js"))
+    paths = (main, *usual) if document else ()
     guesses = (guess for path in paths for guess in (path, f"{path}.js", f"{path}/index.js"))
     return next((guess for guess in guesses if guess in files and _language(guess) == "javascript"), "")
-
-
-def _built_node_entry(top: Path, files: Sequence[str]) -> str:
-    """Find the file that package.json names, and that is not there."""
-    named = (path for path in _named_entries(_package_json(top, files)) if _language(path) == "javascript")
-    return next((path for path in named if path not in files and not path.startswith("../")), "")
-
-
-def _named_entries(document: Mapping[str, Any]) -> list[str]:
-    named = (*_strings(document.get("exports")), document.get("main"))
-    return [posixpath.normpath(path) for path in named if isinstance(path, str)]
-
-
-def _strings(value: Any, depth: int = 0) -> Iterator[str]:
-    """Yield the paths of `exports` for the package itself, in their order."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list) and depth < _DEEPEST:
-        for inner in value:
-            yield from _strings(inner, depth + 1)
-    elif isinstance(value, dict) and depth < _DEEPEST:
-        for key, inner in value.items():
-            if key == "." or not (key.startswith(".") or key in _NOT_NODE):
-                yield from _strings(inner, depth + 1)
 
 
 def _nested_scripts(top: Path, files: Sequence[str]) -> dict[str, dict[str, str]]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
-import posixpath
 import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from loopty.features.setup.builds import BUILD_FOLDER, GO_MODULE, cmake_configure, configure_line, jobs_option
+from loopty.features.setup.builds import BUILD_FOLDER, cmake_configure, configure_line, jobs_option
 from loopty.features.setup.causes.modules import BUILD_EXTENSIONS
 from loopty.features.setup.causes.results import command_with_timer
 from loopty.features.setup.repository_facts import RepositoryFacts
@@ -53,15 +51,6 @@ _ONLY_TESTS = re.compile(
 _BUILDS = ("compile", "build", "build:dev", "build:node", "build:cjs", "bundle", "prepare", "prepublish")
 """Scripts that make what the tests import, the most common names first."""
 _BUILD_SCRIPT = re.compile(r"\bnpm (?:run|run-script) (compile|build)\b")
-_SCRIPT_FILE = re.compile(r"[\w./*-]+\.[cm]?[jt]sx?")
-_STARTED_FILE = re.compile(r"\bnode +[\w./]|\.[cm]?[jt]sx?\b")
-_TEST_PATH = re.compile(r"test|spec", re.IGNORECASE)
-_COMPILER = re.compile(r"\btsc\b")
-_BUNDLER = re.compile(r"\b(?:rollup|webpack|vite|esbuild|microbundle|parcel|tsup)\b")
-_REPORTER = re.compile(r"\s(?:-R|--reporter)[ =]\S+")
-"""An option whose value may be called spec, as a folder of tests is."""
-_NAMES_PROJECT = re.compile(r" (?:-p|--project)\b|\.tsx?\b")
-_TEST_FOLDER = re.compile(r"(?:\./)?(?:tests?|spec|__tests__)/?")
 _MOST_PARTS = 4
 _CALL = re.compile(r"\b(?:npm(?: run| run-script)|yarn(?: run)?|pnpm(?: run)?)(?: -s| --silent)? ([\w:.-]+)")
 _INSTALL = re.compile(r"\b(?:npm|pnpm|yarn) (?:i|install|ci|link|add)\b|\bnpx (?!--no)|\bbower install\b")
@@ -70,13 +59,8 @@ _DEEPEST = 4
 
 
 def node_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
-    """Yield the test script without its linters, as it is, after a build, and each of its parts alone.
-
-    None where no file looks like a test: most releases lack theirs, and the runner would find nothing.
-    """
+    """Yield the test script without its linters, as it is, after a build, and each of its parts alone."""
     scripts = runnable_scripts(facts)
-    if not _has_tests(facts, scripts):
-        return
     setup = build_line(facts)
     builds_itself = _BUILD_SCRIPT.search(facts.node_scripts.get("test", "")) is not None
     for line in dict.fromkeys(_test_lines(facts.node_scripts, scripts)):
@@ -84,28 +68,14 @@ def node_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
             yield RepositoryTests(line)
         if setup:
             yield RepositoryTests(line, setup, writable_copy=True)
-    if compiler := compile_line(facts):
-        for name in sorted(scripts):
-            if _ONLY_TESTS.search(name) and not _NO_TESTS_THEMSELVES.search(scripts[name]):
-                yield RepositoryTests(scripts[name], compiler, writable_copy=True)
-
-
-def _has_tests(facts: RepositoryFacts, scripts: Mapping[str, str]) -> bool:
-    """Say whether a file looks like a test, or a script of tests names one."""
-    named = (line for name, line in scripts.items() if _TEST_PATH.search(name) or _ONLY_TESTS.search(name))
-    return any(_TEST_PATH.search(path) for path in facts.files) or any(map(_STARTED_FILE.search, named))
 
 
 def runnable_scripts(facts: RepositoryFacts) -> dict[str, str]:
-    """Return the scripts that name, as do those that they call, only files that are there, and install nothing."""
-    files = frozenset(facts.files)
+    """Return the scripts that install nothing, nor do those that they call."""
     return {
         name: line
         for name, line in facts.node_scripts.items()
-        if all(
-            names_known_files(one, files) and not _INSTALL.search(one)
-            for one in _with_called(line, facts.node_scripts, 0)
-        )
+        if not any(_INSTALL.search(one) for one in _with_called(line, facts.node_scripts, 0))
     }
 
 
@@ -133,7 +103,7 @@ def _test_lines(named: Mapping[str, str], scripts: Mapping[str, str]) -> Iterato
 
 
 def _is_test(part: str, named: Mapping[str, str], scripts: Mapping[str, str]) -> bool:
-    """Say whether a part of the test script tests something here: no linter, no build, nothing missing."""
+    """Say whether a part of the test script tests something here: no linter, no build, no install."""
     called = [name for name in _CALL.findall(part) if name in named]
     if any(name not in scripts for name in called) or _INSTALL.search(part) or _BUILD_SCRIPT.search(part):
         return False
@@ -147,45 +117,6 @@ def build_line(facts: RepositoryFacts) -> str:
     names = (called[1], *_BUILDS) if called else _BUILDS
     name = next((name for name in names if name in scripts), "")
     return f"npm run --silent {shlex.quote(name)}" if name else ""
-
-
-def compile_line(facts: RepositoryFacts) -> str:
-    """Find the bare compiler of TypeScript, if a build puts a bundler after it, which may fail; else empty."""
-    lines = facts.node_scripts.values()
-    has_both = any(_COMPILER.search(line) for line in lines) and any(_BUNDLER.search(line) for line in lines)
-    return "tsc -p ." if has_both and build_line(facts) and "tsconfig.json" in facts.files else ""
-
-
-def names_known_files(script: str, files: frozenset[str]) -> bool:
-    """Say whether the files and test folders that a script names are there: releases lack many."""
-    for part in re.split(r"&&|;|\|\|", _REPORTER.sub(" ", script)):
-        words = [word.strip("'\"") for word in part.split()]
-        if words[:1] == ["tsc"] and "tsconfig.json" not in files and not _NAMES_PROJECT.search(part):
-            return False  # the compiler would print its help
-        if words[:1] == ["node"] and len(words) == 2 and not _is_module(words[1], files):
-            return False
-        folders = [posixpath.normpath(word) for word in words[1:] if _TEST_FOLDER.fullmatch(word)]
-        if not all(any(path.startswith(f"{folder}/") for path in files) for folder in folders):
-            return False
-        if not all(_is_known_file(word, files) for word in words if "node_modules/" not in word):
-            return False
-    return True
-
-
-def _is_module(word: str, files: frozenset[str]) -> bool:
-    """Say whether Node finds this file of the repository, whose name may lack its end."""
-    path = posixpath.normpath(word)
-    guesses = (path, f"{path}.js", f"{path}.mjs", f"{path}.cjs", f"{path}/index.js")
-    is_path = re.fullmatch(r"[\w./-]+", word) and not word.startswith(("-", "node_modules/", "./node_modules/"))
-    return not is_path or any(guess in files for guess in guesses)
-
-
-def _is_known_file(word: str, files: frozenset[str]) -> bool:
-    """Say whether a word of a script names a file that is there, or no file at all."""
-    braces = re.fullmatch(r"([^{}]*)\{([^{}]*)\}([^{}]*)", word)
-    spelled = [f"{braces[1]}{choice}{braces[3]}" for choice in braces[2].split(",")] if braces else [word]
-    names = [posixpath.normpath(one) for one in spelled if _SCRIPT_FILE.fullmatch(one)]
-    return not names or any(name in files or fnmatch.filter(files, name.replace("**/", "*")) for name in names)
 
 
 _C = ("c", "c++")
@@ -279,10 +210,8 @@ def _all_tests(facts: RepositoryFacts) -> Iterator[RepositoryTests]:
             yield replace(tests, setup=BUILD_EXTENSIONS, writable_copy=True)
     if "Cargo.toml" in files and main in ("rust", ""):
         yield RepositoryTests("cargo test --quiet", warm_up="cargo test --quiet --no-run")
-    if any(path.endswith("_test.go") for path in files) and main in ("go", ""):
-        yield from _go_tests(files)
-    if main == "perl":
-        yield from _perl_tests(files)
+    if "go.mod" in files and any(path.endswith("_test.go") for path in files) and main in ("go", ""):
+        yield RepositoryTests("go test -count=1 ./...", warm_up="go test -count=1 -run '^$' ./...")
     if "package.json" in files:
         yield from node_tests(facts)
     yield from native_tests(facts)
@@ -315,23 +244,6 @@ def _unittest_line(facts: RepositoryFacts, paths: Sequence[str]) -> str:
     where = f"-s {shlex.quote(top)}{' -t .' if is_package else ''} " if not top.endswith(".py") else ""
     pattern = "test*.py" if any(PurePosixPath(path).name.startswith("test") for path in paths) else "*test*.py"
     return f"python3 -m unittest discover -q {where}-p {shlex.quote(pattern)}"
-
-
-def _go_tests(files: frozenset[str]) -> Iterator[RepositoryTests]:
-    warm_up, line = "go test -count=1 -run '^$' ./...", "go test -count=1 ./..."
-    if "go.mod" in files:
-        yield RepositoryTests(line, warm_up=warm_up)
-    else:  # from before modules: its packages import each other, if at all, by a path that only its name tells
-        yield RepositoryTests(line, GO_MODULE, warm_up, writable_copy=True)
-
-
-def _perl_tests(files: frozenset[str]) -> Iterator[RepositoryTests]:
-    if "Makefile.PL" in files:
-        yield RepositoryTests("make test", "perl Makefile.PL && make", writable_copy=True)
-    if "Build.PL" in files:
-        yield RepositoryTests("./Build test", "perl Build.PL && ./Build", writable_copy=True)
-    if any(path.startswith("t/") and path.endswith(".t") for path in files):
-        yield RepositoryTests("prove -l t")
 
 
 def common_paths(paths: Sequence[str]) -> list[str]:

@@ -21,11 +21,6 @@ FIRST_TIMEOUT = 120.0
 BUILD_TIMEOUT = 900.0
 """The same for a command that builds the repository first: C++ takes minutes, on a busy machine many."""
 
-_LONGEST_TIMEOUT = 1800.0
-"""Nobody waits longer for a first check, however busy the machine is."""
-_LONGEST_FIRST = 480.0
-"""The same for a command that builds nothing: it may never end."""
-
 
 class GateDraft(Record):
     """A command that must pass."""
@@ -70,8 +65,6 @@ class TaskDraft(Record):
     gates: tuple[GateDraft, ...] = ()
     times_the_tests: bool = False
     """Whether `init` proposed the time of the tests: then a run without any test proves nothing."""
-    last_resort: str = ""
-    """What is measured, in words, where only loading or building can be measured; else empty."""
     is_part: bool = False
     """Whether it builds or tests only a part, for where the whole takes too long."""
     has_build: bool = False
@@ -86,8 +79,6 @@ class TaskDraft(Record):
     """Whether each benchmark is measured for a shorter time, for where all of it takes too long."""
     trains: bool = False
     """Whether the command trains a model, so that a metric is the score."""
-    prints_time: bool = False
-    """Whether the last number that the benchmark prints is how long something took, by its source."""
     has_fixed_time: bool = False
     """Whether the benchmark works for a time that was fixed before: then what it takes says nothing."""
     profile: ResourceProfile | None = None
@@ -98,13 +89,11 @@ class TaskDraft(Record):
     @property
     def is_benchmark(self) -> bool:
         """Say whether it is the repository's own benchmark, not what can be measured for want of one."""
-        return not (self.times_the_tests or self.last_resort or self.is_part)
+        return not (self.times_the_tests or self.is_part)
 
     @property
     def measures(self) -> str:
         """Say what is measured, in words."""
-        if self.last_resort:
-            return f"only {self.last_resort}"
         return "the CPU time of the tests" if self.times_the_tests else "another benchmark"
 
     @property
@@ -114,20 +103,12 @@ class TaskDraft(Record):
 
     @property
     def is_timed_program(self) -> bool:
-        """Say whether a program named as a benchmark is timed from outside, not the tests, a load or a build."""
-        return not (self.times_the_tests or self.last_resort)
+        """Say whether a program named as a benchmark is timed from outside, not the tests."""
+        return not self.times_the_tests
 
     def with_note(self, key: str, why: str) -> TaskDraft:
         before = self.notes.get(key)
         return replace(self, notes={**self.notes, key: f"{before}; {why}" if before else why})
-
-    def with_patience(self, factor: float) -> TaskDraft:
-        """Return the draft with limits that are so many times longer, those of proposed gates included."""
-        gates = tuple(
-            replace(gate, timeout_seconds=_longer(gate.timeout_seconds, factor)) if gate.is_proposed else gate
-            for gate in self.gates
-        )
-        return replace(self, timeout_seconds=_longer(self.timeout_seconds, factor), gates=gates)
 
     def with_setting(self, setting: Setting, why: str) -> TaskDraft:
         """Return the draft with one line changed."""
@@ -147,11 +128,6 @@ class TaskDraft(Record):
         """Return the draft without a gate, with the reason."""
         gates = tuple(gate for gate in self.gates if gate.name != name)
         return replace(self, gates=gates).with_note(f"gates.{name}", why)
-
-
-def _longer(seconds: float, factor: float) -> float:
-    longest = _LONGEST_TIMEOUT if seconds > FIRST_TIMEOUT else _LONGEST_FIRST
-    return float(round(max(seconds, min(factor * seconds, longest))))
 
 
 _FORMS = "NAME=float:LOW:HIGH[:log], NAME=int:LOW:HIGH[:log] or NAME=categorical:A,B,C"

@@ -55,7 +55,6 @@ def _draft(facts: RepositoryFacts, found: BenchmarkProposal) -> TaskDraft:
         trains=found.trains,
         gates=() if found.times_the_tests else gates_from_tests(facts),
         times_the_tests=found.times_the_tests,
-        last_resort=found.last_resort,
         is_part=found.is_part,
         has_build=found.timeout_seconds == BUILD_TIMEOUT,
     )
@@ -77,7 +76,6 @@ def _with_sources(draft: TaskDraft, facts: RepositoryFacts, scripts: Sequence[st
         draft,
         isolated=is_isolated,
         rivals=found.rivals,
-        prints_time=any(path in found.prints_time for path in scripts),
         has_fixed_time=any(path in found.counts_in_fixed_time for path in scripts),
     )
 
@@ -147,7 +145,7 @@ def tasks_to_try(facts: RepositoryFacts, drafts: Sequence[TaskDraft]) -> list[Ta
     Where programs mark what may change, something else scores them: then not the tests.
     """
     benchmarks = [draft for draft in drafts if draft.is_benchmark]
-    tests = [] if facts.programs else [draft for draft in drafts if not (draft.is_benchmark or draft.last_resort)]
+    tests = [] if facts.programs else [draft for draft in drafts if not draft.is_benchmark]
     return benchmarks or tests
 
 

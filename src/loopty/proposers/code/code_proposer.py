@@ -76,7 +76,7 @@ class CodeProposer:
         self._context = context
         texts = TextCache(text)
         self._file_views = FileViews(writable, readable, texts, options.file_tokens)
-        self._checks = ProposalChecks(self._file_views, texts, refusal, Novelty(texts, options.similarity))
+        self._checks = ProposalChecks(self._file_views, texts, refusal, Novelty(texts))
         self._mutate = functools.partial(mutate_node, writable=writable, text=text)
         self._unread = UnreadReplies(tuple(Operator))
         self._open_questions = 0

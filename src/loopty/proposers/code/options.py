@@ -76,12 +76,6 @@ class CodeOptions(Table):
         "auto",
         choices=("auto", "block", "whole", "search", "diff"),
     )
-    similarity: float = option(
-        "A change more similar than this to an earlier change of the same node is refused; 1: only equal ones.",
-        0.97,
-        above=0,
-        below=1.001,
-    )
     briefing: PromptContextOptions = option(
         "How much context the model gets besides the files.", PromptContextOptions()
     )

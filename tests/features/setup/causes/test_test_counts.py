@@ -2,7 +2,7 @@
 
 import pytest
 
-from loopty.features.setup.causes.results import has_built_nothing, has_run_no_tests, is_only_usage
+from loopty.features.setup.causes.results import has_run_no_tests, is_only_usage
 
 NOTHING = [
     "----------------------------------------------------------------------\nRan 0 tests in 0.000s\n\nOK",
@@ -45,36 +45,6 @@ def test_a_runner_that_names_a_test_or_says_nothing_about_it_is_believed(output)
 def test_many_words_of_make_take_no_time():
     lines = "make[2]: Entering directory '/tmp/make/make/make'\n" * 2000
     assert not has_run_no_tests(f"Making check in make\n{lines}./test\n")
-
-
-IDLE_FOLDER = "make[3]: Entering directory '/tmp/tree/man'\nmake[3]: Nothing to be done for 'all'.\n"
-"""A folder without code, as one of several has it."""
-
-
-@pytest.mark.parametrize(
-    ("command", "output", "is_nothing"),
-    [
-        ("make -j 4", "make: Nothing to be done for 'all'.", True),
-        ("make -j 4", "cc -c a.c", False),
-        ("make -j 4", f"{IDLE_FOLDER}libtool: link: ranlib .libs/libffi.a\n", False),
-        ("make -j 4", f"{IDLE_FOLDER}gcc -DHAVE_CONFIG_H -I. -O3 -c ../src/types.c -o types.o\n", False),
-        ("make -j 4", f"{IDLE_FOLDER}  CCLD     libuv.la\n", False),
-        ("make -j 4", f"checking for gcc option to accept ISO C99... none needed\n{IDLE_FOLDER}", True),
-        ("cmake --build x", "[100%] Built target date", True),
-        ("cmake --build x", "[ 50%] Building CXX object a.o\n[100%] Built target a", False),
-        ("cmake --build x", "[1/2] Building C object a.o", False),
-        ("go build ./...", "", False),
-    ],
-)
-def test_a_build_that_compiles_nothing_is_none(command, output, is_nothing):
-    assert has_built_nothing(command, output, 1.0) is is_nothing
-
-
-def test_a_target_that_only_prints_what_there_is_to_build_has_built_nothing():
-    printed = "amalgamate - amalgamate files\nclean - remove built files\n"
-    assert has_built_nothing("make -j 4", printed, 0.02)
-    assert not has_built_nothing("make -j 4", printed, 3.0), "it prints little, and takes long"
-    assert not has_built_nothing("make -j 4", "cc -O2 -c a.c -o a.o\n", 0.02)
 
 
 def test_a_command_that_only_prints_how_it_is_used_has_measured_nothing():

@@ -69,12 +69,6 @@ _CTEST_FAILED = re.compile(
 )
 _CTEST_OPTION = re.compile(r' -E "\^\(([^"]*)\)\$"')
 _CTEST = "ctest --no-tests=error"
-_AUTOMAKE = re.compile(r"\bmake check(?: XFAIL_TESTS=\"([^\"]*)\")?(?! TESTS=)")
-_AUTOMAKE_FAILED = re.compile(r"^(?:FAIL|XFAIL): ([^\s:]+)$", re.MULTILINE)
-_AUTOMAKE_PASSED = re.compile(r"^PASS: (\S+)", re.MULTILINE)
-_PERL = "make test"
-_PERL_FAILED = re.compile(r"^(\S+\.t)\s+\(Wstat: ", re.MULTILINE)
-_PERL_PASSED = re.compile(r"^(t/\S+\.t) \.+ ok$", re.MULTILINE)
 _CARGO = re.compile(r"\bcargo test --quiet(?! --no-run)(?: -- ([^'\"&|;]*))?")
 _CARGO_FAILED = re.compile(r"^ {4}([\w:]+)$", re.MULTILINE)
 _CARGO_PASSED = re.compile(r"^test result: \w+\. (\d+) passed", re.MULTILINE)
@@ -84,8 +78,6 @@ def failing_tests_of_a_suite(failure: Failure, _facts: HostFacts) -> Cause | Non
     """Explain some tests that fail, of more that pass."""
     for without_them in (
         _without_ctest,
-        _without_automake,
-        _without_perl,
         _without_cargo,
         without_mocha,
         without_jest,
@@ -111,22 +103,6 @@ def _without_ctest(command: str, output: str) -> tuple[Sequence[str], str] | Non
     option = f' -E "^({"|".join(dict.fromkeys(names))})$"'
     bare = _CTEST_OPTION.sub("", command)
     return failed, bare.replace(_CTEST, f"{_CTEST}{option}")
-
-
-def _without_automake(command: str, output: str) -> tuple[Sequence[str], str] | None:
-    failed, passed = _plain_names(_AUTOMAKE_FAILED.findall(output)), _AUTOMAKE_PASSED.findall(output)
-    found = _AUTOMAKE.search(command)
-    if found is None or "# TOTAL:" not in output or not failed or len(passed) <= len(failed):
-        return None
-    names = " ".join(dict.fromkeys([*(found[1] or "").split(), *failed]))
-    return failed, _AUTOMAKE.sub(f'make check XFAIL_TESTS="{names}"', command)
-
-
-def _without_perl(command: str, output: str) -> tuple[Sequence[str], str] | None:
-    failed, passed = _plain_names(_PERL_FAILED.findall(output)), _plain_names(_PERL_PASSED.findall(output))
-    if not command.endswith(_PERL) or not failed or len(passed) <= len(failed):
-        return None
-    return failed, f'{command} TEST_FILES="{" ".join(passed)}"'
 
 
 def _without_cargo(command: str, output: str) -> tuple[Sequence[str], str] | None:

@@ -70,20 +70,12 @@ class HostFacts(Protocol):
         """Say whether package.json of the repository names this package among those that it needs."""
         ...
 
-    def go_package(self) -> str:
-        """Find the package of Go at the top of the repository; empty if there is none."""
-        ...
-
     def builds_module(self, name: str) -> bool:
         """Say whether setup.py of the repository builds this Python module from sources of another language."""
         ...
 
     def build_requirements(self) -> tuple[str, ...]:
         """List what pyproject.toml wants for a build, each quoted for a shell; empty if it does not say."""
-        ...
-
-    def system_options(self) -> tuple[str, ...]:
-        """List the options of CMake that take a library from the system instead of a copy in the repository."""
         ...
 
     def submodule(self, path: str) -> Submodule | None:

@@ -89,9 +89,6 @@ _RELATIVE_IMPORT = r"attempted relative import with no known parent package"
 _SCRIPT = re.compile(r"\bpython3 (?P<path>(?:[A-Za-z_]\w*/)+[A-Za-z_]\w*)\.py(?=\s|$)")
 _PACKAGE = re.compile(r"^(?:@[a-z0-9._-]+/)?[a-z0-9._-]+", re.IGNORECASE)
 _MANAGER = re.compile(r"(?:^|[;&|]\s*)(?P<name>uv|poetry|pdm|pipenv) run\s")
-_GO_PARTS = 3
-"""Parts of the name of a repository: host, owner and its own name."""
-_GO_INIT = re.compile(r"go mod init (?!github\.com)\S+")
 _LOCK_FILES = {
     "package-lock.json": "npm ci",
     "pnpm-lock.yaml": "pnpm install --frozen-lockfile",
@@ -209,25 +206,6 @@ def file_of_the_candidate(failure: Failure, facts: HostFacts) -> Cause | None:
         (failure.setting_with("files", path),),
         advice=f"if {path} is the candidate's, call it with loopty_sdk.candidate instead",
     )
-
-
-def missing_go_module(failure: Failure, facts: HostFacts) -> Cause | None:
-    """Explain a package of the repository, in Go without go.mod: its import path tells the module's name."""
-    found = failure.match(r"no required module provides package (?P<name>[A-Za-z0-9_./-]+)")
-    named = _GO_INIT.search(failure.command)
-    parts = found["name"].split("/") if found else []
-    if named is None or found is None:
-        return None
-    counts = (count for count in range(1, len(parts)) if facts.has_tracked_files("/".join(parts[count:])))
-    top = facts.go_package()
-    is_top = bool(top) and len(parts) == _GO_PARTS and top in parts[-1]  # github.com/dustin/go-humanize
-    count = next(counts, len(parts) if is_top else None)
-    if count is None:
-        return None
-    module = "/".join(parts[:count])
-    line = failure.command.replace(named[0], f"go mod init {module}", 1)
-    sentence = f"the packages of the repository import each other as {module}, and it has no go.mod"
-    return Cause("go-module-name", sentence, (failure.own_setting("command", line),))
 
 
 BUILD_EXTENSIONS = 'export PYTHONPATH="$PWD/src:$PWD:$PYTHONPATH"; python3 setup.py -q build_ext --inplace'

@@ -55,13 +55,6 @@ LIBRARIES: dict[str, Names] = {
     r"fftw3?f?": ("libfftw3-dev", "fftw-devel", "fftw-dev", "fftw"),
     r"sndfile": ("libsndfile1-dev", "libsndfile-devel", "libsndfile-dev", "libsndfile"),
     r"x11|xorg": ("xorg-dev", "libX11-devel libXrandr-devel", "libx11-dev libxrandr-dev", "libx11 libxrandr"),
-    r"randr|xrandr|xinerama|xkb|xcursor|xinput": (
-        "xorg-dev",
-        "libXrandr-devel libXinerama-devel libXcursor-devel libXi-devel",
-        "libxrandr-dev libxinerama-dev libxcursor-dev libxi-dev",
-        "libxrandr libxinerama libxcursor libxi",
-    ),
-    r"R|Rinternals|Rmath": ("r-base-dev", "R-devel", "R-dev", "r"),
     r"protobuf|protoc": (
         "libprotobuf-dev libprotoc-dev protobuf-compiler",
         "protobuf-devel protobuf-compiler",
@@ -83,11 +76,6 @@ PROGRAMS: dict[str, Names] = {
     **dict.fromkeys(("go", "gofmt"), ("golang-go", "golang", "go", "go")),
     **dict.fromkeys(("cargo", "rustc"), ("cargo", "cargo", "cargo", "rust")),
     **dict.fromkeys(("node", "npm"), ("nodejs npm", "nodejs npm", "nodejs npm", "nodejs npm")),
-    "redis-server": ("redis-server", "redis", "redis", "redis"),
-    "memcached": ("memcached",) * 4,
-    **dict.fromkeys(("R", "Rscript"), ("r-base-dev", "R", "R", "r")),
-    "runtest": ("dejagnu",) * 4,
-    "tclsh": ("tcl",) * 4,
     "pkg-config": ("pkg-config", "pkgconf", "pkgconf", "pkgconf"),
     **dict.fromkeys(
         ("gcc", "cc", "g++", "c++", "make"), ("build-essential", "gcc-c++ make", "build-base", "base-devel")
@@ -152,11 +140,6 @@ _NODE_MANAGERS = ("yarn", "pnpm", "bun")
 _NODE_PROGRAM = re.compile(r"(?:^|/)node_modules/\.bin/(?P<name>[\w.-]+)$")
 _NODE_PACKAGES = {"_mocha": "mocha", "coffee": "coffeescript", "lsc": "livescript", "tsc": "typescript"}
 """Packages whose programs have another name."""
-_PERL = (
-    r"Can't locate ([A-Za-z0-9_/]+)\.pm in @INC",
-    r"prerequisite ([A-Za-z0-9_]+(?:::[A-Za-z0-9_]+)*) \S+ not found",
-)
-_MOST_MODULES = 12
 
 
 def missing_program(failure: Failure, facts: HostFacts) -> Cause | None:
@@ -235,29 +218,6 @@ def missing_rust_toolchain(failure: Failure, _facts: HostFacts) -> Cause | None:
     if not failure.match(r"rustup could not choose a version of (\w+) to run"):
         return None
     return Cause("missing-toolchain", "rustup has no toolchain on this machine", shell="rustup default stable")
-
-
-def missing_perl_module(failure: Failure, facts: HostFacts) -> Cause | None:
-    """Explain modules of Perl that are not installed."""
-    if not failure.match(*_PERL):
-        return None
-    found = [name for pattern in _PERL for name in re.findall(pattern, f"{failure.text}\n{failure.output}")]
-    names = list(dict.fromkeys(name.replace("/", "::") for name in found))[:_MOST_MODULES]
-    modules = f"modules {', '.join(names)} are" if len(names) > 1 else f"module {names[0]} is"
-    sentence, line = f"the Perl {modules} not installed", f"cpan -T {' '.join(names)}"
-    if not (facts.program("apt-get") and facts.program("perl") == "/usr/bin/perl"):
-        return Cause("missing-perl-module", sentence, shell=line)
-    known = (facts.system_package(*_perl_packages(name)) for name in names)
-    if not (packages := " ".join(dict.fromkeys(filter(None, known)))):
-        return Cause("missing-perl-module", sentence, shell=line)
-    install = PackageInstaller(facts).install_line((packages, "", "", ""))
-    return Cause("missing-perl-module", sentence, shell=install, advice=f"or: {line}")
-
-
-def _perl_packages(module: str) -> list[str]:
-    """List what Debian may call a module's package: that of a part is the package of the whole."""
-    parts = module.lower().split("::")
-    return [f"lib{'-'.join(parts[:count])}-perl" for count in range(len(parts), 0, -1)]
 
 
 def no_permission(failure: Failure, facts: HostFacts) -> Cause | None:

@@ -297,14 +297,7 @@ _EMPTY_CHECK = (
 """The end of what automake prints for a check without tests: only make's own words."""
 _CHECK_TARGET = r"\bcheck-(?!am\b|recursive\b)\w"
 """The targets check-TESTS and check-local, which only a project with tests has."""
-_COMPILED = (
-    r"^\s*(?:\S+/)?(?:[\w-]+-linux-gnu-)?(?:cc|gcc|g\+\+|c\+\+|clang|clang\+\+)(?:-\d+)? .*-[co]\b"
-    r"|^libtool: (?:compile|link): |^\s+(?:CC|CXX|LD|CCLD|CXXLD|AR) +\S"
-)
-"""What make prints for a call of a compiler, in full or in short."""
 
-_SHORTEST_BUILD = 0.1
-"""CPU seconds: a compiler takes longer."""
 _LONGEST_USAGE = 60
 
 
@@ -316,18 +309,6 @@ def has_run_no_tests(output: str) -> bool:
     )
     has_some = any(counts) or re.search(_SOME, output, re.MULTILINE) is not None
     return (bool(counts) or says_none) and not has_some
-
-
-def has_built_nothing(command: str, output: str, cpu_seconds: float) -> bool:
-    """Say whether a build by make or CMake found nothing to compile; False for others, which say nothing.
-
-    A target of make that only prints what there is to build takes no time.
-    """
-    if "cmake --build" in command:
-        return re.search(r"^\[[ \d%/]+\] (?:Building|Linking) ", output, re.MULTILINE) is None
-    is_idle = re.search(r"^make(?:\[\d+\])?: Nothing to be done for '[^']*'\.$", output, re.MULTILINE)
-    is_short = re.search(r"\bmake\b", command) is not None and cpu_seconds < _SHORTEST_BUILD
-    return (is_idle is not None or is_short) and re.search(_COMPILED, output, re.MULTILINE) is None
 
 
 def is_only_usage(output: str) -> bool:

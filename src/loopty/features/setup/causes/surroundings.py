@@ -8,8 +8,6 @@ import shlex
 
 from loopty.domain.access import is_named_like_a_key
 from loopty.features.setup.causes.failure import Failure, HostFacts, path_in_tree
-from loopty.features.setup.causes.programs import PackageInstaller
-from loopty.kit.records import Record
 from loopty.show.explanation import Cause, Reach, Setting, toml_value
 
 _PATH = r"(?P<path>[^'‘’\"\s:,]+)"
@@ -179,45 +177,13 @@ def _new_folder(path: str, facts: HostFacts, is_file: bool) -> str | None:
 # Trials have a network of their own, where none runs.
 
 
-class _Server(Record):
-    program: str
-    pattern: str
-    """How a client names it: by its port or its name."""
-    start: str
-    """Starts it, and waits until it answers."""
-
-
-_SERVERS = (
-    _Server(
-        "redis-server",
-        r"\b6379\b|\bredis\b",
-        'redis-server --save "" --daemonize yes > "$TMPDIR/redis.log" && '
-        'timeout 30 sh -c "until redis-cli ping; do sleep 0.1; done"',
-    ),
-    # It reads the user's name only where it runs as root, as in a namespace of its own.
-    _Server("memcached", r"\b11211\b|\bmemcached?\b", "memcached -d -u root && sleep 1"),
-)
-
-
-def no_server(failure: Failure, facts: HostFacts) -> Cause | None:
-    """Explain a trial that connects to a server: one that is known is started first, in the trial itself."""
+def no_server(failure: Failure, _facts: HostFacts) -> Cause | None:
+    """Explain a trial that connects to a server: trials have a network of their own, where none runs."""
     if not failure.match(r"[Cc]onnection refused", r"ECONNREFUSED"):
         return None
-    sentence = "the trial connects to a server, and none runs in the sandbox, whose network is its own"
-    said = f"{failure.text}\n{failure.output}"
-    server = next((one for one in _SERVERS if re.search(one.pattern, said, re.IGNORECASE)), None)
-    if server and facts.program(server.program) and server.start not in failure.command:
-        line = f"{server.start} && {failure.command}"
-        return Cause("no-server", sentence, (failure.own_setting("command", line),))
-    if (
-        server
-        and not facts.program(server.program)
-        and (line := PackageInstaller(facts).program_line(server.program))
-    ):
-        return Cause("no-server", f"{sentence}; {server.program} is not installed", shell=line)
     return Cause(
         "no-server",
-        sentence,
+        "the trial connects to a server, and none runs in the sandbox, whose network is its own",
         advice="start the server in the command, as in `redis-server & sleep 1; make test`, or measure what does "
         "without",
     )

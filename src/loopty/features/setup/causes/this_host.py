@@ -19,7 +19,6 @@ from loopty.executors.this_machine import this_capacity
 from loopty.features.setup.build_facts import PythonBuild
 from loopty.features.setup.causes.failure import Failure, Submodule
 from loopty.features.setup.causes.known_causes import explain_failure
-from loopty.features.setup.repository_facts import cmake_of
 from loopty.git.repository import Repository
 from loopty.kit.untrusted_files import source_text
 from loopty.sandboxes.installations import is_virtual_environment
@@ -132,13 +131,6 @@ class ThisHost:
         tables = document.values() if isinstance(document, dict) else ()
         return any(name in table for table in tables if isinstance(table, dict))
 
-    def go_package(self) -> str:
-        sources = (name for name in self._files if name.endswith(".go") and "/" not in name)
-        first = min((name for name in sources if not name.endswith("_test.go")), default="")
-        text = source_text(self._top / first) if first else ""
-        found = re.search(r"^package (\w+)", text, re.MULTILINE)
-        return found[1] if found else ""
-
     def builds_module(self, name: str) -> bool:
         build = PythonBuild(self._top)
         path = name.replace(".", "/")
@@ -149,9 +141,6 @@ class ThisHost:
 
     def build_requirements(self) -> tuple[str, ...]:
         return PythonBuild(self._top).requirements
-
-    def system_options(self) -> tuple[str, ...]:
-        return cmake_of(self._top, tuple(self._files)).system_options
 
     def submodule(self, path: str) -> Submodule | None:
         for inner in self._submodules:
