@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -51,6 +51,21 @@ class Freezer(Protocol):
     def cpu_seconds(self) -> float:
         """Return the CPU time that they have used so far."""
         ...
+
+    def processes(self) -> Iterable[int]:
+        """List the numbers of those that live. Raises OSError if they cannot be known."""
+        ...
+
+
+class Connection(Record):
+    """One connection of a process to another: what it has sent and received so far, in bytes."""
+
+    sent: int = 0
+    received: int = 0
+    is_sent_last: bool = False
+    """Whether it has sent something after it last received something."""
+    is_connecting: bool = False
+    """Whether the other side has not answered yet."""
 
 
 class WarmStart(Record):

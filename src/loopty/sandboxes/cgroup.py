@@ -99,6 +99,10 @@ class Cgroup:
         with contextlib.suppress(FileNotFoundError):
             self._write(_FREEZE, "0")
 
+    def processes(self) -> list[int]:
+        """Return the numbers of its processes, as this process sees them."""
+        return [int(line) for line in self._read("cgroup.procs").split()]
+
     def cpu_seconds(self) -> float:
         """Return the CPU seconds that processes of the group used since its creation, also after its removal."""
         if self._cpu_at_removal is not None:

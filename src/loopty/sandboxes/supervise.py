@@ -269,6 +269,9 @@ class SignalFreezer:
         for pid in self._pids():
             _send(pid, signal.SIGCONT)
 
+    def processes(self) -> Iterable[int]:
+        return self._pids()
+
     def cpu_seconds(self) -> float:
         """Return the CPU seconds of the living processes and of the children that they have reaped."""
         return sum(map(_cpu_ticks, self._pids())) / _TICKS

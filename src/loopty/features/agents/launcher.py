@@ -12,8 +12,9 @@ from pathlib import Path, PurePosixPath
 
 import loopty_sdk
 from loopty.domain.errors import Misuse
-from loopty.domain.launch import Bounds, Freezer, Launch, Mount, Sandbox, Stop
+from loopty.domain.launch import Bounds, Connection, Freezer, Launch, Mount, Sandbox, Stop
 from loopty.evaluators.benchmark_runner import OutputFollower, TreeCommand
+from loopty.features.agents.socket_traffic import connections_of
 from loopty.kit import untrusted_files
 from loopty.kit.records import Record, field, replace
 from loopty.kit.safe_folder import SafeFolder
@@ -23,6 +24,52 @@ from loopty.proposers.agent.stream import AgentEvent, AgentStream
 from loopty.proposers.agent.work import AgentChoice, SessionEnd, classify_end, end_of_stall
 from loopty.sandboxes.installations import program_folders
 from loopty.sandboxes.toolchain import Toolchain, command_programs, is_shown_by_default, user_toolchain
+
+_SMALLEST_REQUEST = 256
+"""Bytes. What is sent in answer to an answer is shorter: acknowledgements of HTTP/2 and TLS."""
+
+
+class RequestWatch:
+    """Watches the connections of one agent. It reads no clock, so that a test needs no time."""
+
+    def __init__(self) -> None:
+        self._last: Mapping[int, Connection] = {}
+        self._sent: dict[int, int] = {}
+        """What each connection has sent since something came back."""
+        self._pending: dict[int, float] = {}
+        """The connections with a request that nothing has come back for, and since when."""
+
+    def unanswered_seconds(self, connections: Mapping[int, Connection] | None, now: float) -> float:
+        """Return how long the newest request has had no answer, not even its beginning; 0: no request waits.
+
+        Requests to a model have all that was said so far, so the connection that has sent most is meant: reports
+        to others, which nobody may answer, are short.
+        """
+        for name, connection in (connections or {}).items():
+            self._note(name, connection, now)
+        self._last = connections or {}
+        for gone in self._pending.keys() - self._last.keys():
+            del self._pending[gone]
+        largest = max(self._last, key=lambda name: self._last[name].sent, default=None)
+        if largest is None:
+            return 0.0
+        is_connecting = not self._last[largest].sent
+        since = min(self._pending.values(), default=None) if is_connecting else self._pending.get(largest)
+        return now - since if since is not None else 0.0
+
+    def _note(self, name: int, connection: Connection, now: float) -> None:
+        before = self._last.get(name, Connection())
+        has_come = connection.received > before.received
+        sent = connection.sent - before.sent
+        self._sent[name] = sent if has_come else self._sent.get(name, 0) + sent
+        if has_come and not (connection.is_sent_last and self._sent[name] >= _SMALLEST_REQUEST):
+            self._pending.pop(name, None)
+            self._sent[name] = 0
+            return
+        is_request = connection.is_connecting or (sent > 0 and self._sent[name] >= _SMALLEST_REQUEST)
+        if is_request and (has_come or name not in self._pending):
+            self._pending[name] = now
+
 
 _LOOK_SECONDS = 1.0
 
@@ -37,6 +84,8 @@ class LifeSigns:
         self._is_asking = is_asking
         self._period = min(_LOOK_SECONDS, limits.silence_seconds / 4)
         self._processes: Freezer | None = None
+        self._requests = RequestWatch()
+        self._has_own_login = limits.answer_seconds is not None
 
     def start(self, processes: Freezer) -> None:
         """Watch the agent's program, which starts now."""
@@ -59,8 +108,19 @@ class LifeSigns:
         while self.stall is None:
             await asyncio.sleep(self._period)
             cpu = await asyncio.to_thread(self._cpu_seconds)
-            self.stall = self._watch.stall(Vitals(time.monotonic(), cpu, self._is_asking()))
+            connections = await asyncio.to_thread(self._connections)
+            now = time.monotonic()
+            unanswered = self._requests.unanswered_seconds(connections, now)
+            self.stall = self._watch.stall(Vitals(now, cpu, self._is_asking(), unanswered))
         stop.set()
+
+    def _connections(self) -> Mapping[int, Connection] | None:
+        if not self._has_own_login or not self._processes:
+            return None
+        try:
+            return connections_of(self._processes.processes())
+        except OSError:
+            return None
 
     def _cpu_seconds(self) -> float | None:
         try:

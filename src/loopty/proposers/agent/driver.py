@@ -101,6 +101,8 @@ class AgentDriver(Record):
     """Whether it goes on with an interrupted session, given its name."""
     silence_seconds: float = SIGN_OF_LIFE
     """How long it may print nothing, with its own login and no tool at work, before it counts as stalled."""
+    streams: bool = True
+    """Whether its model answers in parts: then the first bytes come at once, however long it thinks."""
     counts_all_parts: bool = False
     """Whether a resumed session reports the tokens of the earlier parts again."""
     result_file: str = ""
@@ -147,6 +149,7 @@ def load_driver(name: str, stream: str = TEXT) -> AgentDriver:
         read_line=other.read_line,
         counts_all_parts=other.counts_all_parts,
         silence_seconds=other.silence_seconds,
+        streams=other.streams,
     )
 
 

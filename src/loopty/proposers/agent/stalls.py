@@ -88,6 +88,8 @@ class StallLimits(Record):
     tokens_per_minute: float
     window_seconds: float
     repeats: int
+    answer_seconds: float | None = None
+    """How long its model may take to begin with an answer; None where it sends nothing before it is done."""
 
 
 class Vitals(Record):
@@ -98,6 +100,8 @@ class Vitals(Record):
     """Of all its processes; None where it cannot be measured."""
     is_asking: bool = False
     """Whether loopty answers a request to its model."""
+    unanswered_seconds: float = 0.0
+    """For how long a request of its own to its model has had no answer at all."""
 
 
 class StallWatch:
@@ -159,6 +163,9 @@ class StallWatch:
         limits, quiet = self._limits, vitals.now - self._heard_at
         if quiet >= limits.tool_seconds:
             return Stall(StallKind.TOOL, f"nothing printed for {quiet:.0f} s{self._open_tool()}", quiet)
+        if limits.answer_seconds and min(vitals.unanswered_seconds, quiet) >= limits.answer_seconds:
+            seconds = vitals.unanswered_seconds
+            return Stall(StallKind.SILENT, f"its model has not begun to answer for {seconds:.0f} s", seconds)
         is_unknown = vitals.cpu_seconds is None and bool(self._tools)
         idle = vitals.now - max(self._heard_at, self._busy_at)
         if idle >= limits.silence_seconds and not is_unknown:
@@ -231,4 +238,5 @@ class StallOptions(Table):
         """Return the limits of one session; `is_served`: loopty sees the requests to its model."""
         silence = self.silence_seconds or (SIGN_OF_LIFE if is_served else driver.silence_seconds)
         window = silence if self.silence_seconds else max(_SHORTEST_WINDOW, silence)
-        return StallLimits(silence, self.tool_seconds, self.tokens_per_minute, window, self.repeats)
+        answer = None if is_served or not driver.streams else self.silence_seconds or SIGN_OF_LIFE
+        return StallLimits(silence, self.tool_seconds, self.tokens_per_minute, window, self.repeats, answer)

@@ -30,4 +30,5 @@ DRIVER = AgentDriver(
     read_line=plain_text,
     can_resume=False,
     silence_seconds=THINKS_SILENTLY,
+    streams=False,
 )

@@ -73,6 +73,7 @@ DRIVER = AgentDriver(
     login="mini-extra config setup",
     can_resume=False,
     silence_seconds=THINKS_SILENTLY,
+    streams=False,
     result_file=_TRAJECTORY,
     read_result=read_trajectory,
 )
