@@ -10,8 +10,9 @@ from loopty.record.trials import TrialEnded, TrialStarted
 from loopty.show.closing_text import closing_text
 from loopty.show.status_text import status_text
 
+from ..page.story import make_page_repository, tell_noisy_run
 from .conftest import serve
-from .story import commit
+from .story import commit, git
 
 
 async def ask(client, path):
@@ -39,6 +40,20 @@ async def test_what_is_over_the_parent_is_from_pairs_with_the_parent(story):
         assert rows["1.1.2"] == 10.0, "the effect of its pairs, not the 100 % of two scores of different times"
         shown = (await ask(client, "node/1.1.2"))["metrics"][0]
         assert shown["over_parent"]["percent"] == 10.0
+
+
+def applied_message(top, node):
+    made = Campaign(top).make_branch(node, "mine", force=True)
+    return git(top, "log", "-1", "--format=%B", made.commit)
+
+
+def test_the_commit_of_apply_names_the_whole_path_and_the_gain_as_far_as_it_is_confirmed(story, tmp_path):
+    story.node("1.1.2", commit(story.top, "x.txt", "three\n"), 3.0, Verdict.KEPT, summary="the last step")
+    path = "From the baseline to loopty node @8:\n- @2: a change\n- @8: the last step"
+    assert applied_message(story.top, "1.1.2") == f"score: 200.0 % better than the baseline\n\n{path}"
+    make_page_repository(tmp_path / "noisy")
+    tell_noisy_run(tmp_path / "noisy")
+    assert applied_message(tmp_path / "noisy", "1.1").startswith("Change score: the gain is not confirmed\n")
 
 
 async def test_a_change_without_a_summary_has_a_name(story):
